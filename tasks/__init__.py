@@ -1,0 +1,1 @@
+"""What the flows do, a verb a file."""

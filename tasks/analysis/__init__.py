@@ -1,0 +1,1 @@
+"""Pure functions on records: no Prefect, no files, no clock."""

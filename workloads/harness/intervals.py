@@ -1,0 +1,133 @@
+"""Statistics of samples and of repeats, in plain Python so that they run on any box."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its confidence bounds, all in the estimate's own unit."""
+
+    value: float
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=1024)
+def _median_rank(n: int, confidence: float) -> int | None:
+    """Largest k such that the k-th smallest and k-th largest of n bound the median, by the binomial law."""
+    tail, k = 0.0, 0
+    while True:
+        tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
+        if tail > (1 - confidence) / 2 or 2 * k >= n:
+            return k or None
+        k += 1
+
+
+def median_interval(samples: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Order-statistic interval of the median: distribution-free, never below its nominal coverage.
+
+    Returns None where there are too few samples for the confidence (below 6 for 95 %).
+    Source: David & Nagaraja, Order Statistics, section 7.1.
+    """
+    rank = _median_rank(len(samples), confidence)
+    if rank is None:
+        return None
+    ordered = sorted(samples)
+    return Interval(statistics.median(ordered), ordered[rank - 1], ordered[-rank])
+
+
+def outliers(samples: Sequence[float]) -> tuple[int, int]:
+    """Count Tukey's mild (beyond 1.5 IQR) and severe (beyond 3 IQR) outliers; none is ever dropped."""
+    if len(samples) < 4:
+        return 0, 0
+    q1, _, q3 = statistics.quantiles(samples, n=4, method="inclusive")
+    reach = q3 - q1
+    severe = sum(1 for s in samples if s < q1 - 3 * reach or s > q3 + 3 * reach)
+    beyond = sum(1 for s in samples if s < q1 - 1.5 * reach or s > q3 + 1.5 * reach)
+    return beyond - severe, severe
+
+
+def t_quantile(p: float, df: float) -> float:
+    """Quantile of Student's t, by bisection on its distribution function.
+
+    Raises:
+        ValueError: p is not inside (0, 1) or df is not positive.
+    """
+    if not 0 < p < 1 or df <= 0:
+        raise ValueError(f"t_quantile needs 0 < p < 1 and df > 0, got p={p}, df={df}")
+    if p < 0.5:
+        return -t_quantile(1 - p, df)
+    low, high = 0.0, 1.0
+    while _t_cdf(high, df) < p:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_cdf(middle, df) < p else (low, middle)
+    return (low + high) / 2
+
+
+def _t_cdf(t: float, df: float) -> float:
+    return 1 - _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
+
+
+def _beta_fraction(x: float, a: float, b: float) -> float:
+    """Regularised incomplete beta function, by Lentz's continued fraction (Numerical Recipes, 6.4)."""
+    if x <= 0 or x >= 1:
+        return min(max(x, 0.0), 1.0)
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta_fraction(1 - x, b, a)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    tiny = 1e-300
+    c, d = 1.0, 1 / _away(1 - (a + b) * x / (a + 1), tiny)
+    result = d
+    for m in range(1, 500):
+        for step in (
+            m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
+        ):
+            d = 1 / _away(1 + step * d, tiny)
+            c = _away(1 + step / c, tiny)
+            result *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return front * result / a
+
+
+def _away(value: float, tiny: float) -> float:
+    return value if abs(value) > tiny else tiny
+
+
+def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Geometric mean of repeats' medians with its t-interval; None below two repeats.
+
+    The unit of replication is the repeat: pooled samples of one process cover far less than they claim.
+    """
+    if len(times) < 2:
+        return None
+    logs = [math.log(t) for t in times]
+    centre = statistics.fmean(logs)
+    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
+
+
+def ratio_interval(over: Sequence[float], under: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Ratio of geometric means, over / under, by Welch's t on the logs; None below two repeats a side.
+
+    Degrees of freedom by Satterthwaite (Welch 1947, Biometrika 34).
+    """
+    if len(over) < 2 or len(under) < 2:
+        return None
+    tops, bottoms = [math.log(t) for t in over], [math.log(t) for t in under]
+    parts = [statistics.variance(side) / len(side) for side in (tops, bottoms)]
+    centre, spread = statistics.fmean(tops) - statistics.fmean(bottoms), sum(parts)
+    half = 0.0
+    if spread > 0:
+        df = spread**2 / sum(p**2 / (len(side) - 1) for p, side in zip(parts, (tops, bottoms), strict=True))
+        half = t_quantile(0.5 + confidence / 2, df) * math.sqrt(spread)
+    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
