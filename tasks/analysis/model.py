@@ -22,7 +22,7 @@ class Machine:
 
     Attributes:
         usd_per_hour: price of the whole machine; None where nobody has stated one.
-        price_note: where the price comes from, such as "stated assumption" or "on-demand, us-east-1, 2026-07-20".
+        price_note: where the price comes from, such as "stated assumption" or "on-demand, 2026-07-20".
         devices: accelerators in it; 0 for a CPU machine, whose devices are its threads.
         peak_flops: peak rate in FLOP/s by precision, where known; the plausibility gate uses it.
         peak_bytes_per_s: peak memory bandwidth, where known.
@@ -68,9 +68,11 @@ class Summary:
         reasons: every reason that a repeat or the plausibility gate gave, in order, without repetition.
         repeats, ok_repeats: how many were measured, how many may enter a ratio.
         compute_s, end_to_end_s: seconds per step over the ok repeats (geometric mean), None without any.
-        units_per_s: throughput, total work over total time.
+        units_per_s: throughput, work of a step over its compute time.
+        cold_s: seconds from process start to the end of the first call, median over the ok repeats.
         threads: CPU threads that were used.
         device: `cpu` or `cuda`.
+        units: work of one step in the workload's own terms, such as 32 images over all devices.
     """
 
     cell: Cell
@@ -87,6 +89,7 @@ class Summary:
     usd_per_million_units: Estimate | None = None
     threads: int | None = None
     device: str = "cpu"
+    units: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,14 @@ class Pairing:
     """One cell against the baseline's cell of the same case.
 
     Attributes:
-        compute, end_to_end: speedups (baseline time / time), None where a side has no ok record.
-        efficiency: compute speedup / (devices / baseline devices); None where the devices are of two kinds.
+        compute, end_to_end: speedups (baseline time / time), None where a side has no ok record. Where a step
+            is more work on one side (weak scaling: a batch per device), times are taken per unit of work.
+        efficiency: compute speedup / (devices / baseline devices); None where the devices are of two kinds or
+            models, or where there are no more of them than in the baseline.
         efficiency_band: its band's name, by the lower bound.
+        scaling: `strong` (the same step on more devices) or `weak` (the same step per device); empty where
+            there is no efficiency.
+        serial_fraction: Karp-Flatt's serial fraction of that speedup, from 0 to 1.
         cost: cost efficiency, (baseline price x time) / (price x time), above 1 is cheaper than the baseline.
         confounds: differences of stack or host beside the one that is compared, in words.
         refused: why there is no ratio, in words; empty where there is one.
@@ -112,6 +120,8 @@ class Pairing:
     cost: Ratio | None = None
     confounds: tuple[str, ...] = ()
     refused: str = ""
+    scaling: str = ""
+    serial_fraction: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +132,9 @@ class Total:
         cases: how many cases are summed, the same ones for every machine.
         seconds: sum of the compute times per step.
         usd: what those seconds cost; None without a price.
-        geomean_speedup: geometric mean of the speedups against the baseline, for orientation.
+        geomean_speedup: geometric mean of the speedups against the baseline, for orientation; None for the
+            baseline itself.
+        speedup: the baseline's seconds / these seconds; None for the baseline itself.
     """
 
     hardware: str
@@ -130,6 +142,7 @@ class Total:
     seconds: float
     usd: float | None
     geomean_speedup: Estimate | None = None
+    speedup: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,131 @@
+"""What can't be true of several records together: falling times, copied rows, too much scaling."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, permutations
+
+from tasks.analysis.model import Estimate, Machine
+from tasks.analysis.repeats import Repeats, group
+from tasks.analysis.scaling import ABOVE_LINEAR, device_model, device_ratio, efficiency
+from tasks.analysis.speedup import per_unit, speedup
+from workloads.harness.case import Case
+from workloads.harness.record import Record
+
+SMALL_S = 100e-6  # below it launches and wake-ups, not work, make the time
+TWICE = 2.0
+DISTINCT = 3  # different values that make equal samples a copy; fewer may be a coarse clock's coincidence
+
+Found = tuple[Record, str]
+
+
+def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
+    """Each record that the others contradict, with the reason."""
+    yield from _copies(records)
+    yield from _shrinking(records)
+    yield from _superlinear(records, machines)
+
+
+def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
+    """Whether two cases of one machine have the same samples to every digit.
+
+    Times that take few different values (one sample, a rounded table) agree by chance now and then; then the
+    same two cases must agree `elsewhere`, on a second machine, too: the published table of the AWS blog.
+    """
+    if record.case == other.case or not record.wall or not other.wall:
+        return None
+    samples = record.wall.samples_s
+    if samples != other.wall.samples_s or (len(set(samples)) < DISTINCT and not elsewhere):
+        return None
+    return f"its {len(samples)} samples are those of {other.case.id} to every digit: one row is a copy"
+
+
+def shrinks(record: Record, others: Sequence[Record]) -> str | None:
+    """Whether it does twice the work of another case in half its time, which no third case bears out.
+
+    Equal times prove nothing: a step that is bound by launches takes as long at any small batch. Nor does one
+    slow small case: it may be the odd one, as a cold GPU's first product of 0.9 s beside larger ones of
+    0.01 s. So this one must have four times the rate of every other case, at least two, that takes 100 us.
+    """
+    gains = [gain for other in others if (gain := _gain(record, other))]
+    beaten = [gain for gain in gains if gain[0] >= TWICE and gain[1] > TWICE]
+    if not beaten or len(gains) < 2 or any(work * time < TWICE * TWICE for work, time, _ in gains):
+        return None
+    work, _, other = beaten[0]
+    return (
+        f"it took {record.compute_s:.3g} s for {work:.3g} times the work of {other.case.id}, "
+        f"which took {other.compute_s:.3g} s"
+    )
+
+
+def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
+    """Whether devices scale beyond 100 %, by an interval that lies above 105 %."""
+    if value.low is None or value.low <= ABOVE_LINEAR:
+        return None
+    return (
+        f"{value.value * ratio:.3g} times the speed of {baseline} with {ratio:.3g} times its devices is "
+        f"{100 * value.value:.3g} % scaling"
+    )
+
+
+def _copies(records: Sequence[Record]) -> Iterator[Found]:
+    """Groups by machine and samples first, so that a night of thousands of records stays quick."""
+    alike: dict[tuple[str, tuple[float, ...]], list[Record]] = defaultdict(list)
+    for record in records:
+        if record.wall:
+            alike[record.hardware, record.wall.samples_s].append(record)
+    pairs = [pair for same in alike.values() for pair in combinations(same, 2)]
+    places: dict[frozenset[Case], set[str]] = defaultdict(set)
+    for one, other in pairs:
+        places[frozenset((one.case, other.case))].add(one.hardware)
+    for one, other in pairs:
+        elsewhere = len(places[frozenset((one.case, other.case))]) > 1
+        for record, twin in ((one, other), (other, one)):
+            if reason := copied(record, twin, elsewhere):
+                yield record, reason
+
+
+def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
+    """Compares with the fastest repeat of each other case, the one that is hardest to undercut."""
+    families: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
+    for record in records:
+        families[record.hardware, record.device, record.case.workload, record.case.precision].append(record)
+    for family in families.values():
+        slowest_first = sorted(family, key=lambda r: r.compute_s or 0.0, reverse=True)
+        fastest = {record.case: record for record in slowest_first}
+        for record in family:
+            if reason := shrinks(record, [r for case, r in fastest.items() if case != record.case]):
+                yield record, reason
+
+
+def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
+    """Compares machines that are known to be of one model, case by case."""
+    cells: dict[Case, list[Repeats]] = defaultdict(list)
+    for cell in group(records, (), {}):
+        cells[cell.cell.case].append(cell)
+    for of_case in cells.values():
+        for base, side in permutations(of_case, 2):
+            if reason := _beyond_linear(side, base, machines):
+                yield from ((record, reason) for record in side.records)
+
+
+def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]) -> str | None:
+    one, other = side.records[0], base.records[0]
+    ratio = device_ratio(one, machines.get(one.hardware), other, machines.get(other.hardware))
+    if ratio is None or device_model(one) is None or device_model(other) is None:
+        return None
+    gain = speedup(*per_unit(base, side))
+    return superlinear(efficiency(gain.estimate, ratio), ratio, other.hardware) if gain else None
+
+
+def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
+    """How many times the other's work, and the other's time over its own; None for a small or unlike other.
+
+    Work is the first of FLOPs, bytes and units that both have.
+    """
+    seconds, other_s = record.compute_s, other.compute_s
+    if record.work is None or other.work is None or not seconds or not other_s or other_s < SMALL_S:
+        return None
+    one, two = record.work, other.work
+    pairs = ((one.flops, two.flops), (one.bytes, two.bytes), (one.units, two.units))
+    work = next((a / b for a, b in pairs if a and b), None)
+    return None if work is None else (work, other_s / seconds, other)

@@ -1,0 +1,111 @@
+"""Machines over the whole suite: total time and money, and the geometric mean of speedups."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tasks.analysis.cost import usd
+from tasks.analysis.model import Estimate, Machine, Total
+from tasks.analysis.repeats import Repeats
+from workloads.harness.case import Case
+from workloads.harness.intervals import t_quantile
+
+Logs = list[float]  # log seconds of a case, one per repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The cases that every compared machine has ok, with the logs of their compute times by machine.
+
+    A machine without a single ok cell is not compared: it would leave no case. Where a step is more work on
+    one machine (weak scaling), its time is that of the first machine's work.
+    """
+
+    cases: tuple[Case, ...]
+    logs: dict[str, list[Logs]]
+
+    @classmethod
+    def of(cls, cells: Sequence[Repeats]) -> "Suite":
+        """Pick the common cases of all machines that have an ok cell."""
+        ok: dict[str, dict[Case, Repeats]] = {}
+        for cell in cells:
+            if cell.usable:
+                ok.setdefault(cell.cell.hardware, {})[cell.cell.case] = cell
+        first = next(iter(ok.values()), {})
+        cases = tuple(case for case in first if all(case in by_case for by_case in ok.values()))
+        return cls(cases, {name: [_logs(of[c], first[c]) for c in cases] for name, of in ok.items()})
+
+
+def totals(suite: Suite, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
+    """One total per compared machine; empty where no case is ok on all of them."""
+    prices = {machine.name: machine.usd_per_hour for machine in machines}
+    return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
+
+
+def seconds(suite: Suite, hardware: str) -> float:
+    """Time (s) of one pass: a step of every case."""
+    return math.fsum(_times(suite, hardware))
+
+
+def fewest_repeats(suite: Suite) -> int:
+    """The least repeats that any compared cell has."""
+    return min((len(logs) for of_machine in suite.logs.values() for logs in of_machine), default=0)
+
+
+def time_ratio(suite: Suite, over: str, under: str) -> Estimate:
+    """Ratio of total times with its interval, by the delta method: a case weighs by its share of the total.
+
+    Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
+    """
+    value, parts = seconds(suite, over) / seconds(suite, under), []
+    for name in (over, under):
+        shares = (t / seconds(suite, name) for t in _times(suite, name))
+        parts += list(zip(shares, suite.logs[name], strict=True))
+    return _interval(value, parts)
+
+
+def geomean_ratio(suite: Suite, over: str, under: str) -> Estimate:
+    """Geometric mean of the cases' ratios with its interval: se_log = sqrt(sum se_i^2) / k.
+
+    It is the measurement error of this suite; its cases are no random sample of all workloads.
+    """
+    sides, k = (suite.logs[over], suite.logs[under]), len(suite.cases)
+    differences = (statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides, strict=True))
+    return _interval(
+        math.exp(statistics.fmean(differences)), [(1 / k, logs) for side in sides for logs in side]
+    )
+
+
+def _total(suite: Suite, name: str, usd_per_hour: float | None, baseline: str) -> Total:
+    against = baseline in suite.logs and name != baseline
+    return Total(
+        hardware=name,
+        cases=len(suite.cases),
+        seconds=seconds(suite, name),
+        usd=usd(seconds(suite, name), usd_per_hour),
+        geomean_speedup=geomean_ratio(suite, baseline, name) if against else None,
+        speedup=time_ratio(suite, baseline, name) if against else None,
+    )
+
+
+def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
+    """The t-interval of a value whose log is a sum of weight x mean(logs); none with a single repeat."""
+    parts = list(parts)
+    if any(len(logs) < 2 for _, logs in parts):
+        return Estimate(value)
+    variances = [weight**2 * statistics.variance(logs) / len(logs) for weight, logs in parts]
+    spread, half = math.fsum(variances), 0.0
+    if spread > 0:
+        freedom = sum(v**2 / (len(logs) - 1) for v, (_, logs) in zip(variances, parts, strict=True))
+        half = t_quantile(0.975, spread**2 / freedom) * math.sqrt(spread)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half))
+
+
+def _logs(cell: Repeats, reference: Repeats) -> Logs:
+    factor = (reference.units or 1.0) / (cell.units or 1.0) if reference.units and cell.units else 1.0
+    return [math.log(t * factor) for t in cell.compute_s]
+
+
+def _times(suite: Suite, hardware: str) -> list[float]:
+    return [math.exp(statistics.fmean(logs)) for logs in suite.logs[hardware]]

@@ -1,0 +1,83 @@
+"""Cold start: what a process spends before its first result, as stacked bars."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from tasks.analysis.digits import format_seconds
+from tasks.analysis.summaries import COLD_PHASES
+from tasks.report.charts import Panel
+from tasks.report.grid import Grid, Group, size_text
+from tasks.report.theme import SECONDS_LABEL
+from workloads.harness.case import Case
+from workloads.harness.record import Record
+
+
+def cold_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+    """A panel for each workload, a bar for each cell: the phases of its median repeat."""
+    medians = _medians(records)
+    panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
+    return [_panel(group, rows) for group, rows in panels if rows]
+
+
+def _phases(record: Record) -> dict[str, float]:
+    """The phases of a cold start, without those that only a measurement has, such as its samples."""
+    return {name: record.phases_s[name] for name in COLD_PHASES if name in record.phases_s}
+
+
+def _medians(records: Sequence[Record]) -> dict[tuple[str, Case], Record]:
+    """The repeat of each cell with the median cold start, among the ok ones."""
+    repeats: dict[tuple[str, Case], list[Record]] = {}
+    for record in records:
+        if record.ok and _phases(record):
+            repeats.setdefault((record.hardware, record.case), []).append(record)
+    return {
+        key: sorted(members, key=lambda record: sum(_phases(record).values()))[(len(members) - 1) // 2]
+        for key, members in repeats.items()
+    }
+
+
+def _rows(grid: Grid, group: Group, medians: dict[tuple[str, Case], Record]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for case in group.cases:
+        for name in grid.names:
+            record = medians.get((name, case))
+            start = 0.0
+            for phase, seconds in (_phases(record) if record else {}).items():
+                rows.append(
+                    {
+                        "bar": f"{name}, {size_text(case)}",
+                        "hardware": name,
+                        "size": size_text(case),
+                        "phase": phase.replace("_", " "),
+                        "start": start,
+                        "end": start + seconds,
+                        "time": format_seconds(seconds),
+                    }
+                )
+                start += seconds
+    return rows
+
+
+def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
+    """Names stand above their bars, so that a phone leaves the whole width to the bars."""
+    names = [phase.replace("_", " ") for phase in COLD_PHASES]
+    totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
+    y = alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
+    axis = alt.Axis(labelExpr=SECONDS_LABEL, tickCount=5)
+    bars = alt.Chart(alt.Data(values=rows)).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
+    chart = alt.layer(
+        bars.encode(
+            y=y,
+            x=alt.X("start:Q", axis=axis, title="seconds before the first result"),
+            x2="end:Q",
+            color=alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None),
+            tooltip=[alt.Tooltip(f"{key}:N") for key in ("hardware", "size", "phase", "time")],
+        ),
+        alt.Chart(alt.Data(values=totals))
+        .mark_text(align="left", dy=-5, baseline="middle")
+        .encode(y=y, x=alt.datum(0), text="bar:N"),
+    )
+    told = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
+    return Panel(group.title, told, chart.properties(height=alt.Step(30)))

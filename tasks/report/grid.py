@@ -1,0 +1,107 @@
+"""A run seen as a grid: cases in groups, machines in order, and what is known of each cell."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tasks.analysis.model import Comparison, Machine, Pairing, Summary
+from workloads.harness.case import Case
+from workloads.harness.record import Record, Work
+
+_WORK = (("flops", "FLOP per step"), ("bytes", "bytes per step"))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The cases of one workload in one precision, from little work to much.
+
+    Attributes:
+        work: how much one step of each case does, in the unit that `work_title` names; a case is absent
+            where no repeat came far enough to know.
+    """
+
+    workload: str
+    precision: str
+    cases: tuple[Case, ...]
+    work: Mapping[Case, float]
+    work_title: str
+
+    @property
+    def title(self) -> str:
+        """Readable heading, such as `matmul · fp32`."""
+        return f"{self.workload} · {self.precision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Look-ups that every picture and table of a report needs.
+
+    Attributes:
+        machines: the baseline first, then in the comparison's order.
+        groups: in the order in which the comparison names their first case.
+    """
+
+    comparison: Comparison
+    machines: tuple[Machine, ...]
+    groups: tuple[Group, ...]
+    summaries: Mapping[tuple[str, Case], Summary]
+    pairings: Mapping[tuple[str, Case], Pairing]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the machines, the baseline first."""
+        return [machine.name for machine in self.machines]
+
+    @property
+    def troubled(self) -> list[Summary]:
+        """Cells without any ok repeat, in the comparison's order."""
+        return [summary for summary in self.comparison.summaries if not summary.ok_repeats]
+
+
+def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:
+    """Arrange a run's cells as a grid."""
+    return Grid(
+        comparison=comparison,
+        machines=_machines(comparison),
+        groups=_groups(records, comparison),
+        summaries={(s.cell.hardware, s.cell.case): s for s in comparison.summaries},
+        pairings={(p.hardware, p.case): p for p in comparison.pairings},
+    )
+
+
+def size_text(case: Case) -> str:
+    """A size as people read it, such as `pixels=4096, batch=2`."""
+    return ", ".join(f"{name}={value}" for name, value in case.size)
+
+
+def _machines(comparison: Comparison) -> tuple[Machine, ...]:
+    known = {machine.name: machine for machine in comparison.machines}
+    for summary in comparison.summaries:
+        known.setdefault(summary.cell.hardware, Machine(summary.cell.hardware, None))
+    return tuple(sorted(known.values(), key=lambda machine: machine.name != comparison.baseline))
+
+
+def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[Group, ...]:
+    works = {record.case: record.work for record in records if record.work is not None}
+    cases: dict[tuple[str, str], dict[Case, None]] = {}
+    for summary in comparison.summaries:
+        case = summary.cell.case
+        cases.setdefault((case.workload, case.precision), {})[case] = None
+    return tuple(_group(key, list(members), works) for key, members in cases.items())
+
+
+def _group(key: tuple[str, str], cases: list[Case], works: Mapping[Case, Work]) -> Group:
+    title, work = _measure_of_work({case: works[case] for case in cases if case in works})
+    ordered = sorted(
+        cases, key=lambda case: (work.get(case, float("inf")), [value for _, value in case.size])
+    )
+    return Group(*key, tuple(ordered), work, title)
+
+
+def _measure_of_work(works: Mapping[Case, Work]) -> tuple[str, dict[Case, float]]:
+    """FLOPs where every case has them, else bytes, else units of work; with the axis title."""
+    for attribute, title in _WORK:
+        values = {case: getattr(work, attribute) for case, work in works.items()}
+        if values and all(value and value > 0 for value in values.values()):
+            return title, values
+    unit = next((work.unit for work in works.values()), "work")
+    return f"{unit} per step", {case: work.units for case, work in works.items() if work.units > 0}

@@ -1,0 +1,166 @@
+const data = JSON.parse(document.getElementById("data").textContent);
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+function make(tag, text, children = []) {
+  const element = document.createElement(tag);
+  if (text) element.textContent = text;
+  element.append(...children);
+  return element;
+}
+
+/* Charts: drawn once, drawn again when the page turns dark or light, dimmed by the legend's buttons. */
+
+const views = new Map();
+const dimmed = { time: [], speedup: [], cold: [] };
+let drawing = Promise.resolve();
+
+async function draw(box, theme) {
+  const options = {
+    mode: "vega-lite", renderer: "svg", ast: true, config: data.themes[theme], tooltip: { theme },
+    actions: { export: true, source: false, compiled: false, editor: false },
+  };
+  views.get(box)?.finalize();
+  const result = await window.vegaEmbed(box, data.charts[box.dataset.chart], options);
+  views.set(box, result);
+  await result.view.signal("off", dimmed[box.dataset.kind]).runAsync();
+}
+
+async function drawAll() {
+  const theme = dark.matches ? "dark" : "light";
+  for (const box of document.querySelectorAll("[data-chart]")) {
+    try {
+      await draw(box, theme);
+    } catch (error) {
+      box.textContent = `This chart could not be drawn (${error.message}); its numbers are in the tables.`;
+    }
+  }
+  document.documentElement.dataset.drawn = theme;
+}
+
+function redraw() {
+  drawing = drawing.then(drawAll);
+}
+
+function dim(button) {
+  const pressed = button.getAttribute("aria-pressed") !== "true";
+  button.setAttribute("aria-pressed", String(pressed));
+  const kind = button.dataset.dims;
+  dimmed[kind] = dimmed[kind].filter((name) => name !== button.dataset.hardware);
+  if (!pressed) dimmed[kind].push(button.dataset.hardware);
+  for (const [box, { view }] of views) {
+    if (box.dataset.kind === kind) view.signal("off", dimmed[kind]).runAsync();
+  }
+}
+
+/* Records: each is a tbody of its own, so that a row and its details stay together when sorted. */
+
+const table = document.getElementById("records-table");
+const bodies = [...table.tBodies];
+const cellOf = (body, column) => body.rows[0].cells[column + 1];
+
+function order(body, column) {
+  const cell = cellOf(body, column);
+  const value = cell.dataset.order ?? cell.textContent.trim();
+  if (value === "" || value === "–") return null;
+  return Number.isNaN(Number(value)) ? value : Number(value);
+}
+
+function compare(a, b) {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+function sort(button) {
+  const column = Number(button.dataset.column);
+  const heading = button.closest("th");
+  const sign = heading.getAttribute("aria-sort") === "ascending" ? -1 : 1;
+  for (const other of table.tHead.querySelectorAll("[aria-sort]")) other.removeAttribute("aria-sort");
+  heading.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
+  const keyed = bodies.map((body) => [order(body, column), body]);
+  keyed.sort(([a], [b]) => {
+    if (a === null || b === null) return (a === null) - (b === null); /* what is missing stays last */
+    return sign * compare(a, b);
+  });
+  table.append(...keyed.map(([, body]) => body));
+}
+
+function filter(text) {
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  let shown = 0;
+  for (const body of bodies) {
+    const row = body.rows[0].textContent.toLowerCase();
+    body.hidden = !words.every((word) => row.includes(word));
+    shown += body.hidden ? 0 : 1;
+  }
+  document.getElementById("shown").textContent = `${shown} of ${bodies.length} rows`;
+}
+
+function facts(title, values) {
+  const entries = Object.entries(values);
+  if (!entries.length) return [];
+  const list = make("dl");
+  for (const [name, value] of entries) list.append(make("dt", name.replaceAll("_", " ")), make("dd", String(value)));
+  return [make("div", "", [make("h4", title), list])];
+}
+
+function strip(samples) {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  svg.setAttribute("viewBox", "0 0 300 60");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("role", "img");
+  svg.setAttribute("aria-label", "Samples in the order of measuring, from zero to the slowest");
+  const most = Math.max(...samples);
+  const line = document.createElementNS(space, "polyline");
+  const at = (value, i) => `${(300 * i) / Math.max(samples.length - 1, 1)},${60 - (58 * value) / most}`;
+  line.setAttribute("points", samples.map(at).join(" "));
+  line.setAttribute("fill", "none");
+  line.setAttribute("stroke", "currentColor");
+  line.setAttribute("vector-effect", "non-scaling-stroke");
+  svg.append(line);
+  return svg;
+}
+
+function samplesOf(record) {
+  if (!record.samples.length) return [];
+  const shown = record.samples.length === record.total ? "" : `the first ${record.samples.length} of `;
+  const title = `Samples: ${shown}${record.total}, by ${record.clock}, blocks of ${record.block}, seconds`;
+  return [make("div", "", [make("h4", title), strip(record.samples), make("pre", record.samples.join("  "))])];
+}
+
+function detail(record) {
+  const grid = make("div", "", [
+    ...facts("Reasons", Object.fromEntries(record.reasons.map((reason, i) => [`${i + 1}`, reason]))),
+    ...samplesOf(record),
+    ...facts("Phases, seconds", record.phases),
+    ...facts("Facts", record.facts),
+    ...facts("Probes", record.probes),
+    ...facts("Not available here", record.missing),
+    ...facts(`Environment ${record.environment}`, data.environments[record.environment] ?? {}),
+  ]);
+  grid.className = "grid";
+  const cell = make("td", "", [grid]);
+  cell.colSpan = table.tHead.rows[0].cells.length;
+  const row = make("tr", "", [cell]);
+  row.className = "detail";
+  return row;
+}
+
+function unfold(button) {
+  const body = button.closest("tbody");
+  const open = button.getAttribute("aria-expanded") !== "true";
+  button.setAttribute("aria-expanded", String(open));
+  button.textContent = open ? "−" : "+";
+  if (open && body.rows.length === 1) body.append(detail(data.records[Number(body.dataset.record)]));
+  if (body.rows[1]) body.rows[1].hidden = !open;
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button?.matches(".sort")) sort(button);
+  else if (button?.matches(".more")) unfold(button);
+  else if (button?.dataset.dims) dim(button);
+});
+document.getElementById("filter").addEventListener("input", (event) => filter(event.target.value));
+dark.addEventListener("change", redraw);
+redraw();

@@ -1,0 +1,93 @@
+"""`benchmark_results.json`: everything about a run in one file, for programs.
+
+Keys, stable within `schema` 1; times are seconds, null is what was not measured or not stated:
+
+    schema               1
+    benchmark_timestamp  when the run started, ISO 8601
+    run                  {run, suite, started_at, seed, gridbench_version}
+    baseline             name of the hardware that speedups are taken against
+    hardware             [{name, usd_per_hour, price_source, devices, peak_flops, peak_bytes_per_s}]
+    answer               sentences, the most useful first
+    totals               [{hardware, cases, seconds, usd, geomean_speedup: {value, low, high}}]
+    cells                one object a cell: the columns of comparison.csv
+    unpaired             cells that no baseline cell matches, in words
+    rows                 one object a record: {run, hardware, case: {id, workload, size, precision}, repeat,
+                         verdict, reasons, compute_s, end_to_end_s, device_samples_s, wall_samples_s,
+                         warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check, memory, energy_j,
+                         probes, missing, threads, layout, device, started_at, environment_id}
+    environments         environment_id to the fingerprint of the machine and its stack
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tasks.analysis.model import Comparison, Machine
+from tasks.report.info import RunInfo
+from tasks.report.table import comparison_table
+from workloads.harness.record import Record, Timing
+
+SCHEMA = 1
+
+
+def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunInfo) -> dict[str, Any]:
+    """Build the object of `benchmark_results.json`; its keys are in this module's docstring."""
+    return {
+        "schema": SCHEMA,
+        "benchmark_timestamp": run.started_at,
+        "run": asdict(run),
+        "baseline": comparison.baseline,
+        "hardware": [_hardware(machine) for machine in comparison.machines],
+        "answer": list(comparison.answer),
+        "totals": [asdict(total) for total in comparison.totals],
+        "cells": json.loads(comparison_table(comparison).to_json(orient="records", double_precision=15)),
+        "unpaired": list(comparison.unpaired),
+        "rows": [_row(record) for record in records],
+        "environments": {record.environment_id: record.environment for record in records},
+    }
+
+
+def _hardware(machine: Machine) -> dict[str, Any]:
+    return {
+        "name": machine.name,
+        "usd_per_hour": machine.usd_per_hour,
+        "price_source": machine.price_note or None,
+        "devices": machine.devices,
+        "peak_flops": dict(machine.peak_flops),
+        "peak_bytes_per_s": machine.peak_bytes_per_s,
+    }
+
+
+def _samples(timing: Timing | None) -> list[float]:
+    return list(timing.samples_s) if timing else []
+
+
+def _row(record: Record) -> dict[str, Any]:
+    case, timing = record.case, record.device_time or record.wall
+    kept = ("work", "transfer", "check", "memory")
+    return {
+        "run": record.run,
+        "hardware": record.hardware,
+        "case": {"id": case.id, "workload": case.workload, "size": case.params, "precision": case.precision},
+        "repeat": record.repeat,
+        "verdict": str(record.verdict),
+        "reasons": list(record.reasons),
+        "compute_s": record.compute_s,
+        "end_to_end_s": record.end_to_end_s,
+        "device_samples_s": _samples(record.device_time),
+        "wall_samples_s": _samples(record.wall),
+        "warmup_s": list(timing.warmup_s) if timing else [],
+        "phases_s": record.phases_s,
+        "unattributed_s": record.unattributed_s,
+        "wall_s": record.wall_s,
+        **{name: asdict(value) if (value := getattr(record, name)) else None for name in kept},
+        "energy_j": record.energy_j,
+        "probes": record.probes,
+        "missing": record.missing,
+        "threads": record.threads,
+        "layout": record.layout,
+        "device": record.device,
+        "started_at": record.started_at,
+        "environment_id": record.environment_id,
+    }

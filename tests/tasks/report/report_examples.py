@@ -1,0 +1,219 @@
+"""A run made up for the tests of reports: three workloads, three sizes, three machines, and every kind of trouble."""
+
+import random
+from dataclasses import replace
+
+from tasks.analysis.model import Comparison, Estimate, Machine, Outcome, Pairing, Ratio, Summary, Total
+from tasks.report.info import RunInfo
+from workloads.harness.case import Case, Cell
+from workloads.harness.intervals import log_mean_interval, median_interval, ratio_interval
+from workloads.harness.record import Check, Memory, Record, Timing, Transfer, Verdict, Work
+
+RUN = RunInfo("2026-07-24-nightly-3f2a", "images-and-matmul", "2026-07-24T02:00:11+00:00", 20260724, "0.1.0")
+BASELINE = "aws-r5.4xlarge"
+MACHINES = (
+    Machine(BASELINE, 1.008, "on-demand, us-east-1, 2026-07-20"),
+    Machine("aws-g5.8xlarge", 2.448, "on-demand, us-east-1, 2026-07-20", 1, (("fp32", 31.2e12),), 600e9),
+    Machine("gke-l4", None, "", 1, (("fp32", 30.3e12),), 300e9),
+)
+HOSTILE = "the reference said <script>alert('x')</script> & \"more\""
+SPEED = {BASELINE: 1.0, "aws-g5.8xlarge": 26.0, "gke-l4": 17.0}
+CASES = (
+    *(Case.of("matmul", {"n": n}) for n in (1000, 5000, 10000)),
+    *(Case.of("image_pipeline", {"pixels": p, "batch": b}) for p, b in ((2048, 1), (4096, 1), (4096, 4))),
+    *(Case.of("gcn", {"nodes": n}) for n in (2708, 20000, 100000)),
+)
+
+
+def work_of(case: Case) -> Work:
+    """What one step of a case does, by formula."""
+    size = case.params
+    if case.workload == "matmul":
+        return Work(1, "matmul", 2.0 * size["n"] ** 3, 12.0 * size["n"] ** 2)
+    if case.workload == "image_pipeline":
+        return Work(
+            size["batch"], "images", 550.0 * size["pixels"] ** 2 * size["batch"], 24.0 * size["pixels"] ** 2
+        )
+    return Work(size["nodes"], "nodes", 46_000.0 * size["nodes"], 12_000.0 * size["nodes"])
+
+
+def true_seconds(hardware: str, case: Case) -> float:
+    """A time that looks like one: a launch overhead and a rate; the graph barely gains from an accelerator."""
+    launch = 3e-5 if hardware == BASELINE else 4e-4
+    gain = 1.0 + (SPEED[hardware] - 1.0) * (0.02 if case.workload == "gcn" else 1.0)
+    return launch + (work_of(case).flops or 0.0) / (0.8e12 * gain)
+
+
+def timing(seconds: float, count: int, chance: random.Random) -> Timing:
+    """Samples around a median."""
+    samples = tuple(seconds * (1 + 0.004 * abs(chance.gauss(0, 1))) for _ in range(count))
+    bounds = median_interval(samples)
+    middle = sorted(samples)[count // 2]
+    low, high = (bounds.low, bounds.high) if bounds else (None, None)
+    return Timing(samples, 1, middle, low, high, max(samples), max(samples), 1, 0, True, True, samples[:3])
+
+
+def environment(hardware: str) -> dict[str, object]:
+    """A fingerprint in which the hosts differ and, on one machine, the driver too."""
+    cpu = hardware == BASELINE
+    return {
+        "torch": "2.13.0+cpu" if cpu else "2.13.0+cu130",
+        "python": "3.11.7",
+        "cuda": None if cpu else "13.0",
+        "driver": None if cpu else {"gke-l4": "575.51"}.get(hardware, "580.65"),
+        "cpu_model": "Intel Xeon Platinum 8259CL" if cpu else "AMD EPYC 7R32",
+        "logical_cpus": 16 if cpu else 32,
+        "memory_bytes": 128 * 2**30,
+        "gpu_name": None if cpu else {"gke-l4": "NVIDIA L4"}.get(hardware, "NVIDIA A10G"),
+        "packages": {"numpy": "2.3.1", "psutil": "7.0.0"},
+    }
+
+
+def good_record(hardware: str, case: Case, repeat: int, samples: int = 40) -> Record:
+    """One repeat without any trouble."""
+    chance = random.Random(f"{hardware}{case.id}{repeat}")
+    seconds = true_seconds(hardware, case) * (1 + 0.01 * chance.gauss(0, 1))
+    accelerated = hardware != BASELINE
+    moved = int(work_of(case).bytes or 0)
+    wall = timing(seconds * 1.02, samples, chance)
+    cold = {"process_start": 0.05, "import": 2.1 + chance.random(), "context": 0.31 if accelerated else 0.0}
+    cold |= {
+        "build": 0.02 + seconds,
+        "h2d": 0.004,
+        "first_call": 0.12 + seconds * 1.5,
+        "warmup": 0.4,
+        "samples": 2.0,
+    }
+    return Record(
+        RUN.run, hardware, case, repeat, Verdict.OK,
+        order=repeat, seed=RUN.seed, started_at=f"2026-07-24T02:{repeat:02}:11+00:00",
+        device="cuda" if accelerated else "cpu", threads=16, layout="contiguous",
+        wall_s=sum(cold.values()) + 0.05, phases_s=cold, unattributed_s=0.05, wall=wall,
+        device_time=timing(seconds, samples, chance) if accelerated else None, work=work_of(case),
+        transfer=Transfer(moved, moved // 3, moved / 6e9, moved / 12e9, moved / 18e9, moved / 36e9) if accelerated
+        else Transfer(),
+        check=Check(2e-7, 1e-5, 4096), memory=Memory(900 * 2**20, 2**30 if accelerated else None, None, 0),
+        probes={"steal_share": 0.001}, missing={} if accelerated else {"energy": "no RAPL on this machine"},
+        environment=environment(hardware), environment_id={BASELINE: "e1a4", "gke-l4": "77b0"}.get(hardware, "c90d"),
+    )  # fmt: skip
+
+
+def bad_record(hardware: str, case: Case, repeat: int, verdict: Verdict, reason: str) -> Record:
+    """A repeat that came to nothing."""
+    return Record(
+        RUN.run, hardware, case, repeat, verdict, (reason,), started_at="2026-07-24T02:09:11+00:00",
+        environment=environment(hardware), environment_id="77b0", device="cuda", wall_s=1.0,
+    )  # fmt: skip
+
+
+def records(repeats: int = 3) -> list[Record]:
+    """The run: two cells that are not ok on one machine, one with a single repeat, the rest well."""
+    made = []
+    for case in CASES:
+        for hardware in SPEED:
+            if (hardware, case) == ("gke-l4", CASES[2]):
+                why = "CUDA ran out of memory: 22.3 GiB of 22.5 GiB were in use; try a smaller n"
+                made.append(bad_record(hardware, case, 0, Verdict.OUT_OF_MEMORY, why))
+            elif (hardware, case) == ("gke-l4", CASES[5]):
+                made.append(bad_record(hardware, case, 0, Verdict.WRONG, HOSTILE))
+            else:
+                count = 1 if (hardware, case) == ("aws-g5.8xlarge", CASES[4]) else repeats
+                made += [good_record(hardware, case, repeat) for repeat in range(count)]
+    return made
+
+
+def summary(cell: Cell, members: list[Record]) -> Summary:
+    """Repeats taken together, as the analysis would."""
+    fine = [record for record in members if record.ok]
+    reasons = tuple(reason for record in members for reason in record.reasons)
+    if not fine:
+        return Summary(cell, members[0].verdict, reasons, len(members), 0, device=members[0].device)
+    compute, whole = (
+        _estimate([r.compute_s or 0 for r in fine]),
+        _estimate([r.end_to_end_s or 0 for r in fine]),
+    )
+    work, price = work_of(cell.case), {m.name: m.usd_per_hour for m in MACHINES}[cell.hardware]
+    per_million = price and compute.value * price / 3600 / work.units * 1e6
+    return Summary(
+        cell, Verdict.OK, reasons, len(members), len(fine), compute, whole, work.units / compute.value, work.unit,
+        (work.flops or 0) / compute.value, 2.9, Estimate(per_million) if per_million else None, 16, fine[0].device,
+    )  # fmt: skip
+
+
+def comparison(made: list[Record] | None = None) -> Comparison:
+    """What the analysis would say of these records."""
+    made = records() if made is None else made
+    cells: dict[Cell, list[Record]] = {}
+    for record in made:
+        cells.setdefault(record.cell, []).append(record)
+    summaries = tuple(summary(cell, members) for cell, members in cells.items())
+    pairings = tuple(
+        _pairing(cell, cells.get(Cell(BASELINE, cell.case), []), members)
+        for cell, members in cells.items()
+        if cell.hardware != BASELINE
+    )
+    return Comparison(
+        BASELINE, MACHINES, summaries, pairings, _totals(summaries),
+        (
+            "Fastest: aws-g5.8xlarge, 15.1× (14.8–15.4) faster than aws-r5.4xlarge over the 7 cases that all have.",
+            "Cheapest: aws-g5.8xlarge, 6.2× cheaper than aws-r5.4xlarge for the same work.",
+            "gke-l4 has no price, so its cost is unknown; add usd_per_hour to deployments/hardware/gke-l4.yaml.",
+            "Undecided: gcn at nodes=2708; more repeats would decide it.",
+        ),
+        ("gke-l4/gcn/nodes=7/fp32: the baseline has no such case; run it on aws-r5.4xlarge",),
+    )  # fmt: skip
+
+
+def nothing_ok() -> tuple[list[Record], Comparison]:
+    """A run in which everything failed."""
+    made = [bad_record(h, case, 0, Verdict.CRASHED, "exit status 139") for case in CASES[:2] for h in SPEED]
+    return made, replace(comparison(made), totals=(), answer=("Nothing can be said: no cell is ok.",))
+
+
+def _estimate(times: list[float]) -> Estimate:
+    interval = log_mean_interval(times)
+    return Estimate.of(interval) if interval else Estimate(times[0])
+
+
+def _ratio(over: list[float], under: list[float], factor: float = 1.0) -> Ratio:
+    interval = ratio_interval(over, under)
+    if interval is None:
+        why = "1 repeat on aws-g5.8xlarge; an interval needs 2 a side"
+        return Ratio(Estimate(over[0] / under[0] * factor), Outcome.UNDECIDED, why)
+    value, low, high = (bound * factor for bound in (interval.value, interval.low, interval.high))
+    outcome = Outcome.FASTER if low > 1 else Outcome.SLOWER if high < 1 else Outcome.UNDECIDED
+    return Ratio(
+        Estimate(value, low, high), outcome, "the interval spans 1" if outcome == "undecided" else ""
+    )
+
+
+def _pairing(cell: Cell, base: list[Record], ours: list[Record]) -> Pairing:
+    if not ours[0].ok or not base or not base[0].ok:
+        return Pairing(
+            cell.case, cell.hardware, BASELINE, refused=f"{cell.hardware} has no ok record of this case"
+        )
+    price = {m.name: m.usd_per_hour for m in MACHINES}
+    computes = [[r.compute_s or 0 for r in side] for side in (base, ours)]
+    wholes = [[r.end_to_end_s or 0 for r in side] for side in (base, ours)]
+    factor = (price[BASELINE] or 0) / (price[cell.hardware] or 1)
+    return Pairing(
+        cell.case, cell.hardware, BASELINE, _ratio(*computes), _ratio(*wholes),
+        cost=_ratio(*computes, factor) if price[cell.hardware] else None,
+        confounds=("memory: 48 GiB against 128 GiB",) if cell.hardware == "gke-l4" else (),
+    )  # fmt: skip
+
+
+def _totals(summaries: tuple[Summary, ...]) -> tuple[Total, ...]:
+    shared = [
+        case
+        for case in CASES
+        if sum(s.ok_repeats > 0 for s in summaries if s.cell.case == case) == len(MACHINES)
+    ]  # fmt: skip
+    totals = []
+    for machine in MACHINES:
+        ours = [s for s in summaries if s.cell.hardware == machine.name and s.cell.case in shared]
+        seconds = sum(s.compute_s.value for s in ours if s.compute_s)
+        usd = seconds * machine.usd_per_hour / 3600 if machine.usd_per_hour else None
+        geomean = None if machine.name == BASELINE else Estimate(9.1, 8.7, 9.5)
+        totals.append(Total(machine.name, len(shared), seconds, usd, geomean))
+    return tuple(totals) if shared else ()

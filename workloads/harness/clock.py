@@ -1,0 +1,84 @@
+"""How a block of steps is timed: on the host's clock, and on the device's own where there is one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import torch
+
+Step = Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One timed block.
+
+    Attributes:
+        wall_s: host seconds from before the first step until the whole device was idle again.
+        device_s: seconds between events on the current stream; None where the host is the device.
+        straggle_s: part of `wall_s` in which the device still worked although the timed stream had ended.
+        result: what the last step returned.
+    """
+
+    wall_s: float
+    device_s: float | None
+    straggle_s: float
+    result: Any
+
+
+class Clock(Protocol):
+    """Times blocks of steps; the engine knows no other way to learn how long something took."""
+
+    def time(self, step: Step, count: int) -> Reading:
+        """Run `step` `count` times and wait for the device."""
+        ...
+
+
+class HostClock:
+    """For devices that compute on the calling thread: a CPU."""
+
+    def time(self, step: Step, count: int) -> Reading:
+        """Run `step` `count` times."""
+        result = None
+        started = time.perf_counter_ns()
+        for _ in range(count):
+            result = step()
+        return Reading((time.perf_counter_ns() - started) / 1e9, None, 0.0, result)
+
+
+class CudaClock:
+    """For CUDA devices: events on the current stream, and a wait for all streams before the host's clock stops."""
+
+    def __init__(self, device: torch.device) -> None:
+        import torch
+
+        self._device = device
+        self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def time(self, step: Step, count: int) -> Reading:
+        """Run `step` `count` times and wait until every stream of the device is idle."""
+        import torch
+
+        first, last = self._events
+        result = None
+        torch.cuda.synchronize(self._device)
+        started = time.perf_counter_ns()
+        first.record()
+        for _ in range(count):
+            result = step()
+        last.record()
+        last.synchronize()
+        stream_ended = time.perf_counter_ns()
+        torch.cuda.synchronize(self._device)
+        ended = time.perf_counter_ns()
+        device_s = first.elapsed_time(last) / 1e3
+        return Reading((ended - started) / 1e9, device_s, (ended - stream_ended) / 1e9, result)
+
+
+def timer_cost_s(clock: Clock, tries: int = 50) -> float:
+    """Seconds that timing itself takes: the shortest reading of an empty step."""
+    return min(clock.time(lambda: None, 1).wall_s for _ in range(tries))

@@ -1,0 +1,67 @@
+"""A box measures one thing at a time, whoever asks: a lock of the kernel's, which no crash can leave behind."""
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workloads.harness.errors import WorkloadsError
+
+INHERITED = "GRIDBENCH_BOX_LOCK_FD"  # set for a child whose parent holds the lock for it
+POLL_S = 0.2
+
+
+def lock_path() -> Path:
+    """The lock file of this box; GRIDBENCH_BOX_LOCK names another one, for boxes that are several machines."""
+    return Path(os.environ.get("GRIDBENCH_BOX_LOCK") or Path(tempfile.gettempdir()) / "gridbench-box.lock")
+
+
+@contextmanager
+def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
+    """Hold the box while measuring on it; yields a file descriptor that children may inherit to hold it on.
+
+    `waiting` is told once when somebody else is measuring.
+
+    Raises:
+        WorkloadsError: the lock file can't be opened.
+    """
+    if (inherited := os.environ.get(INHERITED)) is not None:
+        yield int(inherited)
+        return
+    descriptor = _open(lock_path())
+    try:
+        told = False
+        while not _taken(descriptor):
+            if not told:
+                waiting("another measurement holds this box: waiting for it to end")
+                told = True
+            time.sleep(POLL_S)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+            os.fchmod(descriptor, 0o666)  # every user of the box takes turns, whatever the umask
+            return descriptor
+    except OSError as error:
+        raise WorkloadsError(
+            f"the box lock {path} can't be opened ({error.strerror}); remove it or name another in GRIDBENCH_BOX_LOCK"
+        ) from None
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,80 @@
+"""Records in files: one JSON file a repeat, or a file with one record a line."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from workloads.harness.errors import RecordError, WorkloadsError
+from workloads.harness.record import Record
+
+
+def record_path(record: Record) -> Path:
+    """Where a record lies below `records/`: the cell's id as folders, the repeat as the file."""
+    return Path(*record.cell.id.split("/")) / f"{record.repeat}.json"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole file or nothing, whatever happens on the way.
+
+    Raises:
+        WorkloadsError: the folder can't be written or the disk is full.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
+            temporary = file.name
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise WorkloadsError(
+            f"{path} can't be written ({error.strerror}); name another folder or make room"
+        ) from None
+
+
+def write_record(folder: Path, record: Record) -> bool:
+    """Write a record below `folder`, once: False where that repeat is there already.
+
+    A file that can't be read as a record is moved aside, so that measuring again replaces nothing.
+
+    Raises:
+        WorkloadsError: the folder can't be written or the disk is full.
+    """
+    path = folder / record_path(record)
+    if path.exists():
+        if all(isinstance(item, Record) for item in read_records(path)):
+            return False
+        os.replace(path, path.with_suffix(".unreadable"))
+    write_text(path, record.to_json() + "\n")
+    return True
+
+
+def read_records(path: Path) -> Iterator[Record | RecordError]:
+    """Every record of a file or below a folder; what can't be read comes as the error that names it.
+
+    Raises:
+        WorkloadsError: there is nothing at that path.
+    """
+    if not path.exists():
+        raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")
+    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
+        for number, line in enumerate(filter(str.strip, _lines(file)), start=1):
+            try:
+                yield Record.from_json(line)
+            except RecordError as error:
+                yield RecordError(f"{file}, line {number}: {error}")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise WorkloadsError(f"{file} can't be read ({error.strerror})") from None

@@ -1,0 +1,79 @@
+"""Is this machine fit to measure on? Each answer is a sentence that says what to do where it isn't."""
+
+import importlib.util
+import os
+import time
+
+from workloads.harness.exclusive import whole_box
+from workloads.harness.probes import cpu, energy, gpu, machine, memory
+from workloads.harness.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
+
+LOOK_S = 1.0
+NEEDS_BYTES = 2**30
+
+
+def findings() -> list[tuple[bool, str]]:
+    """What was looked at: whether it is well, and a sentence. Takes about two seconds."""
+    with whole_box():
+        return [_torch(), _threads(), *_quiet(), _memory(), _gpu(), _energy()]
+
+
+def _torch() -> tuple[bool, str]:
+    if importlib.util.find_spec("torch") is None:
+        return False, "torch is not installed: pip install torch numpy psutil"
+    found = machine.fingerprint()
+    return True, f"torch {found['torch']}, CUDA {found['cuda'] or 'none'}, Python {found['python']}"
+
+
+def _threads() -> tuple[bool, str]:
+    found, threads = machine.fingerprint(), cpu.cores()
+    text = f"{threads} threads on {found['cpu_model']}, {found['logical_cpus']} logical CPUs"
+    forced = os.environ.get("OMP_NUM_THREADS")
+    if forced and forced != str(threads):
+        return True, f"{text}; OMP_NUM_THREADS={forced} is overridden"
+    return True, text
+
+
+def _quiet() -> list[tuple[bool, str]]:
+    """A second of doing nothing: what others do meanwhile shows."""
+    before, canary_s = cpu.counters(), cpu.canary_s()
+    time.sleep(LOOK_S)
+    values, missing = cpu.delta(before, cpu.counters())
+    drift = abs(cpu.canary_drift(canary_s, cpu.canary_s()))
+    found = [(drift <= CANARY_DRIFT, f"CPU speed moved by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})")]
+    for name, limit, text in (
+        ("foreign_cores", FOREIGN_CORES, "other processes keep {:.2f} cores busy (limit {:g}): stop them"),
+        ("steal_share", STEAL_SHARE, "the hypervisor takes {:.1%} of the CPU time (limit {:.0%}): take a dedicated host"),
+    ):
+        if name in values:
+            well = values[name] <= limit
+            found.append((well, text.format(values[name], limit).partition(":" if well else "\n")[0]))
+        else:
+            found.append((True, f"{name} is not told: {missing[name]}"))
+    return found
+
+
+def _memory() -> tuple[bool, str]:
+    free = memory.available_bytes()
+    if free is None:
+        return True, "free memory is not told here"
+    return free >= NEEDS_BYTES, f"{free / 2**30:.1f} GiB of memory are free"
+
+
+def _gpu() -> tuple[bool, str]:
+    if importlib.util.find_spec("torch") is None:
+        return True, "no GPU was looked for without torch"
+    import torch
+
+    if not torch.cuda.is_available():
+        return True, "torch sees no CUDA device: only the CPU is measured"
+    properties = torch.cuda.get_device_properties(0)
+    found = gpu.open_gpu(str(properties.uuid))
+    values, _ = gpu.foreign_load(found)
+    busy = values.get("gpu_foreign_share", 0.0)
+    return busy == 0, f"{properties.name}: others use {busy:.0%} of it"
+
+
+def _energy() -> tuple[bool, str]:
+    missing = energy.counters().missing.get("cpu_energy_j")
+    return True, f"energy is not told: {missing}" if missing else "CPU energy is counted (RAPL)"

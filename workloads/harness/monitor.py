@@ -1,0 +1,124 @@
+"""Background samples of what the process and its GPU do while it is measured."""
+
+import threading
+import time
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
+
+from workloads.harness.probes.gpu import Gpu
+
+MAX_SAMPLES = 300
+_STOP_S = 2.0  # a driver that hangs must not hang the measurement with it
+
+
+class Monitor:
+    """Samples CPU, memory and GPU from a thread of its own, and keeps at most 300 samples.
+
+    Used as a context manager around what is measured. Never raises into it.
+
+    Attributes:
+        missing: column name to the reason why it is absent or has gaps.
+    """
+
+    def __init__(
+        self, gpu: Gpu | None = None, interval_s: float = 0.25, origin_s: float | None = None
+    ) -> None:
+        """`origin_s` is the `time.perf_counter` reading that `t_s` counts from; entering, when None."""
+        self.missing: dict[str, str] = {}
+        self._gpu = gpu
+        self._interval_s = interval_s
+        self._origin_s = origin_s
+        self._rows: list[dict[str, float]] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
+        self._process: Any = None
+        self._started_s = self._ended_s = 0.0
+        self._own_cpu_s = 0.0
+
+    def __enter__(self) -> "Monitor":
+        self._started_s = time.perf_counter()
+        if self._origin_s is None:
+            self._origin_s = self._started_s
+        try:
+            import psutil
+
+            self._process = psutil.Process()
+            self._process.cpu_percent()  # the first reading is always 0: it only starts the count
+        except Exception as error:
+            self.missing |= dict.fromkeys(("cpu_percent", "rss_bytes"), f"psutil: {error}")
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            self.missing["monitor"] = f"its thread can't start: {error}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        with suppress(RuntimeError):  # the thread never started
+            self._thread.join(_STOP_S)
+        self._ended_s = time.perf_counter()
+        if self._thread.is_alive():
+            self.missing["monitor"] = f"a probe did not answer within {_STOP_S:.0f} s"
+        elif not self._rows:
+            wall_s = self._ended_s - self._started_s
+            why = f"a window of {wall_s:.3g} s is shorter than one interval of {self._interval_s:.3g} s"
+            self.missing.setdefault("monitor", why)
+
+    @property
+    def cost_share(self) -> float:
+        """CPU seconds that sampling itself took, per second of the window."""
+        return self._own_cpu_s / max((self._ended_s or time.perf_counter()) - self._started_s, 1e-9)
+
+    def columns(self) -> dict[str, tuple[float, ...]]:
+        """The samples as columns of equal length; `t_s` is in seconds, `cpu_percent` in percent of one core.
+
+        A column that most samples have is kept, and samples that lack one of those are left out.
+        """
+        with self._lock:
+            rows = list(self._rows)
+        counts: dict[str, int] = {}
+        for row in rows:
+            for name in row:
+                counts[name] = counts.get(name, 0) + 1
+        names = [name for name, count in counts.items() if 2 * count > len(rows)]
+        whole = [row for row in rows if all(name in row for name in names)]
+        return {name: tuple(row[name] for row in whole) for name in names} if whole else {}
+
+    def _run(self) -> None:
+        due_s = time.perf_counter() + self._interval_s
+        while not self._stop.wait(max(due_s - time.perf_counter(), 0.0)):
+            try:
+                self._keep(self._sample())
+            except Exception as error:
+                self.missing["monitor"] = f"{type(error).__name__}: {error}"
+            self._own_cpu_s = time.thread_time()
+            due_s += self._interval_s
+            if due_s < time.perf_counter():  # never two samples in a burst: CPU percent needs its interval
+                due_s = time.perf_counter() + self._interval_s
+
+    def _sample(self) -> dict[str, float]:
+        row = {"t_s": time.perf_counter() - (self._origin_s or 0.0)}
+        if self._process is not None:
+            try:
+                with self._process.oneshot():
+                    row["cpu_percent"] = float(self._process.cpu_percent())
+                    row["rss_bytes"] = float(self._process.memory_info().rss)
+            except Exception as error:
+                self.missing |= dict.fromkeys(("cpu_percent", "rss_bytes"), f"psutil: {error}")
+        if self._gpu is not None:
+            values, missing = self._gpu.read()
+            row |= values
+            self.missing |= missing
+        return row
+
+    def _keep(self, row: dict[str, float]) -> None:
+        """Add a sample; at the limit drop every second one, not the newest, and go half as fast."""
+        with self._lock:
+            self._rows.append(row)
+            if len(self._rows) >= MAX_SAMPLES:
+                self._rows = self._rows[1::2]
+                self._interval_s *= 2

@@ -1,0 +1,51 @@
+"""Where a process's wall time goes: named phases that add up, however they nest."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Phases:
+    """Seconds by phase. A phase inside another counts for itself only, so that the sum never exceeds the wall.
+
+    Attributes:
+        seconds: phase name to seconds spent in it, in the order of first entry.
+    """
+
+    def __init__(self, process_start_s: float = 0.0) -> None:
+        self.seconds: dict[str, float] = {"process_start": process_start_s}
+        self._origin_s = time.perf_counter() - process_start_s
+        self._inner: list[float] = []
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Time a block as the phase `name`; entering a name again adds to it."""
+        started = time.perf_counter()
+        self._inner.append(0.0)
+        try:
+            yield
+        finally:
+            spent = time.perf_counter() - started
+            self.seconds[name] = self.seconds.get(name, 0.0) + spent - self._inner.pop()
+            if self._inner:
+                self._inner[-1] += spent
+
+    def wall_s(self) -> float:
+        """Seconds since the process started."""
+        return time.perf_counter() - self._origin_s
+
+    def close(self) -> tuple[float, float]:
+        """Wall seconds so far, and those of them that no phase accounts for."""
+        wall = self.wall_s()
+        return wall, wall - sum(self.seconds.values())
+
+
+def since_process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
+    """Seconds from this process's start until now, to a clock tick (10 ms); 0 where /proc is absent."""
+    try:
+        ticks = int(stat.read_text().rpartition(")")[2].split()[19])
+        return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0

@@ -1,0 +1,250 @@
+"""What the CPU did beside our work: steal, others' load, throttling, pressure; and which cores are ours.
+
+Every reader of files takes a `root`, so that a fake /proc and /sys can stand in for the machine's.
+"""
+
+import os
+import resource
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path("/")
+MIN_WINDOW_S = 0.5  # the kernel books CPU time in ticks of up to 10 ms: 2 % of a core in this window
+_CANARY_PIECES = 5
+_CANARY_STEPS = 100_000  # about 4 ms at 2.6 GHz, far under a scheduler's time slice under load
+
+
+@dataclass(frozen=True, slots=True)
+class CpuCounters:
+    """Cumulative counters at one instant.
+
+    Attributes:
+        at_s: the host's monotonic clock, seconds.
+        totals: counters since boot or since the process began; seconds where the name ends in `_s`.
+        missing: reading name to the reason why this machine can't give it.
+    """
+
+    at_s: float
+    totals: dict[str, float]
+    missing: dict[str, str]
+
+
+def own_cpu_s() -> float:
+    """CPU seconds of this process and of its children, living and gone."""
+    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
+    with suppress(Exception):  # a child may end at any moment, and psutil may be absent
+        import psutil
+
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                times = child.cpu_times()
+                seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
+
+
+def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCounters:
+    """Read all counters. Never raises.
+
+    `own_s` gives the CPU seconds that count as ours; a rank of several passes its whole group's.
+    """
+    at_s = time.perf_counter()
+    switches = float(resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw)
+    totals, missing = {"own_s": own_s(), "involuntary_switches": switches}, dict[str, str]()
+    for source, names in (
+        (_machine_time, ("steal_share", "foreign_load_share", "foreign_cores")),
+        (_pressure, ("pressure_some_share",)),
+        (_throttling, ("cgroup_throttled_s", "cgroup_throttled_count")),
+    ):
+        found, why = source(root)
+        totals |= found
+        missing |= dict.fromkeys(names, why) if not found else {}
+    return CpuCounters(at_s, totals, missing)
+
+
+def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], dict[str, str]]:
+    """Readings of the window between two counters, and why the absent ones are absent.
+
+    Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, which others than
+    our process and its children used, `foreign_cores` the same in cores; `cgroup_throttled_s` and `…_count`;
+    `pressure_some_share` of the time, in which a task waited for a CPU; `involuntary_switches`.
+    """
+    wall_s = after.at_s - before.at_s
+    both = before.totals.keys() & after.totals.keys()
+    change = {name: after.totals[name] - before.totals[name] for name in both}
+    plain = ("cgroup_throttled_s", "cgroup_throttled_count", "involuntary_switches")
+    values = {name: change[name] for name in plain if name in change}
+    missing = before.missing | after.missing
+    if "pressure_s" in change and wall_s > 0:
+        values["pressure_some_share"] = min(change["pressure_s"] / wall_s, 1.0)
+    if "busy_s" in change and wall_s < MIN_WINDOW_S:
+        why = f"a window of {wall_s:.3g} s is under {MIN_WINDOW_S} s: too short for counters in ticks"
+        missing |= dict.fromkeys(("steal_share", "foreign_load_share", "foreign_cores"), why)
+    elif "busy_s" in change:
+        values["steal_share"] = change["steal_s"] / max(change["machine_s"], 1e-9)
+        values["foreign_cores"] = max(change["busy_s"] - change["own_s"], 0.0) / wall_s
+        values["foreign_load_share"] = min(values["foreign_cores"] / after.totals["logical_cpus"], 1.0)
+    for name in [name for name, value in values.items() if value < 0]:
+        missing[name] = f"the counter went backwards, by {-values.pop(name):.3g}"
+    return values, missing
+
+
+def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a fixed loop of plain arithmetic, best of 5 pieces of about 4 ms.
+
+    The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise.
+    """
+    pieces = []
+    for _ in range(_CANARY_PIECES):
+        started, x = clock(), 1
+        for _ in range(_CANARY_STEPS):
+            x = (x * 5 + 1) & 0xFFFF
+        pieces.append(clock() - started)
+    return min(pieces)
+
+
+def canary_drift(before_s: float, after_s: float) -> float:
+    """How much slower the CPU ran after than before, as a share; negative when it ran faster."""
+    return after_s / before_s - 1 if before_s > 0 else 0.0
+
+
+def affinity() -> frozenset[int]:
+    """Numbers of the logical CPUs that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return frozenset(os.sched_getaffinity(0))
+    return frozenset(range(os.cpu_count() or 1))  # macOS has no affinity
+
+
+def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
+    """The default number of CPU threads: physical cores inside our affinity and cgroup quota, at least 1.
+
+    A quota of 2.5 CPUs gives 2 threads: a third would run into the throttle.
+    """
+    physical = physical_cores(affinity() if cpus is None else cpus, root)
+    quota = quota_cpus(root)
+    return max(1, physical if quota is None else min(physical, int(quota)))
+
+
+def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
+    """How many physical cores the logical CPUs `cpus` lie on; their own number where that can't be read."""
+    folder = root / "sys/devices/system/cpu"
+    siblings = [read_text(folder / f"cpu{cpu}/topology/thread_siblings_list")[0].strip() for cpu in cpus]
+    if all(siblings):
+        return len(set(siblings))
+    listed = {block.get("processor"): block for block in cpuinfo(root)}
+    blocks = [listed.get(str(cpu), {}) for cpu in cpus]
+    if all("core id" in block for block in blocks):
+        return len({(block.get("physical id"), block["core id"]) for block in blocks})
+    return len(cpus)
+
+
+def quota_cpus(root: Path = ROOT) -> float | None:
+    """CPU seconds per second that our cgroup may use, the least on its path; None where nothing limits it."""
+    limits = []
+    for folder in cgroup_folders("cpu", root):
+        quota, _, period = read_text(folder / "cpu.max")[0].partition(" ")
+        if not quota:
+            quota, period = (read_text(folder / f"cpu.cfs_{name}_us")[0] for name in ("quota", "period"))
+        with suppress(ValueError, ZeroDivisionError):  # "max" and -1 are no limit
+            limits.append(whole(quota) / whole(period))
+    return min(limits, default=None)
+
+
+def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
+    """Folders of our own cgroup and its ancestors under one controller, own first, in cgroup v2 and v1.
+
+    A container without a cgroup namespace sees its host's path but its own group at the mount, so that
+    the parts of the path that don't exist are left out.
+    """
+    folders: list[Path] = []
+    for line in read_text(root / "proc/self/cgroup")[0].splitlines():
+        names, _, path = line.partition(":")[2].partition(":")
+        mounts = ("",) if not names else (names, controller) if controller in names.split(",") else ()
+        bases = [base for base in (root / "sys/fs/cgroup" / mount for mount in mounts) if os.path.isdir(base)]
+        parts = [part for part in path.split("/") if part not in ("", ".", "..")]
+        for base in bases[:1]:
+            steps = [base.joinpath(*parts[:depth]) for depth in range(len(parts), -1, -1)]
+            folders += [step for step in steps if os.path.isdir(step)]
+    return tuple(folders)
+
+
+def cpuinfo(root: Path = ROOT) -> list[dict[str, str]]:
+    """The blocks of /proc/cpuinfo, one for each logical CPU; empty where there is none."""
+    blocks: list[dict[str, str]] = [{}]
+    for line in read_text(root / "proc/cpuinfo")[0].splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            blocks[-1][name.strip()] = value.strip()
+        elif blocks[-1]:
+            blocks.append({})
+    return [block for block in blocks if "processor" in block]
+
+
+def read_text(path: Path) -> tuple[str, str]:
+    """Text of a kernel's file and "", or "" and the reason why it can't be read. Never raises."""
+    try:
+        return path.read_text(errors="replace"), ""
+    except (OSError, ValueError) as error:
+        return "", f"{path}: {getattr(error, 'strerror', None) or error}"
+
+
+def whole(text: str) -> int:
+    """Read a kernel's counter.
+
+    Raises:
+        ValueError: it is no whole number from 0 to 2**64.
+    """
+    value = int(text)
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{text.strip()[:20]} is no counter")
+    return value
+
+
+def keyed(text: str) -> dict[str, int]:
+    """Read lines of `name value`, such as cpu.stat's; other lines are passed over."""
+    found = {}
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        with suppress(ValueError):
+            found[name] = whole(value)
+    return found
+
+
+def _machine_time(root: Path) -> tuple[dict[str, float], str]:
+    """Seconds of all CPUs together, by /proc/stat: user nice system idle iowait irq softirq steal."""
+    path = root / "proc/stat"
+    text, why = read_text(path)
+    lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]
+    try:
+        ticks = [whole(field) / os.sysconf("SC_CLK_TCK") for field in lines[0][1:9]]
+        user, nice, system, idle, iowait, irq, softirq, steal = ticks
+    except (ValueError, IndexError):
+        return {}, why or f"{path} has no line of the form 'cpu user nice system … steal'"
+    busy_s = user + nice + system + irq + softirq  # guests' time is in user's already
+    machine_s = busy_s + idle + iowait + steal
+    cpus = float(max(len(lines) - 1, 1))
+    return {"busy_s": busy_s, "steal_s": steal, "machine_s": machine_s, "logical_cpus": cpus}, ""
+
+
+def _pressure(root: Path) -> tuple[dict[str, float], str]:
+    path = root / "proc/pressure/cpu"
+    text, why = read_text(path)
+    for line in text.splitlines():
+        if line.startswith("some"):
+            with suppress(ValueError):
+                return {"pressure_s": whole(line.rpartition("total=")[2]) / 1e6}, ""
+    return {}, why or f"{path} has no line of the form 'some … total=microseconds'"
+
+
+def _throttling(root: Path) -> tuple[dict[str, float], str]:
+    """Sums over our cgroup and its ancestors, because a limit anywhere on the path holds us back."""
+    stats = [keyed(read_text(folder / "cpu.stat")[0]) for folder in cgroup_folders("cpu", root)]
+    stats = [stat for stat in stats if "nr_throttled" in stat]
+    if not stats:
+        return {}, f"no cgroup of ours under {root / 'sys/fs/cgroup'} counts throttling in its cpu.stat"
+    seconds = sum(stat.get("throttled_usec", 0) / 1e6 + stat.get("throttled_time", 0) / 1e9 for stat in stats)
+    count = sum(stat["nr_throttled"] for stat in stats)
+    return {"cgroup_throttled_s": seconds, "cgroup_throttled_count": float(count)}, ""

@@ -1,0 +1,126 @@
+"""Joules that CPU packages and the GPU counted themselves over a window; never an estimate.
+
+Where a counter is absent, may only be read by root or is too coarse for the window, there is no number but a
+reason. A GPU's null object is `NoGpu`; a machine without RAPL is a root without its files.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.harness.probes.cpu import ROOT, read_text, whole
+from workloads.harness.probes.gpu import Gpu, GpuCounters, NoGpu
+
+GPU_MIN_WINDOW_S = 5.0
+GPU_STEP_S = 0.1  # the counter moves about every 100 ms (https://ml.energy/blog/energy/measurement)
+CPU_MIN_WINDOW_S = 0.1  # RAPL moves every millisecond
+_PACKAGE_MAX_W = 1000.0  # no socket takes more: a window in which so much could wrap twice can't be read
+
+
+@dataclass(frozen=True, slots=True)
+class EnergyCounters:
+    """Energy counters at one instant.
+
+    Attributes:
+        at_s: the host's monotonic clock, seconds.
+        packages_uj: RAPL zone of each CPU package to its counter, microjoules; empty where `missing` says so.
+        ranges_uj: the same zones to the value at which the counter wraps, microjoules.
+        gpu: the GPU's counters, among them its energy.
+        missing: reading name to the reason why this machine can't give it.
+    """
+
+    at_s: float
+    packages_uj: dict[str, int]
+    ranges_uj: dict[str, int]
+    gpu: GpuCounters
+    missing: dict[str, str]
+
+
+def counters(gpu: Gpu | None = None, root: Path = ROOT) -> EnergyCounters:
+    """Read all energy counters. Never raises."""
+    gpu_counters = (gpu or NoGpu("no GPU was asked for")).counters()
+    at_s = time.perf_counter()
+    packages, ranges, why = _packages(root)
+    return EnergyCounters(at_s, packages, ranges, gpu_counters, {"cpu_energy_j": why} if why else {})
+
+
+def delta(before: EnergyCounters, after: EnergyCounters) -> tuple[dict[str, float], dict[str, str]]:
+    """Joules between two readings, and why the absent ones are absent.
+
+    Readings: `cpu_energy_j` of all CPU packages, whoever used them, without the memory's; `gpu_energy_j` of
+    the whole GPU, and `gpu_energy_error_j`, half of what it counts in one step at the window's mean power.
+    """
+    values: dict[str, float] = {}
+    missing = before.missing | after.missing
+    cpu_j, why = _cpu_j(before, after)
+    if cpu_j is not None:
+        values["cpu_energy_j"] = cpu_j
+    else:
+        missing.setdefault("cpu_energy_j", why)
+    gpu_j, why = _gpu_j(before.gpu, after.gpu)
+    if gpu_j is not None:
+        values["gpu_energy_j"] = gpu_j
+        values["gpu_energy_error_j"] = gpu_j * GPU_STEP_S / 2 / (after.gpu.at_s - before.gpu.at_s)
+    else:
+        missing["gpu_energy_j"] = why
+    return values, missing
+
+
+def _cpu_j(before: EnergyCounters, after: EnergyCounters) -> tuple[float | None, str]:
+    wall_s = after.at_s - before.at_s
+    if wall_s < CPU_MIN_WINDOW_S:
+        return None, f"a window of {wall_s:.3g} s is under {CPU_MIN_WINDOW_S} s, too short for RAPL"
+    if not before.packages_uj or before.packages_uj.keys() != after.packages_uj.keys():
+        return None, "the RAPL zones changed within the window"
+    total_uj = 0
+    for zone, start_uj in before.packages_uj.items():
+        range_uj = before.ranges_uj[zone]
+        if range_uj < _PACKAGE_MAX_W * 1e6 * wall_s:
+            return (
+                None,
+                f"{zone} wraps at {range_uj / 1e6:.3g} J: it may have wrapped twice in {wall_s:.3g} s",
+            )
+        used_uj = after.packages_uj[zone] - start_uj
+        total_uj += used_uj if used_uj >= 0 else used_uj + range_uj
+    return total_uj / 1e6, ""
+
+
+def _gpu_j(before: GpuCounters, after: GpuCounters) -> tuple[float | None, str]:
+    wall_s = after.at_s - before.at_s
+    if why := (before.missing | after.missing).get("gpu_energy_j", ""):
+        return None, why
+    if wall_s < GPU_MIN_WINDOW_S:
+        return (
+            None,
+            f"a window of {wall_s:.3g} s is under {GPU_MIN_WINDOW_S} s: the counter steps {GPU_STEP_S} s",
+        )
+    used_j = after.totals["gpu_energy_j"] - before.totals["gpu_energy_j"]
+    if used_j < 0:
+        return None, f"the counter went backwards, by {-used_j:.3g} J: the driver was reloaded"
+    return used_j, ""
+
+
+def _packages(root: Path) -> tuple[dict[str, int], dict[str, int], str]:
+    """Counters and ranges of every package zone, or the reason why one can't be read: a part would mislead.
+
+    The zone psys holds the packages again, and intel-rapl-mmio repeats them, so that both are left out.
+    """
+    folder = root / "sys/class/powercap"
+    packages: dict[str, int] = {}
+    ranges: dict[str, int] = {}
+    zones: list[Path] = []
+    with suppress(OSError):
+        zones = sorted(path for path in folder.glob("intel-rapl:*") if path.name.count(":") == 1)
+    for zone in zones:
+        if not read_text(zone / "name")[0].startswith("package"):
+            continue
+        for name, into in (("energy_uj", packages), ("max_energy_range_uj", ranges)):
+            text, why = read_text(zone / name)
+            try:
+                into[zone.name] = whole(text)
+            except ValueError:
+                if "Permission denied" in why:
+                    why += ": only root may read it since CVE-2020-8694; let an administrator chmod it"
+                return {}, {}, why or f"{zone / name} holds {text[:20]!r}, no number"
+    return packages, ranges, "" if packages else f"no CPU package under {folder}: most VMs have none"

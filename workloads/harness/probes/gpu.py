@@ -1,0 +1,250 @@
+"""What an NVIDIA GPU tells of itself through NVML, addressed by UUID because indices differ between programs.
+
+`open_gpu` gives an `NvmlGpu`, or a `NoGpu` that answers every question with one reason. Nothing here raises.
+"""
+
+import importlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+Readings = tuple[dict[str, float], dict[str, str]]
+
+READINGS = (
+    "gpu_utilisation_share",
+    "gpu_memory_used_bytes",
+    "gpu_power_w",
+    "gpu_sm_clock_mhz",
+    "gpu_temperature_c",
+    "gpu_throttled",
+)
+TOTALS = ("power_throttled_s", "thermal_throttled_s", "gpu_energy_j")
+FACTS = (
+    *("uuid", "name", "driver", "vbios", "memory_total_bytes", "power_limit_w", "sm_clock_max_mhz"),
+    *("pcie_gen", "pcie_gen_max", "pcie_width", "ecc", "mig", "compute_mode"),
+)
+_FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_bytes": "gpu_memory_used_bytes"}
+# nvml.h: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown
+_SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+_POWER, _THERMAL = 0, 1  # nvml.h: NVML_PERF_POLICY_…
+_SM_CLOCK, _CORE_SENSOR = 1, 0  # nvml.h: NVML_CLOCK_SM, NVML_TEMPERATURE_GPU
+_TRUSTED_GROWTH = 1.1  # a counter of seconds that outruns the clock by more is broken
+
+
+@dataclass(frozen=True, slots=True)
+class GpuCounters:
+    """Cumulative counters at one instant: seconds throttled for power and for heat, and joules.
+
+    Attributes:
+        at_s: the host's monotonic clock, seconds.
+        totals: counters by the names in `TOTALS`.
+        missing: counter name to the reason why this GPU can't give it.
+    """
+
+    at_s: float
+    totals: dict[str, float]
+    missing: dict[str, str]
+
+
+class Gpu:
+    """One GPU as a table of questions by name; a question that isn't in the table is missing for `reason`."""
+
+    def __init__(
+        self, questions: Mapping[str, Callable[[], Any]], reason: str = "not asked by this probe"
+    ) -> None:
+        self.questions = questions
+        self.reason = reason
+
+    def read(self) -> Readings:
+        """Readings of this instant, by the names in `READINGS`, and why the absent ones are absent.
+
+        `gpu_throttled` is 1 while the clock is held down for power or heat, else 0.
+        """
+        return self._numbers(READINGS)
+
+    def counters(self) -> GpuCounters:
+        """Cumulative counters, to be read before and after a window."""
+        at_s = time.perf_counter()
+        return GpuCounters(at_s, *self._numbers(TOTALS))
+
+    def foreign_processes(self) -> Readings:
+        """`gpu_foreign_processes`: how many other processes compute on the GPU.
+
+        Processes of other containers may be hidden, and our own may be listed under its number on the host:
+        ask before our own context exists.
+        """
+        return self._numbers(("gpu_foreign_processes",))
+
+    def describe(self) -> dict[str, Any]:
+        """What the GPU is, by the names in `FACTS`: JSON-able, None for what `missing` explains."""
+        found, missing = self._ask(FACTS)
+        return dict.fromkeys(FACTS) | found | {"missing": missing}
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        if "close" in self.questions:
+            self._ask(("close",))
+
+    def _ask(self, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+        values: dict[str, Any] = {}
+        missing: dict[str, str] = {}
+        for name in names:
+            if name not in self.questions:
+                missing[name] = self.reason
+                continue
+            try:
+                values[name] = self.questions[name]()
+            except Exception as error:
+                missing[name] = f"NVML: {error or type(error).__name__}"
+        return values, missing
+
+    def _numbers(self, names: Iterable[str]) -> Readings:
+        values, missing = self._ask(names)
+        for name, value in list(values.items()):
+            if isinstance(value, int | float) and math.isfinite(value):
+                values[name] = float(value)
+            else:
+                missing[name] = f"the GPU answered {values.pop(name)!r}"
+        return values, missing
+
+
+class NoGpu(Gpu):
+    """No GPU: everything is missing, for one reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__({}, reason)
+
+
+class NvmlGpu(Gpu):
+    """A GPU or a MIG slice of one, asked through NVML. `nvml` is the module pynvml or a stand-in."""
+
+    def __init__(self, nvml: Any, handle: Any, uuid: str) -> None:
+        gpu = handle
+        questions: dict[str, Callable[[], Any]] = {
+            "gpu_utilisation_share": lambda: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
+            "gpu_memory_used_bytes": lambda: _memory(nvml, gpu).used,
+            "gpu_power_w": lambda: nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3,
+            "gpu_sm_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(gpu, _SM_CLOCK),
+            "gpu_temperature_c": lambda: nvml.nvmlDeviceGetTemperature(gpu, _CORE_SENSOR),
+            "gpu_throttled": lambda: bool(_event_reasons(nvml, gpu) & _SLOWED),
+            "power_throttled_s": lambda: nvml.nvmlDeviceGetViolationStatus(gpu, _POWER).violationTime / 1e9,
+            "thermal_throttled_s": lambda: (
+                nvml.nvmlDeviceGetViolationStatus(gpu, _THERMAL).violationTime / 1e9
+            ),
+            "gpu_energy_j": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3,
+            "gpu_foreign_processes": lambda: _others(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)),
+            "uuid": lambda: uuid,
+            "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
+            "driver": lambda: str(nvml.nvmlSystemGetDriverVersion()),
+            "vbios": lambda: str(nvml.nvmlDeviceGetVbiosVersion(gpu)),
+            "memory_total_bytes": lambda: int(_memory(nvml, gpu).total),
+            "power_limit_w": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1e3,
+            "sm_clock_max_mhz": lambda: int(nvml.nvmlDeviceGetMaxClockInfo(gpu, _SM_CLOCK)),
+            "pcie_gen": lambda: int(nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu)),
+            "pcie_gen_max": lambda: int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)),
+            "pcie_width": lambda: int(nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)),
+            "ecc": lambda: bool(nvml.nvmlDeviceGetEccMode(gpu)[0]),
+            "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(gpu)[0]),
+            "compute_mode": lambda: int(nvml.nvmlDeviceGetComputeMode(gpu)),
+            "close": lambda: nvml.nvmlShutdown(),
+        }
+        super().__init__(questions)
+        self.uuid = uuid
+
+
+def open_gpu(uuid: str | None, nvml: Any = None) -> Gpu:
+    """The GPU of this UUID, with or without its prefix GPU- or MIG-; a `NoGpu` with the reason otherwise."""
+    if not uuid:
+        return NoGpu("no GPU was asked for")
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except ImportError:
+        return NoGpu("nvidia-ml-py is not installed: run `pip install nvidia-ml-py`")
+    except Exception as error:
+        return NoGpu(f"NVML doesn't start: {error}")
+    why = ""
+    for name in (uuid,) if uuid.startswith(("GPU-", "MIG-")) else (f"GPU-{uuid}", f"MIG-{uuid}"):
+        try:
+            return NvmlGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(name), name)
+        except Exception as error:
+            why = why or f"NVML knows no GPU {name}: {error}"
+    with suppress(Exception):
+        nvml.nvmlShutdown()
+    return NoGpu(why)
+
+
+def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float] = ()) -> Readings:
+    """`power_throttled_share`, `thermal_throttled_share` and their sum, `throttled_share`.
+
+    Where the GPU has no such counters, `throttled_share` is the share of the `sampled` readings
+    `gpu_throttled` that were 1, and `missing` says so under `throttled_counters`.
+    """
+    values: dict[str, float] = {}
+    missing: dict[str, str] = {}
+    wall_s = after.at_s - before.at_s
+    for name in ("power_throttled", "thermal_throttled"):
+        why = (before.missing | after.missing).get(f"{name}_s")
+        grown_s = after.totals.get(f"{name}_s", 0.0) - before.totals.get(f"{name}_s", 0.0)
+        if why or wall_s <= 0:
+            missing[f"{name}_share"] = why or "the window is empty"
+        elif not 0 <= grown_s <= _TRUSTED_GROWTH * wall_s:
+            missing[f"{name}_share"] = (
+                f"its counter grew by {grown_s:.3g} s in {wall_s:.3g} s: not to be trusted"
+            )
+        else:
+            values[f"{name}_share"] = min(grown_s / wall_s, 1.0)
+    if values:
+        values["throttled_share"] = min(sum(values.values()), 1.0)
+    elif sampled:
+        values["throttled_share"] = math.fsum(sampled) / len(sampled)
+        note = f"throttled_share is from {len(sampled)} samples of the clock's event reasons instead"
+        missing["throttled_counters"] = f"{missing['power_throttled_share']}; {note}"
+    else:
+        missing["throttled_share"] = missing["power_throttled_share"]
+    return values, missing
+
+
+def foreign_load(
+    gpu: Gpu, window_s: float = 1.0, samples: int = 10, sleep: Callable[[float], None] = time.sleep
+) -> Readings:
+    """Others' use of the GPU, to be asked before our own context exists; takes `window_s` seconds on a GPU.
+
+    Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes`
+    (the most that was in use; the driver alone may hold some tens of MB).
+    """
+    values, missing = gpu.foreign_processes()
+    why = gpu.read()[1]
+    rows: list[dict[str, float]] = []
+    while len(rows) < samples and not all(source in why for source in _FOREIGN.values()):
+        sleep(window_s / samples)
+        rows.append(gpu.read()[0])
+    for name, source in _FOREIGN.items():
+        column = [row[source] for row in rows if source in row]
+        if not column:
+            missing[name] = why.get(source, "the GPU stopped answering")
+        else:
+            values[name] = max(column) if name.endswith("_bytes") else math.fsum(column) / len(column)
+    return values, missing
+
+
+def _memory(nvml: Any, gpu: Any) -> Any:
+    """Version 2 keeps what the driver reserves apart from what is used; older drivers have only version 1."""
+    with suppress(Exception):
+        return nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
+    return nvml.nvmlDeviceGetMemoryInfo(gpu)
+
+
+def _event_reasons(nvml: Any, gpu: Any) -> int:
+    """Why the clock is below its maximum, as bits; drivers before 535 know them by an older name."""
+    with suppress(Exception):
+        return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu))
+    return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))
+
+
+def _others(processes: Iterable[Any]) -> int:
+    return sum(1 for process in processes if process.pid != os.getpid())

@@ -1,0 +1,231 @@
+"""What a machine is: the fingerprint in every record, its hash, and a bound of what its CPU can compute."""
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.probes.cpu import ROOT, affinity, cpuinfo, quota_cpus, read_text, whole
+
+FLAGS = {
+    *("avx", "avx2", "fma", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_fp16"),
+    *("asimd", "asimdhp", "sve", "bf16"),
+}
+VARIABLES = (
+    *("OMP_NUM_THREADS", "OMP_PROC_BIND", "OMP_PLACES", "MKL_NUM_THREADS", "KMP_AFFINITY", "KMP_BLOCKTIME"),
+    *("GOMP_CPU_AFFINITY", "OPENBLAS_NUM_THREADS", "MALLOC_CONF", "LD_PRELOAD", "ONEDNN_MAX_CPU_ISA"),
+    *("ONEDNN_DEFAULT_FPMATH_MODE", "CUDA_VISIBLE_DEVICES", "CUDA_MODULE_LOADING", "CUDA_LAUNCH_BLOCKING"),
+    *("NVIDIA_TF32_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "CUBLAS_WORKSPACE_CONFIG"),
+    *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NCCL_P2P_DISABLE", "NCCL_ALGO", "NCCL_PROTO"),
+)
+_SOURCES = {
+    "cpu_model": "proc/cpuinfo",
+    "sockets": "proc/cpuinfo",
+    "physical_cores": "proc/cpuinfo",
+    "hypervisor": "proc/cpuinfo",
+    "cpu_mhz_max": "proc/cpuinfo",
+    "memory_total_bytes": "proc/meminfo",
+    "system_vendor": "sys/class/dmi/id/sys_vendor",
+    "system_product": "sys/class/dmi/id/product_name",
+    "instance_type": "sys/class/dmi/id/product_name",
+    "nvidia_driver": "proc/driver/nvidia/version",
+}
+# What makes two machines comparable. Left out are names, readings, and what may differ without being another
+# machine: host, commit, MHz, kernel build, environment variables.
+_COMPARABLE = (
+    *("arch", "cpu_model", "sockets", "physical_cores", "logical_cpus", "affinity_cpus", "quota_cpus"),
+    *("cpu_flags", "hypervisor", "instance_type", "nvidia_driver", "torch", "cuda"),
+)
+_COMPARABLE_GPU = (
+    *(
+        "name",
+        "driver",
+        "memory_total_bytes",
+        "power_limit_w",
+        "sm_clock_max_mhz",
+        "pcie_gen_max",
+        "pcie_width",
+    ),
+    *("ecc", "mig"),
+)
+# The highest clock of any CPU sold: 6.2 GHz (Intel Core i9-14900KS).
+_MAX_HZ = 6.2e9
+# FLOP per cycle and thread in fp32, a fused multiply-add being two: two 512-bit units, two 256-bit units, one
+# 256-bit multiply beside one add (Intel 64 Optimization Manual; AMD Zen 5 has the same two 512-bit units).
+# Arm servers have at most four 128-bit units (Neoverse V2 Software Optimization Guide): 32, here doubled.
+_AVX512, _AVX2, _BASE, _ARM = 64.0, 32.0, 16.0, 64.0
+# Intel states 1024 bf16 FLOP per cycle and core for AMX (4th Gen Xeon); doubled for what comes after it.
+_AMX = 2048.0
+
+
+def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """The machine and its software: JSON-able, None for what can't be read. Never raises.
+
+    `gpus` are descriptions by `Gpu.describe`. `instance_type` is a cloud's name where the firmware has it;
+    `quota_cpus` None means that there is no limit; `missing` says where a None should have come from.
+    """
+    found = {
+        "hostname": platform.node(),
+        "os": _os(root),
+        "kernel": platform.release(),
+        "arch": platform.machine(),
+        **_cpu(root),
+        "affinity_cpus": len(affinity()),
+        "quota_cpus": quota_cpus(root),
+        "memory_total_bytes": _memory_total_bytes(root),
+        "container": _container(root, os.environ),
+        **_firmware(root),
+        "nvidia_driver": _nvidia_driver(root),
+        "gpus": [dict(gpu) for gpu in gpus],
+        "python": platform.python_version(),
+        **_torch(),
+        "numpy": _version("numpy"),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "commit": git_commit(),
+    }
+    sources = {
+        name: read_text(root / source)[1] or f"{root / source} has none" for name, source in _SOURCES.items()
+    }
+    return found | {"missing": {name: why for name, why in sources.items() if found[name] is None}}
+
+
+def environment_id(found: Mapping[str, Any]) -> str:
+    """A hash of 12 hex digits over hardware, driver and stack: equal ids may share a history.
+
+    Memory counts in whole GiB and Python by its minor version, because kernels and patches move the rest.
+    """
+    parts: dict[str, Any] = {name: found.get(name) for name in _COMPARABLE}
+    parts["memory_gib"] = round((found.get("memory_total_bytes") or 0) / 2**30)
+    parts["python"] = str(found.get("python") or "").split(".")[:2]
+    parts["gpus"] = [{name: gpu.get(name) for name in _COMPARABLE_GPU} for gpu in found.get("gpus") or ()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def peak_flops_bound(found: Mapping[str, Any], threads: int, precision: str) -> float | None:
+    """FLOP/s that the CPU can't exceed with so many threads; None where the instruction set isn't known.
+
+    Generous on purpose: it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN may
+    compute it so; half precisions without instructions of their own get twice fp32's rate.
+    """
+    flags = set(found.get("cpu_flags") or ())
+    if found.get("arch") in ("aarch64", "arm64") and "asimd" in flags:
+        fp32, half = _ARM, 4 * _ARM  # BFMMLA does four times fp32's work per instruction
+    elif found.get("arch") in ("x86_64", "AMD64"):
+        fp32 = _AVX512 if "avx512f" in flags else _AVX2 if {"avx2", "fma"} <= flags else _BASE
+        half = _AMX if flags & {"amx_bf16", "amx_fp16"} else 2 * fp32
+    else:
+        return None  # Apple's matrix units are outside its cores, and their rates aren't published
+    return max(threads, 1) * _MAX_HZ * (fp32 if precision == "fp32" else half)
+
+
+def git_commit(start: Path = Path(__file__), environ: Mapping[str, str] = os.environ) -> str | None:
+    """The commit of the code: `GRIDBENCH_COMMIT`, as images set it, else of the checkout around `start`."""
+    if commit := environ.get("GRIDBENCH_COMMIT"):
+        return commit
+    for folder in start.absolute().parents:
+        git = folder / ".git"
+        pointer = read_text(git)[0]  # a file in a worktree, a folder elsewhere
+        git = folder / pointer.removeprefix("gitdir:").strip() if pointer else git
+        head = read_text(git / "HEAD")[0].strip()
+        if not head:
+            continue
+        name = head.removeprefix("ref:").strip()
+        shared = git / (read_text(git / "commondir")[0].strip() or ".")
+        packed = re.search(rf"^(\w+) {re.escape(name)}$", read_text(shared / "packed-refs")[0], re.MULTILINE)
+        loose = read_text(git / name)[0].strip() or read_text(shared / name)[0].strip()
+        commit = name if head == name else loose or (packed[1] if packed else "")
+        return commit if re.fullmatch(r"[0-9a-f]{40,64}", commit) else None
+    return None
+
+
+def _os(root: Path) -> str:
+    pretty = re.search(r'^PRETTY_NAME="?([^"\n]+)', read_text(root / "etc/os-release")[0], re.MULTILINE)
+    return pretty[1] if pretty else platform.system()
+
+
+def _cpu(root: Path) -> dict[str, Any]:
+    blocks = cpuinfo(root)
+    first = blocks[0] if blocks else {}
+    flags = set((first.get("flags") or first.get("Features") or "").split())
+    places = {(block.get("physical id"), block["core id"]) for block in blocks if "core id" in block}
+    part = f"Arm {first['CPU implementer']} {first.get('CPU part')}" if "CPU implementer" in first else None
+    speeds = [
+        float(mhz) for block in blocks if re.fullmatch(r"\d{1,6}(\.\d*)?", mhz := block.get("cpu MHz", ""))
+    ]
+    with suppress(ValueError):
+        speeds.append(
+            whole(read_text(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")[0]) / 1e3
+        )
+    return {
+        "cpu_model": first.get("model name") or part or platform.processor() or None,
+        "sockets": len({block["physical id"] for block in blocks if "physical id" in block}) or None,
+        "physical_cores": len(places) or None,
+        "logical_cpus": len(blocks) or os.cpu_count(),
+        "cpu_flags": sorted(flags & FLAGS),
+        "cpu_mhz_max": max(speeds, default=None),
+        "hypervisor": "hypervisor" in flags if flags else None,
+    }
+
+
+def _memory_total_bytes(root: Path) -> int | None:
+    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
+
+
+def _container(root: Path, environ: Mapping[str, str]) -> str | None:
+    """A hint at what runs us; None for no sign of a container."""
+    for variable, name in (
+        ("KUBERNETES_SERVICE_HOST", "kubernetes"),
+        ("ECS_CONTAINER_METADATA_URI_V4", "ecs"),
+        ("SINGULARITY_CONTAINER", "apptainer"),
+    ):
+        if variable in environ:
+            return name
+    marks = {".dockerenv": "docker", "run/.containerenv": "podman"}
+    return next((name for mark, name in marks.items() if os.path.exists(root / mark)), None)
+
+
+def _firmware(root: Path) -> dict[str, Any]:
+    folder = root / "sys/class/dmi/id"
+    vendor, product = (read_text(folder / name)[0].strip() or None for name in ("sys_vendor", "product_name"))
+    return {
+        "system_vendor": vendor,
+        "system_product": product,
+        "instance_type": product if vendor == "Amazon EC2" else None,  # the others write no type there
+    }
+
+
+def _nvidia_driver(root: Path) -> str | None:
+    found = re.search(r"\s(\d{3,4}\.\d+(\.\d+)?)\s", read_text(root / "proc/driver/nvidia/version")[0])
+    return found[1] if found else None
+
+
+def _torch() -> dict[str, Any]:
+    """Versions of torch, of CUDA and, once torch is imported, of cuDNN; nothing is imported for it."""
+    found: dict[str, Any] = {"torch": None, "cuda": None, "cudnn": None}
+    with suppress(Exception):
+        spec = importlib.util.find_spec("torch")
+        text = read_text(Path(spec.origin or "").parent / "version.py")[0] if spec else ""
+        for name, mark in (("torch", "__version__"), ("cuda", "cuda")):
+            match = re.search(rf"^{mark}\b[^=\n]*= '([^']+)'", text, re.MULTILINE)
+            found[name] = match[1] if match else None
+    found["torch"] = found["torch"] or _version("torch")
+    with suppress(Exception):
+        if "torch" in sys.modules:
+            found["cudnn"] = sys.modules["torch"].backends.cudnn.version()
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except Exception:
+        return None

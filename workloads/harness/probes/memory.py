@@ -1,0 +1,91 @@
+"""Host memory: the most that we used, what is left to us, and whether the kernel killed for lack of it."""
+
+import resource
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from workloads.harness.probes.cpu import ROOT, cgroup_folders, keyed, read_text, whole
+
+_NO_LIMIT_BYTES = 2**62  # cgroup v1 says "none" with the largest multiple of a page under 2**63
+
+
+def peak_rss_bytes(root: Path = ROOT) -> int:
+    """Most resident memory that this process has had since it began.
+
+    VmHWM where there is one: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of
+    400 MB claims 400 MB itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
+    """
+    for line in read_text(root / "proc/self/status")[0].splitlines():
+        if line.startswith("VmHWM:"):
+            with suppress(ValueError):
+                return whole(line.removeprefix("VmHWM:").removesuffix("kB")) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024  # macOS gives bytes, Linux KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def host_available_bytes() -> int | None:
+    """Bytes that the machine could give without swapping; None where psutil can't tell."""
+    try:
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+    except Exception:
+        return None
+
+
+def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes) -> int | None:
+    """Bytes that we can still get: the least of what the machine has and of what each cgroup of ours leaves.
+
+    File pages that a cgroup could drop at once (inactive_file) count as free. None where nothing can be read.
+    """
+    left = [free for free in (host(), *_cgroups_left_bytes(root)) if free is not None]
+    return max(min(left), 0) if left else None
+
+
+def oom_kills(root: Path = ROOT) -> int | None:
+    """How many processes the kernel has killed for lack of memory, since boot; None where it doesn't say.
+
+    Counted in our own cgroup (a child's kill counts there), else on the whole machine. A parent reads it
+    before and after: a child that ended by signal 9 while this grew was out of memory.
+    """
+    for folder in cgroup_folders("memory", root):
+        for name in ("memory.events", "memory.oom_control"):
+            found = keyed(read_text(folder / name)[0])
+            if "oom_kill" in found:
+                return found["oom_kill"]
+    return keyed(read_text(root / "proc/vmstat")[0]).get("oom_kill")
+
+
+def readings(
+    root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes
+) -> tuple[dict[str, float], dict[str, str]]:
+    """`peak_rss_bytes`, `available_bytes` and `oom_kills` now, and why the absent ones are absent."""
+    values: dict[str, float] = {"peak_rss_bytes": float(peak_rss_bytes(root))}
+    missing: dict[str, str] = {}
+    for name, value, why in (
+        ("available_bytes", available_bytes(root, host), "neither psutil nor a cgroup tells what is left"),
+        ("oom_kills", oom_kills(root), f"no cgroup of ours and no {root / 'proc/vmstat'} counts oom_kill"),
+    ):
+        if value is None:
+            missing[name] = why
+        else:
+            values[name] = float(value)
+    return values, missing
+
+
+def _cgroups_left_bytes(root: Path) -> Iterator[int]:
+    """What every limited cgroup on our path leaves; memory.high limits too, by slowing to a crawl."""
+    for folder in cgroup_folders("memory", root):
+        stat = keyed(read_text(folder / "memory.stat")[0])
+        for limit, usage, cache in (
+            ("memory.max", "memory.current", "inactive_file"),
+            ("memory.high", "memory.current", "inactive_file"),
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ):
+            with suppress(ValueError):  # "max", or a file that isn't there
+                allowed = whole(read_text(folder / limit)[0])
+                used = whole(read_text(folder / usage)[0]) - stat.get(cache, 0)
+                if allowed < _NO_LIMIT_BYTES:
+                    yield allowed - max(used, 0)
