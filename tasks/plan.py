@@ -110,7 +110,9 @@ def make_plan(
         timeout_s=chosen.timeout_s,
         baseline=base,
         hardware=tuple(machines),
-        cases=tuple(PlannedCase(workload=c.workload, size=c.params, precision=c.precision) for c in chosen.cases),
+        cases=tuple(
+            PlannedCase(workload=c.workload, size=c.params, precision=c.precision) for c in chosen.cases
+        ),
         estimate_s=_estimate_s(machines, lane_s),
         estimate_usd=sum(machine.price.usd_per_hour * lane_s / 3600 for machine in machines),
     )

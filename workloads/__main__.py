@@ -91,7 +91,9 @@ def _suite(options: argparse.Namespace) -> int:
         else:
             print(record.to_json(), flush=True)
 
-    base = Repeat(options.run, options.hardware, suite.cases[0], device=options.device, threads=options.threads)
+    base = Repeat(
+        options.run, options.hardware, suite.cases[0], device=options.device, threads=options.threads
+    )
     measure_suite(suite, base, options.repeats or suite.repeats, options.seed, options.quick, say, keep)
     say(table([HEAD, *map(line, records)]))
     return 0 if all(record.ok for record in records) else 1
@@ -155,7 +157,9 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = command("suite", _suite, "Measure a suite, each repeat in a fresh process, in shuffled order.")
     sub.add_argument("name", help="name of a suite, or path of a TOML file")
-    sub.add_argument("--repeats", type=_count, help="fresh processes per case, the suite's own number by default")
+    sub.add_argument(
+        "--repeats", type=_count, help="fresh processes per case, the suite's own number by default"
+    )
     sub.add_argument("--out", type=Path, help="folder for the records; standard output by default")
     _measuring(sub)
 

@@ -12,7 +12,6 @@ LISTED = 5  # cells that a sentence names before it counts the rest
 
 Amount = Callable[[str], float]
 Over = Callable[[str, str], Estimate]
-Words = Callable[[str, Estimate], str]
 
 
 def answer(
@@ -42,17 +41,10 @@ def fastest(suite: Suite, baseline: str) -> list[str]:
     if not suite.cases:
         return ["No case is ok on every machine, so there is no total: see the cases one by one."]
 
-    def words(name: str, ratio: Estimate) -> str:
-        return f"{format_ratio(ratio)} as fast as {name}"
+    def over(one: str, other: str) -> Estimate:
+        return time_ratio(suite, one, other)
 
-    best = _best(
-        suite,
-        baseline,
-        list(suite.logs),
-        lambda n: seconds(suite, n),
-        lambda a, b: time_ratio(suite, a, b),
-        words,
-    )
+    best = _best(suite, baseline, list(suite.logs), lambda name: seconds(suite, name), over, "fast")
     return [f"Fastest for this suite: {best}"]
 
 
@@ -73,10 +65,8 @@ def cheapest(suite: Suite, machines: Sequence[Machine], baseline: str) -> list[s
     def over(one: str, other: str) -> Estimate:
         return scaled(time_ratio(suite, one, other), price[one] / price[other])
 
-    def words(name: str, ratio: Estimate) -> str:
-        return f"{name} costs {format_ratio(ratio)} as much"
-
-    return [f"Cheapest for this suite: {_best(suite, baseline, priced, amount, over, words)}", *left_out]
+    best = _best(suite, baseline, priced, amount, over, "cheap")
+    return [f"Cheapest for this suite: {best}", *left_out]
 
 
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
@@ -121,17 +111,19 @@ def price_notes(machines: Sequence[Machine]) -> list[str]:
     return [f"Prices that are stated assumptions: {_list(assumed)}."]
 
 
-def _best(suite: Suite, baseline: str, names: list[str], amount: Amount, over: Over, words: Words) -> str:
+def _best(
+    suite: Suite, baseline: str, names: Sequence[str], amount: Amount, over: Over, adjective: str
+) -> str:
     """The machine with the least amount, if every other's is shown to be more; else what isn't told apart."""
     best, *others = sorted(names, key=amount)
-    repeats = fewest_repeats(suite)
-    verdicts = {name: decide(over(name, best), repeats) for name in others}
+    verdicts = {name: decide(over(name, best), fewest_repeats(suite)) for name in others}
     tied = [name for name in others if verdicts[name].outcome is not Outcome.FASTER]
     cases = f"over {_count(len(suite.cases), 'case')}"
     if tied:
         return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}."
-    told = [others[0]] if best == baseline or others[0] == baseline else [others[0], baseline]
-    return f"{best}, {' and '.join(words(n, verdicts[n].estimate) for n in told if n in verdicts)}, {cases}."
+    told = others[:1] if best == baseline else dict.fromkeys((others[0], baseline))
+    leads = (f"{format_ratio(verdicts[n])} as {adjective} as {n}" for n in told if n in verdicts)
+    return f"{best}, {' and '.join(leads)}, {cases}."
 
 
 def _tally(ratios: Sequence[Ratio]) -> str:

@@ -50,12 +50,15 @@ def format_estimate(estimate: Estimate, unit: str) -> str:
     """
     if estimate.low is None or estimate.high is None:
         return f"~{significant(estimate.value, BARE)}{unit}"
-    place = _place(estimate.value) + MOST - 1
-    half = (estimate.high - estimate.low) / 2
-    if half > 0:
-        place = min(place, -math.floor(math.log10(half / 5)))
-    value, low, high = (_fixed(v, place) for v in (estimate.value, estimate.low, estimate.high))
-    return f"{value}{unit} ({low}–{high})"
+    return f"{_fixed(estimate.value, _last_place(estimate))}{unit} ({format_bounds(estimate)})"
+
+
+def format_bounds(estimate: Estimate) -> str:
+    """`26.1–28.4`, in the same digits as its value; empty where there are none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    place = _last_place(estimate)
+    return f"{_fixed(estimate.low, place)}–{_fixed(estimate.high, place)}"
 
 
 def significant(value: float, digits: int) -> str:
@@ -76,6 +79,12 @@ def ratio_of_rounded(over: float, under: float, step: float) -> Estimate:
 def _place(value: float) -> int:
     """How many places after the point the first significant digit has; negative before the point."""
     return -math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
+
+
+def _last_place(estimate: Estimate) -> int:
+    place = _place(estimate.value) + MOST - 1
+    half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
+    return min(place, -math.floor(math.log10(half / 5))) if half > 0 else place
 
 
 def _fixed(value: float, places: int) -> str:

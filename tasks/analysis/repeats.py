@@ -69,7 +69,7 @@ def _together(
     cell: Cell, records: Sequence[Record], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> Repeats:
     usable = tuple(r for r in records if r.ok and key(r) not in implausible)
-    reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ()))]
+    reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
     first = Verdict.IMPOSSIBLE if records[0].ok else records[0].verdict
     return Repeats(
         cell, tuple(records), usable, Verdict.OK if usable else first, tuple(dict.fromkeys(reasons))

@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
+from tasks.analysis.digits import format_bounds
 from tasks.analysis.model import Estimate, Outcome, Ratio
 from tasks.analysis.repeats import Repeats
-from workloads.harness.intervals import ratio_interval
+from workloads.harness.intervals import ratio_interval, t_quantile
 from workloads.harness.record import Verdict
 
 ONE_REPEAT = "one repeat has no interval: run with repeats=3 or more"
-MOST_REPEATS = 20  # more than this is not worth advising: the sides are equal for every purpose
+MOST_REPEATS = 20  # more than this is not worth advising
+EQUAL = 0.05  # sides that so many would not tell apart are called equal, if they are within this
 
 
 def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | None:
@@ -46,7 +49,7 @@ def decide(estimate: Estimate, repeats: int) -> Ratio:
         return Ratio(estimate, Outcome.FASTER)
     if estimate.high < 1:
         return Ratio(estimate, Outcome.SLOWER)
-    return Ratio(estimate, Outcome.UNDECIDED, _advice(estimate.value, estimate.low, estimate.high, repeats))
+    return Ratio(estimate, Outcome.UNDECIDED, _advice(estimate, estimate.low, estimate.high, repeats))
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
@@ -68,14 +71,23 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
     return Estimate(estimate.value * factor, low * factor, high * factor)
 
 
-def _advice(value: float, low: float, high: float, repeats: int) -> str:
-    """How many repeats would tell, as an interval narrows with their root; or how equal the sides are."""
-    spans = f"the interval {low:.3g}–{high:.3g} spans 1"
-    half, distance = math.log(high / low) / 2, abs(math.log(value))
-    needed = repeats * (half / distance) ** 2 if distance > 0 else math.inf
-    if needed <= MOST_REPEATS:
-        return f"{spans}: run with repeats={max(math.ceil(needed), repeats + 1)} or more"
-    return f"{spans}: equal within {100 * max(1 / low - 1, high - 1):.2g} %"
+def _advice(estimate: Estimate, low: float, high: float, repeats: int) -> str:
+    """How many repeats would tell the sides apart, or that they are equal for every purpose."""
+    spans = f"the interval {format_bounds(estimate)} spans 1"
+    half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
+    for more in range(repeats + 1, MOST_REPEATS + 1):
+        if half * _reach(more) / _reach(repeats) < distance:
+            return f"{spans}: run with repeats={more} or more"
+    apart = max(1 / low, high) - 1
+    if apart <= EQUAL:
+        return f"{spans}: equal within {100 * apart:.2g} %"
+    return f"{spans}: run with repeats={MOST_REPEATS} or more, or on a quieter machine"
+
+
+@lru_cache
+def _reach(repeats: int) -> float:
+    """What a half-width goes with, for so many repeats on each of two sides: t / sqrt(n)."""
+    return t_quantile(0.975, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
 
 
 def _not_ok(who: str, side: Repeats) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from tasks.analysis.digits import format_ratio, format_seconds, format_usd, significant
 from tasks.analysis.model import Comparison, Machine
 from tasks.report.grid import Grid, grid_of, size_text
-from tasks.report.words import PLAIN, cost_word, price_text, trouble_text, verdict_text
+from tasks.report.words import PLAIN, cost_word, devices_text, price_text, trouble_text, verdict_text
 from workloads.harness.case import Case
 
 
@@ -88,7 +88,7 @@ def _machines(grid: Grid) -> str:
     rows = [
         [
             machine.name,
-            f"{machine.devices} accelerator(s)" if machine.devices else "CPU",
+            devices_text(machine.devices),
             price_text(machine.usd_per_hour),
             machine.price_note or "-",
             format_usd(totals[machine.name].usd) if machine.name in totals else "-",

@@ -14,15 +14,18 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from tasks.analysis.model import Comparison
+from tasks.analysis.digits import format_ratio
+from tasks.analysis.model import Comparison, Estimate
 from tasks.analysis.summaries import COLD_PHASES
 from tasks.report import evidence, views
-from tasks.report.charts import Panel, speedup_panels, time_panels
-from tasks.report.cold import cold_panels
+from tasks.report.charts import Panel
+from tasks.report.cold_chart import cold_panels
 from tasks.report.grid import Grid, grid_of
 from tasks.report.info import RunInfo
 from tasks.report.pictures import VEGA_LITE
+from tasks.report.speedup_chart import speedup_panels
 from tasks.report.theme import config, shapes
+from tasks.report.time_chart import time_panels
 from tasks.report.words import verdict_text
 from workloads.harness.record import Record
 
@@ -34,7 +37,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
     grid = grid_of(records, comparison)
     panels = {
         "time": time_panels(grid),
-        "speedup": speedup_panels(grid),
+        "speedup": speedup_panels(grid, brief=True),
         "cold": cold_panels(records, grid),
     }
     scripts = {"bundle": _bundle(), "script": (_HERE / "report.js").read_text("utf-8")}
@@ -43,6 +46,8 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
         comparison=comparison,
         counts=_counts(grid),
         machines=views.machine_rows(grid),
+        passes=views.money_passes(grid),
+        example={"interval": format_ratio(Estimate(27.2, 26.1, 28.4)), "single": format_ratio(Estimate(1.8))},
         groups=views.comparison_groups(grid),
         troubles=views.trouble_rows(grid, records),
         panels=panels,

@@ -7,49 +7,49 @@ import altair as alt
 import vl_convert
 
 from tasks.analysis.model import Comparison
-from tasks.report.charts import OFF, Panel, speedup_panels, time_panels
+from tasks.report.charts import OFF, Panel, machine_colour, machine_shape
 from tasks.report.grid import Grid, grid_of
-from tasks.report.theme import config, shapes
+from tasks.report.speedup_chart import speedup_panels
+from tasks.report.theme import config
+from tasks.report.time_chart import time_panels
 from tasks.report.words import trouble_text
 from workloads.harness.record import Record
 
 VEGA_LITE = "6.4"
 _FONT = "Liberation Sans, Arial, sans-serif"
 _MOST_NOTES = 8
+_WIDTH = 340
 
 
 def time_by_size_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
     """Time per step against work size, a panel for each workload, with intervals where there are any."""
     grid = grid_of(records, comparison)
     what = "Time per step with the data in place. Bars: 95 % interval; hollow: one repeat, no interval."
-    return _png(grid, time_panels(grid), f"{title}: time by size", what, width=330)
+    return _png(grid, time_panels(grid), f"{title}: time by size", what, grid.names)
 
 
 def speedup_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
     """Compute speedups over the baseline, a panel for each workload, with intervals and the 1× line."""
     grid = grid_of(records, comparison)
-    what = f"Compute speedup over {comparison.baseline}; right of the line is faster. Pale: undecided."
-    return _png(grid, speedup_panels(grid), f"{title}: speedup", what, width=420)
+    what = f"Over {comparison.baseline}, with 95 % intervals. Right of the line is faster; pale is undecided."
+    others = [name for name in grid.names if name != comparison.baseline]
+    return _png(grid, speedup_panels(grid), f"{title}: compute speedup", what, others)
 
 
-def notes(grid: Grid) -> list[str]:
+def undrawn(grid: Grid) -> list[str]:
     """What a picture does not draw, and why; the first few, then how many more."""
-    lines = [f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled]
+    lines = [_clip(f"{summary.cell.id}: {trouble_text(summary)}") for summary in grid.troubled]
     more = len(lines) - _MOST_NOTES
     return [*lines[:_MOST_NOTES], f"and {more} more, listed in report.html"] if more > 0 else lines
 
 
-def _png(grid: Grid, panels: list[Panel], title: str, subtitle: str, width: int) -> bytes:
-    undrawn = notes(grid)
-    inner = _panels(grid, panels, width) if panels else _nothing(grid)
-    spec = alt.vconcat(
-        inner.properties(title=alt.Title(title, subtitle=[subtitle], fontSize=18, offset=14))
-    ).to_dict()
-    if undrawn:
-        spec["title"] = _footnote(["Not drawn, because not ok:", *(_clip(line) for line in undrawn)])
-    spec["params"] = [OFF]
-    spec["config"] = config(font=_FONT)
-    spec["padding"] = 18
+def _png(grid: Grid, panels: list[Panel], title: str, what: str, names: list[str]) -> bytes:
+    inner = _panels(grid, panels, names) if panels else _nothing(grid)
+    heading = alt.Title(title, subtitle=[what] if panels else [], fontSize=18, subtitleFontSize=12, offset=14)
+    spec = alt.vconcat(inner.properties(title=heading)).to_dict()
+    if notes := undrawn(grid):
+        spec["title"] = _footnote(["Not drawn, because not ok:", *notes])
+    spec |= {"params": [OFF], "config": config(font=_FONT), "padding": 18}
     return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
 
 
@@ -58,44 +58,33 @@ def _footnote(lines: list[str]) -> dict[str, Any]:
     return {"text": lines, "orient": "bottom", "offset": 16, **quiet}
 
 
-def _clip(line: str, most: int = 130) -> str:
+def _clip(line: str, most: int = 140) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _panels(grid: Grid, panels: list[Panel], width: int) -> alt.VConcatChart:
-    columns = min(len(panels), 3 if len(panels) in (3, 5, 6, 9) or len(panels) > 8 else 2)
-    charts = [panel.chart.properties(width=width, title=panel.title) for panel in panels]
-    return alt.vconcat(_key(grid), alt.concat(*charts, columns=columns, spacing=28), spacing=18)
+def _panels(grid: Grid, panels: list[Panel], names: list[str]) -> alt.VConcatChart:
+    columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
+    charts = [panel.chart.properties(width=_WIDTH, title=panel.title) for panel in panels]
+    return alt.vconcat(_key(grid, names), alt.concat(*charts, columns=columns, spacing=28), spacing=18)
 
 
-def _key(grid: Grid) -> alt.LayerChart:
+def _key(grid: Grid, names: list[str]) -> alt.LayerChart:
     """The legend: colour, shape and name of each machine, in one line."""
-    names = grid.names
-    places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names))]
-    rows = [{"hardware": name, "x": place} for name, place in zip(names, places, strict=True)]
-    base = alt.Chart(alt.Data(values=rows), height=16, width=7 * sum(len(name) + 6 for name in names))
-    x = alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, sum(len(name) + 6 for name in names)], nice=False))
+    places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names) + 1)]
+    rows = [{"hardware": name, "x": place} for name, place in zip(names, places, strict=False)]
+    base = alt.Chart(alt.Data(values=rows), height=16, width=7 * places[-1]).encode(
+        x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(places[-1], 1)], nice=False))
+    )
     return alt.layer(
         base.mark_point(filled=True, size=90, opacity=1).encode(
-            x=x,
-            color=alt.Color("hardware:N", scale=alt.Scale(domain=names), legend=None),
-            shape=alt.Shape(
-                "hardware:N", scale=alt.Scale(domain=names, range=shapes(len(names))), legend=None
-            ),
+            color=machine_colour(grid), shape=machine_shape(grid)
         ),
-        base.mark_text(align="left", dx=10, fontSize=12).encode(x=x, text="hardware:N"),
+        base.mark_text(align="left", dx=10, fontSize=12).encode(text="hardware:N"),
     )
 
 
 def _nothing(grid: Grid) -> alt.Chart:
-    said = (
-        "Nothing to draw: no cell of this run is ok."
-        if not _any_ok(grid)
-        else "Nothing to draw: no ratio yet."
-    )
-    words = alt.Chart(alt.Data(values=[{"words": said}]), width=700, height=140)
+    any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
+    said = "no cell has what this picture needs" if any_ok else "no cell of this run is ok"
+    words = alt.Chart(alt.Data(values=[{"words": f"Nothing to draw: {said}."}]), width=700, height=140)
     return words.mark_text(fontSize=18, style="quiet").encode(text="words:N")
-
-
-def _any_ok(grid: Grid) -> bool:
-    return any(summary.ok_repeats for summary in grid.comparison.summaries)

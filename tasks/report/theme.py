@@ -46,7 +46,7 @@ def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str,
         "title": {"color": ink, "subtitleColor": muted, "anchor": "start", "fontSize": 13, "fontWeight": 600},
         "text": {"fill": ink, "fontSize": 11},
         "style": {
-            "one": {"stroke": ink},
+            "one": {"stroke": ink, "fill": ink},
             "quiet": {"fill": muted},
             "gap": {"stroke": "#16191d" if dark else "#ffffff"},
         },

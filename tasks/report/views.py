@@ -6,7 +6,7 @@ from typing import Any
 from tasks.analysis.digits import format_percent, format_ratio, format_seconds, format_usd
 from tasks.analysis.model import Machine, Outcome, Pairing, Ratio, Summary, Total
 from tasks.report.grid import Grid, size_text
-from tasks.report.words import MARKS, cost_word, price_text, verdict_text
+from tasks.report.words import MARKS, cost_word, devices_text, price_text, verdict_text
 from workloads.harness.case import Case
 from workloads.harness.record import Record
 
@@ -16,11 +16,31 @@ def machine_rows(grid: Grid) -> list[dict[str, Any]]:
     totals = {total.hardware: total for total in grid.comparison.totals}
     slowest = max((total.seconds for total in totals.values()), default=0.0)
     dearest = max((total.usd or 0.0 for total in totals.values()), default=0.0)
+    passes = money_passes(grid)
     return [
-        _machine(machine, totals.get(machine.name), (slowest, dearest))
-        | {"index": index, "baseline": machine.name == grid.comparison.baseline}
+        _machine(machine, totals.get(machine.name), (slowest, dearest), passes)
+        | {
+            "index": index,
+            "baseline": machine.name == grid.comparison.baseline,
+            "confounds": shared_confounds(grid, machine.name),
+        }
         for index, machine in enumerate(grid.machines)
     ]
+
+
+def money_passes(grid: Grid) -> int:
+    """For how many passes of the suite to state the money, so that it is more than a cent somewhere."""
+    dearest = max((total.usd or 0.0 for total in grid.comparison.totals), default=0.0)
+    return next((passes for passes in (1, 1_000, 1_000_000) if dearest * passes >= 0.01), 1)
+
+
+def shared_confounds(grid: Grid, name: str) -> tuple[str, ...]:
+    """What confounds every ratio of a machine: said once, at the head of its column."""
+    ours = [pairing.confounds for pairing in grid.comparison.pairings if pairing.hardware == name]
+    ratios = [confounds for confounds in ours if confounds]
+    if not ratios or len(ratios) < sum(not p.refused for p in grid.comparison.pairings if p.hardware == name):
+        return ()
+    return tuple(what for what in ratios[0] if all(what in confounds for confounds in ratios))
 
 
 def comparison_groups(grid: Grid) -> list[dict[str, Any]]:
@@ -52,18 +72,18 @@ def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     ]
 
 
-def _machine(machine: Machine, total: Total | None, most: tuple[float, float]) -> dict[str, Any]:
+def _machine(machine: Machine, total: Total | None, most: tuple[float, float], passes: int) -> dict[str, Any]:
     usd = total.usd if total else None
     return {
         "name": machine.name,
-        "devices": f"{machine.devices} × accelerator" if machine.devices else "CPU",
+        "devices": devices_text(machine.devices),
         "price": price_text(machine.usd_per_hour),
         "priced": machine.usd_per_hour is not None,
         "source": machine.price_note or ("no source stated" if machine.usd_per_hour is not None else ""),
         "cases": total.cases if total else 0,
         "seconds": format_seconds(total.seconds if total else None),
         "seconds_share": _share(total.seconds if total else None, most[0]),
-        "usd": format_usd(usd),
+        "usd": format_usd(None if usd is None else usd * passes),
         "usd_share": _share(usd, most[1]),
         "speedup": format_ratio(total.speedup if total else None),
         "geomean": format_ratio(total.geomean_speedup if total else None),
@@ -88,7 +108,7 @@ def _cell(grid: Grid, name: str, case: Case) -> dict[str, Any]:
         "repeats": "" if summary.ok_repeats > 1 else "one repeat, no interval",
         "price": _unit_price(summary),
         "lines": _lines(pairing),
-        "notes": _notes(pairing) if name != grid.comparison.baseline else [],
+        "notes": _notes(pairing, shared_confounds(grid, name)) if name != grid.comparison.baseline else [],
     }
 
 
@@ -110,7 +130,11 @@ def _lines(pairing: Pairing | None) -> list[dict[str, str]]:
         band = " ".join(filter(None, (pairing.efficiency_band, pairing.scaling)))
         text = format_percent(pairing.efficiency)
         lines.append({"label": "scaling", "text": text, "word": band, "css": "", "mark": "", "why": ""})
-    return [line for line in lines if line]
+    found = [line for line in lines if line]
+    for i, line in enumerate(found):
+        if line["why"] in [later["why"] for later in found[i + 1 :]]:
+            line["why"] = ""  # said once, under the last line that it holds for
+    return found
 
 
 def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
@@ -126,10 +150,10 @@ def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
     }
 
 
-def _notes(pairing: Pairing | None) -> list[str]:
+def _notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str]:
     if pairing is None:
         return ["no pair with the baseline"]
-    confounded = [f"confounded by {what}" for what in pairing.confounds]
+    confounded = [f"confounded by {what}" for what in pairing.confounds if what not in shared]
     return ([f"no ratio: {pairing.refused}"] if pairing.refused else []) + confounded
 
 

@@ -5,6 +5,7 @@ from tasks.analysis.model import Outcome, Ratio, Summary
 from workloads.harness.record import Verdict
 
 MARKS = {Outcome.FASTER: "▲", Outcome.SLOWER: "▼", Outcome.UNDECIDED: "◆"}
+FEW = 3
 PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->"})
 
 
@@ -56,5 +57,11 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Why a cell has no number: its verdict, then its reasons."""
-    return "; ".join([verdict_text(summary.verdict), *summary.reasons])
+    """Why a cell has no number: its verdict, then its reasons, the first ones of many."""
+    more = [f"and {len(summary.reasons) - FEW} more reasons"] if len(summary.reasons) > FEW else []
+    return "; ".join([verdict_text(summary.verdict), *summary.reasons[:FEW], *more])
+
+
+def devices_text(devices: int) -> str:
+    """What a machine computes on, such as `8 accelerators`."""
+    return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"

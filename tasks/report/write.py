@@ -27,7 +27,7 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
     files = {
         "results.parquet": parquet.getvalue(),
         "comparison.csv": comparison_table(comparison).to_csv(index=False).encode(),
-        "benchmark_results.json": json.dumps(results, indent=1, allow_nan=False).encode(),
+        "benchmark_results.json": json.dumps(results, allow_nan=False).encode(),
         "comparison.txt": text_tables(comparison).encode(),
         "time_by_size.png": time_by_size_png(records, comparison, title),
         "speedup.png": speedup_png(records, comparison, title),

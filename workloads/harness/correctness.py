@@ -38,7 +38,9 @@ def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     error = float((seen - wanted).norm() / wanted.norm().clamp_min(1e-300))
     bound = BOUNDS[precision]
     if not math.isfinite(error) or error > bound:
-        raise WrongError(f"the result is off by {error:.2g} (relative, 2-norm); {precision} allows {bound:.0e}")
+        raise WrongError(
+            f"the result is off by {error:.2g} (relative, 2-norm); {precision} allows {bound:.0e}"
+        )
     return Check(error, bound, seen.numel())
 
 

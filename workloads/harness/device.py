@@ -47,12 +47,16 @@ def open_device(name: str, precision: str, threads: int) -> Device:
     if name not in DEVICES:
         raise WorkloadsError(f"device {name!r} is unknown; there are {', '.join(DEVICES)}")
     if not 1 <= threads <= (limit := len(os.sched_getaffinity(0))):
-        raise WorkloadsError(f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use")
+        raise WorkloadsError(
+            f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use"
+        )
     torch.set_num_threads(threads)
     _set_precision(precision)
     if name == "cpu":
         if precision == "tf32":
-            raise UnsupportedError("tf32 is a mode of NVIDIA GPUs from Ampere on; on a CPU measure fp32 or bf16")
+            raise UnsupportedError(
+                "tf32 is a mode of NVIDIA GPUs from Ampere on; on a CPU measure fp32 or bf16"
+            )
         return Device(name, torch.device("cpu"), HostClock())
     return _open_cuda(precision)
 
@@ -61,7 +65,9 @@ def _open_cuda(precision: str) -> Device:
     import torch
 
     if not torch.cuda.is_available():
-        raise UnsupportedError("torch sees no CUDA device here; check the driver and that torch is a CUDA build")
+        raise UnsupportedError(
+            "torch sees no CUDA device here; check the driver and that torch is a CUDA build"
+        )
     device = torch.device("cuda", 0)
     capability = torch.cuda.get_device_capability(device)
     needed = CAPABILITY.get(precision, (0, 0))

@@ -40,10 +40,19 @@ def _quiet() -> list[tuple[bool, str]]:
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())
     drift = abs(cpu.canary_drift(canary_s, cpu.canary_s()))
-    found = [(drift <= CANARY_DRIFT, f"CPU speed moved by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})")]
+    found = [
+        (
+            drift <= CANARY_DRIFT,
+            f"CPU speed moved by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})",
+        )
+    ]
     for name, limit, text in (
         ("foreign_cores", FOREIGN_CORES, "other processes keep {:.2f} cores busy (limit {:g}): stop them"),
-        ("steal_share", STEAL_SHARE, "the hypervisor takes {:.1%} of the CPU time (limit {:.0%}): take a dedicated host"),
+        (
+            "steal_share",
+            STEAL_SHARE,
+            "the hypervisor takes {:.1%} of the CPU time (limit {:.0%}): take a dedicated host",
+        ),
     ):
         if name in values:
             well = values[name] <= limit

@@ -116,7 +116,9 @@ def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Inter
     return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
 
 
-def ratio_interval(over: Sequence[float], under: Sequence[float], confidence: float = 0.95) -> Interval | None:
+def ratio_interval(
+    over: Sequence[float], under: Sequence[float], confidence: float = 0.95
+) -> Interval | None:
     """Ratio of geometric means, over / under, by Welch's t on the logs; None below two repeats a side.
 
     Degrees of freedom by Satterthwaite (Welch 1947, Biometrika 34).

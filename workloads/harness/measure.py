@@ -43,7 +43,7 @@ def measure(repeat: Repeat, threads: int, phases: Phases, say: Say, rules: Rules
     with phases("import"):
         import torch  # noqa: F401
     with phases("probe"):
-        readings = Readings(repeat.device, threads)
+        readings = Readings(repeat.device, threads, phases.origin_s)
     with readings.monitored(), findings_of_failures() as failures:
         failures += _run(repeat, threads, phases, readings, draft, rules or _rules(repeat), say)
     return _record(repeat, threads, started_at, phases, readings, draft, failures)
@@ -71,7 +71,10 @@ def _run(
         draft.transfer = measure_transfer(device, prepared.inputs, prepared.step())
     timed = time_step(prepared.step, device.clock, rules, phases, readings.window(phases))
     draft.wall, draft.device_time = timed.wall, timed.device_time
-    readings.add(straggle_share=timed.straggle_share, timer_share=timed.timer_cost_s / (timed.wall.median_s * timed.wall.block))
+    readings.add(
+        straggle_share=timed.straggle_share,
+        timer_share=timed.timer_cost_s / (timed.wall.median_s * timed.wall.block),
+    )
     with phases("device_to_host"):
         timed.result.cpu()
     with phases("check"):

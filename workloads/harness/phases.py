@@ -12,11 +12,12 @@ class Phases:
 
     Attributes:
         seconds: phase name to seconds spent in it, in the order of first entry.
+        origin_s: when the process started, on the clock of `time.perf_counter`.
     """
 
     def __init__(self, process_start_s: float = 0.0) -> None:
         self.seconds: dict[str, float] = {"process_start": process_start_s}
-        self._origin_s = time.perf_counter() - process_start_s
+        self.origin_s = time.perf_counter() - process_start_s
         self._inner: list[float] = []
 
     @contextmanager
@@ -34,7 +35,7 @@ class Phases:
 
     def wall_s(self) -> float:
         """Seconds since the process started."""
-        return time.perf_counter() - self._origin_s
+        return time.perf_counter() - self.origin_s
 
     def close(self) -> tuple[float, float]:
         """Wall seconds so far, and those of them that no phase accounts for."""

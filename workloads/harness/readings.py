@@ -13,13 +13,13 @@ from workloads.harness.record import Memory
 class Readings:
     """Collects probes by stage; every reading ends up in `probes` or, with the reason, in `missing`."""
 
-    def __init__(self, device: str, threads: int) -> None:
+    def __init__(self, device: str, threads: int, origin_s: float) -> None:
         self.device, self.threads = device, threads
         self.probes: dict[str, float] = {}
         self.missing: dict[str, str] = {}
         self.energy_j: float | None = None
         self.gpu = gpu.open_gpu(_uuid()) if device == "cuda" else gpu.NoGpu("measured on the CPU")
-        self.monitor = Monitor(gpu=self.gpu if device == "cuda" else None)
+        self.monitor = Monitor(gpu=self.gpu if device == "cuda" else None, origin_s=origin_s)
         gpus = [self.gpu.describe()] if device == "cuda" else []
         self.environment = machine.fingerprint(gpus=gpus)
         if device == "cuda":  # others' load shows only before our own context exists

@@ -231,7 +231,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
     if origin is tuple and isinstance(value, list):
         inner = args if args[-1] is not Ellipsis else (args[0],) * len(value)
         if len(inner) == len(value):
-            return tuple(_convert(a, v, f"{where}[{i}]") for i, (a, v) in enumerate(zip(inner, value, strict=True)))
+            return tuple(
+                _convert(a, v, f"{where}[{i}]") for i, (a, v) in enumerate(zip(inner, value, strict=True))
+            )
     elif origin is dict and isinstance(value, dict):
         return {key: _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
     elif is_dataclass(hint) and isinstance(hint, type):

@@ -165,7 +165,9 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
     """Say why a process ended without a record."""
     words = f" ({last_words[-1]})" if last_words else ""
     if code == -signal.SIGKILL and oom:
-        return repeat.failed(Verdict.OUT_OF_MEMORY, "the kernel ran out of memory and killed the process", wall_s)
+        return repeat.failed(
+            Verdict.OUT_OF_MEMORY, "the kernel ran out of memory and killed the process", wall_s
+        )
     if code < 0:
         name = signal.Signals(-code).name
         return repeat.failed(Verdict.CRASHED, f"the measuring process was killed by {name}{words}", wall_s)

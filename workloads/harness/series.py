@@ -47,7 +47,9 @@ def measure_or_skip(
     """Measure a repeat alone on the box, unless an earlier record shows that it can't fit in memory."""
     for record in ended:
         if record.verdict is Verdict.OUT_OF_MEMORY and at_least(repeat.case, record.case):
-            return repeat.failed(Verdict.SKIPPED, f"{record.case.id} ran out of memory, and this is no smaller")
+            return repeat.failed(
+                Verdict.SKIPPED, f"{record.case.id} ran out of memory, and this is no smaller"
+            )
     with whole_box(say) as lock:
         return run_repeat(repeat, lock, say, command)
 

@@ -91,4 +91,6 @@ def _expand(entry: Mapping[str, Any]) -> list[Case]:
     """All cases of one entry: each size parameter is a number or a list of numbers."""
     workload = find(entry["workload"])
     choices = {name: tuple(v) if isinstance(v, list) else (v,) for name, v in entry.get("size", {}).items()}
-    return [case for precision in entry.get("precision", ["fp32"]) for case in workload.grid(choices, precision)]
+    return [
+        case for precision in entry.get("precision", ["fp32"]) for case in workload.grid(choices, precision)
+    ]

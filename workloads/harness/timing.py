@@ -60,7 +60,9 @@ def time_step(
     device_samples = tuple(r.device_s / block for r in readings if r.device_s is not None)
     return Timed(
         wall=summarise(sampled.samples_s, block, warm.steady, sampled.precise, warm.samples_s),
-        device_time=summarise(device_samples, block, warm.steady, sampled.precise) if device_samples else None,
+        device_time=summarise(device_samples, block, warm.steady, sampled.precise)
+        if device_samples
+        else None,
         straggle_share=statistics.median(r.straggle_s / r.wall_s for r in readings),
         timer_cost_s=cost_s,
         result=latest[0].result,

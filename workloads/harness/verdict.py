@@ -15,7 +15,9 @@ GPU_FOREIGN_SHARE = 0.02
 Finding = tuple[Verdict, str]
 
 
-def judge(wall: Timing, probes: Mapping[str, float], flops: float, peak_flops: float | None) -> tuple[Finding, ...]:
+def judge(
+    wall: Timing, probes: Mapping[str, float], flops: float, peak_flops: float | None
+) -> tuple[Finding, ...]:
     """Everything that speaks against a record, gravest first; empty when it is ok.
 
     `peak_flops` is a bound in FLOP/s that the device can't exceed, None where it isn't known.
@@ -44,8 +46,13 @@ def _impossible(
 
 
 def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
-    tests = (
-        ("throttled_share", THROTTLED_SHARE, Verdict.THROTTLED, "the device was throttled for {:.1%} of the time"),
+    tests = (  # a power cap is how a card runs, not a disturbance: it is recorded and not judged
+        (
+            "thermal_throttled_share",
+            THROTTLED_SHARE,
+            Verdict.THROTTLED,
+            "heat slowed the device for {:.1%} of the time",
+        ),
         ("gpu_foreign_share", GPU_FOREIGN_SHARE, Verdict.SHARED, "others used {:.0%} of the GPU beside us"),
         ("steal_share", STEAL_SHARE, Verdict.NOISY, "the hypervisor took {:.1%} of the CPU time"),
         ("cgroup_throttled_s", 0.0, Verdict.NOISY, "the container's CPU quota held us back for {:.3g} s"),
@@ -63,4 +70,7 @@ def _statistics(wall: Timing) -> Iterator[Finding]:
     if not wall.steady:
         yield Verdict.UNSTEADY, f"{len(wall.warmup_s)} warm-up samples did not settle before the cap"
     if not wall.precision_reached:
-        yield Verdict.IMPRECISE, f"{len(wall.samples_s)} samples did not make the median precise before the cap"
+        yield (
+            Verdict.IMPRECISE,
+            f"{len(wall.samples_s)} samples did not make the median precise before the cap",
+        )

@@ -21,7 +21,9 @@ def table(rows: Iterable[Sequence[str]]) -> str:
     """Columns padded to their widest entry; the first row is the head."""
     rows = [list(row) for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
@@ -77,9 +79,13 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
     """Speedup of `other` over `base` for every case that both have, by repeats."""
     rows = [["case", "base", "other", "speedup", "95 % interval", "verdict"]]
     for case in dict.fromkeys(r.case for r in [*base, *other]):
-        sides = [[r.compute_s for r in side if r.case == case and r.ok and r.compute_s] for side in (base, other)]
+        sides = [
+            [r.compute_s for r in side if r.case == case and r.ok and r.compute_s] for side in (base, other)
+        ]
         if not all(sides):
-            rows.append([case.id, *("ok" if side else "no ok record" for side in sides), "–", "–", "unpaired"])
+            rows.append(
+                [case.id, *("ok" if side else "no ok record" for side in sides), "–", "–", "unpaired"]
+            )
             continue
         means = [math.exp(sum(map(math.log, side)) / len(side)) for side in sides]
         ratio = ratio_interval(sides[0], sides[1])

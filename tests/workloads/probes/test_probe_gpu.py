@@ -35,6 +35,8 @@ class FakeNvml:
 
     def __getattribute__(self, name):
         if name.startswith("nvml") and name in object.__getattribute__(self, "silent"):
+            if name == "nvmlMemory_v2":
+                raise AttributeError(name)
             return self._refuse
         return object.__getattribute__(self, name)
 
@@ -116,7 +118,9 @@ class FakeNvml:
         return 0
 
 
-QUESTIONS = sorted(name for name in dir(FakeNvml) if name.startswith("nvmlDevice") or name == "nvmlSystemGetDriverVersion")
+QUESTIONS = sorted(
+    name for name in dir(FakeNvml) if name.startswith("nvmlDevice") or name == "nvmlSystemGetDriverVersion"
+)
 
 
 class TestOpen:
@@ -202,8 +206,11 @@ class TestRead:
         nvml = FakeNvml("nvmlMemory_v2", "nvmlDeviceGetCurrentClocksEventReasons")
         values, _ = gpu.open_gpu(UUID, nvml).read()
         assert values["gpu_throttled"] == 1
+        assert values["gpu_memory_used_bytes"] == 700
 
-    @pytest.mark.parametrize(("bits", "slowed"), [(0, 0), (0x1, 0), (0x2, 0), (0x10, 0), (0x8, 1), (0x20, 1), (0x41, 1), (0x80, 1)])
+    @pytest.mark.parametrize(
+        ("bits", "slowed"), [(0, 0), (0x1, 0), (0x2, 0), (0x10, 0), (0x8, 1), (0x20, 1), (0x41, 1), (0x80, 1)]
+    )
     def test_idle_and_chosen_clocks_are_no_throttling(self, bits, slowed):
         nvml = FakeNvml()
         nvml.reasons = bits

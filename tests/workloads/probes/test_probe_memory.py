@@ -62,7 +62,10 @@ def write(root: Path, files: dict[str, str]) -> Path:
             },
             400,
         ),
-        ({**V1, OLD + "memory.limit_in_bytes": "9223372036854771712", OLD + "memory.usage_in_bytes": "5"}, 1000),
+        (
+            {**V1, OLD + "memory.limit_in_bytes": "9223372036854771712", OLD + "memory.usage_in_bytes": "5"},
+            1000,
+        ),
     ],
 )
 def test_available_is_the_least_of_machine_and_cgroups(tmp_path, files, left_mib):
@@ -105,7 +108,10 @@ def test_peak_without_proc_is_the_kernels_in_its_own_unit(tmp_path, monkeypatch,
 
 
 def test_peak_from_proc(tmp_path):
-    assert memory.peak_rss_bytes(write(tmp_path, {"proc/self/status": "Name: x\nVmHWM:\t  10892 kB\n"})) == 10892 * 1024
+    assert (
+        memory.peak_rss_bytes(write(tmp_path, {"proc/self/status": "Name: x\nVmHWM:\t  10892 kB\n"}))
+        == 10892 * 1024
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")

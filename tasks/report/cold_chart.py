@@ -7,9 +7,8 @@ import altair as alt
 
 from tasks.analysis.digits import format_seconds
 from tasks.analysis.summaries import COLD_PHASES
-from tasks.report.charts import Panel
+from tasks.report.charts import Panel, tooltip
 from tasks.report.grid import Grid, Group, size_text
-from tasks.report.theme import SECONDS_LABEL
 from workloads.harness.case import Case
 from workloads.harness.record import Record
 
@@ -65,7 +64,7 @@ def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
     names = [phase.replace("_", " ") for phase in COLD_PHASES]
     totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
     y = alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
-    axis = alt.Axis(labelExpr=SECONDS_LABEL, tickCount=5)
+    axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=5)
     bars = alt.Chart(alt.Data(values=rows)).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
     chart = alt.layer(
         bars.encode(
@@ -73,7 +72,7 @@ def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
             x=alt.X("start:Q", axis=axis, title="seconds before the first result"),
             x2="end:Q",
             color=alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None),
-            tooltip=[alt.Tooltip(f"{key}:N") for key in ("hardware", "size", "phase", "time")],
+            tooltip=tooltip("hardware", "size", "phase", "time"),
         ),
         alt.Chart(alt.Data(values=totals))
         .mark_text(align="left", dy=-5, baseline="middle")

@@ -1,0 +1,40 @@
+"""What a work pool runs: the repeats of one piece of hardware, one after another, alone on the box."""
+
+import os
+import sys
+from pathlib import Path
+
+from prefect import flow, get_run_logger
+
+from tasks.courier import send
+from workloads.harness.record import Record
+from workloads.harness.runs import COMMAND, Repeat
+from workloads.harness.series import measure_or_skip
+
+ROOT = Path(__file__).parents[1]
+
+
+@flow(
+    name="lane",
+    description="Measures repeats of cells on the machine that it runs on, and sends each record.",
+)
+def lane(repeats: list[Repeat], command: list[str] | None = None) -> None:
+    """Measure `repeats` in their order, each in a fresh process, and send each record as soon as it is there.
+
+    Args:
+        repeats: what to measure, as `bench` plans it.
+        command: runs one repeat, before the arguments of `python -m workloads`; this Python by default.
+    """
+    say = get_run_logger().info
+    os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
+    ended: list[Record] = []
+    for place, repeat in enumerate(repeats, start=1):
+        say(f"[{place}/{len(repeats)}] {repeat.id}")
+        record = measure_or_skip(repeat, ended, say, tuple(command or COMMAND))
+        ended.append(record)
+        send(record, say)
+        say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())
+
+
+if __name__ == "__main__":
+    sys.exit("run this flow through Prefect: prefect deployment run lane/local")

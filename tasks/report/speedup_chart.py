@@ -1,0 +1,99 @@
+"""Compute speedups as bars from the 1× line, a panel for each workload in one precision."""
+
+from typing import Any
+
+import altair as alt
+
+from tasks.analysis.digits import format_ratio
+from tasks.analysis.model import Outcome, Pairing, Ratio
+from tasks.report.charts import Panel, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.grid import Grid, Group, size_text
+from tasks.report.theme import TIMES_LABEL, padded
+from tasks.report.words import verdict_text
+
+Rows = list[dict[str, Any]]
+
+
+def speedup_panels(grid: Grid, brief: bool = False) -> list[Panel]:
+    """Every panel has the same log axis; `brief` leaves the bounds out of the numbers, for small screens."""
+    panels = [(group, _rows(grid, group, brief)) for group in grid.groups]
+    every = [row for _, rows in panels for row in rows if row["value"]]
+    low, high = padded(
+        [1.0, *(row[key] for row in every for key in ("value", "low", "high") if row[key])], 1.15
+    )
+    room = (high / low) ** (0.35 if brief else 0.75)  # for the numbers beside the bars
+    return [
+        _panel(grid, group, rows, (low, high * room))
+        for group, rows in panels
+        if any(row["value"] for row in rows)
+    ]
+
+
+def _rows(grid: Grid, group: Group, brief: bool) -> Rows:
+    """A row a bar; a cell without a ratio becomes a word in place of its bar."""
+    rows = []
+    for case in group.cases:
+        for name in grid.names:
+            pairing = grid.pairings.get((name, case))
+            if pairing is None or name == grid.comparison.baseline:
+                continue
+            row = {"hardware": name, "size": size_text(case), "value": None, "low": None, "high": None}
+            rows.append(row | _bar(grid, pairing, pairing.compute, brief))
+    return rows
+
+
+def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool) -> dict[str, Any]:
+    if ratio is None:
+        summary = grid.summaries.get((pairing.hardware, pairing.case))
+        word = verdict_text(summary.verdict) if summary and not summary.ok_repeats else "no ratio"
+        return {"outcome": word, "label": word, "ratio": pairing.refused or word}
+    estimate, text = ratio.estimate, format_ratio(ratio)
+    unsure = "" if ratio.outcome is not Outcome.UNDECIDED else " ?" if brief else " undecided"
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "end": max(estimate.high or estimate.value, 1.0),
+        "outcome": str(ratio.outcome),
+        "label": (text.partition(" ")[0] if brief else text) + unsure,
+        "ratio": text,
+    }
+
+
+def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float]) -> Panel:
+    sizes = list(dict.fromkeys(row["size"] for row in rows))
+    drawn = [name for name in grid.names if any(row["hardware"] == name for row in rows)]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6)),
+        yOffset=alt.YOffset("hardware:N", scale=alt.Scale(domain=drawn)),
+        opacity=shown(),
+        tooltip=tooltip("hardware", "size", "ratio", "outcome"),
+    )
+    title = f"compute speedup over {grid.comparison.baseline}"
+    chart = alt.layer(
+        *_bars(grid, base, log_axis(alt.X("value:Q"), domain, TIMES_LABEL, title)),
+        alt.Chart(alt.Data(values=[{}])).mark_rule(style="one", strokeWidth=1.5).encode(x=alt.datum(1)),
+        base.transform_filter("!isValid(datum.value)")
+        .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
+        .encode(x=alt.datum(1), text="label:N"),
+    )
+    told = f"Compute speedup of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis."
+    return Panel(group.title, told, chart.properties(height=alt.Step(19)))
+
+
+def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
+    """The bars, their intervals, and beyond these the machine's shape and the number."""
+    ratios = base.transform_filter("isValid(datum.value)")
+    bounded = ratios.transform_filter("isValid(datum.low)")
+    faint = alt.condition("datum.outcome == 'undecided'", alt.value(0.25), alt.value(0.8))
+    colour = machine_colour(grid)
+    return [
+        ratios.mark_bar(height={"band": 0.72}).encode(x=x, x2=alt.datum(1), fillOpacity=faint, color=colour),
+        bounded.mark_rule(style="one", strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
+        bounded.mark_tick(style="one", thickness=1.5, size=7).encode(x="low:Q"),
+        bounded.mark_tick(style="one", thickness=1.5, size=7).encode(x="high:Q"),
+        ratios.mark_point(filled=True, size=55, xOffset=10).encode(
+            x="end:Q", shape=machine_shape(grid), color=colour
+        ),
+        ratios.mark_text(align="left", dx=19).encode(x="end:Q", text="label:N"),
+    ]
