@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -44,7 +45,7 @@ def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENC
         reraise=True,
     )
     def create() -> None:
-        Artifact(type=TYPE, key=key_of(record), data=record.to_json()).create()
+        Artifact(type=TYPE, key=key_of(record), data=asdict(record)).create()
 
     try:
         create()

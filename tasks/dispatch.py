@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Self
 from uuid import UUID
@@ -44,7 +44,8 @@ class Dispatcher:
     """Everything that is under way in one run. Enter it, then await `records_of` for every cell.
 
     Attributes:
-        arrived: every record of the run that is in the store.
+        arrived: every record of the run that is in the store, by the repeat's id.
+        on_progress: awaited after each look at the API, to show how far the run is.
     """
 
     def __init__(self, store: Store, budget_usd: float | None, say: Say, poll_s: float = POLL_S) -> None:
@@ -57,6 +58,7 @@ class Dispatcher:
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
         self._known_jobs: set[UUID] = set()
+        self.on_progress: Callable[[], Awaitable[None]] | None = None
         for sentence in odd:
             say(f"{sentence}; it is measured again")
 
@@ -111,6 +113,8 @@ class Dispatcher:
                 await self._dispatch()
                 await self._collect()
                 await self._watch_jobs()
+                if self.on_progress:
+                    await self.on_progress()
             except LOST_TOUCH as error:
                 self.say(f"the Prefect API does not answer ({error}); trying again")
             except GridbenchError as error:

@@ -113,7 +113,10 @@ def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]
     ratio = device_ratio(one, machines.get(one.hardware), other, machines.get(other.hardware))
     if ratio is None or device_model(one) is None or device_model(other) is None:
         return None
-    gain = speedup(*per_unit(base, side))
+    base_s, side_s = per_unit(base, side)
+    if max(base_s) / min(side_s) <= ABOVE_LINEAR * ratio:
+        return None  # spares the interval
+    gain = speedup(base_s, side_s)
     return superlinear(efficiency(gain.estimate, ratio), ratio, other.hardware) if gain else None
 
 

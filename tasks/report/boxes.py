@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from tasks.analysis.digits import format_ratio, format_seconds, format_usd, significant
+from tasks.analysis.digits import format_ratio, format_seconds, format_usd
 from tasks.analysis.model import Comparison, Machine
+from tasks.analysis.speedup import scaled
 from tasks.report.grid import Grid, grid_of, size_text
 from tasks.report.words import PLAIN, cost_word, devices_text, price_text, trouble_text, verdict_text
 from workloads.harness.case import Case
@@ -78,7 +79,10 @@ def _total(grid: Grid, machine: Machine) -> list[str] | None:
     ours, base = totals.get(machine.name), totals.get(grid.comparison.baseline)
     if not ours or not base or not ours.cases:
         return None
-    costs = f"{significant(base.usd / ours.usd, 3)}x" if base.usd and ours.usd else "-"
+    costs = "-"
+    if base.usd and ours.usd and ours.speedup:
+        prices = base.usd / ours.usd * ours.seconds / base.seconds
+        costs = format_ratio(scaled(ours.speedup, prices))
     times = [format_seconds(base.seconds), format_seconds(ours.seconds)]
     return [f"Total of {ours.cases} cases", *times, format_ratio(ours.speedup), costs]
 

@@ -134,7 +134,11 @@ def _facts(record: Record) -> dict[str, str]:
         "precision reached": timing.precision_reached if timing else None,
         "energy": f"{record.energy_j:.4g} J" if record.energy_j is not None else None,
     }
-    return {name: str(value) for name, value in facts.items() if value is not None}
+    return {name: _plain(value) for name, value in facts.items() if value is not None}
+
+
+def _plain(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _short(value: float) -> float:

@@ -77,7 +77,7 @@ def _bundle() -> str:
 
 @cache
 def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -85,6 +85,20 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
     )
+    environment.filters["whole"] = _whole
+    return environment
+
+
+def _whole(sentence: str) -> Markup:
+    """A sentence whose names and intervals, such as `aws-g5.8xlarge`, no line break cuts at a hyphen."""
+    words = (
+        Markup('<span class="whole">{}</span>' if _joined(w) else "{}").format(w) for w in sentence.split()
+    )
+    return Markup(" ").join(words)
+
+
+def _joined(word: str) -> bool:
+    return len(word) < 32 and ("-" in word or "–" in word)
 
 
 def _policy(scripts: Any) -> str:

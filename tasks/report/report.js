@@ -109,10 +109,10 @@ function strip(samples) {
   svg.setAttribute("viewBox", "0 0 300 60");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", "Samples in the order of measuring, from zero to the slowest");
-  const most = Math.max(...samples);
+  const [least, most] = [Math.min(...samples), Math.max(...samples)];
+  svg.setAttribute("aria-label", `Samples in the order of measuring, from ${least} s below to ${most} s above`);
   const line = document.createElementNS(space, "polyline");
-  const at = (value, i) => `${(300 * i) / Math.max(samples.length - 1, 1)},${60 - (58 * value) / most}`;
+  const at = (value, i) => `${(300 * i) / Math.max(samples.length - 1, 1)},${58 - (56 * (value - least)) / (most - least || 1)}`;
   line.setAttribute("points", samples.map(at).join(" "));
   line.setAttribute("fill", "none");
   line.setAttribute("stroke", "currentColor");
@@ -125,7 +125,8 @@ function samplesOf(record) {
   if (!record.samples.length) return [];
   const shown = record.samples.length === record.total ? "" : `the first ${record.samples.length} of `;
   const title = `Samples: ${shown}${record.total}, by ${record.clock}, blocks of ${record.block}, seconds`;
-  return [make("div", "", [make("h4", title), strip(record.samples), make("pre", record.samples.join("  "))])];
+  const range = make("small", `from ${Math.min(...record.samples)} s to ${Math.max(...record.samples)} s, in the order of measuring`);
+  return [make("div", "", [make("h4", title), strip(record.samples), range, make("pre", record.samples.join("  "))])];
 }
 
 function detail(record) {

@@ -23,7 +23,7 @@ def speedup_panels(grid: Grid, brief: bool = False) -> list[Panel]:
     )
     room = (high / low) ** (0.35 if brief else 0.75)  # for the numbers beside the bars
     return [
-        _panel(grid, group, rows, (low, high * room))
+        _panel(grid, group, rows, (low, high * room), brief)
         for group, rows in panels
         if any(row["value"] for row in rows)
     ]
@@ -60,7 +60,7 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool) -> dict
     }
 
 
-def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float]) -> Panel:
+def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float], brief: bool) -> Panel:
     sizes = list(dict.fromkeys(row["size"] for row in rows))
     drawn = [name for name in grid.names if any(row["hardware"] == name for row in rows)]
     base = alt.Chart(alt.Data(values=rows)).encode(
@@ -69,10 +69,10 @@ def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float]) ->
         opacity=shown(),
         tooltip=tooltip("hardware", "size", "ratio", "outcome"),
     )
-    title = f"compute speedup over {grid.comparison.baseline}"
+    title = "compute speedup" if brief else f"compute speedup over {grid.comparison.baseline}"
     chart = alt.layer(
         *_bars(grid, base, log_axis(alt.X("value:Q"), domain, TIMES_LABEL, title)),
-        alt.Chart(alt.Data(values=[{}])).mark_rule(style="one", strokeWidth=1.5).encode(x=alt.datum(1)),
+        alt.Chart(alt.Data(values=[{}])).mark_rule(strokeWidth=1.5).encode(x=alt.datum(1)),
         base.transform_filter("!isValid(datum.value)")
         .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
         .encode(x=alt.datum(1), text="label:N"),
@@ -89,9 +89,9 @@ def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
     colour = machine_colour(grid)
     return [
         ratios.mark_bar(height={"band": 0.72}).encode(x=x, x2=alt.datum(1), fillOpacity=faint, color=colour),
-        bounded.mark_rule(style="one", strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
-        bounded.mark_tick(style="one", thickness=1.5, size=7).encode(x="low:Q"),
-        bounded.mark_tick(style="one", thickness=1.5, size=7).encode(x="high:Q"),
+        bounded.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
+        bounded.mark_tick(thickness=1.5, size=7).encode(x="low:Q"),
+        bounded.mark_tick(thickness=1.5, size=7).encode(x="high:Q"),
         ratios.mark_point(filled=True, size=55, xOffset=10).encode(
             x="end:Q", shape=machine_shape(grid), color=colour
         ),

@@ -33,20 +33,22 @@ def build(workload: Workload, repeat: Repeat, device: Device, phases: Phases) ->
     One layout is in memory at a time, so that the trial needs no more than the measurement.
     """
     layout, *others = workload.layouts
-    prepared = _build_one(workload, repeat, device, phases, layout)
+    with phases("build"):
+        prepared = _build_one(workload, repeat, device, phases, layout)
     with phases("first_call"):
         device.clock.time(prepared.step, 1)
     if not others:
         return Built(prepared, layout, {})
-    trials_s = {layout: _trial_s(prepared, device, phases)}
-    for layout in others:
-        del prepared
-        prepared = _build_one(workload, repeat, device, phases, layout)
-        trials_s[layout] = _trial_s(prepared, device, phases)
-    best = fastest(trials_s)
-    if best != layout:
-        del prepared
-        prepared = _build_one(workload, repeat, device, phases, best)
+    with phases("layout"):
+        trials_s = {layout: _trial_s(prepared, device)}
+        for layout in others:
+            del prepared
+            prepared = _build_one(workload, repeat, device, phases, layout)
+            trials_s[layout] = _trial_s(prepared, device)
+        best = fastest(trials_s)
+        if best != layout:
+            del prepared
+            prepared = _build_one(workload, repeat, device, phases, best)
     return Built(prepared, best, trials_s)
 
 
@@ -56,10 +58,9 @@ def fastest(trials_s: dict[str, float]) -> str:
     return best if trials_s[best] < CLEARLY_FASTER * trials_s[first] else first
 
 
-def _trial_s(prepared: Prepared, device: Device, phases: Phases) -> float:
-    with phases("layout"):
-        device.clock.time(prepared.step, 1)
-        return min(device.clock.time(prepared.step, 1).wall_s for _ in range(TRIALS))
+def _trial_s(prepared: Prepared, device: Device) -> float:
+    device.clock.time(prepared.step, 1)
+    return min(device.clock.time(prepared.step, 1).wall_s for _ in range(TRIALS))
 
 
 def _build_one(workload: Workload, repeat: Repeat, device: Device, phases: Phases, layout: str) -> Prepared:
@@ -74,6 +75,5 @@ def _build_one(workload: Workload, repeat: Repeat, device: Device, phases: Phase
             return moved
 
     generator = torch.Generator().manual_seed(repeat.seed)
-    with phases("build"):
-        env = Env(device.torch_device, dtype_of(repeat.case.precision), layout, generator, to_device)
-        return workload.build(env, **repeat.case.params)
+    env = Env(device.torch_device, dtype_of(repeat.case.precision), layout, generator, to_device)
+    return workload.build(env, **repeat.case.params)

@@ -51,6 +51,7 @@ def outliers(samples: Sequence[float]) -> tuple[int, int]:
     return beyond - severe, severe
 
 
+@lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
     """Quantile of Student's t, by bisection on its distribution function.
 
@@ -64,7 +65,7 @@ def t_quantile(p: float, df: float) -> float:
     low, high = 0.0, 1.0
     while _t_cdf(high, df) < p:
         high *= 2
-    for _ in range(200):
+    while high - low > 1e-13 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if _t_cdf(middle, df) < p else (low, middle)
     return (low + high) / 2

@@ -10,6 +10,7 @@ from tasks.analysis.speedup import speedup
 from tasks.analysis.totals import Suite, geomean_ratio, time_ratio, totals
 from tests.tasks.analysis import seed_table
 from tests.tasks.analysis.records import IMAGES, MATMUL, failed, machine, repeats, work
+from workloads.harness.intervals import t_quantile
 from workloads.harness.record import Verdict
 
 A, B = machine("a", 3600.0), machine("b", None)
@@ -82,8 +83,6 @@ def test_the_geomeans_error_is_the_cases_errors_over_their_number():
         suite = suite_of(*(repeats(spread, c, h) for h in "ab" for c in cases))
         ratio = geomean_ratio(suite, "a", "b")
         return math.log(ratio.high / ratio.low)
-
-    from workloads.harness.intervals import t_quantile
 
     one, nine = log_width(1) / t_quantile(0.975, 4), log_width(9) / t_quantile(0.975, 36)
     assert one / nine == pytest.approx(3)

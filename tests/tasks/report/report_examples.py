@@ -55,11 +55,11 @@ def timing(seconds: float, count: int, chance: random.Random) -> Timing:
 
 
 def environment(hardware: str) -> dict[str, object]:
-    """A fingerprint in which the hosts differ and, on one machine, the driver too."""
+    """A fingerprint in which the hosts differ and, on one machine, driver and Python too."""
     cpu = hardware == BASELINE
     return {
         "torch": "2.13.0+cpu" if cpu else "2.13.0+cu130",
-        "python": "3.11.7",
+        "python": "3.12.4" if hardware == "gke-l4" else "3.11.7",
         "cuda": None if cpu else "13.0",
         "driver": None if cpu else {"gke-l4": "575.51"}.get(hardware, "580.65"),
         "cpu_model": "Intel Xeon Platinum 8259CL" if cpu else "AMD EPYC 7R32",
@@ -119,7 +119,7 @@ def records(repeats: int = 3) -> list[Record]:
             elif (hardware, case) == ("gke-l4", CASES[5]):
                 made.append(bad_record(hardware, case, 0, Verdict.WRONG, HOSTILE))
             else:
-                count = 1 if (hardware, case) == ("aws-g5.8xlarge", CASES[4]) else repeats
+                count = 1 if (hardware, case) == ("aws-g5.8xlarge", CASES[5]) else repeats
                 made += [good_record(hardware, case, repeat) for repeat in range(count)]
     return made
 

@@ -1,0 +1,55 @@
+"""Measure one cell: hand it to the lane of its hardware, and wait for its records."""
+
+from prefect import State, task
+from prefect.cache_policies import NO_CACHE
+from prefect.states import Completed, Failed
+
+from tasks.dispatch import Dispatcher, LaneLost
+from workloads.harness.case import Cell
+from workloads.harness.record import Record, Verdict
+
+FAILURES = frozenset(
+    {
+        Verdict.WRONG,
+        Verdict.IMPOSSIBLE,
+        Verdict.OUT_OF_MEMORY,
+        Verdict.TIMEOUT,
+        Verdict.UNSUPPORTED,
+        Verdict.PREEMPTED,
+        Verdict.CAPACITY,
+        Verdict.CRASHED,
+        Verdict.SKIPPED,
+    }
+)
+LANE_RETRIES = 20  # more than a lane can die before it is given up, so that the rest of its cells go on
+
+
+def _lane_lost(task: object, task_run: object, state: State) -> bool:
+    return isinstance(state.data, LaneLost) or "LaneLost" in (state.message or "")
+
+
+@task(
+    name="measure",
+    retries=LANE_RETRIES,
+    retry_delay_seconds=0.1,
+    retry_condition_fn=_lane_lost,
+    cache_policy=NO_CACHE,
+    persist_result=False,
+)
+async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
+    """Have `cell` measured; the task's state says what its records are worth.
+
+    Raises:
+        LaneLost: the lane's job ended first; Prefect's retry asks again for what is missing.
+        GridbenchError: the results can't be written.
+    """
+    return cell_state(await lanes.records_of(cell))
+
+
+def cell_state(records: list[Record]) -> State[None]:
+    """Completed or Failed, named by the worst of the records' verdicts, with the reasons as its message."""
+    worst = max(records, key=lambda record: (record.verdict in FAILURES, not record.ok))
+    reasons = dict.fromkeys(reason for record in records for reason in record.reasons)
+    message = "; ".join(reasons) or f"{len(records)} repeats"
+    name = "".join(word.capitalize() for word in worst.verdict.split("_"))
+    return (Failed if worst.verdict in FAILURES else Completed)(name=name, message=message)
