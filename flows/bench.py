@@ -1,12 +1,11 @@
 """The flow `bench`: which machine should run this, at what speed, and at what price?"""
 
 import asyncio
-from pathlib import Path
-from typing import Annotated
+from typing import Literal
 
 from prefect import State, flow, get_run_logger
 from prefect.states import Failed
-from pydantic import Field
+from pydantic import NonNegativeFloat, PositiveInt
 
 from flows.aftermath import collect_and_stop
 from tasks.catalog import hardware_names, suites
@@ -17,45 +16,42 @@ from tasks.measure import measure
 from tasks.open import open_store
 from tasks.publish import Progress, announce, publish
 
-Suite = Annotated[str, Field(json_schema_extra={"enum": suites()})]
-HardwareName = Annotated[str, Field(json_schema_extra={"enum": hardware_names()})]
+Suite = Literal[tuple(suites())]  # type: ignore[valid-type]
+Hardware = Literal[tuple(hardware_names())]  # type: ignore[valid-type]
 
 
-@flow(
-    name="bench",
-    description="Measures a suite on hardware and says which machine is fastest, which cheapest, and how sure that is.",
-    on_cancellation=[collect_and_stop],
-    on_crashed=[collect_and_stop],
-)
+@flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
 async def bench(
-    suite: Annotated[Suite, Field(title="Suite", description="Which cases to measure")] = "quick",
-    hardware: Annotated[
-        list[HardwareName], Field(title="Hardware", description="Which machines to measure on")
-    ] = ["local-cpu", "local-cpu-1"],  # noqa: B006 - Prefect shows the default in its form
-    baseline: Annotated[
-        HardwareName | None, Field(title="Baseline", description="What speedups are against; the first by default")
-    ] = None,
-    repeats: Annotated[
-        int | None, Field(title="Repeats", ge=1, description="Fresh processes per cell; the suite's by default")
-    ] = None,
-    budget_usd: Annotated[
-        float, Field(title="Budget, USD", ge=0, description="Refuse to start above it, and stop when it is spent")
-    ] = 5.0,
-    resume: Annotated[
-        str | None, Field(title="Resume", description="An earlier run: measure only what it lacks")
-    ] = None,
-    results: Annotated[
-        str | None, Field(title="Results", description="Folder of the results store; results/ by default")
-    ] = None,
+    suite: Suite = "quick",
+    hardware: list[Hardware] = ["local-cpu-1", "local-cpu"],  # noqa: B006 - the form in the UI shows it
+    baseline: Hardware | None = None,
+    repeats: PositiveInt | None = None,
+    budget_usd: NonNegativeFloat = 5.0,
+    resume: str | None = None,
+    results: str | None = None,
 ) -> str | State[str]:
-    """Plan → measure → gather → compare → publish; returns the report's path."""
-    log = get_run_logger().info
+    """Measure a suite on hardware: which machine is fastest, which cheapest, and how sure is that?
+
+    Args:
+        suite: Which cases to measure: a file in deployments/suites.
+        hardware: Which machines to measure on: files in deployments/hardware.
+        baseline: What speedups are taken against; the first of the hardware where empty.
+        repeats: Fresh processes per cell; the suite's own number where empty. One has no interval.
+        budget_usd: Refuse to start above it by the estimate, and ask for no more once it is spent.
+        resume: Name of an earlier run: measure only what it lacks, whatever else is said here.
+        results: Folder of the results store; results/ in the checkout where empty.
+    """
+    say = get_run_logger().info
     try:
         store = await open_store(suite, hardware, baseline, repeats, budget_usd, resume, results)
         await announce(store.plan)
-        async with Dispatcher(store, budget_usd, log) as lanes, Progress(lanes):
-            cells = [measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True) for cell in lanes.plan.cells]
-            await asyncio.gather(*cells)
+        async with Dispatcher(store, budget_usd, say) as lanes, Progress(lanes):
+            await asyncio.gather(
+                *(
+                    measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
+                    for cell in store.plan.cells
+                )
+            )
         records = gather(store)
         comparison = compare(records, store)
         return await publish(records, comparison, store)

@@ -195,8 +195,8 @@ class Dispatcher:
                 await self._collect()  # what it sent last may have come after the last look
                 self._job_ended(lane, flow_run)
             elif state and state.is_running():
-                lane.job.started_at = lane.job.started_at or time.monotonic()
-            elif time.monotonic() - lane.job.submitted_at > START_WITHIN_S and not lane.job.started_at:
+                lane.job.started_at = time.monotonic() if lane.job.started_at is None else lane.job.started_at
+            elif lane.job.started_at is None and time.monotonic() - lane.job.submitted_at > START_WITHIN_S:
                 await stop_jobs(self._client, [flow_run.id])
                 del self._jobs[flow_run.id]
                 reason = (
@@ -249,7 +249,8 @@ class Dispatcher:
         now = time.monotonic()
         total = 0.0
         for lane in self.lanes.values():
-            running_s = now - lane.job.started_at if lane.job and lane.job.started_at else 0.0
+            started_at = lane.job.started_at if lane.job else None
+            running_s = 0.0 if started_at is None else now - started_at
             total += lane.machine.price.usd_per_hour * (lane.spent_s + running_s) / 3600
         return total
 

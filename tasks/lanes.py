@@ -76,7 +76,7 @@ class Lane:
         job, self.job = self.job, None
         if job is None:
             return [], []
-        self.spent_s += now - (job.started_at or now)
+        self.spent_s += now - (now if job.started_at is None else job.started_at)
         if not job.missing:
             return [], []
         self.fruitless = 0 if job.delivered else self.fruitless + 1

@@ -18,7 +18,7 @@ class Panel:
 
     title: str
     description: str
-    chart: alt.LayerChart
+    chart: alt.LayerChart | alt.FacetChart
 
     def spec(self) -> dict[str, Any]:
         """Vega-Lite for a page: as wide as its container, without the colours of a theme."""
@@ -27,6 +27,11 @@ class Panel:
             "autosize": {"type": "fit-x", "contains": "padding"},
             "params": [OFF],
         }
+
+
+def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
+    """A chart of these rows, which travel inside its specification."""
+    return alt.Chart(alt.Data(values=rows))  # type: ignore[no-untyped-call]
 
 
 def log_axis(

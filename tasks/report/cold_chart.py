@@ -7,7 +7,7 @@ import altair as alt
 
 from tasks.analysis.digits import format_seconds
 from tasks.analysis.summaries import COLD_PHASES
-from tasks.report.charts import Panel, tooltip
+from tasks.report.charts import Panel, chart_of, tooltip
 from tasks.report.grid import Grid, Group, size_text
 from workloads.harness.case import Case
 from workloads.harness.record import Record
@@ -65,7 +65,7 @@ def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
     totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
     y = alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
     axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=5)
-    bars = alt.Chart(alt.Data(values=rows)).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
+    bars = chart_of(rows).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
     chart = alt.layer(
         bars.encode(
             y=y,
@@ -74,9 +74,9 @@ def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
             color=alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None),
             tooltip=tooltip("hardware", "size", "phase", "time"),
         ),
-        alt.Chart(alt.Data(values=totals))
+        chart_of(totals)
         .mark_text(align="left", dy=-5, baseline="middle")
         .encode(y=y, x=alt.datum(0), text="bar:N"),
     )
     told = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
-    return Panel(group.title, told, chart.properties(height=alt.Step(30)))
+    return Panel(group.title, told, chart.properties(height=30 * len(totals)))

@@ -5,12 +5,12 @@ from typing import Any
 
 from tasks.analysis.digits import format_seconds
 from tasks.report.grid import Grid, size_text
-from tasks.report.words import bytes_text, rate_text, verdict_text
+from tasks.report.words import bytes_text, few, rate_text, verdict_text
 from workloads.harness.record import Record, Timing
 
-MOST_RECORDS = 2_000
-MOST_NUMBERS = 120_000
-"""Records and raw samples on the page; the rest is in the files beside it, and the page says so."""
+MOST_RECORDS = 1_000
+MOST_NUMBERS = 60_000
+"""Records and raw samples on a page below 5 MB; all are in the files beside it, and the page says so."""
 
 COLUMNS = (
     "Hardware", "Workload", "Size", "Precision", "Repeat", "Verdict", "Time per step", "95 % interval",
@@ -23,11 +23,11 @@ def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     return [_row(grid, record) for record in records[:MOST_RECORDS]]
 
 
-def record_details(records: Sequence[Record]) -> list[dict[str, Any]]:
+def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     """What a row unfolds to: samples, phases, probes; six digits each, thinned where there are very many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
-    return [_detail(record, most) for record in shown]
+    return [_detail(record, most, _standing(grid, record)[1]) for record in shown]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -63,15 +63,21 @@ def _row(grid: Grid, record: Record) -> dict[str, Any]:
     timing, memory, case = record.device_time or record.wall, record.memory, record.case
     peak = (memory.device_allocated_bytes or memory.peak_rss_bytes) if memory else None
     rate = _rate(record)
-    cells = [
+    cells: list[tuple[str, float | str | None]] = [
         (record.hardware, None), (case.workload, None), (size_text(case), _size_order(grid, record)),
         (case.precision, None), (str(record.repeat), record.repeat), (verdict, None),
-        (format_seconds(record.compute_s), record.compute_s), (_bounds(timing), timing and timing.ci_low_s),
+        (format_seconds(record.compute_s), record.compute_s),
+        (_bounds(timing), timing.ci_low_s if timing else None),
         (format_seconds(record.end_to_end_s), record.end_to_end_s), (rate[0], rate[1]),
         (bytes_text(peak), peak), (format_seconds(record.wall_s or None), record.wall_s),
         (record.started_at[:19].replace("T", " "), record.started_at),
     ]  # fmt: skip
-    return {"cells": cells, "ok": verdict == "ok", "reasons": reasons}
+    return {"cells": [(text, _order(key)) for text, key in cells], "ok": verdict == "ok", "reasons": reasons}
+
+
+def _order(key: float | str | None) -> float | str | None:
+    """What a cell sorts by, in six digits where it is a number."""
+    return _short(key) if isinstance(key, float) else key
 
 
 def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
@@ -102,7 +108,7 @@ def _bounds(timing: Timing | None) -> str:
     return f"{format_seconds(timing.ci_low_s)} – {format_seconds(timing.ci_high_s)}"
 
 
-def _detail(record: Record, most: int) -> dict[str, Any]:
+def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]:
     timing = record.device_time or record.wall
     samples = timing.samples_s if timing else ()
     return {
@@ -110,7 +116,7 @@ def _detail(record: Record, most: int) -> dict[str, Any]:
         "total": len(samples),
         "block": timing.block if timing else 1,
         "clock": "device events" if record.device_time else "host clock",
-        "reasons": list(record.reasons),
+        "reasons": few(reasons),
         "phases": {name: _short(seconds) for name, seconds in record.phases_s.items()}
         | {"unattributed": _short(record.unattributed_s)},
         "facts": _facts(record),

@@ -57,7 +57,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
         records=evidence.record_rows(grid, records),
         records_total=len(records),
         environments=evidence.environments(records),
-        data=_data(records, panels),
+        data=_data(grid, records, panels),
         style=Markup((_HERE / "report.css").read_text("utf-8")),
         policy=_policy(scripts.values()),
         **{name: Markup(text) for name, text in scripts.items()},
@@ -67,7 +67,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
 @cache
 def _bundle() -> str:
     """Vega, Vega-Lite and vega-embed in one script, 0.9 MB."""
-    bundle = vl_convert.javascript_bundle(vl_version=VEGA_LITE)
+    bundle = vl_convert.javascript_bundle(vl_version=VEGA_LITE)  # type: ignore[call-arg]
     if "</script" in bundle.lower():
         raise ValueError(
             "the bundle of vl-convert would end its own script element; pin another version of it"
@@ -108,13 +108,13 @@ def _policy(scripts: Any) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def _data(records: Sequence[Record], panels: dict[str, list[Panel]]) -> Markup:
+def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[Panel]]) -> Markup:
     """What the script reads, as JSON that can't leave its element."""
     page = {"font": 'system-ui, "Segoe UI", Roboto, sans-serif', "background": "transparent"}
     values = {
         "themes": {name: config(dark) | page for name, dark in (("light", False), ("dark", True))},
         "charts": {f"{kind}-{i}": p.spec() for kind, group in panels.items() for i, p in enumerate(group)},
-        "records": evidence.record_details(records),
+        "records": evidence.record_details(grid, records),
         "environments": {r.environment_id: evidence.flat(r.environment) for r in records},
     }
     text = json.dumps(values, allow_nan=False, separators=(",", ":"), ensure_ascii=False)

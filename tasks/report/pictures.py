@@ -7,7 +7,7 @@ import altair as alt
 import vl_convert
 
 from tasks.analysis.model import Comparison
-from tasks.report.charts import OFF, Panel, machine_colour, machine_shape
+from tasks.report.charts import OFF, Panel, chart_of, machine_colour, machine_shape
 from tasks.report.grid import Grid, grid_of
 from tasks.report.speedup_chart import speedup_panels
 from tasks.report.theme import config
@@ -50,7 +50,7 @@ def _png(grid: Grid, panels: list[Panel], title: str, what: str, names: list[str
     if notes := undrawn(grid):
         spec["title"] = _footnote(["Not drawn, because not ok:", *notes])
     spec |= {"params": [OFF], "config": config(font=_FONT), "padding": 18}
-    return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2))
+    return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2 if len(panels) <= 6 else 1))
 
 
 def _footnote(lines: list[str]) -> dict[str, Any]:
@@ -68,12 +68,14 @@ def _panels(grid: Grid, panels: list[Panel], names: list[str]) -> alt.VConcatCha
     return alt.vconcat(_key(grid, names), alt.concat(*charts, columns=columns, spacing=28), spacing=18)
 
 
-def _key(grid: Grid, names: list[str]) -> alt.LayerChart:
+def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
     """The legend: colour, shape and name of each machine, in one line."""
     places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names) + 1)]
     rows = [{"hardware": name, "x": place} for name, place in zip(names, places, strict=False)]
-    base = alt.Chart(alt.Data(values=rows), height=16, width=7 * places[-1]).encode(
-        x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(places[-1], 1)], nice=False))
+    base = (
+        chart_of(rows)
+        .properties(height=16, width=7 * places[-1])
+        .encode(x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(places[-1], 1)], nice=False)))
     )
     return alt.layer(
         base.mark_point(filled=True, size=90, opacity=1).encode(
@@ -83,8 +85,8 @@ def _key(grid: Grid, names: list[str]) -> alt.LayerChart:
     )
 
 
-def _nothing(grid: Grid) -> alt.Chart:
+def _nothing(grid: Grid) -> Any:
     any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
     said = "no cell has what this picture needs" if any_ok else "no cell of this run is ok"
-    words = alt.Chart(alt.Data(values=[{"words": f"Nothing to draw: {said}."}]), width=700, height=140)
+    words = chart_of([{"words": f"Nothing to draw: {said}."}]).properties(width=700, height=140)
     return words.mark_text(fontSize=18, style="quiet").encode(text="words:N")

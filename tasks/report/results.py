@@ -18,7 +18,6 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     environments         environment_id to the fingerprint of the machine and its stack
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -41,11 +40,19 @@ def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunIn
         "hardware": [_hardware(machine) for machine in comparison.machines],
         "answer": list(comparison.answer),
         "totals": [asdict(total) for total in comparison.totals],
-        "cells": json.loads(comparison_table(comparison).to_json(orient="records", double_precision=15)),
+        "cells": _cells(comparison),
         "unpaired": list(comparison.unpaired),
         "rows": [_row(record) for record in records],
         "environments": {record.environment_id: record.environment for record in records},
     }
+
+
+def _cells(comparison: Comparison) -> list[dict[str, Any]]:
+    table = comparison_table(comparison).astype(object)
+    return [
+        {str(name): value for name, value in row.items()}
+        for row in table.where(table.notna(), None).to_dict("records")
+    ]
 
 
 def _hardware(machine: Machine) -> dict[str, Any]:

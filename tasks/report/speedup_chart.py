@@ -1,17 +1,19 @@
 """Compute speedups as bars from the 1× line, a panel for each workload in one precision."""
 
+import json
 from typing import Any
 
 import altair as alt
 
 from tasks.analysis.digits import format_ratio
 from tasks.analysis.model import Outcome, Pairing, Ratio
-from tasks.report.charts import Panel, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.grid import Grid, Group, size_text
 from tasks.report.theme import TIMES_LABEL, padded
 from tasks.report.words import verdict_text
 
 Rows = list[dict[str, Any]]
+_BAR = 18  # height of a bar with its gap, in pixels
 
 
 def speedup_panels(grid: Grid, brief: bool = False) -> list[Panel]:
@@ -30,15 +32,18 @@ def speedup_panels(grid: Grid, brief: bool = False) -> list[Panel]:
 
 
 def _rows(grid: Grid, group: Group, brief: bool) -> Rows:
-    """A row a bar; a cell without a ratio becomes a word in place of its bar."""
-    rows = []
+    """A row a bar, at a place of its own; a cell without a ratio becomes a word in place of its bar."""
+    rows: Rows = []
+    place = 0.0
     for case in group.cases:
         for name in grid.names:
             pairing = grid.pairings.get((name, case))
             if pairing is None or name == grid.comparison.baseline:
                 continue
             row = {"hardware": name, "size": size_text(case), "value": None, "low": None, "high": None}
-            rows.append(row | _bar(grid, pairing, pairing.compute, brief))
+            rows.append(row | {"place": place} | _bar(grid, pairing, pairing.compute, brief))
+            place += 1
+        place += 0.7  # between two sizes
     return rows
 
 
@@ -61,24 +66,31 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool) -> dict
 
 
 def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float], brief: bool) -> Panel:
-    sizes = list(dict.fromkeys(row["size"] for row in rows))
-    drawn = [name for name in grid.names if any(row["hardware"] == name for row in rows)]
-    base = alt.Chart(alt.Data(values=rows)).encode(
-        y=alt.Y("size:N", sort=sizes, title=None, axis=alt.Axis(ticks=False, domain=False, labelPadding=6)),
-        yOffset=alt.YOffset("hardware:N", scale=alt.Scale(domain=drawn)),
-        opacity=shown(),
-        tooltip=tooltip("hardware", "size", "ratio", "outcome"),
+    base = chart_of(rows).encode(
+        y=_size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome")
     )
     title = "compute speedup" if brief else f"compute speedup over {grid.comparison.baseline}"
     chart = alt.layer(
         *_bars(grid, base, log_axis(alt.X("value:Q"), domain, TIMES_LABEL, title)),
-        alt.Chart(alt.Data(values=[{}])).mark_rule(strokeWidth=1.5).encode(x=alt.datum(1)),
+        chart_of([{}]).mark_rule(strokeWidth=1.5).encode(x=alt.datum(1)),
         base.transform_filter("!isValid(datum.value)")
         .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
         .encode(x=alt.datum(1), text="label:N"),
     )
     told = f"Compute speedup of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis."
-    return Panel(group.title, told, chart.properties(height=alt.Step(19)))
+    return Panel(group.title, told, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2))))
+
+
+def _size_axis(rows: Rows) -> alt.Y:
+    """Sizes as names amid their bars. Places are numbers, so that bars and what stands beside them agree."""
+    places: dict[str, list[float]] = {}
+    for row in rows:
+        places.setdefault(row["size"], []).append(row["place"])
+    middles = [sum(taken) / len(taken) for taken in places.values()]
+    label = f"{json.dumps(list(places))}[indexof({middles}, datum.value)]"
+    axis = alt.Axis(values=middles, labelExpr=label, ticks=False, domain=False, grid=False, labelPadding=6)
+    scale = alt.Scale(domain=[-0.6, rows[-1]["place"] + 0.6], reverse=True, nice=False, zero=False)
+    return alt.Y("place:Q", title=None, axis=axis, scale=scale)
 
 
 def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
@@ -88,7 +100,9 @@ def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
     faint = alt.condition("datum.outcome == 'undecided'", alt.value(0.25), alt.value(0.8))
     colour = machine_colour(grid)
     return [
-        ratios.mark_bar(height={"band": 0.72}).encode(x=x, x2=alt.datum(1), fillOpacity=faint, color=colour),
+        ratios.mark_bar(size=_BAR - 5, orient="horizontal").encode(
+            x=x, x2=alt.datum(1), fillOpacity=faint, color=colour
+        ),
         bounded.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
         bounded.mark_tick(thickness=1.5, size=7).encode(x="low:Q"),
         bounded.mark_tick(thickness=1.5, size=7).encode(x="high:Q"),

@@ -1,11 +1,12 @@
 """Seconds per step against work, a panel for each workload in one precision."""
 
+import json
 from typing import Any
 
 import altair as alt
 
 from tasks.analysis.digits import format_seconds
-from tasks.report.charts import Panel, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.grid import Grid, Group, size_text
 from tasks.report.theme import SECONDS_LABEL, padded
 
@@ -41,7 +42,7 @@ def _rows(grid: Grid, group: Group) -> list[dict[str, Any]]:
 
 def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
     times = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = chart_of(rows).encode(
         x=_work_axis(group, rows),
         y=log_axis(alt.Y("value:Q"), padded(times), SECONDS_LABEL, "time per step"),
         color=machine_colour(grid),
@@ -68,5 +69,5 @@ def _work_axis(group: Group, rows: list[dict[str, Any]]) -> Any:
         return log_axis(channel, domain, "format(datum.value, '~s')", group.work_title)
     sizes = sorted({row["work"]: row["size"].partition("=")[2] for row in rows}.items())
     works = [work for work, _ in sizes]
-    label = f"{[size for _, size in sizes]}[indexof({works}, datum.value)]"
+    label = f"{json.dumps([size for _, size in sizes])}[indexof({works}, datum.value)]"
     return log_axis(channel, domain, label, f"{''.join(names)}, placed by {group.work_title}", works)

@@ -6,7 +6,7 @@ from typing import Any
 from tasks.analysis.digits import format_percent, format_ratio, format_seconds, format_usd
 from tasks.analysis.model import Machine, Outcome, Pairing, Ratio, Summary, Total
 from tasks.report.grid import Grid, size_text
-from tasks.report.words import MARKS, cost_word, devices_text, price_text, verdict_text
+from tasks.report.words import MARKS, cost_word, devices_text, few, price_text, verdict_text
 from workloads.harness.case import Case
 from workloads.harness.record import Record
 
@@ -167,7 +167,7 @@ def _trouble(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:
         "case": f"{summary.cell.case.workload} {size_text(summary.cell.case)} {summary.cell.case.precision}",
         "verdict": ", ".join(dict.fromkeys(verdicts)),
         "read": ", ".join(format_seconds(number) for number in numbers if number is not None),
-        "reasons": summary.reasons,
+        "reasons": few(summary.reasons),
         "counted": f"{summary.ok_repeats} of {summary.repeats}",
         "partly": summary.ok_repeats > 0,
     }

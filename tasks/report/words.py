@@ -1,7 +1,8 @@
 """Numbers and verdicts in words, the same in every file of a report."""
 
-from tasks.analysis.digits import format_ratio
-from tasks.analysis.model import Outcome, Ratio, Summary
+from collections.abc import Sequence
+
+from tasks.analysis.model import Outcome, Summary
 from workloads.harness.record import Verdict
 
 MARKS = {Outcome.FASTER: "▲", Outcome.SLOWER: "▼", Outcome.UNDECIDED: "◆"}
@@ -27,15 +28,6 @@ def cost_word(outcome: Outcome) -> str:
     return {Outcome.FASTER: "cheaper", Outcome.SLOWER: "dearer"}.get(outcome, "undecided")
 
 
-def ratio_words(ratio: Ratio | None, cost: bool = False) -> str:
-    """A ratio with its outcome, and what an undecided one lacks; a dash where there is no ratio."""
-    if ratio is None:
-        return "–"
-    outcome = cost_word(ratio.outcome) if cost else str(ratio.outcome)
-    why = f": {ratio.why}" if ratio.why else ""
-    return f"{format_ratio(ratio)} {outcome}{why}"
-
-
 def rate_text(value: float | None, unit: str) -> str:
     """A rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash where there is none."""
     if value is None:
@@ -57,9 +49,14 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Why a cell has no number: its verdict, then its reasons, the first ones of many."""
-    more = [f"and {len(summary.reasons) - FEW} more reasons"] if len(summary.reasons) > FEW else []
-    return "; ".join([verdict_text(summary.verdict), *summary.reasons[:FEW], *more])
+    """Why a cell has no number: its verdict, then its first reasons."""
+    return "; ".join([verdict_text(summary.verdict), *few(summary.reasons)])
+
+
+def few(reasons: Sequence[str]) -> list[str]:
+    """The first reasons, and how many more there are."""
+    more = len(reasons) - FEW
+    return [*reasons[:FEW], f"and {more} more reasons"] if more > 1 else list(reasons)
 
 
 def devices_text(devices: int) -> str:

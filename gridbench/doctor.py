@@ -1,0 +1,90 @@
+"""What this machine lacks for a run, each with what to do about it."""
+
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from gridbench.session import ROOT, STATE
+from infra.local.stack import running_api
+from tasks.catalog import hardware_names, load_gpus, load_hardware, load_suite_checked, suites
+from tasks.errors import GridbenchError
+
+NEEDS_FREE_BYTES = 2**30
+Finding = tuple[bool, str]
+
+
+def examine(results: Path) -> Iterator[Finding]:
+    """Look at everything that a run needs: whether it is well, and a sentence."""
+    yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer is needed)"
+    yield from _packages()
+    yield from _files()
+    yield _folder("results", results)
+    yield _folder("state", STATE)
+    url = running_api(STATE)
+    yield True, f"a stack is up at {url}" if url else "no stack is up; `gridbench run` starts its own"
+    yield from _fitness()
+
+
+def torch_sees_cuda() -> bool:
+    """Whether torch sees a CUDA device; asked in a process of its own, and only where a driver is loaded."""
+    if not any(Path(path).exists() for path in ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg")):
+        return False
+    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", question], capture_output=True, check=False).returncode == 0
+
+
+def _packages() -> Iterator[Finding]:
+    for line in (ROOT / "requirements.lock").read_text().split():
+        name, _, wanted = line.partition("==")
+        if name not in ("prefect", "torch", "fastapi", "sqlalchemy", "pandas"):
+            continue
+        try:
+            found = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield False, f"{name} is not installed: make install"
+            continue
+        same = found.partition("+")[0] == wanted
+        yield same, f"{name} {found}" + ("" if same else f", the lock says {wanted}: make install")
+
+
+def _files() -> Iterator[Finding]:
+    readers = [(f"hardware {n}", load_hardware, n) for n in hardware_names()]
+    readers += [(f"suite {n}", load_suite_checked, n) for n in suites()]  # type: ignore[misc]
+    mistakes = []
+    for _, read, name in readers:
+        try:
+            read(name)
+        except GridbenchError as error:
+            mistakes.append(str(error))
+    try:
+        load_gpus()
+    except GridbenchError as error:
+        mistakes.append(str(error))
+    yield from ((False, mistake) for mistake in mistakes)
+    if not mistakes:
+        yield True, f"{len(hardware_names())} hardware files and {len(suites())} suites are sound"
+
+
+def _folder(what: str, folder: Path) -> Finding:
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not os.access(nearest, os.W_OK):
+        return False, f"the {what} folder {folder} can't be written: name another one or change its owner"
+    free = shutil.disk_usage(nearest).free
+    text = f"the {what} folder {folder} can be written, {free / 2**30:.1f} GiB are free"
+    return free >= NEEDS_FREE_BYTES, text
+
+
+def _fitness() -> Iterator[Finding]:
+    """What the harness says of this machine; a process of its own, because it imports torch."""
+    done = subprocess.run(
+        [sys.executable, "-m", "workloads", "check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    for line in done.stdout.splitlines():
+        word, _, text = line.partition(" ")
+        yield word == "ok", text.strip()
+    if done.returncode not in (0, 1):
+        yield False, f"python -m workloads check failed: {done.stderr.strip()[-300:]}"

@@ -1,0 +1,65 @@
+"""A Prefect API to work with: the one that PREFECT_API_URL names, a stack that is up already, or one of our own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.local.stack import LocalStack, running_api
+from tasks.errors import GridbenchError
+
+ROOT = Path(__file__).parents[1]
+STATE = Path(os.environ.get("GRIDBENCH_STATE") or ROOT / ".gridbench")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An API that answers.
+
+    Attributes:
+        ui_url: where its UI is.
+        check: looks after a stack of our own; returns a sentence when it had to mend something.
+    """
+
+    api_url: str
+    ui_url: str
+    check: Callable[[], str | None]
+
+
+@contextmanager
+def session(say: Callable[[str], None], port: int | None = None, schedules: bool = False) -> Iterator[Session]:
+    """An API with the deployments of this checkout; what was started for it is stopped on every way out.
+
+    `schedules` lets the scheduled deployments run; a session for a single run keeps them still.
+    """
+    given = os.environ.get("PREFECT_API_URL")
+    if given:
+        yield Session(given, given.removesuffix("/api"), lambda: None)
+        return
+    if url := running_api(STATE):
+        say(f"joining the stack that is up at {url.removesuffix('/api')}")
+        os.environ["PREFECT_API_URL"] = url
+        yield Session(url, url.removesuffix("/api"), lambda: None)
+        return
+    say("starting a Prefect server and a worker")
+    with LocalStack(STATE, port=port) as stack:
+        os.environ["PREFECT_API_URL"] = stack.api_url
+        deploy(schedules)
+        yield Session(stack.api_url, stack.ui_url, stack.check)
+
+
+def deploy(schedules: bool) -> None:
+    """Create the deployments of prefect.yaml on the server.
+
+    Raises:
+        GridbenchError: Prefect refuses them; its last words are quoted.
+    """
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
+    names = ["--all"] if schedules else ["--name", "quick", "--name", "full", "--name", "local"]
+    done = subprocess.run([*command, *names], cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")

@@ -1,0 +1,140 @@
+"""The parent of one service of the stack: it outlives nobody, and when it ends nothing that it started is left.
+
+    python -P guard.py STATE LIFELINE COMMAND…
+
+LIFELINE is the read end of a pipe whose other end the owner holds. The pipe ends with the owner, however that
+dies, `kill -9` included; a parent-death signal alone would depend on the thread that started us. The command gets
+the parent-death signal from us, who have one thread, so it goes even when we are killed.
+
+Everything that the command starts inherits GRIDBENCH_STACK=STATE in its environment. Flow runs leave the process
+group and may lose their parent; the mark is how they are found.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Container
+from types import FrameType
+
+import psutil
+
+MARK = "GRIDBENCH_STACK"
+ROLE = "GRIDBENCH_STACK_ROLE"
+SERVER = "server"
+GRACE_S = 4.0
+PR_SET_PDEATHSIG = 1
+
+
+def marked(state: str, spare: Container[int] = (), servers: bool = False) -> list[psutil.Process]:
+    """The processes that belong to the stack in `state`, without ourselves, our ancestors and `spare`."""
+    ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    return [
+        process
+        for process in psutil.process_iter()
+        if process.pid not in ours and process.pid not in spare and _belongs(process, state, servers)
+    ]
+
+
+def _belongs(process: psutil.Process, state: str, servers: bool) -> bool:
+    try:
+        environment = process.environ()
+    except (psutil.Error, OSError):
+        return False  # somebody else's, or gone
+    return environment.get(MARK) == state and (servers or environment.get(ROLE) != SERVER)
+
+
+def sweep(state: str, spare: Container[int] = (), servers: bool = False, grace_s: float = GRACE_S) -> int:
+    """Stop what is left of the stack in `state`: SIGTERM, then SIGKILL after `grace_s`. Returns how many it met."""
+    met: set[int] = set()
+    deadline = time.monotonic() + grace_s
+    while left := marked(state, spare, servers):
+        late = time.monotonic() > deadline
+        if time.monotonic() > deadline + grace_s:
+            break  # stuck in the kernel; nothing more can be done from here
+        for process in left:
+            if late or process.pid not in met:
+                _signal(process, signal.SIGKILL if late else signal.SIGTERM)
+        met |= {process.pid for process in left}
+        psutil.wait_procs(left, timeout=0.2)
+    return len(met)
+
+
+def _signal(process: psutil.Process, number: int) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.Error:
+        pass  # it has just ended
+
+
+def _watch_signals() -> int:
+    """A file descriptor that becomes readable when a child ends or we are told to stop."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        """Nothing: the wake-up pipe carries the number."""
+
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, note)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
+def _die_with_parent() -> Callable[[], None]:
+    """What the command's process does before it becomes the command."""
+    guard, libc = os.getpid(), ctypes.CDLL(None) if sys.platform == "linux" else None
+
+    def prepare() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)  # a shell's `&` leaves SIGINT ignored, and Prefect needs it
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if libc is not None:
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            if os.getppid() != guard:
+                os._exit(1)
+
+    return prepare
+
+
+def _until_over(child: "subprocess.Popen[bytes]", lifeline: int, wake: int) -> None:
+    """Return when the child has ended, the owner is gone or somebody wants us to stop."""
+    while child.poll() is None:
+        ready, _, _ = select.select([lifeline, wake], [], [])
+        if lifeline in ready and not os.read(lifeline, 64):
+            return
+        if wake in ready and set(os.read(wake, 64)) - {signal.SIGCHLD}:
+            return
+
+
+def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
+    """End the child. A worker that stops with runs kills them before they can say how they ended, so while it has
+    `others` it goes first and at once; they get their own SIGTERM from the sweep.
+    """
+    if child.poll() is not None:
+        return
+    child.kill() if others else child.terminate()
+    try:
+        child.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def main(state: str, lifeline: int, command: list[str]) -> int:
+    """Run `command` until it ends or its owner does, then clear away what it left. Returns its exit status."""
+    wake = _watch_signals()
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
+    _until_over(child, lifeline, wake)
+    sweeps = os.environ.get(ROLE) != SERVER
+    _stop(child, others=sweeps and bool(marked(state, {child.pid})))
+    if sweeps:
+        sweep(state)
+    return child.returncode if child.returncode >= 0 else 128 - child.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], int(sys.argv[2]), sys.argv[3:]))

@@ -1,0 +1,60 @@
+"""Who has the state folder: a lock that dies with its holder, and a note of where the holder's API is."""
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+
+class Ledger:
+    """`stack.lock`, held by the process that runs the stack, and `stack.json`, which tells others where it is."""
+
+    def __init__(self, state: Path) -> None:
+        self._lock_file = state / "stack.lock"
+        self._note = state / "stack.json"
+        self._lock: int | None = None
+
+    def take(self) -> bool:
+        """Become the holder, unless another process is."""
+        lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return False
+        os.ftruncate(lock, 0)
+        os.write(lock, str(os.getpid()).encode())
+        self._lock = lock
+        return True
+
+    def release(self) -> None:
+        """Let go of the folder, where we have it."""
+        if self._lock is not None:
+            self._note.unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+    def write(self, api_url: str) -> None:
+        """Tell others where the API is."""
+        note = {"api_url": api_url, "pid": os.getpid(), "created": psutil.Process().create_time()}
+        draft = self._note.with_suffix(".part")
+        draft.write_text(json.dumps(note))
+        draft.replace(self._note)
+
+    def read(self) -> str | None:
+        """The API that the note names, where the process that wrote it still lives."""
+        with suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
+            note = json.loads(self._note.read_text())
+            if psutil.Process(note["pid"]).create_time() == note["created"]:
+                return str(note["api_url"])
+        return None
+
+    def holder(self) -> str:
+        """The holder, in words."""
+        with suppress(OSError, ValueError, psutil.Error):
+            process = psutil.Process(int(self._lock_file.read_text()))
+            return f"process {process.pid} ({' '.join(process.cmdline())[:100]})"
+        return "another process"

@@ -1,0 +1,34 @@
+"""Ports of this machine: a free one, or who has the one that is wanted."""
+
+import socket
+
+import psutil
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port that nothing listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def port_taken(host: str, port: int) -> str | None:
+    """None where a server could listen on `port`, else one sentence that says what is in the way."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            probe.listen(1)
+        except OSError as error:
+            return f"Port {port} on {host} can't be used ({error.strerror}{_holder(port)}): choose another one."
+    return None
+
+
+def _holder(port: int) -> str:
+    try:
+        for connection in psutil.net_connections("tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return f" by {psutil.Process(connection.pid).name()}, process {connection.pid}"
+    except psutil.Error:
+        pass  # other people's sockets are not ours to see
+    return ""

@@ -1,0 +1,98 @@
+"""A service of the stack: a program, its log and the guard that it runs under."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from infra.local.guard import GRACE_S, MARK
+
+GUARD = Path(__file__).with_name("guard.py")
+LOG_BYTES = 10_000_000
+STOP_S = 3 * GRACE_S  # the guard's own worst case: its child, then what it left, twice
+
+
+class Service:
+    """A program that runs as long as we do, restarted on demand, with its output in `log`."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path) -> None:
+        self.name = name
+        self.command = list(command)
+        self.environment = dict(environment)
+        self.log = log
+        self.cwd = cwd
+        self.started_at = 0.0
+        self.lifeline: int | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
+
+    def start(self, hold: Sequence[int] = ()) -> None:
+        """Start the program; `hold` are file descriptors that its guard keeps open."""
+        self._close_lifeline()
+        state = self.environment[MARK]
+        theirs, self.lifeline = os.pipe()
+        try:
+            with self._open_log() as log:
+                self._guard = subprocess.Popen(
+                    [sys.executable, "-P", str(GUARD), state, str(theirs), *self.command],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    env=self.environment,
+                    cwd=self.cwd,  # not the user's, where a prefect.toml or .env would be read
+                    pass_fds=(theirs, *hold),
+                    start_new_session=True,  # Ctrl-C is for us; we tell them in order
+                )
+        finally:
+            os.close(theirs)
+        self.started_at = time.monotonic()
+
+    def alive(self) -> bool:
+        """Whether the program runs."""
+        return self._guard is not None and self._guard.poll() is None
+
+    def ending(self) -> str:
+        """How the program ended, in a few words."""
+        status = self._guard.returncode if self._guard else None
+        if status is None:
+            return "it did not run"
+        number = -status if status < 0 else status - 128
+        if number > 0:
+            with suppress(ValueError):
+                return f"killed by {signal.Signals(number).name}"
+        return f"exit status {status}"
+
+    def stop(self) -> None:
+        """End the program and everything that it started. Returns when they are gone."""
+        if self._guard is None:
+            return
+        self._guard.terminate()
+        try:
+            self._guard.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()  # its child dies of the parent-death signal
+            self._guard.wait()
+        self._close_lifeline()
+        self._guard = None
+
+    def last_words(self, lines: int = 8) -> str:
+        """The end of the log, without empty lines."""
+        with suppress(OSError), self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - 20_000))
+            words = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+            return "\n".join(words[-lines:])
+        return ""
+
+    def _open_log(self) -> BinaryIO:
+        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        return self.log.open("ab")
+
+    def _close_lifeline(self) -> None:
+        if self.lifeline is not None:
+            os.close(self.lifeline)
+            self.lifeline = None

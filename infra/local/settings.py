@@ -1,0 +1,61 @@
+"""The environments of the server and of the worker: ours, and nothing that the user's Prefect was told."""
+
+import os
+from pathlib import Path
+
+from infra.local.guard import MARK, ROLE
+
+SLOW_LOOPS = (
+    "CLEANUP_RECONCILER_LOOP",
+    "FOREMAN_LOOP",
+    "LATE_RUNS_LOOP",
+    "PAUSE_EXPIRATIONS_LOOP",
+    "REPOSSESSOR_LOOP",
+)
+"""Services that look at an almost empty database every 5 to 15 s, on a machine whose CPU may be measured."""
+
+SERVER = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+    # a run waiting for another of its deployment asks again so soon after it has ended, not after 30 s
+    "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "3",
+    # a thousand task runs are in the database 5 s after their flow has ended, not 37, for a third of the CPU time
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
+    "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "200",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_READ_BATCH_SIZE": "100",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_READ_BATCH_SIZE": "100",
+    **{f"PREFECT_SERVER_SERVICES_{loop}_SECONDS": "30" for loop in SLOW_LOOPS},
+}
+
+WORKER = {
+    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    "PREFECT_CLIENT_MAX_RETRIES": "8",  # rides out a restart of the server
+}
+
+
+def client_environment(state: Path, api_url: str) -> dict[str, str]:
+    """What a process needs to speak to the stack, and to keep its files in `state` instead of ~/.prefect."""
+    home = state / "prefect"
+    return {
+        "PREFECT_HOME": str(home),
+        "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
+        "PREFECT_API_URL": api_url,
+        "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
+        "PREFECT_CLI_PROMPT": "false",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+def service_environment(state: Path, api_url: str, role: str) -> dict[str, str]:
+    """The whole environment of the service `role`: the user's, with his Prefect settings replaced by ours."""
+    theirs = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
+    ours = client_environment(state, api_url)
+    if role == "server":
+        ours |= SERVER
+        ours["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{state / 'prefect.db'}"
+    else:
+        ours |= WORKER
+    marks = {MARK: str(state), ROLE: role}
+    return theirs | ours | marks | {"PREFECT_LOGGING_COLORS": "false", "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,16 @@
+"""A plan and a store to test with."""
+
+import pytest
+
+from tasks.plan import make_plan
+from tasks.store import Store
+
+
+@pytest.fixture
+def plan():
+    return make_plan("quick", ["local-cpu-1", "local-cpu"], repeats=2, seed=7)
+
+
+@pytest.fixture
+def store(tmp_path, plan):
+    return Store.create(tmp_path / "results", plan)

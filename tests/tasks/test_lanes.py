@@ -1,0 +1,76 @@
+"""A lane's bookkeeping: what goes into a job, and what follows when one ends."""
+
+from uuid import uuid4
+
+import pytest
+
+from tasks.lanes import Job, Lane
+from workloads.harness.record import Verdict
+
+
+@pytest.fixture
+def lane(plan):
+    lane = Lane(plan.hardware[0])
+    lane.ask(plan.repeats_on(lane.machine), now=0.0)
+    return lane
+
+
+def start(lane, now=0.0):
+    repeats = lane.next_job()
+    lane.job = Job(uuid4(), {repeat.id: repeat for repeat in repeats}, now, started_at=now)
+    return repeats
+
+
+def test_all_that_wait_go_into_one_job_in_their_order(lane):
+    repeats = start(lane)
+    assert [repeat.order for repeat in repeats] == list(range(14)) and not lane.waiting
+
+
+def test_a_job_takes_no_more_than_the_hardware_allows(lane):
+    lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
+    assert len(start(lane)) == 5 and len(lane.waiting) == 9
+
+
+def test_what_is_in_a_job_is_not_asked_for_twice(lane):
+    repeats = start(lane)
+    lane.ask(repeats, now=1.0)
+    assert not lane.waiting
+
+
+def test_a_job_that_delivered_everything_leaves_nothing(lane):
+    for repeat in start(lane):
+        lane.delivered(repeat.id)
+    assert lane.job_ended(5.0, "done") == ([], []) and lane.spent_s == 5.0 and lane.job is None
+
+
+def test_the_one_in_hand_is_tried_once_more_alone_then_given_up(lane):
+    repeats = start(lane)
+    for repeat in repeats[:3]:
+        lane.delivered(repeat.id)
+    lost, given_up = lane.job_ended(1.0, "killed")
+    assert lost == repeats[3:] and not given_up
+    lane.ask(lost, now=1.0)
+    assert start(lane) == [repeats[3]]
+    lost, given_up = lane.job_ended(2.0, "killed again")
+    assert not lost and [(r.cell.case, r.verdict) for r in given_up] == [(repeats[3].case, Verdict.CRASHED)]
+    assert "killed again" in given_up[0].reasons[0]
+    assert start(lane) == repeats[4:]
+
+
+def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
+    start(lane)
+    lost, given_up = lane.job_ended(1.0, "no such image")
+    lane.ask(lost, now=1.0)
+    assert lost and not given_up
+    start(lane)
+    lost, given_up = lane.job_ended(2.0, "no such image")
+    assert not lost and len(given_up) == 14 and not lane.waiting
+    assert all("no such image" in record.reasons[0] for record in given_up)
+
+
+def test_giving_up_names_everything_that_is_left(lane):
+    lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
+    start(lane)
+    records = lane.give_up(Verdict.CAPACITY, "nobody came")
+    assert len(records) == 14 and {record.verdict for record in records} == {Verdict.CAPACITY}
+    assert not lane.waiting and lane.job is None
