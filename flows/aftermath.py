@@ -1,12 +1,13 @@
-"""What is still done when a `bench` run was cancelled or has crashed: its records are kept, its lanes are stopped."""
+"""What is still done when a `bench` run was cancelled or has crashed: its lanes are stopped, its records are kept."""
 
 from pathlib import Path
 
 from prefect import Flow, State, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
 from prefect.client.schemas.objects import FlowRun
+from prefect.logging.loggers import flow_run_logger
 
-from tasks.courier import Inbox
+from tasks.aftermath import collect, repeats_of
 from tasks.dispatch import stop_jobs
 from tasks.store import DEFAULT, Store
 
@@ -15,11 +16,11 @@ async def collect_and_stop(flow: Flow, flow_run: FlowRun, state: State) -> None:
     """Stop the lane jobs that `flow_run` started and write the records that they have sent into its store."""
     async with get_client() as client:
         mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
-        jobs = [job.id for job in await client.read_flow_runs(flow_run_filter=mine)]
-        await stop_jobs(client, jobs)
+        jobs = await client.read_flow_runs(flow_run_filter=mine)
         if not jobs:
             return
-        records, _ = await Inbox(client).new(jobs)
-    results = flow_run.parameters.get("results")
-    for record in records:
-        Store.open(Path(results) if results else DEFAULT, record.run).add(record)
+        await stop_jobs(client, [job.id for job in jobs])
+        results = flow_run.parameters.get("results")
+        store = Store.open(Path(results) if results else DEFAULT, repeats_of(jobs[0])[0].run)
+        for sentence in await collect(client, store):
+            flow_run_logger(flow_run, flow).warning(sentence)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tasks.catalog import hardware_names, suites
 from tasks.errors import GridbenchError
-from tasks.plan import Plan, check_budget, make_plan, plan_rows
+from tasks.plan import Plan, check_budget, make_plan
 from tasks.store import DEFAULT, Store, runs
 
 app = typer.Typer(
@@ -123,12 +123,13 @@ def local_hardware() -> list[str]:
 
 def show_plan(plan: Plan) -> None:
     """Print what will be measured, where, and what it will take."""
-    table = Table(title=f"{plan.title}", title_justify="left")
-    rows = plan_rows(plan)
-    for column in rows[0]:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row.values())
+    table = Table(title=plan.title, title_justify="left")
+    for column in ("hardware", "what", "cells", "repeats", "USD per hour", "price"):
+        table.add_column(column)
+    for machine in plan.hardware:
+        price = machine.price
+        size = (str(len(plan.cases)), str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
+        table.add_row(machine.name, machine.title, *size)
     console.print(table)
     console.print(
         f"{len(plan.cells)} cells, {plan.repeats} repeats each: about {max(plan.estimate_s / 60, 1):.0f} min "

@@ -1,10 +1,13 @@
 """What is said at the end of a run."""
 
+import asyncio
 from pathlib import Path
 
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from rich.console import Console
 
+from tasks.aftermath import collect
 from tasks.analysis.compare import compare
 from tasks.analysis.model import Comparison
 from tasks.errors import GridbenchError
@@ -25,6 +28,11 @@ def comparison_of(store: Store) -> Comparison:
     return compare(records, [machine.machine() for machine in store.plan.hardware], store.plan.baseline)
 
 
+async def _rescue(store: Store) -> list[str]:
+    async with get_client() as client:
+        return await collect(client, store)
+
+
 def rebuild(store: Store) -> str:
     """Write the report's files anew; returns the report's path."""
     return str(write_files(store.records()[0], comparison_of(store), store))
@@ -38,6 +46,8 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
         name, words = (state.name, state.message or "") if state else ("unknown", "")
         console.print(f"the run ended {name}: {words}\n{page}", soft_wrap=True, highlight=False)
         if (results / flow_run.name / "plan.json").exists():
+            for sentence in asyncio.run(_rescue(Store.open(results, flow_run.name))):
+                console.print(sentence, soft_wrap=True, highlight=False)
             console.print(f"what was measured is kept: gridbench resume {flow_run.name}", highlight=False)
         return False
     store = Store.open(results, flow_run.name)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from infra.local.stack import LocalStack, running_api
+from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 
 ROOT = Path(__file__).parents[1]
@@ -39,16 +39,25 @@ def session(say: Callable[[str], None], port: int | None = None, schedules: bool
     if given:
         yield Session(given, given.removesuffix("/api"), lambda: None)
         return
-    if url := running_api(STATE):
-        say(f"joining the stack that is up at {url.removesuffix('/api')}")
-        os.environ["PREFECT_API_URL"] = url
-        yield Session(url, url.removesuffix("/api"), lambda: None)
-        return
-    say("starting a Prefect server and a worker")
-    with LocalStack(STATE, port=port) as stack:
-        os.environ["PREFECT_API_URL"] = stack.api_url
-        deploy(schedules)
-        yield Session(stack.api_url, stack.ui_url, stack.check)
+    say("starting a Prefect server and a worker" if running_api(STATE) is None else "joining the stack that is up")
+    try:
+        with LocalStack(STATE, port=port) as stack:
+            os.environ.update(stack.environment)
+            if not stack.joined:
+                deploy(schedules)
+            with _speaking_to(stack.api_url):
+                yield Session(stack.api_url, stack.ui_url, stack.check)
+    except LocalStackError as error:
+        raise GridbenchError(str(error)) from None
+
+
+@contextmanager
+def _speaking_to(api_url: str) -> Iterator[None]:
+    """Prefect has read its settings by now: change them for this process."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings(updates={PREFECT_API_URL: api_url}):
+        yield
 
 
 def deploy(schedules: bool) -> None:

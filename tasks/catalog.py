@@ -1,5 +1,6 @@
 """What there is to measure on: reads `deployments/`, and says in one sentence what is wrong with a file."""
 
+import os
 from datetime import date
 from difflib import get_close_matches
 from pathlib import Path
@@ -13,7 +14,7 @@ from tasks.errors import GridbenchError
 from workloads.harness.errors import WorkloadsError
 from workloads.harness.suite import Suite, load_suite, suite_names
 
-DEPLOYMENTS = Path(__file__).parents[1] / "deployments"
+DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[1] / "deployments")
 Model = TypeVar("Model", bound="Strict")
 
 

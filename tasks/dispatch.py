@@ -8,13 +8,13 @@ from typing import Self
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId, FlowRunFilterTags
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import FlowRun
 from prefect.deployments import arun_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling
-from pydantic import TypeAdapter
 
+from tasks.aftermath import REPEATS, collect, is_final, lane_jobs, repeats_of, run_tag
 from tasks.courier import LOST_TOUCH, Inbox
 from tasks.errors import GridbenchError
 from tasks.lanes import Job, Lane
@@ -27,17 +27,11 @@ from workloads.harness.runs import Repeat
 POLL_S = 2.0
 GATHER_S = 0.5  # a job takes along what is asked for within this time of the last cell
 START_WITHIN_S = 900.0
-REPEATS = TypeAdapter(list[Repeat])
 Say = Callable[[str], None]
 
 
 class LaneLost(Exception):
     """A lane job ended before it measured a cell; asking again is worth it."""
-
-
-def run_tag(run: str) -> str:
-    """The tag that all lane jobs of a run carry."""
-    return f"run:{run}"
 
 
 class Dispatcher:
@@ -52,20 +46,19 @@ class Dispatcher:
         self.store, self.say, self.poll_s = store, say, poll_s
         self.plan: Plan = store.plan
         self.budget_usd = budget_usd
-        records, odd = store.records()
-        self.arrived: dict[str, Record] = {_id(record): record for record in records}
+        self.arrived: dict[str, Record] = {}
         self.lanes = {machine.name: Lane(machine) for machine in self.plan.hardware}
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
         self._known_jobs: set[UUID] = set()
         self.on_progress: Callable[[], Awaitable[None]] | None = None
-        for sentence in odd:
-            say(f"{sentence}; it is measured again")
 
     async def __aenter__(self) -> Self:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
         self._inbox = Inbox(self._client)
+        for sentence in self.store.records()[1]:
+            self.say(f"{sentence}; it is measured again")
         await self._adopt()
         self._watch = asyncio.create_task(self._follow())
         return self
@@ -95,16 +88,17 @@ class Dispatcher:
         return still_missing(self.plan, lane.machine, self.arrived.values())
 
     async def _adopt(self) -> None:
-        """Take over what an earlier, interrupted `bench` of this run has started: its records and its live jobs."""
-        tags = FlowRunFilterTags(all_=[run_tag(self.plan.run)])
-        for job in await self._client.read_flow_runs(flow_run_filter=FlowRunFilter(tags=tags)):
-            self._known_jobs.add(job.id)
-            repeats = REPEATS.validate_python(job.parameters["repeats"])
+        """Take over what an earlier, interrupted `bench` of this run has left: its records and its live jobs."""
+        for sentence in await collect(self._client, self.store):
+            self.say(f"{sentence}; it is measured again")
+        self.arrived = {_id(record): record for record in self.store.records()[0]}
+        for job in await lane_jobs(self._client, self.plan.run):
+            repeats = repeats_of(job)
             lane = self.lanes.get(repeats[0].hardware)
-            if lane and lane.job is None and not _final(job.state):
-                lane.job = Job(job.id, {repeat.id: repeat for repeat in repeats}, time.monotonic())
+            if lane and lane.job is None and not is_final(job.state):
+                lane.job = Job(job.id, {r.id: r for r in repeats if r.id not in self.arrived}, time.monotonic())
                 self._jobs[job.id] = lane
-        await self._collect()
+                self._known_jobs.add(job.id)
 
     async def _follow(self) -> None:
         """Dispatch and collect until cancelled; an API that is away for a while changes nothing."""
@@ -189,9 +183,9 @@ class Dispatcher:
             lane = self._jobs[flow_run.id]
             state = flow_run.state
             if lane.job is None or lane.job.flow_run_id != flow_run.id:
-                if _final(state):
+                if is_final(state):
                     del self._jobs[flow_run.id]
-            elif _final(state):
+            elif is_final(state):
                 await self._collect()  # what it sent last may have come after the last look
                 self._job_ended(lane, flow_run)
             elif state and state.is_running():
@@ -260,7 +254,7 @@ async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None
     for flow_run_id in list(flow_run_ids):
         with suppress(ObjectNotFound, *LOST_TOUCH):
             state = (await client.read_flow_run(flow_run_id)).state
-            if not _final(state):
+            if not is_final(state):
                 under_way = state is not None and (state.is_running() or state.is_pending())
                 change = Cancelling if under_way else Cancelled
                 await client.set_flow_run_state(
@@ -270,7 +264,3 @@ async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None
 
 def _id(record: Record) -> str:
     return f"{record.cell.id}#{record.repeat}"
-
-
-def _final(state: State | None) -> bool:
-    return state is not None and state.is_final()

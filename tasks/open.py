@@ -2,15 +2,13 @@
 
 from pathlib import Path
 
-from prefect import get_client, task
-from prefect.cache_policies import NO_CACHE
+from prefect import get_client
 from prefect.runtime import flow_run
 
 from tasks.plan import check_budget, make_plan
 from tasks.store import DEFAULT, Store
 
 
-@task(name="plan", cache_policy=NO_CACHE, persist_result=False)
 async def open_store(
     suite: str,
     hardware: list[str],

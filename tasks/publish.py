@@ -68,7 +68,9 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
 
 def write_files(records: Sequence[Record], comparison: Comparison, store: Store) -> Path:
     """Write everything that is made from the records into the run's folder; returns the report's path."""
-    from tasks.report.info import RunInfo  # plotting libraries are slow to import, and nothing is measured now
+    from tasks.report.info import (
+        RunInfo,  # plotting libraries are slow to import, and nothing is measured now
+    )
     from tasks.report.write import write_report
 
     plan = store.plan

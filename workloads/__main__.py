@@ -5,8 +5,9 @@ import json
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from workloads.harness.case import PRECISIONS, parse_size
 from workloads.harness.device import DEVICES
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except WorkloadsError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BrokenPipeError):
         return 130
 
 
@@ -190,5 +191,13 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _end(code: int) -> NoReturn:
+    """Exit at once: threads that a workload left running must not keep the box."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # whoever read us may be gone, as in `show … | head`
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    _end(main())

@@ -1,16 +1,21 @@
 """The few requests that the stack itself makes: is it up, is there a pool, what still runs in it."""
 
+import importlib.util
+import json
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import httpx
 
 from infra.local.errors import LocalStackError
 
 PAGE = 200  # the most that the API returns at once
-UNFINISHED = ["PENDING", "RUNNING", "CANCELLING", "PAUSED"]
+TIMEOUT_S = 10.0
+UNDER_WAY = ["PENDING", "RUNNING", "CANCELLING"]
+WORKER_TYPES = "server/api/collections_data/views/aggregate-worker-metadata.json"
 
 
 def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
@@ -24,31 +29,56 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 def create_pool(api_url: str, pool: str) -> None:
     """Have a process pool of that name; one that exists stays as it is.
 
-    Its flow runs write to no pipe of the worker's: a grandchild that kept one open would keep a killed run "Running",
-    and a worker that died would break the first print of its runs. Their logs are in the API.
+    Its flow runs write to no pipe of the worker's: a grandchild that kept one open would keep a killed run
+    "Running", and a worker that died would break the first print of its runs. Their logs are in the API.
     """
-    from prefect.workers.process import ProcessWorker  # 1.5 s, while the server starts
-
-    template = ProcessWorker.get_default_base_job_template()
+    template = _process_template()
     template["variables"]["properties"]["stream_output"]["default"] = False
     body = {"name": pool, "type": "process", "base_job_template": template}
-    answer = httpx.post(f"{api_url}/work_pools/", json=body, timeout=30, trust_env=False)
+    try:
+        answer = httpx.post(f"{api_url}/work_pools/", json=body, timeout=TIMEOUT_S, trust_env=False)
+    except httpx.HTTPError as error:
+        raise LocalStackError(f"The work pool {pool} could not be created: {error!r}") from error
     if answer.status_code not in (201, 409):
         raise LocalStackError(f"The work pool {pool} could not be created: {answer.text[:300]}")
 
 
-def unfinished_runs(api_url: str, pool: str) -> list[str]:
-    """The ids of the pool's runs that are under way, and of those that should be: nobody starts them any more."""
+def _process_template() -> dict[str, Any]:
+    """The base job template of process pools.
+
+    Read without importing Prefect, which would freeze its settings before our process knows where the API is.
+    """
+    spec = importlib.util.find_spec("prefect")
+    folders = (spec.submodule_search_locations if spec else None) or []
+    for folder in folders:
+        types = json.loads((Path(folder) / WORKER_TYPES).read_text())
+        return cast(dict[str, Any], types["prefect"]["process"]["default_base_job_configuration"])
+    raise LocalStackError("Prefect is not installed.")
+
+
+def runs_under_way(api_url: str, pool: str) -> list[str]:
+    """The ids of the pool's runs that have begun."""
+    return _runs(api_url, pool, {"state": {"type": {"any_": UNDER_WAY}}})
+
+
+def runs_due(api_url: str, pool: str) -> list[str]:
+    """The ids of the pool's runs that should have begun by now."""
     now = datetime.now(UTC).isoformat()
-    due = {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}
-    return _runs(api_url, pool, {"state": {"type": {"any_": UNFINISHED}}}) + _runs(api_url, pool, due)
+    return _runs(
+        api_url, pool, {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}
+    )
 
 
 def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
     found: list[str] = []
     while True:
-        body = {"flow_runs": which, "work_pools": {"name": {"any_": [pool]}}, "limit": PAGE, "offset": len(found)}
-        answer = httpx.post(f"{api_url}/flow_runs/filter", json=body, timeout=30, trust_env=False)
+        body = {
+            "flow_runs": which,
+            "work_pools": {"name": {"any_": [pool]}},
+            "limit": PAGE,
+            "offset": len(found),
+        }
+        answer = httpx.post(f"{api_url}/flow_runs/filter", json=body, timeout=TIMEOUT_S, trust_env=False)
         answer.raise_for_status()
         page = [run["id"] for run in answer.json()]
         found += page
@@ -59,7 +89,7 @@ def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
 def set_states(api_url: str, runs: list[str], kind: str, message: str) -> None:
     """Put every run in the state `kind` (`CANCELLING`, `CRASHED`…), whatever the rules of the way there."""
     state = {"type": kind, "name": kind.capitalize(), "message": message}
-    with httpx.Client(timeout=30, trust_env=False) as client:
+    with httpx.Client(timeout=TIMEOUT_S, trust_env=False) as client:
         for run in runs:
             client.post(f"{api_url}/flow_runs/{run}/set_state", json={"state": state, "force": True})
 
@@ -67,15 +97,23 @@ def set_states(api_url: str, runs: list[str], kind: str, message: str) -> None:
 def cancel_runs(api_url: str, pool: str, grace_s: float, hurry: Callable[[], bool]) -> None:
     """Ask every run of the pool to end and wait until they have, so that their hooks and clean-ups happen."""
     deadline = time.monotonic() + grace_s
-    left = unfinished_runs(api_url, pool)
-    set_states(api_url, left, "CANCELLING", "The local stack is being stopped.")
-    while left and time.monotonic() < deadline and not hurry():
+    asked: set[str] = set()
+    while left := [*runs_under_way(api_url, pool), *runs_due(api_url, pool)]:
+        set_states(
+            api_url, [run for run in left if run not in asked], "CANCELLING", "The local stack is stopped."
+        )
+        asked.update(left)
+        if time.monotonic() > deadline or hurry():
+            return
         time.sleep(0.2)
-        left = unfinished_runs(api_url, pool)
 
 
 def settle_runs(api_url: str, pool: str, message: str) -> int:
-    """Say of the runs that nothing executes any more that they have crashed. Returns how many there were."""
-    left = unfinished_runs(api_url, pool)
-    set_states(api_url, left, "CRASHED", message)
-    return len(left)
+    """Say of the runs that nothing executes any more that they have crashed. Returns how many there were.
+
+    Those that still wait for a worker are cancelled: whoever asked for them is not there any more.
+    """
+    lost = runs_under_way(api_url, pool)
+    set_states(api_url, lost, "CRASHED", message)
+    set_states(api_url, runs_due(api_url, pool), "CANCELLED", message)
+    return len(lost)

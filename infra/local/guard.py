@@ -1,13 +1,13 @@
-"""The parent of one service of the stack: it outlives nobody, and when it ends nothing that it started is left.
+"""The parent of one service of the stack: it ends with its owner, and nothing that it started is left then.
 
     python -P guard.py STATE LIFELINE COMMAND…
 
 LIFELINE is the read end of a pipe whose other end the owner holds. The pipe ends with the owner, however that
-dies, `kill -9` included; a parent-death signal alone would depend on the thread that started us. The command gets
-the parent-death signal from us, who have one thread, so it goes even when we are killed.
+dies, `kill -9` included; a parent-death signal alone would depend on the thread that started us. The command
+gets the parent-death signal from us, who have one thread, so it goes even when we are killed.
 
-Everything that the command starts inherits GRIDBENCH_STACK=STATE in its environment. Flow runs leave the process
-group and may lose their parent; the mark is how they are found.
+Everything that the command starts inherits GRIDBENCH_STACK=STATE in its environment. Flow runs leave the
+process group and may lose their parent; the mark is how they are found.
 """
 
 import ctypes
@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Container
+from contextlib import suppress
 from types import FrameType
 
 import psutil
@@ -48,7 +49,7 @@ def _belongs(process: psutil.Process, state: str, servers: bool) -> bool:
 
 
 def sweep(state: str, spare: Container[int] = (), servers: bool = False, grace_s: float = GRACE_S) -> int:
-    """Stop what is left of the stack in `state`: SIGTERM, then SIGKILL after `grace_s`. Returns how many it met."""
+    """Stop what is left of the stack in `state`: SIGTERM, SIGKILL after `grace_s`. Returns how many."""
     met: set[int] = set()
     deadline = time.monotonic() + grace_s
     while left := marked(state, spare, servers):
@@ -59,15 +60,13 @@ def sweep(state: str, spare: Container[int] = (), servers: bool = False, grace_s
             if late or process.pid not in met:
                 _signal(process, signal.SIGKILL if late else signal.SIGTERM)
         met |= {process.pid for process in left}
-        psutil.wait_procs(left, timeout=0.2)
+        time.sleep(0.1)
     return len(met)
 
 
 def _signal(process: psutil.Process, number: int) -> None:
-    try:
+    with suppress(psutil.Error):  # it has just ended
         process.send_signal(number)
-    except psutil.Error:
-        pass  # it has just ended
 
 
 def _watch_signals() -> int:
@@ -111,8 +110,10 @@ def _until_over(child: "subprocess.Popen[bytes]", lifeline: int, wake: int) -> N
 
 
 def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
-    """End the child. A worker that stops with runs kills them before they can say how they ended, so while it has
-    `others` it goes first and at once; they get their own SIGTERM from the sweep.
+    """End the child.
+
+    A worker that stops kills its runs before they can say how they ended, so when there are `others` it goes
+    first and at once; they get a SIGTERM of their own from the sweep.
     """
     if child.poll() is not None:
         return
@@ -125,7 +126,7 @@ def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
 
 
 def main(state: str, lifeline: int, command: list[str]) -> int:
-    """Run `command` until it ends or its owner does, then clear away what it left. Returns its exit status."""
+    """Run `command` until it or its owner ends, then clear away what it left. Returns its exit status."""
     wake = _watch_signals()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
     _until_over(child, lifeline, wake)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import psutil
 
+CLOCK_S = 5.0  # a clock that is set moves the time at which processes seem to have been created
+
 
 class Ledger:
-    """`stack.lock`, held by the process that runs the stack, and `stack.json`, which tells others where it is."""
+    """`stack.lock`, held by the process that runs the stack, and `stack.json`, which says where it is."""
 
     def __init__(self, state: Path) -> None:
         self._lock_file = state / "stack.lock"
@@ -32,10 +34,15 @@ class Ledger:
 
     def release(self) -> None:
         """Let go of the folder, where we have it."""
+        self.retract()
         if self._lock is not None:
-            self._note.unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
+
+    def retract(self) -> None:
+        """Nobody should join us any more."""
+        if self._lock is not None:
+            self._note.unlink(missing_ok=True)
 
     def write(self, api_url: str) -> None:
         """Tell others where the API is."""
@@ -48,7 +55,7 @@ class Ledger:
         """The API that the note names, where the process that wrote it still lives."""
         with suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
             note = json.loads(self._note.read_text())
-            if psutil.Process(note["pid"]).create_time() == note["created"]:
+            if abs(psutil.Process(note["pid"]).create_time() - note["created"]) < CLOCK_S:
                 return str(note["api_url"])
         return None
 

@@ -20,14 +20,15 @@ def port_taken(host: str, port: int) -> str | None:
             probe.bind((host, port))
             probe.listen(1)
         except OSError as error:
-            return f"Port {port} on {host} can't be used ({error.strerror}{_holder(port)}): choose another one."
+            return f"Port {port} on {host} can't be used, {error.strerror}{_holder(port)}: choose another."
     return None
 
 
 def _holder(port: int) -> str:
     try:
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            taken = connection.status == psutil.CONN_LISTEN and tuple(connection.laddr)[1:2] == (port,)
+            if taken and connection.pid:
                 return f" by {psutil.Process(connection.pid).name()}, process {connection.pid}"
     except psutil.Error:
         pass  # other people's sockets are not ours to see

@@ -20,7 +20,9 @@ STOP_S = 3 * GRACE_S  # the guard's own worst case: its child, then what it left
 class Service:
     """A program that runs as long as we do, restarted on demand, with its output in `log`."""
 
-    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path) -> None:
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path, cwd: Path
+    ) -> None:
         self.name = name
         self.command = list(command)
         self.environment = dict(environment)

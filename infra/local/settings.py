@@ -19,7 +19,7 @@ SERVER = {
     "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
     # a run waiting for another of its deployment asks again so soon after it has ended, not after 30 s
     "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "3",
-    # a thousand task runs are in the database 5 s after their flow has ended, not 37, for a third of the CPU time
+    # 1000 task runs are in the database 5 s after their flow has ended, not 37, for a third of the CPU time
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
@@ -30,7 +30,8 @@ SERVER = {
 }
 
 WORKER = {
-    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    # of one core, server and worker together take 3.8 % at 1 s, 2.4 % at 3 s and 1.8 % at Prefect's own 10 s
+    "PREFECT_WORKER_QUERY_SECONDS": "2",
     "PREFECT_CLIENT_MAX_RETRIES": "8",  # rides out a restart of the server
 }
 

@@ -1,16 +1,12 @@
-"""A Prefect server with SQLite and a process worker, for as long as a `with` block lasts and not a moment longer."""
+"""A Prefect server with SQLite and a process worker, for as long as a `with` block lasts and no longer."""
 
-import os
 import shutil
-import signal
 import sys
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Any, Self
+from types import TracebackType
+from typing import Self
 
 import httpx
 
@@ -21,6 +17,7 @@ from infra.local.ledger import Ledger
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
 from infra.local.settings import client_environment, service_environment
+from infra.local.signals import StopSignals
 
 __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
@@ -54,7 +51,13 @@ class LocalStack:
     """
 
     def __init__(
-        self, state: Path, port: int | None = None, pool: str = "local", *, start_s: float = 120, stop_s: float = 10
+        self,
+        state: Path,
+        port: int | None = None,
+        pool: str = "local",
+        *,
+        start_s: float = 120,
+        stop_s: float = 10,
     ) -> None:
         """`start_s` bounds the wait for the server, `stop_s` the time that cancelled runs get to end."""
         self.state = state.absolute()
@@ -68,8 +71,7 @@ class LocalStack:
         self._server: Service | None = None
         self._worker: Service | None = None
         self._deaths: list[float] = []
-        self._handlers: dict[int, Any] = {}
-        self._stopping = self._hurry = False
+        self._signals = StopSignals()
 
     @property
     def ui_url(self) -> str:
@@ -82,7 +84,7 @@ class LocalStack:
         return client_environment(self.state, self.api_url)
 
     def __enter__(self) -> Self:
-        self._take_signals()
+        self._signals.take()
         try:
             self._start()
         except BaseException:
@@ -90,11 +92,13 @@ class LocalStack:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self.stop()
 
     def check(self) -> str | None:
-        """Look after the stack; call it every few seconds. Returns a sentence when something had to be mended.
+        """Look after the stack, every few seconds. Returns a sentence when something had to be mended.
 
         Raises:
             LocalStackError: it can't be mended.
@@ -113,11 +117,12 @@ class LocalStack:
 
     def stop(self) -> None:
         """End the runs, the worker and the server, and let go of the state folder. Harmless when repeated."""
-        self._stopping = True
+        self._signals.closing()
+        self._ledger.retract()
         try:
             if self._worker is not None:
                 with suppress(httpx.HTTPError):
-                    cancel_runs(self.api_url, self.pool, self.stop_s, lambda: self._hurry)
+                    cancel_runs(self.api_url, self.pool, self.stop_s, lambda: self._signals.hurry)
                 self._worker.stop()
                 self._settle("The local stack was stopped while this run was under way.")
             if self._server is not None:
@@ -125,8 +130,7 @@ class LocalStack:
         finally:
             self._server = self._worker = None
             self._ledger.release()
-            self._give_signals_back()
-            self._stopping = self._hurry = False
+            self._signals.give_back()
 
     def _start(self) -> None:
         self._prepare_folder()
@@ -156,9 +160,13 @@ class LocalStack:
                 (folder / ".writable").touch()
                 (folder / ".writable").unlink()
         except OSError as error:
-            raise LocalStackError(f"The state folder {self.state} can't be written ({error.strerror}).") from error
+            raise LocalStackError(
+                f"The state folder {self.state} can't be written ({error.strerror})."
+            ) from error
         if (free := shutil.disk_usage(self.state).free) < NEEDED_BYTES:
-            raise LocalStackError(f"The disk of {self.state} is full: {free / 1e6:.0f} MB left, 100 MB are needed.")
+            raise LocalStackError(
+                f"The disk of {self.state} is full: {free / 1e6:.0f} MB left, 100 MB are needed."
+            )
 
     def _service(self, name: str, command: list[str]) -> Service:
         environment = service_environment(self.state, self.api_url, name)
@@ -211,8 +219,8 @@ class LocalStack:
                 return self._start()
             if time.monotonic() > deadline:
                 raise LocalStackError(
-                    f"The state folder {self.state} is held by {self._ledger.holder()}, whose server does not answer."
-                    " Stop that process, or choose another folder."
+                    f"The state folder {self.state} is held by {self._ledger.holder()}, whose server does not"
+                    " answer. Stop that process, or choose another folder."
                 )
             time.sleep(0.2)
         self.api_url, self.joined = api_url, True

@@ -87,6 +87,6 @@ def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
 
 def _nothing(grid: Grid) -> Any:
     any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
-    said = "no cell has what this picture needs" if any_ok else "no cell of this run is ok"
+    said = "no cell has a ratio" if any_ok else "no cell of this run is ok"
     words = chart_of([{"words": f"Nothing to draw: {said}."}]).properties(width=700, height=140)
     return words.mark_text(fontSize=18, style="quiet").encode(text="words:N")

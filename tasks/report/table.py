@@ -155,6 +155,8 @@ def _paired(pairing: Pairing | None) -> dict[str, Any]:
         **_ratio("end_to_end_speedup", pairing.end_to_end if pairing else None),
         **_estimate("efficiency", pairing.efficiency if pairing else None),
         "efficiency_band": pairing.efficiency_band if pairing else "",
+        "scaling": pairing.scaling if pairing else "",
+        "serial_fraction": pairing.serial_fraction if pairing else None,
         **_ratio("cost_efficiency", pairing.cost if pairing else None),
         "confounds": "; ".join(pairing.confounds) if pairing else "",
         "refused": pairing.refused if pairing else "",

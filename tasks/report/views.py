@@ -127,7 +127,7 @@ def _lines(pairing: Pairing | None) -> list[dict[str, str]]:
         _line("cost", pairing.cost, True),
     ]
     if pairing.efficiency is not None:
-        band = " ".join(filter(None, (pairing.efficiency_band, pairing.scaling)))
+        band = ", ".join(filter(None, (pairing.efficiency_band, pairing.scaling)))
         text = format_percent(pairing.efficiency)
         lines.append({"label": "scaling", "text": text, "word": band, "css": "", "mark": "", "why": ""})
     found = [line for line in lines if line]

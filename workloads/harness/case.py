@@ -55,11 +55,13 @@ def parse_size(text: str) -> dict[str, int]:
     Raises:
         WorkloadsError: the text has another form, or a value is no positive whole number.
     """
-    size = {}
+    size: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
         match = _SIZE.fullmatch(part)
         if not match:
             raise WorkloadsError(f"size {part!r} is not of the form name=number, such as n=1000")
+        if match["name"] in size:
+            raise WorkloadsError(f"size {match['name']} is given twice; give each parameter once")
         size[match["name"]] = positive(match["name"], match["value"])
     return size
 
@@ -71,8 +73,8 @@ def positive(name: str, value: object) -> int:
         WorkloadsError: it is anything else.
     """
     whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole and not (isinstance(value, str) and re.fullmatch(r"-?\d+", value)):
-        raise WorkloadsError(f"size {name}={value} must be a whole number above 0")
+    if not whole and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
+        raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number above 0")
     if int(str(value)) <= 0:
         raise WorkloadsError(f"size {name}={value} must be above 0")
     return int(str(value))

@@ -48,8 +48,10 @@ def check_inputs(prepared: Prepared) -> None:
     """Refuse inputs on which a device could be quick by luck.
 
     Raises:
-        WrongError: an input is constant, such as all zeros, or not finite.
+        WrongError: an input is constant, such as all zeros, or not finite; or there is none to change.
     """
+    if not prepared.inputs:
+        raise WrongError("the workload names no inputs: a kept result can't be told from a computed one")
     for place, tensor in enumerate(t for t in prepared.inputs if t.is_floating_point()):
         low, high = (float(bound) for bound in tensor.aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):

@@ -11,8 +11,16 @@ from workloads.harness.record import Record
 
 
 def record_path(record: Record) -> Path:
-    """Where a record lies below `records/`: the cell's id as folders, the repeat as the file."""
-    return Path(*record.cell.id.split("/")) / f"{record.repeat}.json"
+    """Where a record lies below `records/`: the cell's id as folders, the repeat as the file.
+
+    Raises:
+        WorkloadsError: the id would lead elsewhere, as one from another box might.
+    """
+    parts = record.cell.id.split("/")
+    for part in parts:
+        if part in ("", ".", "..") or "\0" in part:
+            raise WorkloadsError(f"cell {record.cell.id!r} has the part {part!r}, which is no name for a folder")
+    return Path(*parts) / f"{record.repeat}.json"
 
 
 def write_text(path: Path, text: str) -> None:
@@ -52,7 +60,8 @@ def write_record(folder: Path, record: Record) -> bool:
     """
     path = folder / record_path(record)
     if path.exists():
-        if all(isinstance(item, Record) for item in read_records(path)):
+        found = list(read_records(path))
+        if found and all(isinstance(item, Record) for item in found):
             return False
         os.replace(path, path.with_suffix(".unreadable"))
     write_text(path, record.to_json() + "\n")
@@ -60,17 +69,19 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Every record of a file or below a folder; what can't be read comes as the error that names it.
+    """Every record of a file, of a run or below a folder; what can't be read comes as the error that names it.
 
     Raises:
         WorkloadsError: there is nothing at that path.
     """
     if not path.exists():
         raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")
-    for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
-        for number, line in enumerate(filter(str.strip, _lines(file)), start=1):
+    folder = path / "records" if (path / "records").is_dir() else path  # a run has other JSON files too
+    for file in sorted(filter(Path.is_file, folder.rglob("*.json"))) if path.is_dir() else [path]:
+        for number, line in enumerate(_lines(file), start=1):
             try:
-                yield Record.from_json(line)
+                if line.strip():
+                    yield Record.from_json(line)
             except RecordError as error:
                 yield RecordError(f"{file}, line {number}: {error}")
 

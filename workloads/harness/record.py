@@ -5,6 +5,8 @@ Schema history:
 """
 
 import json
+import math
+import sys
 import types
 import typing
 from collections.abc import Mapping
@@ -190,8 +192,8 @@ class Record:
                 is of another version.
         """
         try:
-            raw = json.loads(text)
-        except ValueError as error:
+            raw = json.loads(text, parse_float=_finite, parse_constant=_finite)
+        except (ValueError, RecursionError) as error:
             raise RecordError(f"the record is not JSON ({error}); measure the cell again") from None
         if not isinstance(raw, dict):
             raise RecordError(f"the record is a {type(raw).__name__}, not an object; measure the cell again")
@@ -201,6 +203,13 @@ class Record:
                 "read it with the version that wrote it"
             )
         return _build(cls, raw, "record")
+
+
+def _finite(text: str) -> float:
+    """A number in JSON, unless it could not be written again: NaN, Infinity and 1e999 raise ValueError."""
+    if math.isfinite(value := float(text)):
+        return value
+    raise ValueError(f"{text} is not a finite number")
 
 
 def _build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
@@ -238,9 +247,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return {key: _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
     elif is_dataclass(hint) and isinstance(hint, type):
         return _build(hint, value, where)
-    elif hint is Verdict and value in set(Verdict):
+    elif hint is Verdict and value in list(Verdict):
         return Verdict(value)
-    elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
+    elif hint is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
         return float(value)
     elif hint in (int, str, bool) and type(value) is hint:
         return value

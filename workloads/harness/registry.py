@@ -94,7 +94,12 @@ def _import_folder(folder: Path) -> None:
         if spec is None or spec.loader is None:
             raise WorkloadsError(f"workload file {path} can't be imported")
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:  # it is the user's code, which may raise anything
+            del sys.modules[name]
+            reason = f"{type(error).__name__}: {error}"
+            raise WorkloadsError(f"workload file {path} can't be imported: {reason}") from error
 
 
 def find(name: str) -> Workload:

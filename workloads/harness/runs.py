@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Thread
+from typing import IO
 
 from workloads.harness.case import Case
 from workloads.harness.errors import RecordError
@@ -21,6 +22,7 @@ from workloads.harness.record import Record, Verdict
 
 COMMAND = (sys.executable, "-m", "workloads")
 SHARE_OF_MEMORY = 0.95
+LONGEST_LINE = 4000  # characters of a line of standard error that are passed on at once
 PR_SET_PDEATHSIG = 1  # prctl(2)
 Say = Callable[[str], None]
 
@@ -106,36 +108,46 @@ def run_repeat(repeat: Repeat, lock: int, say: Say, command: Sequence[str] = COM
         pass_fds=(lock,),
         env={**os.environ, INHERITED: str(lock)},
     )
-    assert process.stderr is not None
+    out: list[str] = []
     last_words: list[str] = []
-    listener = Thread(target=_listen, args=(process.stderr, say, last_words), daemon=True)
-    listener.start()
-    try:
-        out = _output(process, repeat.timeout_s)
-    except subprocess.TimeoutExpired:
-        reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
-        return repeat.failed(Verdict.TIMEOUT, reason, time.perf_counter() - started)
-    finally:
-        _stop(process)
-        listener.join(timeout=5)
+    in_time = _watch(process, repeat.timeout_s, say, out, last_words)
     wall_s = time.perf_counter() - started
-    return _read(repeat, out) or _death(repeat, process.returncode, last_words, oom_kills() != kills, wall_s)
+    if (record := _read(repeat, out)) is not None:
+        return record
+    if not in_time:
+        reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
+        return repeat.failed(Verdict.TIMEOUT, reason, wall_s)
+    return _death(repeat, process.returncode, last_words, oom_kills() != kills, wall_s)
 
 
-def _output(process: subprocess.Popen[str], timeout_s: float) -> str:
-    """Read standard output to its end within the time; standard error has a listener of its own."""
-    assert process.stdout is not None
-    chunks: list[str] = []
-    stdout = process.stdout
-    reader = Thread(target=lambda: chunks.append(stdout.read()), daemon=True)
-    reader.start()
-    process.wait(timeout=timeout_s)
-    reader.join(timeout=5)
-    return "".join(chunks)
+def _watch(
+    process: subprocess.Popen[str], timeout_s: float, say: Say, out: list[str], last_words: list[str]
+) -> bool:
+    """Collect what a process says; whether it ended by itself. Either way it is gone, with all that it started."""
+    threads = [
+        Thread(target=_collect, args=(process.stdout, out), daemon=True),
+        Thread(target=_listen, args=(process.stderr, say, last_words), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        process.wait(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        _stop(process)  # before its streams end: a child that a workload left behind would hold them open
+        for thread in threads:
+            thread.join(timeout=5)
+    return True
 
 
-def _listen(stream: Iterable[str], say: Say, last_words: list[str]) -> None:
+def _collect(stream: IO[str], out: list[str]) -> None:
     for line in stream:
+        out.append(line)
+
+
+def _listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
+    for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
         text = line.rstrip()
         last_words[:] = [*last_words[-4:], text]
         say(text)
@@ -148,9 +160,9 @@ def _stop(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def _read(repeat: Repeat, out: str) -> Record | None:
+def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
     """The record in a process's output, if there is a whole one of this repeat."""
-    lines = out.strip().splitlines()
+    lines = list(filter(str.strip, out))
     if not lines:
         return None
     try:
@@ -169,7 +181,8 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
             Verdict.OUT_OF_MEMORY, "the kernel ran out of memory and killed the process", wall_s
         )
     if code < 0:
-        name = signal.Signals(-code).name
+        known = -code in set(signal.Signals)
+        name = signal.Signals(-code).name if known else f"signal {-code}"
         return repeat.failed(Verdict.CRASHED, f"the measuring process was killed by {name}{words}", wall_s)
     return repeat.failed(Verdict.CRASHED, f"the measuring process ended with code {code}{words}", wall_s)
 

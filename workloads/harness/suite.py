@@ -1,5 +1,6 @@
 """Suites: named lists of cases, in TOML because a box with nothing but torch can read it."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +12,8 @@ from workloads.harness.case import Case
 from workloads.harness.errors import WorkloadsError
 from workloads.harness.registry import find
 
-FOLDER = Path(__file__).parents[2] / "deployments" / "suites"
+DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[2] / "deployments")
+FOLDER = DEPLOYMENTS / "suites"
 KEYS = {"title": str, "repeats": int, "quick": bool, "timeout_s": int, "estimate_s": int, "cases": list}
 CASE_KEYS = {"workload": str, "size": dict, "precision": list}
 
@@ -54,7 +56,7 @@ def load_suite(name: str, folder: Path = FOLDER) -> Suite:
         near = get_close_matches(name, suite_names(folder), n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(suite_names(folder)) or 'none'}"
         raise WorkloadsError(f"suite {name!r} is unknown; {hint}") from None
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise WorkloadsError(f"suite {path} can't be read: {error}") from None
     try:
         return _suite(path.stem, raw)
@@ -79,7 +81,9 @@ def _suite(name: str, raw: Mapping[str, Any]) -> Suite:
     return Suite(name, raw.get("title", name), tuple(cases), quick=raw.get("quick", False), **numbers)
 
 
-def _check_keys(raw: Mapping[str, Any], known: Mapping[str, type], where: str) -> None:
+def _check_keys(raw: object, known: Mapping[str, type], where: str) -> None:
+    if not isinstance(raw, dict):
+        raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(known)}")
     for key, value in raw.items():
         if key not in known:
             raise WorkloadsError(f"{where} has the unknown key {key!r}; known are {', '.join(known)}")
@@ -91,6 +95,7 @@ def _expand(entry: Mapping[str, Any]) -> list[Case]:
     """All cases of one entry: each size parameter is a number or a list of numbers."""
     workload = find(entry["workload"])
     choices = {name: tuple(v) if isinstance(v, list) else (v,) for name, v in entry.get("size", {}).items()}
-    return [
-        case for precision in entry.get("precision", ["fp32"]) for case in workload.grid(choices, precision)
-    ]
+    precisions = entry.get("precision", ["fp32"])
+    if empty := [name for name, values in {"precision": precisions, **choices}.items() if not values]:
+        raise WorkloadsError(f"{empty[0]} is [], which makes no case; give at least one value")
+    return [case for precision in precisions for case in workload.grid(choices, precision)]

@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from report_examples import (
@@ -19,9 +20,10 @@ from report_examples import (
 )
 
 from tasks.analysis.compare import compare
-from tasks.analysis.model import Comparison
+from tasks.analysis.model import Comparison, Machine
 from tasks.report import evidence, write_report
 from tasks.report.html import report_html
+from tasks.report.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LIGHT_SERIES
 from tasks.report.write import write_whole
 from workloads.harness.record import Verdict
 
@@ -85,6 +87,33 @@ def test_a_copied_row_is_shown_as_impossible_with_its_number():
     copied = [one, replace(one, case=CASES[1])]
     page = report_html(copied, compare(copied, MACHINES, BASELINE), RUN)
     assert "impossible" in page and "copy" in words(page)
+
+
+def test_repeats_that_do_not_count_are_listed_and_the_others_still_count(made):
+    hot = replace(made[0], verdict=Verdict.THROTTLED, reasons=("clock fell",))
+    page = report_html([hot, *made[1:]], comparison([hot, *made[1:]]), RUN)
+    section = words(page[page.index('id="troubles"') : page.index('id="pictures"')])
+    assert "throttled 2 of 3" in section and "clock fell" in section
+    assert "25 of 27 cells ok" in words(page)
+
+
+def test_scaling_has_its_band_and_its_explanation():
+    machines = (Machine("g5-1", 1.0, "stated assumption", 1), Machine("g5-8", 9.0, "stated assumption", 8))
+    one = [replace(good_record("aws-g5.8xlarge", CASES[2], i), hardware="g5-1") for i in range(3)]
+    eight = [replace(good_record("gke-l4", CASES[1], i), hardware="g5-8", case=CASES[2]) for i in range(3)]
+    eight = [replace(record, environment=one[0].environment, work=one[0].work) for record in eight]
+    page = words(report_html(one + eight, compare(one + eight, machines, "g5-1"), RUN))
+    assert re.search(r"scaling [a-z ]+, strong \d+\.\d* % \(", page)
+    assert "Speedup divided by how many times more devices" in page
+
+
+def test_the_page_has_the_colours_of_the_charts():
+    style = (Path(evidence.__file__).parent / "report.css").read_text()
+    light, dark = style.split("prefers-color-scheme: dark", 1)
+    for text, series, phases in ((light, LIGHT_SERIES, LIGHT_PHASES), (dark, DARK_SERIES, DARK_PHASES)):
+        for letter, colours in (("s", series), ("p", phases)):
+            for index, colour in enumerate(colours):
+                assert f"--{letter}{index}: {colour};" in text
 
 
 def test_hostile_text_is_escaped_everywhere(page):

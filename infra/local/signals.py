@@ -1,0 +1,44 @@
+"""SIGTERM and SIGHUP end a `with` block as an exception does; a second one, or Ctrl-C, hurries its ending."""
+
+import signal
+import threading
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """The handlers of this process while it has a stack; without effect outside of the main thread."""
+
+    def __init__(self) -> None:
+        self.hurry = False
+        self._before: dict[int, Any] = {}
+
+    def take(self) -> None:
+        """From here on SIGTERM and SIGHUP raise SystemExit."""
+        if threading.current_thread() is threading.main_thread():
+            for number in ENDING:
+                self._before[number] = signal.signal(number, self._exit)
+
+    def closing(self) -> None:
+        """From here on a signal says that the user is impatient, and raises nothing."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (*ENDING, signal.SIGINT):
+                before = signal.signal(number, self._note)
+                self._before.setdefault(number, before)
+
+    def give_back(self) -> None:
+        """The handlers are what they were."""
+        for number, before in self._before.items():
+            with suppress(ValueError, TypeError):  # another thread; a handler that Python did not set
+                signal.signal(number, before)
+        self._before = {}
+        self.hurry = False
+
+    def _exit(self, number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.hurry = True

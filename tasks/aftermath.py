@@ -1,0 +1,57 @@
+"""What a run's lanes have left in the API: its records, and what was in measurement where one ended early."""
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+from prefect.client.schemas.objects import FlowRun, State
+from pydantic import TypeAdapter
+
+from tasks.courier import Inbox
+from tasks.store import Store
+from workloads.harness.runs import Repeat
+
+REPEATS = TypeAdapter(list[Repeat])  # as a lane's parameter
+PAGE = 200
+
+
+def run_tag(run: str) -> str:
+    """The tag that all lane jobs of a run carry."""
+    return f"run:{run}"
+
+
+def is_final(state: State | None) -> bool:
+    """Whether a flow run is over."""
+    return state is not None and state.is_final()
+
+
+def repeats_of(job: FlowRun) -> list[Repeat]:
+    """What a lane job was asked to measure, in its order."""
+    return REPEATS.validate_python(job.parameters["repeats"])
+
+
+async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
+    """Every lane job that any `bench` run has started for the run, oldest first."""
+    wanted, found = FlowRunFilter(tags=FlowRunFilterTags(all_=[run_tag(run)])), []
+    while True:
+        page = await client.read_flow_runs(flow_run_filter=wanted, limit=PAGE, offset=len(found))
+        found += page
+        if len(page) < PAGE:
+            return sorted(found, key=lambda job: job.expected_start_time or job.created)
+
+
+async def collect(client: PrefectClient, store: Store) -> list[str]:
+    """Write the records that lanes have sent and nobody has stored, and name what was in measurement at the end.
+
+    Raises:
+        GridbenchError: the store can't be written.
+    """
+    jobs = await lane_jobs(client, store.plan.run)
+    records, sentences = await Inbox(client).new([job.id for job in jobs]) if jobs else ([], [])
+    for record in records:
+        store.add(record)
+    done = {(r.hardware, r.case, r.repeat) for r in store.records()[0]}
+    for job in jobs:
+        left = [r for r in repeats_of(job) if (r.hardware, r.case, r.repeat) not in done]
+        if left and is_final(job.state) and job.start_time:
+            why = f"{job.state.name}: {job.state.message}" if job.state else "unknown"
+            sentences.append(f"{left[0].id} was being measured when its lane job ended {why}")
+    return sentences

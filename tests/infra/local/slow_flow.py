@@ -1,0 +1,13 @@
+"""A flow that goes on until it is stopped, with a child process of the kind that is easily left behind."""
+
+import asyncio
+import subprocess
+
+from prefect import flow
+
+
+@flow
+async def waiting(seconds: float = 600) -> None:
+    if seconds:
+        subprocess.Popen(["sleep", str(seconds)], start_new_session=True)
+    await asyncio.sleep(seconds)

@@ -1,0 +1,74 @@
+"""How the tests of the local stack look at one."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import psutil
+
+from infra.local.guard import marked
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+
+def until(condition: Callable[[], object], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+class Runs:
+    """Runs of the flow `waiting` on a stack."""
+
+    def __init__(self, api_url: str) -> None:
+        self.http = httpx.Client(base_url=api_url, timeout=20, trust_env=False)
+        flow = self.http.post("/flows/", json={"name": "waiting"}).json()
+        pull = [{"prefect.deployments.steps.set_working_directory": {"directory": str(HERE)}}]
+        deployment = {"name": "test", "flow_id": flow["id"], "entrypoint": "slow_flow.py:waiting"}
+        answer = self.http.post(
+            "/deployments/", json=deployment | {"work_pool_name": "local", "pull_steps": pull}
+        )
+        self.deployment = answer.json()["id"]
+
+    def start(self, seconds: float = 600) -> str:
+        body = {"parameters": {"seconds": seconds}}
+        return str(self.http.post(f"/deployments/{self.deployment}/create_flow_run", json=body).json()["id"])
+
+    def state(self, run: str) -> str:
+        return str(self.http.get(f"/flow_runs/{run}").json()["state"]["type"])
+
+    def wait(self, run: str, *states: str, seconds: float = 40) -> None:
+        assert until(lambda: self.state(run) in states, seconds), self.state(run)
+
+
+def stored_states(state: Path) -> list[str]:
+    """The states of the runs, from the database of a stack that is down."""
+    with sqlite3.connect(state / "prefect.db") as database:
+        return [row[0] for row in database.execute("select state_type from flow_run")]
+
+
+def everything_of(state: Path) -> list[psutil.Process]:
+    return marked(str(state), servers=True)
+
+
+class Holder:
+    """Another process with a stack."""
+
+    def __init__(self, state: Path) -> None:
+        program = [sys.executable, str(HERE / "hold_stack.py"), str(state)]
+        self.process = subprocess.Popen(
+            program, stdout=subprocess.PIPE, text=True, env={"PYTHONPATH": str(ROOT)}
+        )
+        self.api_url = self.next_line()
+
+    def next_line(self) -> str:
+        assert self.process.stdout
+        return self.process.stdout.readline().strip()

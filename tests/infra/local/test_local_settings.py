@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from infra.local.settings import client_environment, service_environment
+
+STATE = Path("/somewhere/state")
+API = "http://127.0.0.1:4300/api"
+
+
+def test_nothing_that_the_users_prefect_was_told_reaches_ours(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PREFECT_API_KEY", "secret")
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "secret")
+    monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api")
+    monkeypatch.setenv("SOMETHING", "else")
+    for role in ("server", "worker"):
+        environment = service_environment(STATE, API, role)
+        assert "secret" not in environment.values()
+        assert environment["PREFECT_API_URL"] == API
+        assert environment["SOMETHING"] == "else"
+
+
+def test_files_stay_in_the_state_folder():
+    environment = service_environment(STATE, API, "server")
+    assert environment["PREFECT_HOME"] == "/somewhere/state/prefect"
+    assert environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith(":////somewhere/state/prefect.db")
+
+
+def test_a_client_is_not_marked_as_a_part_of_the_stack():
+    assert not [name for name in client_environment(STATE, API) if name.startswith("GRIDBENCH")]
+
+
+def test_every_setting_is_one_that_prefect_knows():
+    from prefect.settings import Settings
+    from prefect.settings.legacy import _get_settings_fields
+
+    known = set(_get_settings_fields(Settings))
+    ours = service_environment(STATE, API, "server") | service_environment(STATE, API, "worker")
+    assert {name for name in ours if name.startswith("PREFECT_")} <= known

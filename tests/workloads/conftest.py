@@ -1,0 +1,46 @@
+"""Shared by the tests of the harness: folders of test-only workloads, and the engine on a short leash."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from workloads.harness import registry
+from workloads.harness.measure import measure
+from workloads.harness.phases import Phases
+from workloads.harness.registry import find
+from workloads.harness.runs import Repeat
+from workloads.harness.sampling import Rules
+
+CHEATS = Path(__file__).parent / "cheats"
+SHORT = Rules(
+    agreement=0.05, warm_min_s=0.0, warm_cap_s=0.5, half_width=0.05, sample_min_s=0.0, sample_cap_s=0.5
+)
+
+
+@pytest.fixture
+def use_workloads(monkeypatch):
+    """Adds a folder of workloads to the registry; they are forgotten afterwards."""
+    monkeypatch.setattr(registry, "_found", registry.all_workloads())
+    yield lambda folder: monkeypatch.setenv("GRIDBENCH_WORKLOADS", str(folder))
+    for name in [name for name in sys.modules if name.startswith("gridbench_workloads_")]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def cheats(use_workloads, box_lock):
+    """The folder `cheats` as the user's workloads, on a box of the test's own."""
+    use_workloads(CHEATS)
+    return CHEATS
+
+
+@pytest.fixture
+def engine(cheats):
+    """Measures a case in this process: the real engine, with less patience and one thread."""
+
+    def run(name, precision="fp32", rules=SHORT, seed=0, **size):
+        workload = find(name)
+        repeat = Repeat("a-run", "a-box", workload.case(size or workload.tiny, precision), seed=seed)
+        return measure(repeat, 1, Phases(), lambda text: None, rules)
+
+    return run
