@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ def session(say: Callable[[str], None], port: int | None = None, schedules: bool
         with LocalStack(STATE, port=port) as stack:
             os.environ.update(stack.environment)
             if not stack.joined:
-                deploy(schedules)
+                deploy(schedules, stack.environment)
             with _speaking_to(stack.api_url):
                 yield Session(stack.api_url, stack.ui_url, stack.check)
     except LocalStackError as error:
@@ -60,15 +60,17 @@ def _speaking_to(api_url: str) -> Iterator[None]:
         yield
 
 
-def deploy(schedules: bool) -> None:
-    """Create the deployments of prefect.yaml on the server.
+def deploy(schedules: bool, settings: Mapping[str, str]) -> None:
+    """Create the deployments of prefect.yaml on the server that `settings` name, with none of the user's own.
 
     Raises:
         GridbenchError: Prefect refuses them; its last words are quoted.
     """
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
     names = ["--all"] if schedules else ["--name", "quick", "--name", "full", "--name", "local"]
-    done = subprocess.run([*command, *names], cwd=ROOT, capture_output=True, text=True, check=False)
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    env = rest | dict(settings)
+    done = subprocess.run([*command, *names], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
         raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")

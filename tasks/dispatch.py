@@ -18,7 +18,7 @@ from tasks.aftermath import REPEATS, collect, is_final, lane_jobs, repeats_of, r
 from tasks.courier import LOST_TOUCH, Inbox
 from tasks.errors import GridbenchError
 from tasks.lanes import Job, Lane
-from tasks.plan import Plan, still_missing
+from tasks.plan import Plan
 from tasks.store import Store
 from workloads.harness.case import Cell
 from workloads.harness.record import Record, Verdict
@@ -48,6 +48,10 @@ class Dispatcher:
         self.budget_usd = budget_usd
         self.arrived: dict[str, Record] = {}
         self.lanes = {machine.name: Lane(machine) for machine in self.plan.hardware}
+        self._repeats: dict[Cell, list[Repeat]] = {}
+        for machine in self.plan.hardware:
+            for repeat in self.plan.repeats_on(machine):
+                self._repeats.setdefault(Cell(machine.name, repeat.case), []).append(repeat)
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
         self._known_jobs: set[UUID] = set()
@@ -76,16 +80,14 @@ class Dispatcher:
             LaneLost: its job ended first.
             GridbenchError: the results can't be written.
         """
-        lane = self.lanes[cell.hardware]
-        missing = [r for r in self._missing(lane) if r.case == cell.case]
-        if missing:
+        if missing := self._missing(cell):
             waiter = self._cells[cell] = asyncio.get_running_loop().create_future()
-            lane.ask(missing, time.monotonic())
+            self.lanes[cell.hardware].ask(missing, time.monotonic())
             await waiter
-        return sorted((r for r in self.arrived.values() if r.cell == cell), key=lambda record: record.repeat)
+        return [self.arrived[repeat.id] for repeat in self._repeats[cell]]
 
-    def _missing(self, lane: Lane) -> list[Repeat]:
-        return still_missing(self.plan, lane.machine, self.arrived.values())
+    def _missing(self, cell: Cell) -> list[Repeat]:
+        return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
     async def _adopt(self) -> None:
         """Take over what an earlier, interrupted `bench` of this run has left: its records and its live jobs."""
@@ -165,13 +167,13 @@ class Dispatcher:
 
     def _deliver(self, record: Record) -> None:
         lane = self.lanes.get(record.hardware)
-        if lane is None or record.run != self.plan.run:
+        if lane is None or record.cell not in self._repeats or record.run != self.plan.run:
             self.say(f"a record of {record.run}/{record.cell.id} is not of this run and is left out")
             return
         self.store.add(record)
         self.arrived.setdefault(_id(record), record)
         lane.delivered(_id(record))
-        if not any(r.case == record.case for r in self._missing(lane)):
+        if not self._missing(record.cell):
             self._wake(record.cell, None)
 
     async def _watch_jobs(self) -> None:

@@ -1,7 +1,7 @@
 """From a suite and hardware to cells, with what they will take: everything that is decided before anything runs."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -10,7 +10,6 @@ from pydantic import ValidationError
 from tasks.catalog import Hardware, Strict, first_mistake, load_hardware, load_suite_checked
 from tasks.errors import GridbenchError
 from workloads.harness.case import Case, Cell
-from workloads.harness.record import Record
 from workloads.harness.runs import Repeat
 from workloads.harness.series import shuffled
 
@@ -156,12 +155,6 @@ def read_plan(text: str, where: str) -> Plan:
     if plan.schema_version != SCHEMA:
         raise GridbenchError(f"{where} has schema {plan.schema_version}, this version reads {SCHEMA}")
     return plan
-
-
-def still_missing(plan: Plan, machine: Hardware, records: Iterable[Record]) -> list[Repeat]:
-    """The repeats of a lane that have no record yet, in their order."""
-    done = {(record.hardware, record.case, record.repeat) for record in records}
-    return [r for r in plan.repeats_on(machine) if (r.hardware, r.case, r.repeat) not in done]
 
 
 def plan_rows(plan: Plan) -> list[dict[str, str]]:

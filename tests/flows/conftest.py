@@ -30,7 +30,7 @@ size = { ms = [2, 3, 4, 5] }
 """
 LONG = """
 title = "Many naps"
-repeats = 3
+repeats = 2
 quick = true
 timeout_s = 60
 estimate_s = 3
@@ -152,7 +152,7 @@ def bench(tmp_path_factory):
     try:
         with LocalStack(folder / "state") as stack:
             os.environ.update(stack.environment)
-            deploy(schedules=False)
+            deploy(schedules=False, settings=stack.environment)
             yield Bench(stack, folder / "results")
     finally:
         for name in [*ours, *stack.environment]:

@@ -3,8 +3,7 @@
 import pytest
 
 from tasks.errors import GridbenchError
-from tasks.plan import check_budget, make_plan, read_plan, still_missing
-from workloads.harness.record import Verdict
+from tasks.plan import check_budget, make_plan, read_plan
 
 
 def test_a_plan_is_the_whole_grid(plan):
@@ -63,10 +62,3 @@ def test_a_plan_of_another_version_is_refused(plan):
         read_plan(text, "plan.json")
     with pytest.raises(GridbenchError, match=r"plan\.json can't be read"):
         read_plan(text[:50], "plan.json")
-
-
-def test_what_has_a_record_is_not_measured_again(plan):
-    machine = plan.hardware[0]
-    todo = plan.repeats_on(machine)
-    records = [repeat.failed(Verdict.CRASHED, "for a test") for repeat in todo[:3]]
-    assert still_missing(plan, machine, records) == todo[3:]

@@ -19,7 +19,8 @@ class Rules:
         look_every: precision is looked at after so many samples; looking after each would stop too early.
         agreement: successive block medians that differ by less than this share are steady.
         agreements: how often in a row they must agree.
-        half_width: the median is precise when half its 95 % interval is below this share of it.
+        half_width: the median is precise when half its 95 % interval is below this share of it. Not the whole
+            1 % that we promise: who looks again and again stops at a lucky moment.
         long_step_s: from this length on a step is measured with fewer samples and a longer cap.
         block_over_timer: a block is at least this many times as long as the timing itself takes.
     """
@@ -31,7 +32,7 @@ class Rules:
     warm_cap_s: float = 10.0
     min_samples: int = 10
     max_samples: int = 300
-    half_width: float = 0.01
+    half_width: float = 0.009
     sample_min_s: float = 0.5
     look_every: int = 10
     sample_cap_s: float = 10.0

@@ -1,0 +1,37 @@
+"""What orchestration costs a cell, at 10, 100 and 1000 cells that do nothing. Goal: flat, under 0.15 s."""
+
+import subprocess
+import sys
+import time
+
+from tests.benchmarks.stack import HERE, ROOT, run, stack
+
+CELLS = (10, 100, 1000)
+GOAL_S = 0.15
+SAMPLE = 50
+
+
+def bare_s() -> float:
+    """Seconds that the stand-in for a measurement takes by itself."""
+    words = "run nothing --size=n=1 --precision=fp32 --run=r --hardware=h --repeat=1 --order=0 --seed=0 --device=cpu"
+    started = time.perf_counter()
+    for _ in range(SAMPLE):
+        subprocess.run([sys.executable, str(HERE / "instant.py"), *words.split()], cwd=ROOT, capture_output=True, check=True)
+    return (time.perf_counter() - started) / SAMPLE
+
+
+def main() -> None:
+    """Print the cost at each number of cells, its ratio to the smallest, and the memory of `bench`."""
+    base = None
+    with stack(CELLS) as up:
+        run(up, "nothing-10", ["instant"])  # the first run of a server is not like the others
+        each_s = bare_s()
+        for n in CELLS:
+            ran = run(up, f"nothing-{n}", ["instant"])
+            cost_s = ran.wall_s / n - each_s
+            base = base or cost_s
+            print(
+                f"orchestration at {n} cells: {cost_s:.3f} s a cell beside {each_s:.3f} s for the process, "
+                f"{cost_s / base:.2f} of the cost at {CELLS[0]} (goal under {GOAL_S} s and flat); "
+                f"the run took {ran.wall_s:.1f} s, bench had at most {ran.peak_bytes / 2**20:.0f} MiB"
+            )

@@ -1,0 +1,88 @@
+"""A server and a worker with deployments of the benchmarks' own, and runs of `bench` on them."""
+
+import asyncio
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from prefect.client.orchestration import PrefectClient
+
+from gridbench.session import deploy
+from infra.local.stack import LocalStack
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+INSTANT = """
+title: Answers at once
+pool: local
+device: cpu
+command: [{python}, {instant}]
+price: {{usd_per_hour: 0, purchase: assumption, source: a benchmark, date: 2026-01-01}}
+"""
+NOTHINGS = 'title = "{n} cells"\nrepeats = 1\n[[cases]]\nworkload = "nothing"\nsize = {{ n = {sizes} }}\n'
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run's seconds from asking for it until its end, and the most memory that its `bench` process had."""
+
+    wall_s: float
+    peak_bytes: int
+    folder: Path
+
+
+@contextmanager
+def stack(cells: tuple[int, ...] = ()) -> Iterator[LocalStack]:
+    """A stack with a suite of so many cells for each number, and hardware `instant` to run them on."""
+    with tempfile.TemporaryDirectory(prefix="gridbench-perf-") as name:
+        folder = Path(name)
+        shutil.copytree(ROOT / "deployments", folder / "deployments")
+        for n in cells:
+            text = NOTHINGS.format(n=n, sizes=list(range(1, n + 1)))
+            (folder / "deployments" / "suites" / f"nothing-{n}.toml").write_text(text)
+        text = INSTANT.format(python=sys.executable, instant=HERE / "instant.py")
+        (folder / "deployments" / "hardware" / "instant.yaml").write_text(text)
+        os.environ |= {
+            "GRIDBENCH_DEPLOYMENTS": str(folder / "deployments"),
+            "GRIDBENCH_WORKLOADS": str(HERE / "workloads"),
+            "GRIDBENCH_RESULTS": str(folder / "results"),
+        }
+        with LocalStack(folder / "state") as up:
+            os.environ |= up.environment
+            deploy(schedules=False, settings=up.environment)
+            yield up
+
+
+def run(up: LocalStack, suite: str, hardware: list[str]) -> Ran:
+    """Run `bench` on a stack that is up."""
+    return asyncio.run(_run(up, {"suite": suite, "hardware": hardware}))
+
+
+async def _run(up: LocalStack, parameters: dict[str, object]) -> Ran:
+    async with PrefectClient(up.api_url) as client:
+        found = await client.read_deployment_by_name("bench/quick")
+        peak = 0
+        flow_run = await client.create_flow_run_from_deployment(found.id, parameters=parameters)
+        process = None
+        while not (now := await client.read_flow_run(flow_run.id)).state.is_final():
+            process = process or _process(str(flow_run.id))
+            with suppress(psutil.Error):
+                peak = max(peak, process.memory_info().rss if process else 0)
+            await asyncio.sleep(0.5)
+        wall_s = (now.end_time - now.expected_start_time).total_seconds()
+        assert now.state.is_completed(), f"{now.state.name}: {now.state.message}"
+        return Ran(wall_s, peak, Path(os.environ["GRIDBENCH_RESULTS"]) / now.name)
+
+
+def _process(flow_run_id: str) -> psutil.Process | None:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("PREFECT__FLOW_RUN_ID") == flow_run_id:
+                return process
+    return None

@@ -1,0 +1,186 @@
+"""Every workload keeps the contract: a newcomer's file is held to it by being there."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from workloads.harness.case import PRECISIONS
+from workloads.harness.correctness import BOUNDS, check, check_inputs, recheck
+from workloads.harness.device import UnsupportedError, dtype_of, open_device
+from workloads.harness.prepared import Env
+from workloads.harness.registry import LAYOUTS, all_workloads, find
+
+OURS = [name for name, w in all_workloads().items() if w.build.__module__.startswith("workloads.")]
+
+
+def build(name, precision="fp32", layout="contiguous", seed=0, **size):
+    import torch
+
+    device, workload = open_device("cpu", precision, 1), find(name)
+    generator = torch.Generator().manual_seed(seed)
+    env = Env(device.torch_device, dtype_of(precision), layout, generator, lambda tensor: tensor)
+    return workload.build(env, **(size or workload.tiny))
+
+
+def other_size(workload):
+    """A size that is not tiny: catches formulas that hold at one size only, and views cut for it."""
+    return {name: 2 * value + 2 for name, value in workload.tiny.items()}
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("name", OURS)
+def test_passes_its_own_check_before_and_after(name, precision):
+    try:
+        open_device("cpu", precision, 1)
+    except UnsupportedError:
+        pytest.skip(f"no CPU has {precision}")
+    for layout in find(name).layouts:
+        prepared = build(name, precision, layout)
+        check_inputs(prepared)
+        found = check(prepared, prepared.step(), precision)
+        assert found.error <= BOUNDS[precision]
+        assert found.checked_elements > 0
+        assert recheck(prepared, prepared.step(), precision).checked_elements == found.checked_elements
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", OURS)
+def test_passes_at_another_size_and_seed(name, seed):
+    prepared = build(name, seed=seed, **other_size(find(name)))
+    recheck(prepared, prepared.step(), "fp32")
+
+
+@pytest.mark.parametrize("tiny", [True, False])
+@pytest.mark.parametrize("name", OURS)
+def test_its_formula_is_what_torch_counts(name, tiny):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    size = find(name).tiny if tiny else other_size(find(name))
+    prepared = build(name, **size)
+    with FlopCounterMode(display=False) as counter:
+        prepared.step()
+    assert prepared.matmul_flops == counter.get_total_flops()
+    assert prepared.matmul_flops <= prepared.flops
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_its_inputs_follow_the_seed(name):
+    import torch
+
+    one, same, other = (build(name, seed=seed).inputs for seed in (5, 5, 6))
+    assert all(torch.equal(a, b) for a, b in zip(one, same, strict=True))
+    assert not all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_its_data_is_the_same_in_every_layout_and_its_bytes_are_too(name):
+    import torch
+
+    kinds = [build(name, layout=layout) for layout in find(name).layouts]
+    for kind in kinds[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(kinds[0].inputs, kind.inputs, strict=True))
+        assert (kind.bytes, kind.flops, kind.units) == (kinds[0].bytes, kinds[0].flops, kinds[0].units)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_says_what_a_step_does(name):
+    workload, prepared = find(name), build(name)
+    assert prepared.units > 0
+    assert prepared.unit
+    assert prepared.flops > 0
+    assert prepared.bytes >= sum(t.numel() * t.element_size() for t in prepared.inputs)
+    assert build(name, "bf16").bytes == prepared.bytes / 2
+    assert set(workload.layouts) <= set(LAYOUTS)
+    assert workload.summary.endswith(".") or ":" in workload.summary
+    assert workload.tiny.keys() == workload.sizes.keys()
+    assert all(list(values) == sorted(set(values)) for values in workload.sizes.values())
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_it_is_over_in_a_blink_at_its_tiny_size(name):
+    import torch  # noqa: F401
+
+    started = time.perf_counter()
+    prepared = build(name)
+    check(prepared, prepared.step(), "fp32")
+    assert time.perf_counter() - started < 2
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_its_step_leaves_its_inputs_alone(name):
+    prepared = build(name)
+    before = [t.clone() for t in prepared.inputs]
+    prepared.step()
+    assert all((a == b).all() for a, b in zip(before, prepared.inputs, strict=True))
+
+
+class TestAgainstOthers:
+    """The references themselves, against implementations that share no code with them."""
+
+    def test_matmul_is_numpys(self):
+        prepared = build("matmul", n=65)
+        a, b = (t.numpy() for t in prepared.inputs)
+        np.testing.assert_allclose(prepared.step().numpy(), a @ b, rtol=1e-4, atol=1e-4)
+        rows = prepared.reference().numpy()
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        assert all(np.isclose(exact, row, rtol=1e-12).all(axis=1).any() for row in rows)
+
+    @pytest.mark.parametrize("pixels", [32, 75])
+    def test_the_blur_is_scipys(self, pixels):
+        prepared = build("gaussian_blur", pixels=pixels)
+        (image,) = (t.double().numpy() for t in prepared.inputs)
+        wanted = np.stack([ndimage.gaussian_filter(c, 1.0, mode="mirror", radius=2) for c in image[0]])
+        np.testing.assert_allclose(prepared.step()[0].numpy(), wanted, atol=1e-6)
+        assert_shown(prepared, wanted[None])
+
+    @pytest.mark.parametrize("pixels", [32, 75])
+    def test_the_edges_are_scipys(self, pixels):
+        prepared = build("edge_detection", pixels=pixels)
+        (image,) = (t.double().numpy() for t in prepared.inputs)
+        grey = 0.299 * image[0, 0] + 0.587 * image[0, 1] + 0.114 * image[0, 2]
+        wanted = np.hypot(*(ndimage.sobel(grey, axis, mode="constant") for axis in (0, 1)))
+        np.testing.assert_allclose(prepared.step()[0, 0].numpy(), wanted, atol=1e-5)
+        assert_shown(prepared, wanted[None, None])
+
+    @pytest.mark.parametrize("size", [{"pixels": 32, "batch": 2}, {"pixels": 70, "batch": 1}, {"pixels": 75, "batch": 3}])
+    def test_the_pipeline_is_a_filter_a_resize_and_a_norm(self, size):
+        prepared = build("image_pipeline", **size)
+        (images,) = (t.double().numpy() for t in prepared.inputs)
+        kernel = drawn_kernel(size)
+        padded = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)))
+        rows = size["pixels"]
+        filtered = sum(
+            np.einsum("oi,bihw->bohw", kernel[:, :, dy, dx], padded[:, :, dy : dy + rows, dx : dx + rows])
+            for dy in range(3)
+            for dx in range(3)
+        )
+        mean, std = (np.array(v).reshape(1, 3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+        wanted = (halved(halved(filtered, 2), 3) - mean) / std
+        np.testing.assert_allclose(prepared.step().numpy(), wanted, rtol=1e-4, atol=1e-4)
+        assert_shown(prepared, wanted)
+
+
+def assert_shown(prepared, wanted):
+    """The reference is exact to float64 where it is shown, up to constants that are drawn in float32."""
+    import torch
+
+    shown = prepared.view(torch.from_numpy(wanted)).numpy()
+    np.testing.assert_allclose(prepared.reference().numpy(), shown, rtol=1e-5, atol=1e-5)
+    assert shown.size > 0
+
+
+def drawn_kernel(size):
+    """The kernel that the pipeline draws after its images, from the same seed."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    torch.rand(size["batch"], 3, size["pixels"], size["pixels"], generator=generator)
+    return torch.randn(3, 3, 3, 3, generator=generator).double().numpy()
+
+
+def halved(images, axis):
+    """Linear interpolation at every second pixel border: the mean of the two pixels beside it."""
+    places = 2 * np.arange(images.shape[axis] // 2)
+    return (np.take(images, places, axis) + np.take(images, places + 1, axis)) / 2
