@@ -27,7 +27,7 @@ from workloads.harness.words import HEAD, comparison, detail, line, table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit code: 0 all well, 1 a verdict that is not ok, 2 a mistake in the call."""
+    """Run one subcommand; returns the exit code: 0 all well, 1 a verdict is not ok, 2 a mistake in the call."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))

@@ -16,7 +16,12 @@ def bare_s() -> float:
     words = "run nothing --size=n=1 --precision=fp32 --run=r --hardware=h --repeat=1 --order=0 --seed=0 --device=cpu"
     started = time.perf_counter()
     for _ in range(SAMPLE):
-        subprocess.run([sys.executable, str(HERE / "instant.py"), *words.split()], cwd=ROOT, capture_output=True, check=True)
+        subprocess.run(
+            [sys.executable, str(HERE / "instant.py"), *words.split()],
+            cwd=ROOT,
+            capture_output=True,
+            check=True,
+        )
     return (time.perf_counter() - started) / SAMPLE
 
 

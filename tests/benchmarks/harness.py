@@ -19,9 +19,9 @@ GOAL_MEDIAN = "0.98 to 1.02"
 GOAL_MONITOR = 1.005
 
 
-def harness_s(step) -> float:
-    """Seconds per step by the harness."""
-    return time_step(step, HostClock(), Rules(), Phases()).wall.median_s
+def harness_s(a: torch.Tensor, b: torch.Tensor) -> float:
+    """Seconds per product by the harness."""
+    return time_step(lambda: a @ b, HostClock(), Rules(), Phases()).wall.median_s
 
 
 def torch_s(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -37,14 +37,14 @@ def medians() -> None:
         a, b = torch.randn(n, n), torch.randn(n, n)
         ratios = []
         for pair in range(PAIRS):
-            if pair % 2:
-                other, ours = torch_s(a, b), harness_s(lambda: a @ b)
-            else:
-                ours, other = harness_s(lambda: a @ b), torch_s(a, b)
-            ratios.append(ours / other)
+            turns = (harness_s, torch_s) if pair % 2 else (torch_s, harness_s)
+            seconds = {turn: turn(a, b) for turn in turns}
+            ratios.append(seconds[harness_s] / seconds[torch_s])
         low, high = min(ratios), max(ratios)
         ratio = statistics.median(ratios)
-        print(f"harness / torch.utils.benchmark, matmul n={n}: {ratio:.4f} ({low:.3f} to {high:.3f}, goal {GOAL_MEDIAN})")
+        print(
+            f"harness / torch.utils.benchmark, matmul n={n}: {ratio:.4f} ({low:.3f} to {high:.3f}, goal {GOAL_MEDIAN})"
+        )
 
 
 def monitor() -> None:
@@ -61,4 +61,6 @@ def monitor() -> None:
             seconds[watched] = statistics.fmean(sorted(samples)[: int(0.99 * len(samples))])
         ratios.append(seconds[True] / seconds[False])
     ratio = statistics.median(ratios)
-    print(f"with monitor / without: {ratio:.4f} ({min(ratios):.3f} to {max(ratios):.3f}, goal at most {GOAL_MONITOR})")
+    print(
+        f"with monitor / without: {ratio:.4f} ({min(ratios):.3f} to {max(ratios):.3f}, goal at most {GOAL_MONITOR})"
+    )

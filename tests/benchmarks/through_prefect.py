@@ -16,8 +16,20 @@ def bare_s() -> float:
     started = time.perf_counter()
     for hardware, threads in (("local-cpu-1", ["--threads", "1"]), ("local-cpu", [])):
         with tempfile.TemporaryDirectory() as out:
-            command = [sys.executable, "-m", "workloads", "suite", "quick", "--hardware", hardware, "--out", out]
-            subprocess.run([*command, *threads], cwd=ROOT, capture_output=True, check=False, env=dict(os.environ))
+            command = [
+                sys.executable,
+                "-m",
+                "workloads",
+                "suite",
+                "quick",
+                "--hardware",
+                hardware,
+                "--out",
+                out,
+            ]
+            subprocess.run(
+                [*command, *threads], cwd=ROOT, capture_output=True, check=False, env=dict(os.environ)
+            )
     return time.perf_counter() - started
 
 
@@ -27,4 +39,6 @@ def main() -> None:
         first_s = bare_s()
         through_s = run(up, "quick", ["local-cpu-1", "local-cpu"]).wall_s
         bare = (first_s + bare_s()) / 2
-    print(f"quick suite through Prefect / bare: {through_s:.1f} s / {bare:.1f} s = {through_s / bare:.3f} (goal {GOAL})")
+    print(
+        f"quick suite through Prefect / bare: {through_s:.1f} s / {bare:.1f} s = {through_s / bare:.3f} (goal {GOAL})"
+    )

@@ -33,7 +33,13 @@ async def test_the_main_job(bench):
         asked_s = record.case.params["ms"] / 1e3
         assert asked_s <= record.wall.median_s < 3 * asked_s
     made = {path.name for path in store.folder.iterdir()}
-    assert made >= {"report.html", "results.parquet", "comparison.csv", "benchmark_results.json", "speedup.png"}
+    assert made >= {
+        "report.html",
+        "results.parquet",
+        "comparison.csv",
+        "benchmark_results.json",
+        "speedup.png",
+    }
     rows = json.loads((store.folder / "benchmark_results.json").read_text())
     assert rows["run"] == store.plan.run or store.plan.run in json.dumps(rows)[:2000]
     shown = await artifacts(bench, run_id)
@@ -118,7 +124,9 @@ async def test_two_runs_never_measure_at_once(bench):
     runs = [await bench.start() for _ in range(2)]
     most = 0
     while not all([(await bench.state(run_id)).is_final() for run_id in runs]):
-        most = max(most, len([p for p in measuring() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]))
+        most = max(
+            most, len([p for p in measuring() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
+        )
         await asyncio.sleep(0.1)
     assert most == 1
     assert all([(await bench.state(run_id)).is_completed() for run_id in runs])

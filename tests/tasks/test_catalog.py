@@ -42,7 +42,10 @@ def test_assumed_prices_say_so():
     [
         (HEAD + PRICE + "\ncolour: red", "the key 'colour' is unknown"),
         (HEAD, "the key 'price' is missing"),
-        (HEAD + PRICE.replace("1,", "-1,"), "price.usd_per_hour is -1: input should be greater than or equal to 0"),
+        (
+            HEAD + PRICE.replace("1,", "-1,"),
+            "price.usd_per_hour is -1: input should be greater than or equal to 0",
+        ),
         (HEAD + PRICE.replace("1,", ".inf,"), "price.usd_per_hour is inf"),
         (HEAD + PRICE.replace("1,", "cheap,"), "price.usd_per_hour is 'cheap'"),
         (HEAD + PRICE.replace("spot", "stolen"), "price.purchase is 'stolen'"),

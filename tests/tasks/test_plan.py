@@ -40,7 +40,10 @@ def test_lanes_of_one_box_take_turns_in_the_estimate():
         ({"suite": "nope", "hardware": ["local-cpu"]}, "suite 'nope' is unknown"),
         ({"suite": "quick", "hardware": ["laptop"]}, "hardware 'laptop' is unknown"),
         ({"suite": "quick", "hardware": []}, "hardware is empty"),
-        ({"suite": "quick", "hardware": ["local-cpu"], "baseline": "local-cpu-1"}, "baseline 'local-cpu-1' is not among"),
+        (
+            {"suite": "quick", "hardware": ["local-cpu"], "baseline": "local-cpu-1"},
+            "baseline 'local-cpu-1' is not among",
+        ),
         ({"suite": "quick", "hardware": ["local-cpu"], "repeats": 0}, "repeats=0 must be 1 or more"),
         ({"suite": "full", "hardware": ["local-cpu"], "budget_usd": 0.0001}, "above budget_usd=0.0001"),
         ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": -1}, "budget_usd=-1 must be 0 or more"),

@@ -51,13 +51,14 @@ class HostClock:
 
 
 class CudaClock:
-    """For CUDA devices: events on the current stream, and a wait for all streams before the host's clock stops."""
+    """For CUDA devices: events on the current stream, and a wait for all streams before the clock stops."""
 
     def __init__(self, device: torch.device) -> None:
         import torch
 
         self._device = device
-        self._events = tuple(torch.cuda.Event(enable_timing=True) for _ in range(2))
+        event: Any = torch.cuda.Event
+        self._events = (event(enable_timing=True), event(enable_timing=True))
 
     def time(self, step: Step, count: int) -> Reading:
         """Run `step` `count` times and wait until every stream of the device is idle."""

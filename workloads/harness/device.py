@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workloads.harness.clock import Clock, CudaClock, HostClock
 from workloads.harness.errors import WorkloadsError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 DEVICES = ("cpu", "cuda")
-# Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide, "Compute Capabilities".
+# Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide.
 CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0)}
 
 
@@ -76,7 +76,7 @@ def _open_cuda(precision: str) -> Device:
             f"{precision} needs compute capability {needed[0]}.{needed[1]}; "
             f"{torch.cuda.get_device_name(device)} has {capability[0]}.{capability[1]}"
         )
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     torch.empty(1, device=device)
     torch.cuda.synchronize(device)
     return Device("cuda", device, CudaClock(device))
@@ -87,10 +87,10 @@ def _set_precision(precision: str) -> None:
     import torch
 
     mode = "tf32" if precision == "tf32" else "ieee"
-    cuda, cudnn, host = torch.backends.cuda, torch.backends.cudnn, torch.backends.mkldnn
-    for backend in (cuda.matmul, cudnn.conv, cudnn.rnn):
-        backend.fp32_precision = mode  # type: ignore[attr-defined]
-    for backend in (host.matmul, host.conv, host.rnn):  # type: ignore[attr-defined]
+    backends: Any = torch.backends  # torch has no types for these settings
+    for backend in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+        backend.fp32_precision = mode
+    for backend in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn):
         backend.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = True  # its search happens in the first call, which is timed apart
 

@@ -1,11 +1,11 @@
-"""A box measures one thing at a time, whoever asks: a lock of the kernel's, which no crash can leave behind."""
+"""A box measures one thing at a time, whoever asks: a kernel's lock, which no crash can leave behind."""
 
 import fcntl
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workloads.harness.errors import WorkloadsError
@@ -15,7 +15,7 @@ POLL_S = 0.2
 
 
 def lock_path() -> Path:
-    """The lock file of this box; GRIDBENCH_BOX_LOCK names another one, for boxes that are several machines."""
+    """The lock file of this box; GRIDBENCH_BOX_LOCK names another, for a box that is several machines."""
     return Path(os.environ.get("GRIDBENCH_BOX_LOCK") or Path(tempfile.gettempdir()) / "gridbench-box.lock")
 
 
@@ -44,6 +44,20 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
         os.close(descriptor)
 
 
+def not_for_children(descriptor: int) -> None:
+    """Keep an inherited lock from what this process forks, which may live on when it is killed."""
+    held = [descriptor]
+
+    def let_go() -> None:
+        while held:  # once: a child's child may have opened something else under that number
+            os.close(held.pop())
+
+    with suppress(OSError):
+        if os.path.samestat(os.fstat(descriptor), os.stat(lock_path())):
+            os.set_inheritable(descriptor, False)
+            os.register_at_fork(after_in_child=let_go)
+
+
 def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
@@ -55,7 +69,8 @@ def _open(path: Path) -> int:
             return descriptor
     except OSError as error:
         raise WorkloadsError(
-            f"the box lock {path} can't be opened ({error.strerror}); remove it or name another in GRIDBENCH_BOX_LOCK"
+            f"the box lock {path} can't be opened ({error.strerror}); "
+            "remove it or name another in GRIDBENCH_BOX_LOCK"
         ) from None
 
 

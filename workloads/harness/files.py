@@ -19,7 +19,9 @@ def record_path(record: Record) -> Path:
     parts = record.cell.id.split("/")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part:
-            raise WorkloadsError(f"cell {record.cell.id!r} has the part {part!r}, which is no name for a folder")
+            raise WorkloadsError(
+                f"cell {record.cell.id!r} has the part {part!r}, which is no name for a folder"
+            )
     return Path(*parts) / f"{record.repeat}.json"
 
 
@@ -69,7 +71,7 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Every record of a file, of a run or below a folder; what can't be read comes as the error that names it.
+    """Every record of a file, a run or below a folder; what can't be read comes as the error that names it.
 
     Raises:
         WorkloadsError: there is nothing at that path.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 class Phases:
-    """Seconds by phase. A phase inside another counts for itself only, so that the sum never exceeds the wall.
+    """Seconds by phase. A phase inside another counts for itself only: the sum never exceeds the wall.
 
     Attributes:
         seconds: phase name to seconds spent in it, in the order of first entry.

@@ -19,7 +19,7 @@ class Prepared:
         inputs: the device tensors that a caller would have to move there. The engine changes their values in
             place to see that the result follows.
         reference: the float64 result on the CPU, computed from the inputs as they are at that moment.
-        view: picks from the step's result what `reference` computes, so that large results are checked in part.
+        view: picks from the step's result what `reference` computes: large results are checked in part.
         units, unit: work of one step in the user's terms, such as 2 images.
         flops: floating-point operations of one step, by formula.
         bytes: compulsory traffic of one step: inputs read once, result written once.

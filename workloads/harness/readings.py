@@ -80,7 +80,7 @@ class Readings:
             return Memory(peak_rss_bytes=peak)
         import torch
 
-        if not torch.cuda.is_initialized():
+        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             return Memory(peak_rss_bytes=peak)
         return Memory(
             peak_rss_bytes=peak,

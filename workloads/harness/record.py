@@ -231,12 +231,10 @@ def _build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
 def _convert(hint: Any, value: Any, where: str) -> Any:
     """Convert one parsed JSON value to the annotated type, or say what it should have been."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        if value is None:
-            return None
-        return _convert(next(a for a in args if a is not types.NoneType), value, where)
-    if hint is Any:
+    if hint is Any or (value is None and types.NoneType in args):
         return value
+    if origin in (types.UnionType, typing.Union):
+        return _convert(next(a for a in args if a is not types.NoneType), value, where)
     if origin is tuple and isinstance(value, list):
         inner = args if args[-1] is not Ellipsis else (args[0],) * len(value)
         if len(inner) == len(value):

@@ -41,7 +41,7 @@ class Rules:
     block_min_s: float = 2e-3
 
     def for_step(self, step_s: float) -> "Rules":
-        """These rules for a step of this length: long ones get 6 samples and a minute, warm-up blocks of 3."""
+        """These rules for a step of this length: long ones get 6 samples, a minute, warm-up blocks of 3."""
         if step_s < self.long_step_s:
             return self
         cap_s = 6 * self.sample_cap_s

@@ -47,7 +47,7 @@ def load_suite(name: str, folder: Path = FOLDER) -> Suite:
     """Read a suite by its name, or by the path of a TOML file.
 
     Raises:
-        WorkloadsError: there is no such suite, or its file has a mistake; the message names file, field and value.
+        WorkloadsError: there is no such suite, or its file has a mistake; it names file, field and value.
     """
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     try:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping
 
 from workloads.harness.record import Timing, Verdict
 
-# Shares over the sampling window above which a reading taints the time. Proposals, to be set from real records.
+# Shares over the sampling window above which a reading taints the time: proposals, until records set them.
 STEAL_SHARE = 0.01
 FOREIGN_CORES = 0.25
-CANARY_DRIFT = 0.03
+CANARY_DRIFT = 0.05
 THROTTLED_SHARE = 0.02
 STRAGGLE_SHARE = 0.05
 GPU_FOREIGN_SHARE = 0.02

@@ -132,8 +132,10 @@ def prints_garbage(env, n):
 
 @workload(gib=(1, 1_000_000), tiny={"gib": 1})
 def allocates(env, gib):
-    """Wants `gib` GiB, in pieces of 16 MiB that it touches: all that there is, if nothing stops it."""
+    """Wants `gib` GiB, in pieces of 64 MiB that it touches: all that there is, if nothing stops it."""
+    import torch
+
     pieces = []
-    while len(pieces) * 16 < gib * 1024:
-        pieces.append(env.randn(2048, 2048).fill_(1))
+    while len(pieces) * 64 < gib * 1024:
+        pieces.append(torch.ones(4096, 4096))
     return doomed(env, lambda call: None)

@@ -93,7 +93,7 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 
 
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of a fixed loop of plain arithmetic, best of 5 pieces of about 4 ms.
+    """Seconds of a fixed loop of plain arithmetic, best of 20 pieces of about 1 ms.
 
     The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise.
     """
