@@ -23,7 +23,9 @@ PAGE = 200
 MOVING = ("Pending", "Running", "Scheduled", "AwaitingRetry", "Retrying")
 
 
-async def follow(parameters: dict[str, object], deployment: str, console: Console, check: Callable[[], str | None]) -> FlowRun:
+async def follow(
+    parameters: dict[str, object], deployment: str, console: Console, check: Callable[[], str | None]
+) -> FlowRun:
     """Run a deployment to its end and return the flow run; Ctrl-C cancels it and waits until it has stopped.
 
     Raises:
@@ -36,7 +38,9 @@ async def follow(parameters: dict[str, object], deployment: str, console: Consol
             raise GridbenchError(
                 f"deployment {deployment} is not on this Prefect server; run `prefect --no-prompt deploy --all`"
             ) from None
-        run = await client.create_flow_run_from_deployment(found.id, parameters=parameters, tags=["gridbench"])
+        run = await client.create_flow_run_from_deployment(
+            found.id, parameters=parameters, tags=["gridbench"]
+        )
         try:
             return await _watch(client, run.id, console, check)
         except (asyncio.CancelledError, KeyboardInterrupt):
@@ -45,7 +49,9 @@ async def follow(parameters: dict[str, object], deployment: str, console: Consol
             raise
 
 
-async def _watch(client: PrefectClient, run_id: UUID, console: Console, check: Callable[[], str | None]) -> FlowRun:
+async def _watch(
+    client: PrefectClient, run_id: UUID, console: Console, check: Callable[[], str | None]
+) -> FlowRun:
     """Poll until the run has ended; a table that moves in a terminal, a line for each cell elsewhere."""
     told: set[str] = set()
     with Live(console=console, auto_refresh=False, transient=True) as live:

@@ -23,7 +23,9 @@ app = typer.Typer(
 )
 console = Console()
 Results = Annotated[Path, typer.Option(help="Folder of the results store")]
-Budget = Annotated[float, typer.Option(help="USD: refuse to start above it, and ask for no more once it is spent")]
+Budget = Annotated[
+    float, typer.Option(help="USD: refuse to start above it, and ask for no more once it is spent")
+]
 RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
 
 
@@ -31,10 +33,15 @@ RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
 def run(
     suite: Annotated[str, typer.Argument(help=f"Which cases: {', '.join(suites())}")] = "quick",
     on: Annotated[
-        list[str] | None, typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}")
+        list[str] | None,
+        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
     ] = None,
-    baseline: Annotated[str | None, typer.Option(help="What speedups are taken against; the first by default")] = None,
-    repeats: Annotated[int | None, typer.Option(help="Fresh processes per cell; the suite's by default")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="What speedups are taken against; the first by default")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help="Fresh processes per cell; the suite's by default")
+    ] = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
@@ -91,11 +98,14 @@ def show(
 
 
 @app.command()
-def up(port: Annotated[int | None, typer.Option(help="Port of the UI; a free one by default")] = None) -> None:
+def up(
+    port: Annotated[int | None, typer.Option(help="Port of the UI; a free one by default")] = None,
+    results: Results = DEFAULT,
+) -> None:
     """Keep a Prefect server and a worker running, with their schedules, until Ctrl-C."""
     from gridbench.session import session
 
-    with session(console.print, port, schedules=True) as api:
+    with session(console.print, results, port, schedules=True) as api:
         console.print(f"UI: {api.ui_url}\nPREFECT_API_URL={api.api_url}\nCtrl-C stops it.", soft_wrap=True)
         while True:
             time.sleep(5)
@@ -145,7 +155,7 @@ def _run(parameters: dict[str, Any], results: Path) -> None:
 
     suite = parameters.get("suite")
     deployment = f"bench/{suite}" if suite in ("quick", "full") else "bench/quick"
-    with session(console.print) as api:
+    with session(console.print, results) as api:
         console.print(f"UI: {api.ui_url}", soft_wrap=True)
         flow_run = asyncio.run(follow(parameters, deployment, console, api.check))
         well = tell(flow_run, results, api.ui_url, console)

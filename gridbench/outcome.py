@@ -53,7 +53,9 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
     store = Store.open(results, flow_run.name)
     for sentence in comparison_of(store).answer:
         console.print(f"• {sentence}", soft_wrap=True, highlight=False)
-    console.print(f"\nreport: {store.folder / 'report.html'}\nrun:    {page}", soft_wrap=True, highlight=False)
+    console.print(
+        f"\nreport: {store.folder / 'report.html'}\nrun:    {page}", soft_wrap=True, highlight=False
+    )
     failed = [record for record in store.records()[0] if record.verdict in FAILURES]
     for record in failed[:10]:
         text = f"{record.cell.id}#{record.repeat} {record.verdict.value}: {'; '.join(record.reasons)}"

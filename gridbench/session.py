@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gridbench.reports import reports_served
 from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 
@@ -30,7 +31,9 @@ class Session:
 
 
 @contextmanager
-def session(say: Callable[[str], None], port: int | None = None, schedules: bool = False) -> Iterator[Session]:
+def session(
+    say: Callable[[str], None], results: Path, port: int | None = None, schedules: bool = False
+) -> Iterator[Session]:
     """An API with the deployments of this checkout; what was started for it is stopped on every way out.
 
     `schedules` lets the scheduled deployments run; a session for a single run keeps them still.
@@ -39,9 +42,13 @@ def session(say: Callable[[str], None], port: int | None = None, schedules: bool
     if given:
         yield Session(given, given.removesuffix("/api"), lambda: None)
         return
-    say("starting a Prefect server and a worker" if running_api(STATE) is None else "joining the stack that is up")
+    say(
+        "starting a Prefect server and a worker"
+        if running_api(STATE) is None
+        else "joining the stack that is up"
+    )
     try:
-        with LocalStack(STATE, port=port) as stack:
+        with reports_served(results), LocalStack(STATE, port=port) as stack:
             os.environ.update(stack.environment)
             if not stack.joined:
                 deploy(schedules, stack.environment)

@@ -98,7 +98,9 @@ class Dispatcher:
             repeats = repeats_of(job)
             lane = self.lanes.get(repeats[0].hardware)
             if lane and lane.job is None and not is_final(job.state):
-                lane.job = Job(job.id, {r.id: r for r in repeats if r.id not in self.arrived}, time.monotonic())
+                lane.job = Job(
+                    job.id, {r.id: r for r in repeats if r.id not in self.arrived}, time.monotonic()
+                )
                 self._jobs[job.id] = lane
                 self._known_jobs.add(job.id)
 

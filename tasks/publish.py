@@ -17,10 +17,8 @@ from prefect.cache_policies import NO_CACHE
 from tasks.analysis.model import Comparison
 from tasks.dispatch import Dispatcher
 from tasks.plan import Plan, plan_rows
-from tasks.store import Store
+from tasks.store import REPORTS_URL, Store
 from workloads.harness.record import Record
-
-REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where the results folder is served; file:// links where it isn't
 
 
 async def announce(plan: Plan) -> None:
@@ -39,7 +37,9 @@ class Progress:
         self._shown = -1
 
     async def __aenter__(self) -> "Progress":
-        self._artifact = await acreate_progress_artifact(0.0, key="bench-progress", description="repeats measured")
+        self._artifact = await acreate_progress_artifact(
+            0.0, key="bench-progress", description="repeats measured"
+        )
         self._lanes.on_progress = self.show
         return self
 
@@ -61,8 +61,12 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
     """Write the report's files and show the answer in the UI; returns the report's path."""
     report = write_files(records, comparison, store)
     await acreate_markdown_artifact(summary(comparison, store.plan, report), key="bench-summary")
-    await acreate_table_artifact(comparison_rows(comparison), key="bench-comparison", description=store.plan.title)
-    await acreate_link_artifact(report_url(report), link_text=f"Report of {store.plan.run}", key="bench-report")
+    await acreate_table_artifact(
+        comparison_rows(comparison), key="bench-comparison", description=store.plan.title
+    )
+    await acreate_link_artifact(
+        report_url(report), link_text=f"Report of {store.plan.run}", key="bench-report"
+    )
     return str(report)
 
 
@@ -75,7 +79,10 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
 
     plan = store.plan
     return write_report(
-        store.folder, records, comparison, RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
+        store.folder,
+        records,
+        comparison,
+        RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench),
     )
 
 

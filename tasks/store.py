@@ -12,6 +12,7 @@ from workloads.harness.files import read_records, write_record, write_text
 from workloads.harness.record import Record
 
 DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[1] / "results")
+REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where the results folder is served to browsers, if it is
 
 
 @dataclass(frozen=True, slots=True)
