@@ -36,7 +36,8 @@ async def follow(
             found = await client.read_deployment_by_name(deployment)
         except ObjectNotFound:
             raise GridbenchError(
-                f"deployment {deployment} is not on this Prefect server; run `prefect --no-prompt deploy --all`"
+                f"deployment {deployment} is not on this Prefect server; "
+                "run `prefect --no-prompt deploy --all`"
             ) from None
         run = await client.create_flow_run_from_deployment(
             found.id, parameters=parameters, tags=["gridbench"]

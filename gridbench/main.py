@@ -125,7 +125,7 @@ def doctor(results: Results = DEFAULT) -> None:
 
 
 def local_hardware() -> list[str]:
-    """This machine's hardware, the baseline first: every core where there is a GPU to compare, else one thread."""
+    """This machine's hardware, baseline first: every core where there is a GPU to compare, else one thread."""
     from gridbench.doctor import torch_sees_cuda
 
     return ["local-cpu", "local-cpu-1", "local-cuda"] if torch_sees_cuda() else ["local-cpu-1", "local-cpu"]
@@ -148,7 +148,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def _run(parameters: dict[str, Any], results: Path) -> None:
-    """Have `bench` run with these parameters, then print the answer; exits 1 when something was not measured."""
+    """Have `bench` run with these parameters, then print the answer; exits 1 if something was not measured."""
     from gridbench.follow import follow
     from gridbench.outcome import tell
     from gridbench.session import session

@@ -1,4 +1,4 @@
-"""A Prefect API to work with: the one that PREFECT_API_URL names, a stack that is up already, or one of our own."""
+"""A Prefect API to work with: the one that PREFECT_API_URL names, a stack that is up, or one of our own."""
 
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """What a run's lanes have left in the API: its records, and what was in measurement where one ended early."""
 
+from collections.abc import Sequence
+
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun, State
@@ -28,23 +30,27 @@ def repeats_of(job: FlowRun) -> list[Repeat]:
     return REPEATS.validate_python(job.parameters["repeats"])
 
 
-async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Every lane job that any `bench` run has started for the run, oldest first."""
-    wanted, found = FlowRunFilter(tags=FlowRunFilterTags(all_=[run_tag(run)])), []
+async def flow_runs(client: PrefectClient, wanted: FlowRunFilter) -> list[FlowRun]:
+    """Every flow run that a filter finds, however many pages that takes, oldest first."""
+    found: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(flow_run_filter=wanted, limit=PAGE, offset=len(found))
         found += page
         if len(page) < PAGE:
-            return sorted(found, key=lambda job: job.expected_start_time or job.created)
+            return sorted(found, key=lambda run: run.expected_start_time or run.created)
 
 
-async def collect(client: PrefectClient, store: Store) -> list[str]:
-    """Write the records that lanes have sent and nobody has stored, and name what was in measurement at the end.
+async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
+    """Every lane job that any `bench` run has started for the run, oldest first."""
+    return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[run_tag(run)])))
+
+
+async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
+    """Write the records that a run's lane jobs have sent and nobody has stored, and name what was in measurement.
 
     Raises:
         GridbenchError: the store can't be written.
     """
-    jobs = await lane_jobs(client, store.plan.run)
     records, sentences = await Inbox(client).new([job.id for job in jobs]) if jobs else ([], [])
     for record in records:
         store.add(record)

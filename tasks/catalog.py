@@ -103,7 +103,11 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS) -> Hardware:
     if name not in known:
         raise GridbenchError(f"hardware {name!r} is unknown; {_hint(name, known)}")
     path = folder / "hardware" / f"{name}.yaml"
-    return _validated(Hardware, {"name": name} | _mapping(path), f"hardware file {path.name}")
+    found = _validated(Hardware, _mapping(path) | {"name": name}, f"hardware file {path.name}")
+    if found.gpu and found.gpu not in (gpus := load_gpus(folder)):
+        hint = _hint(found.gpu, [*gpus])
+        raise GridbenchError(f"hardware file {path.name}: gpu {found.gpu!r} is unknown; {hint}")
+    return found
 
 
 def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:

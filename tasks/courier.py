@@ -1,4 +1,4 @@
-"""Records travel through the Prefect API as artifacts, so that a box needs no credentials but Prefect's own."""
+"""Records travel through the Prefect API as artifacts: a box needs no credentials but Prefect's own."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterType
 from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import PrefectException
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_exponential
+from tenacity import retry, retry_if_exception, stop_after_delay, wait_exponential
 
 from workloads.harness.errors import RecordError
 from workloads.harness.files import write_record
@@ -23,12 +23,19 @@ TYPE = "bench-record"
 PATIENCE_S = 600.0  # how long a lane tries to hand over a record while the API is away
 PAGE = 100
 UNSENT = Path.home() / ".gridbench" / "unsent"
+WILL_PASS = (408, 425, 429)  # HTTP statuses of a server that is busy
 LOST_TOUCH = (httpx.HTTPError, PrefectException, OSError)
 
 
 def key_of(record: Record) -> str:
     """The artifact's key: lower case letters, digits and dashes, made from run, hardware, case and repeat."""
     return re.sub(r"[^a-z0-9]+", "-", f"{record.run}-{record.cell.id}-{record.repeat}".lower()).strip("-")
+
+
+def refused(error: Exception) -> bool:
+    """Whether the API has answered that it won't, so that asking again is no use."""
+    code = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
+    return 400 <= code < 500 and code not in WILL_PASS
 
 
 def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENCE_S) -> None:
@@ -38,7 +45,7 @@ def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENC
     """
 
     @retry(
-        retry=retry_if_exception_type(LOST_TOUCH),
+        retry=retry_if_exception(lambda error: isinstance(error, LOST_TOUCH) and not refused(error)),
         stop=stop_after_delay(patience_s),
         wait=wait_exponential(multiplier=0.5, max=15),
         before_sleep=lambda attempt: say(f"the Prefect API does not answer, trying again: {attempt.outcome}"),

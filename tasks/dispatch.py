@@ -1,4 +1,4 @@
-"""Sends the waiting repeats to their lanes' work pools, follows the jobs, and stores each record as it comes."""
+"""Sends waiting repeats to their lanes' work pools, follows the jobs, stores each record as it comes."""
 
 import asyncio
 import time
@@ -14,10 +14,10 @@ from prefect.deployments import arun_deployment
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling
 
-from tasks.aftermath import REPEATS, collect, is_final, lane_jobs, repeats_of, run_tag
-from tasks.courier import LOST_TOUCH, Inbox
+from tasks.aftermath import REPEATS, collect, flow_runs, is_final, lane_jobs, repeats_of, run_tag
+from tasks.courier import LOST_TOUCH, Inbox, refused
 from tasks.errors import GridbenchError
-from tasks.lanes import Job, Lane
+from tasks.lanes import Lane
 from tasks.plan import Plan
 from tasks.store import Store
 from workloads.harness.case import Cell
@@ -55,6 +55,8 @@ class Dispatcher:
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
         self._known_jobs: set[UUID] = set()
+        self._cost_usd: dict[UUID, float] = {}
+        self._error: Exception | None = None
         self.on_progress: Callable[[], Awaitable[None]] | None = None
 
     async def __aenter__(self) -> Self:
@@ -67,19 +69,28 @@ class Dispatcher:
         self._watch = asyncio.create_task(self._follow())
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
-        await stop_jobs(self._client, self._jobs)
+        await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
         await self._client.__aexit__(None, None, None)
+        if self._error and kind is None:
+            raise self._error
+
+    def _is_done(self, flow_run_id: UUID) -> bool:
+        """Whether a job has delivered everything: it is about to end by itself."""
+        job = self._jobs[flow_run_id].job
+        return job is not None and job.flow_run_id == flow_run_id and not job.missing
 
     async def records_of(self, cell: Cell) -> list[Record]:
         """Have a cell measured where it isn't yet, and wait for its records.
 
         Raises:
             LaneLost: its job ended first.
-            GridbenchError: the results can't be written.
+            GridbenchError: the results can't be written, or the API refuses what is asked of it.
         """
+        if self._error:
+            raise self._error
         if missing := self._missing(cell):
             waiter = self._cells[cell] = asyncio.get_running_loop().create_future()
             self.lanes[cell.hardware].ask(missing, time.monotonic())
@@ -91,33 +102,35 @@ class Dispatcher:
 
     async def _adopt(self) -> None:
         """Take over what an earlier, interrupted `bench` of this run has left: its records and its live jobs."""
-        for sentence in await collect(self._client, self.store):
+        for record in self.store.records()[0]:
+            if record.verdict is Verdict.CAPACITY:  # there was no machine or no money: perhaps there is now
+                self.store.set_aside(record)
+        jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
+        for sentence in await collect(self._client, self.store, jobs):
             self.say(f"{sentence}; it is measured again")
         self.arrived = {_id(record): record for record in self.store.records()[0]}
-        for job in await lane_jobs(self._client, self.plan.run):
-            repeats = repeats_of(job)
-            lane = self.lanes.get(repeats[0].hardware)
+        for job in jobs:
+            missing = [repeat for repeat in repeats_of(job) if repeat.id not in self.arrived]
+            lane = self.lanes.get(missing[0].hardware) if missing else None
             if lane and lane.job is None and not is_final(job.state):
-                lane.job = Job(
-                    job.id, {r.id: r for r in repeats if r.id not in self.arrived}, time.monotonic()
-                )
-                self._jobs[job.id] = lane
-                self._known_jobs.add(job.id)
+                self._start(lane, job.id, missing)
 
     async def _follow(self) -> None:
-        """Dispatch and collect until cancelled; an API that is away for a while changes nothing."""
+        """Collect and dispatch until cancelled; an API that is away for a while changes nothing."""
         while True:
             try:
-                await self._dispatch()
                 await self._collect()
                 await self._watch_jobs()
+                await self._mind_budget()
+                await self._dispatch()
                 if self.on_progress:
                     await self.on_progress()
             except LOST_TOUCH as error:
+                if refused(error):
+                    return self._fail(GridbenchError(f"the Prefect API refuses: {error}"))
                 self.say(f"the Prefect API does not answer ({error}); trying again")
-            except GridbenchError as error:
-                self._fail(error)
-                return
+            except Exception as error:  # whatever it is: nobody may wait for a watcher that is gone
+                return self._fail(error)
             await asyncio.sleep(self.poll_s if self._jobs else GATHER_S)
 
     async def _dispatch(self) -> None:
@@ -126,8 +139,6 @@ class Dispatcher:
         for lane in self.lanes.values():
             settled = time.monotonic() - lane.asked_at >= GATHER_S
             if lane.waiting and settled and lane.box not in busy:
-                if self._over_budget():
-                    return
                 busy.add(lane.box)
                 await self._submit(lane, lane.next_job())
 
@@ -146,16 +157,20 @@ class Dispatcher:
                 flow_run_name=f"{lane.machine.name} · {len(repeats)} repeats",
                 tags=["gridbench-lane", run_tag(self.plan.run)],
                 job_variables=lane.machine.job_variables,
+                idempotency_key=lane.ticket,  # an answer that was lost has made its job all the same
             )
         except ObjectNotFound:
             sentence = (
                 f"deployment {name} is not on this Prefect server; run `prefect --no-prompt deploy --all`"
             )
             raise GridbenchError(sentence) from None
-        lane.job = Job(job.id, {repeat.id: repeat for repeat in repeats}, time.monotonic())
-        self._jobs[job.id] = lane
-        self._known_jobs.add(job.id)
+        self._start(lane, job.id, repeats_of(job))
         self.say(f"lane {lane.machine.name}: {len(repeats)} repeats sent to work pool {lane.machine.pool}")
+
+    def _start(self, lane: Lane, flow_run_id: UUID, repeats: list[Repeat]) -> None:
+        lane.start(flow_run_id, repeats, time.monotonic())
+        self._jobs[flow_run_id] = lane
+        self._known_jobs.add(flow_run_id)
 
     async def _collect(self) -> None:
         """Store what has come, and wake the cells that are complete."""
@@ -179,39 +194,55 @@ class Dispatcher:
             self._wake(record.cell, None)
 
     async def _watch_jobs(self) -> None:
-        """See which jobs have started, ended, or wait for a worker that never comes."""
+        """See which jobs have ended, what they cost, and which wait for a worker that never comes."""
         if not self._jobs:
             return
         wanted = FlowRunFilter(id=FlowRunFilterId(any_=list(self._jobs)))
-        for flow_run in await self._client.read_flow_runs(flow_run_filter=wanted):
-            lane = self._jobs[flow_run.id]
-            state = flow_run.state
-            if lane.job is None or lane.job.flow_run_id != flow_run.id:
-                if is_final(state):
-                    del self._jobs[flow_run.id]
-            elif is_final(state):
+        found = {run.id: run for run in await flow_runs(self._client, wanted)}
+        for flow_run_id, lane in list(self._jobs.items()):
+            run = found.get(flow_run_id)
+            if run:
+                price_usd = lane.machine.price.usd_per_hour
+                self._cost_usd[run.id] = price_usd * run.estimated_run_time.total_seconds() / 3600
+            if run is None or is_final(run.state):
                 await self._collect()  # what it sent last may have come after the last look
-                self._job_ended(lane, flow_run)
-            elif state and state.is_running():
-                lane.job.started_at = time.monotonic() if lane.job.started_at is None else lane.job.started_at
-            elif lane.job.started_at is None and time.monotonic() - lane.job.submitted_at > START_WITHIN_S:
-                await stop_jobs(self._client, [flow_run.id])
-                del self._jobs[flow_run.id]
-                reason = (
-                    f"no worker of pool {lane.machine.pool} started the lane within {START_WITHIN_S:.0f} s"
-                )
-                self._settle([], lane.give_up(Verdict.CAPACITY, reason), reason)
+                self._job_ended(lane, flow_run_id, run)
+            elif run.start_time is None:
+                await self._mind_start(lane, flow_run_id)
 
-    def _job_ended(self, lane: Lane, flow_run: FlowRun) -> None:
-        del self._jobs[flow_run.id]
-        state = flow_run.state
-        reason = (
-            f"lane job {flow_run.name!r} ended {state.name}: {state.message}" if state else "it has no state"
-        )
-        lost, given_up = lane.job_ended(time.monotonic(), reason)
+    def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
+        del self._jobs[flow_run_id]
+        if lane.job is None or lane.job.flow_run_id != flow_run_id:
+            return  # it had delivered everything, or was given up
+        reason = "its lane job was deleted"
+        if run and run.state:
+            reason = f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
+        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason)
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
         self._settle(lost, given_up, reason)
+
+    async def _mind_start(self, lane: Lane, flow_run_id: UUID) -> None:
+        """Give a lane up when no worker takes its job."""
+        if lane.job is None or lane.job.flow_run_id != flow_run_id:
+            return
+        if time.monotonic() - lane.job.submitted_at > START_WITHIN_S:
+            await stop_jobs(self._client, [flow_run_id])
+            pool = lane.machine.pool
+            self._give_up(lane, f"no worker of pool {pool} started the lane within {START_WITHIN_S:.0f} s")
+
+    async def _mind_budget(self) -> None:
+        """Stop everything once the lanes have cost more than the budget; what is left has the reason as its record."""
+        if self.budget_usd is None or self.spent_usd() <= self.budget_usd:
+            return
+        await stop_jobs(self._client, self._jobs)
+        for lane in self.lanes.values():
+            self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
+
+    def _give_up(self, lane: Lane, reason: str) -> None:
+        if given_up := lane.give_up(reason):
+            self.say(f"lane {lane.machine.name}: {reason}; {len(given_up)} repeats are given up")
+            self._settle([], given_up, reason)
 
     def _settle(self, lost: Iterable[Repeat], given_up: Iterable[Record], reason: str) -> None:
         for record in given_up:
@@ -228,39 +259,24 @@ class Dispatcher:
         else:
             waiter.set_result(None)
 
-    def _fail(self, error: GridbenchError) -> None:
+    def _fail(self, error: Exception) -> None:
+        """Nothing more can be measured: whoever waits, or asks from now on, gets the reason."""
+        self._error = error
         for cell in list(self._cells):
             self._wake(cell, error)
 
-    def _over_budget(self) -> bool:
-        """Stop asking for more once the lanes have cost more than the budget; what is left is skipped, and says so."""
-        if self.budget_usd is None or self.spent_usd() < self.budget_usd:
-            return False
-        reason = f"the budget of {self.budget_usd:g} USD is spent"
-        for lane in self.lanes.values():
-            if lane.job is None:
-                self._settle([], lane.give_up(Verdict.SKIPPED, reason), reason)
-        return True
-
     def spent_usd(self) -> float:
         """What the lanes' jobs have cost so far at the hardware's prices, running ones included."""
-        now = time.monotonic()
-        total = 0.0
-        for lane in self.lanes.values():
-            started_at = lane.job.started_at if lane.job else None
-            running_s = 0.0 if started_at is None else now - started_at
-            total += lane.machine.price.usd_per_hour * (lane.spent_s + running_s) / 3600
-        return total
+        return sum(self._cost_usd.values())
 
 
 async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
     """Have the workers stop these flow runs, and take back those that none has started yet."""
     for flow_run_id in list(flow_run_ids):
-        with suppress(ObjectNotFound, *LOST_TOUCH):
+        with suppress(*LOST_TOUCH):
             state = (await client.read_flow_run(flow_run_id)).state
-            if not is_final(state):
-                under_way = state is not None and (state.is_running() or state.is_pending())
-                change = Cancelling if under_way else Cancelled
+            if state and not state.is_final() and not state.is_cancelling():
+                change = Cancelling if state.is_running() or state.is_pending() else Cancelled
                 await client.set_flow_run_state(
                     flow_run_id, change(message="its bench run is over"), force=True
                 )

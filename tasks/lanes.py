@@ -1,15 +1,16 @@
-"""What each lane has still to measure, and what follows when one of its jobs ends: bookkeeping, no Prefect."""
+"""What each lane has still to measure, and what follows when a job of it ends: bookkeeping, no Prefect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from tasks.catalog import Hardware
 from workloads.harness.record import Record, Verdict
 from workloads.harness.runs import Repeat
 
 TRIES = 2  # how often a repeat may be in measurement while its job dies
-FRUITLESS = 2  # after so many jobs in a row without one record, the lane is given up
+STILLBORN = 2  # the lane is given up after so many jobs in a row without a record, where the last never ran,
+FRUITLESS = 5  # or so many where it did: two repeats that kill every job must not take the rest along
 JOB_LIMIT = 1000  # repeats in one job, so that its parameters stay below the API's limit of 512 KB
 
 
@@ -20,7 +21,6 @@ class Job:
     flow_run_id: UUID
     missing: dict[str, Repeat]
     submitted_at: float
-    started_at: float | None = None
     delivered: int = 0
 
 
@@ -33,7 +33,7 @@ class Lane:
         asked_at: when the newest of them was asked for, seconds on the caller's clock.
         tries: how often a repeat was being measured when its job died.
         fruitless: jobs in a row that died without a record.
-        spent_s: seconds that ended jobs ran.
+        ticket: names the next job, however often it has to be asked for.
     """
 
     machine: Hardware
@@ -42,7 +42,7 @@ class Lane:
     job: Job | None = None
     tries: dict[str, int] = field(default_factory=dict)
     fruitless: int = 0
-    spent_s: float = 0.0
+    ticket: str = field(default_factory=lambda: str(uuid4()))
 
     @property
     def box(self) -> str:
@@ -56,13 +56,17 @@ class Lane:
         self.asked_at = now
 
     def next_job(self) -> list[Repeat]:
-        """The repeats of the next job, taken off the list: one that was in a dying job alone, else all that fit."""
+        """The repeats of the next job: one that was in a dying job alone, else all that fit."""
         ordered = sorted(self.waiting.values(), key=lambda repeat: repeat.order)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
-        chosen = suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
-        for repeat in chosen:
-            del self.waiting[repeat.id]
-        return chosen
+        return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
+
+    def start(self, flow_run_id: UUID, repeats: Iterable[Repeat], now: float) -> None:
+        """These repeats are in a job now; until it is known to exist they stay on the list."""
+        self.ticket = str(uuid4())
+        self.job = Job(flow_run_id, {repeat.id: repeat for repeat in repeats}, now)
+        for repeat_id in self.job.missing:
+            self.waiting.pop(repeat_id, None)
 
     def delivered(self, repeat_id: str) -> None:
         """A record has come."""
@@ -71,31 +75,30 @@ class Lane:
             self.job.delivered += 1
             self.fruitless = 0
 
-    def job_ended(self, now: float, reason: str) -> tuple[list[Repeat], list[Record]]:
-        """The job is over: returns the repeats to ask for again, and records for those that are given up."""
+    def job_ended(self, ran: bool, reason: str) -> tuple[list[Repeat], list[Record]]:
+        """The job is over: returns the repeats to ask for again, and records for those that are given up.
+
+        `ran` is whether it began to measure: where it didn't, no repeat is to blame.
+        """
         job, self.job = self.job, None
-        if job is None:
-            return [], []
-        self.spent_s += now - (now if job.started_at is None else job.started_at)
-        if not job.missing:
+        if job is None or not job.missing:
             return [], []
         self.fruitless = 0 if job.delivered else self.fruitless + 1
-        if self.fruitless >= FRUITLESS:
-            everything = [*job.missing.values(), *self.waiting.values()]
-            self.waiting.clear()
-            text = f"{FRUITLESS} lane jobs in a row ended without a record; the last: {reason}"
-            return [], [repeat.failed(Verdict.CRASHED, text) for repeat in everything]
         lost = list(job.missing.values())
+        if self.fruitless >= (FRUITLESS if ran else STILLBORN):
+            self.waiting |= job.missing
+            text = f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
+            return [], self.give_up(text)
         in_hand = lost[0]
-        self.tries[in_hand.id] = self.tries.get(in_hand.id, 0) + 1
+        self.tries[in_hand.id] = self.tries.get(in_hand.id, 0) + ran
         if self.tries[in_hand.id] < TRIES:
             return lost, []
         text = f"its lane job died while measuring it, {TRIES} times, the second time alone; {reason}"
         return lost[1:], [in_hand.failed(Verdict.CRASHED, text)]
 
-    def give_up(self, verdict: Verdict, reason: str) -> list[Record]:
-        """Records for everything that is still to come: nothing more will be measured here."""
+    def give_up(self, reason: str) -> list[Record]:
+        """Records for everything that is still to come: nothing more will be measured here in this run of `bench`."""
         rest = [*(self.job.missing.values() if self.job else []), *self.waiting.values()]
         self.waiting.clear()
         self.job = None
-        return [repeat.failed(verdict, reason) for repeat in rest]
+        return [repeat.failed(Verdict.CAPACITY, reason) for repeat in rest]

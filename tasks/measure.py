@@ -5,6 +5,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed
 
 from tasks.dispatch import Dispatcher, LaneLost
+from tasks.errors import GridbenchError
 from workloads.harness.case import Cell
 from workloads.harness.record import Record, Verdict
 
@@ -21,7 +22,7 @@ FAILURES = frozenset(
         Verdict.SKIPPED,
     }
 )
-LANE_RETRIES = 20  # more than a lane can die before it is given up, so that the rest of its cells go on
+LANE_RETRIES = 100_000  # more than a lane can die before it is given up: the lane decides, not Prefect
 
 
 def _lane_lost(task: object, task_run: object, state: State) -> bool:
@@ -41,9 +42,11 @@ async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
 
     Raises:
         LaneLost: the lane's job ended first; Prefect's retry asks again for what is missing.
-        GridbenchError: the results can't be written.
     """
-    return cell_state(await lanes.records_of(cell))
+    try:
+        return cell_state(await lanes.records_of(cell))
+    except GridbenchError as error:  # the run ends with it; a traceback in each of its cells would say no more
+        return Failed(message=str(error))
 
 
 def cell_state(records: list[Record]) -> State[None]:

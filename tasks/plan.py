@@ -1,4 +1,4 @@
-"""From a suite and hardware to cells, with what they will take: everything that is decided before anything runs."""
+"""From a suite and hardware to cells and what they will take: all that is decided before anything runs."""
 
 import secrets
 from collections.abc import Sequence

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from prefect import task
@@ -15,7 +16,9 @@ from prefect.artifacts import (
 from prefect.cache_policies import NO_CACHE
 
 from tasks.analysis.model import Comparison
+from tasks.courier import LOST_TOUCH
 from tasks.dispatch import Dispatcher
+from tasks.errors import GridbenchError
 from tasks.plan import Plan, plan_rows
 from tasks.store import REPORTS_URL, Store
 from workloads.harness.record import Record
@@ -48,12 +51,13 @@ class Progress:
         await self.show()
 
     async def show(self) -> None:
-        """Bring the artifact up to date, if anything has changed."""
+        """Bring the artifact up to date, if anything has changed; a run does not fail for want of its bar."""
         done = len(self._lanes.arrived)
         if done != self._shown:
-            self._shown = done
             text = f"{done} of {self._total} repeats measured"
-            await aupdate_progress_artifact(self._artifact, 100.0 * done / self._total, description=text)
+            with suppress(*LOST_TOUCH):
+                await aupdate_progress_artifact(self._artifact, 100.0 * done / self._total, description=text)
+                self._shown = done
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
@@ -71,19 +75,21 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
 
 
 def write_files(records: Sequence[Record], comparison: Comparison, store: Store) -> Path:
-    """Write everything that is made from the records into the run's folder; returns the report's path."""
-    from tasks.report.info import (
-        RunInfo,  # plotting libraries are slow to import, and nothing is measured now
-    )
+    """Write everything that is made from the records into the run's folder; returns the report's path.
+
+    Raises:
+        GridbenchError: the folder can't be written, or the disk is full.
+    """
+    # plotting libraries are slow to import, and nothing is measured now
+    from tasks.report.info import RunInfo
     from tasks.report.write import write_report
 
     plan = store.plan
-    return write_report(
-        store.folder,
-        records,
-        comparison,
-        RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench),
-    )
+    run = RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
+    try:
+        return write_report(store.folder, records, comparison, run)
+    except OSError as error:
+        raise GridbenchError(f"the report can't be written to {store.folder} ({error.strerror})") from None
 
 
 def report_url(report: Path) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tasks.errors import GridbenchError
 from tasks.plan import Plan, read_plan
 from workloads.harness.errors import RecordError, WorkloadsError
-from workloads.harness.files import read_records, write_record, write_text
+from workloads.harness.files import read_records, record_path, write_record, write_text
 from workloads.harness.record import Record
 
 DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[1] / "results")
@@ -44,7 +44,7 @@ class Store:
         """
         if not run or "/" in run or run.startswith("."):
             raise GridbenchError(f"run {run!r} is no name of a run; see the folders in {results}")
-        found = sorted(path.parent for path in results.glob(f"{run}*/plan.json")) if results.is_dir() else []
+        found = [results / name for name in sorted(runs(results)) if name.startswith(run)]
         exact = [path for path in found if path.name == run]
         if not found:
             raise GridbenchError(f"run {run!r} is unknown in {results}")
@@ -61,7 +61,11 @@ class Store:
             GridbenchError: it is corrupt or of another version.
         """
         path = self.folder / "plan.json"
-        return read_plan(path.read_text(errors="replace"), str(path))
+        try:
+            text = path.read_text(errors="replace")
+        except OSError as error:
+            raise GridbenchError(f"{path} can't be read ({error.strerror})") from None
+        return read_plan(text, str(path))
 
     def add(self, record: Record) -> bool:
         """Write a record, once: False where that repeat is there already.
@@ -71,13 +75,32 @@ class Store:
         """
         try:
             return write_record(self.folder / "records", record)
-        except WorkloadsError as error:
+        except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
 
+    def set_aside(self, record: Record) -> None:
+        """Make room for another try at a repeat; the record that was there stays beside, by its verdict's name.
+
+        Raises:
+            GridbenchError: the folder can't be written.
+        """
+        path = self.folder / "records" / record_path(record)
+        try:
+            path.replace(path.with_suffix(f".{record.verdict.value}"))
+        except OSError as error:
+            raise GridbenchError(f"results: {path} can't be moved ({error.strerror})") from None
+
     def records(self) -> tuple[list[Record], list[str]]:
-        """The records so far in the plan's order, and a sentence for each file that can't be read."""
+        """The records so far in the plan's order, and a sentence for each file that can't be read.
+
+        Raises:
+            GridbenchError: the folder or the plan can't be read.
+        """
         folder = self.folder / "records"
-        items = list(read_records(folder)) if folder.is_dir() else []
+        try:
+            items = list(read_records(folder)) if folder.is_dir() else []
+        except WorkloadsError as error:
+            raise GridbenchError(f"results: {error}") from None
         cells = {cell: place for place, cell in enumerate(self.plan.cells)}
         records = [item for item in items if isinstance(item, Record)]
         records.sort(key=lambda record: (cells.get(record.cell, len(cells)), record.repeat))

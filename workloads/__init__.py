@@ -1,1 +1,1 @@
-"""What is measured: one file a workload. It needs torch, numpy and psutil; importing it imports none of them."""
+"""What is measured: one file a workload. Importing it imports neither torch nor numpy nor psutil."""

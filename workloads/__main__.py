@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
@@ -13,7 +14,7 @@ from workloads.harness.case import PRECISIONS, parse_size
 from workloads.harness.device import DEVICES
 from workloads.harness.errors import RecordError, WorkloadsError
 from workloads.harness.exclusive import whole_box
-from workloads.harness.files import read_records, write_record
+from workloads.harness.files import make_folder, read_records, record_path, write_record
 from workloads.harness.fitness import findings
 from workloads.harness.measure import measure
 from workloads.harness.phases import Phases, since_process_start_s
@@ -27,7 +28,7 @@ from workloads.harness.words import HEAD, comparison, detail, line, table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; returns the exit code: 0 all well, 1 a verdict is not ok, 2 a mistake in the call."""
+    """Run one subcommand; returns the exit code: 0 all well, 1 a verdict not ok, 2 a mistake in the call."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options))
@@ -87,11 +88,13 @@ def _suite(options: argparse.Namespace) -> int:
 
     def keep(record: Record) -> None:
         records.append(record)
-        if options.out:
-            write_record(options.out, record)
-        else:
+        if not options.out:
             print(record.to_json(), flush=True)
+        elif not write_record(options.out, record):
+            say(f"{options.out / record_path(record)} is there already and stays as it was")
 
+    if options.out:
+        make_folder(options.out)
     base = Repeat(
         options.run, options.hardware, suite.cases[0], device=options.device, threads=options.threads
     )
@@ -133,6 +136,8 @@ def _read(path: Path) -> tuple[list[Record], bool]:
             sound = False
         else:
             records.append(item)
+    if sound and not records:
+        raise WorkloadsError(f"{path} holds no records; name a file of records or a run's folder")
     return records, sound
 
 
@@ -152,8 +157,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("workload", help="name of a workload, see list")
     sub.add_argument("--size", required=True, help="such as n=1000 or pixels=1024,batch=2")
     sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}")
-    sub.add_argument("--repeat", type=int, default=1, help="number of this repeat")
-    sub.add_argument("--order", type=int, default=0, help="place in the shuffled order")
+    sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
+    sub.add_argument("--order", type=_place, default=0, help="place in the shuffled order")
     _measuring(sub)
 
     sub = command("suite", _suite, "Measure a suite, each repeat in a fresh process, in shuffled order.")
@@ -177,18 +182,30 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _measuring(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--device", default="cpu", help=f"one of {', '.join(DEVICES)}")
+    sub.add_argument("--device", default="cpu", choices=DEVICES, help="what computes")
     sub.add_argument("--threads", type=_count, help="CPU threads; the physical cores we may use by default")
     sub.add_argument("--seed", type=int, default=0, help="for inputs and order")
     sub.add_argument("--quick", action="store_true", help="less patience with a machine that won't settle")
     sub.add_argument("--run", default="bare", help="name of the run, kept in the record")
-    sub.add_argument("--hardware", default="here", help="name of the machine, kept in the record")
+    sub.add_argument("--hardware", type=_name, default="here", help="name of the machine, kept in the record")
 
 
 def _count(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number above 0")
     return int(text)
+
+
+def _place(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 on")
+    return int(text)
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"\w[\w .+@-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: letters, digits, dots and dashes make one")
+    return text
 
 
 def _end(code: int) -> NoReturn:

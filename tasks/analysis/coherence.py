@@ -13,6 +13,7 @@ from workloads.harness.record import Record
 
 SMALL_S = 100e-6  # below it launches and wake-ups, not work, make the time
 TWICE = 2.0
+FEW = 16  # equal records of which every pair is looked at
 DISTINCT = 3  # different values that make equal samples a copy; fewer may be a coarse clock's coincidence
 
 Found = tuple[Record, str]
@@ -73,7 +74,7 @@ def _copies(records: Sequence[Record]) -> Iterator[Found]:
     for record in records:
         if record.wall:
             alike[record.hardware, record.wall.samples_s].append(record)
-    pairs = [pair for same in alike.values() for pair in combinations(same, 2)]
+    pairs = [pair for same in alike.values() for pair in _pairs(same)]
     places: dict[frozenset[Case], set[str]] = defaultdict(set)
     for one, other in pairs:
         places[frozenset((one.case, other.case))].add(one.hardware)
@@ -82,6 +83,11 @@ def _copies(records: Sequence[Record]) -> Iterator[Found]:
         for record, twin in ((one, other), (other, one)):
             if reason := copied(record, twin, elsewhere):
                 yield record, reason
+
+
+def _pairs(same: Sequence[Record]) -> Iterator[tuple[Record, Record]]:
+    """Every pair of a few records; of many, each with the first, which is enough to name them all."""
+    return combinations(same, 2) if len(same) <= FEW else ((same[0], other) for other in same[1:])
 
 
 def _shrinking(records: Sequence[Record]) -> Iterator[Found]:

@@ -144,7 +144,9 @@ class TestAgainstOthers:
         np.testing.assert_allclose(prepared.step()[0, 0].numpy(), wanted, atol=1e-5)
         assert_shown(prepared, wanted[None, None])
 
-    @pytest.mark.parametrize("size", [{"pixels": 32, "batch": 2}, {"pixels": 70, "batch": 1}, {"pixels": 75, "batch": 3}])
+    @pytest.mark.parametrize(
+        "size", [{"pixels": 32, "batch": 2}, {"pixels": 70, "batch": 1}, {"pixels": 75, "batch": 3}]
+    )
     def test_the_pipeline_is_a_filter_a_resize_and_a_norm(self, size):
         prepared = build("image_pipeline", **size)
         (images,) = (t.double().numpy() for t in prepared.inputs)

@@ -25,7 +25,9 @@ CASE = Case.of("matmul", {"n": 64})
 
 
 def repeat_of(name, timeout_s=60.0, **size):
-    return Repeat("a-run", "a-box", Case.of(name, size or {"n": 64}), threads=1, quick=True, timeout_s=timeout_s)
+    return Repeat(
+        "a-run", "a-box", Case.of(name, size or {"n": 64}), threads=1, quick=True, timeout_s=timeout_s
+    )
 
 
 def wait_for(condition, limit_s=20.0):
@@ -150,7 +152,9 @@ class TestWithoutTorch:
             wait_for(note.exists)
             raise KeyboardInterrupt
 
-        script = "import os, time; open(os.environ['TEST_NOTE'], 'w').write(str(os.getpid())); time.sleep(600)"
+        script = (
+            "import os, time; open(os.environ['TEST_NOTE'], 'w').write(str(os.getpid())); time.sleep(600)"
+        )
         monkeypatch.setattr(subprocess.Popen, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             run(self.REPEAT, script)
@@ -219,7 +223,9 @@ class TestForReal:
         assert name == "leaves_a_thread" or wait_for(lambda: gone(int(note.read_text())), limit_s=2)
 
     def test_killed_from_outside_in_the_midst(self, cheats, run, note):
-        killer = threading.Thread(target=lambda: os.kill(int(wait_for(lambda: note.exists() and note.read_text())), 9))
+        killer = threading.Thread(
+            target=lambda: os.kill(int(wait_for(lambda: note.exists() and note.read_text())), 9)
+        )
         killer.start()
         record = run(repeat_of("hangs"))
         killer.join()

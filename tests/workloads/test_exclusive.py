@@ -176,7 +176,9 @@ class TestPath:
             monkeypatch.setenv("GRIDBENCH_BOX_LOCK", str(box_lock.parent / "file" / "box.lock"))
             why = "Not a directory"
         with (
-            pytest.raises(WorkloadsError, match=rf"the box lock .* can't be opened \({why}\); remove it or name another"),
+            pytest.raises(
+                WorkloadsError, match=rf"the box lock .* can't be opened \({why}\); remove it or name another"
+            ),
             whole_box(),
         ):
             pass
@@ -186,7 +188,8 @@ class TestPath:
 def test_two_runs_of_the_command_never_measure_at_once(box_lock):
     command = [sys.executable, "-m", "workloads", "run", "matmul", "--size", "n=64", "--threads=1", "--quick"]
     runs = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) for _ in "ab"
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        for _ in "ab"
     ]
     outputs = [run.communicate(timeout=60) for run in runs]
     records = [json.loads(out) for out, _ in outputs]

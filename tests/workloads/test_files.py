@@ -39,7 +39,9 @@ class TestText:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr(call, full)
-        with pytest.raises(WorkloadsError, match=r"x.txt can't be written \(No space left on device\); name another"):
+        with pytest.raises(
+            WorkloadsError, match=r"x.txt can't be written \(No space left on device\); name another"
+        ):
             write_text(path, "new")
         monkeypatch.undo()
         assert path.read_text() == "old"
@@ -60,12 +62,18 @@ class TestText:
 
     @pytest.mark.parametrize(
         ("place", "why"),
-        [("file/x.txt", "File exists|Not a directory"), ("file/deep/x.txt", "Not a directory"), ("folder", "Is a dir")],
+        [
+            ("file/x.txt", "File exists|Not a directory"),
+            ("file/deep/x.txt", "Not a directory"),
+            ("folder", "Is a dir"),
+        ],
     )
     def test_a_place_that_can_not_be(self, tmp_path, place, why):
         (tmp_path / "file").write_text("")
         (tmp_path / "folder").mkdir()
-        with pytest.raises(WorkloadsError, match=rf"can't be written \(({why}).*name another folder or make room"):
+        with pytest.raises(
+            WorkloadsError, match=rf"can't be written \(({why}).*name another folder or make room"
+        ):
             write_text(tmp_path / place, "new")
         assert below(tmp_path) == ["file"]
 
@@ -117,7 +125,9 @@ class TestWriting:
 
     def test_a_full_disk_is_said(self, tmp_path):
         (tmp_path / "a-box").write_text("a file where a folder should be")
-        with pytest.raises(WorkloadsError, match=r"2.json can't be written \(.*\); name another folder or make room"):
+        with pytest.raises(
+            WorkloadsError, match=r"2.json can't be written \(.*\); name another folder or make room"
+        ):
             write_record(tmp_path, RECORD)
 
 
@@ -151,7 +161,9 @@ class TestReading:
         assert list(read_records(tmp_path)) == [RECORD]
 
     def test_nothing_there(self, tmp_path):
-        with pytest.raises(WorkloadsError, match="nowhere does not exist; name a file of records or a run's folder"):
+        with pytest.raises(
+            WorkloadsError, match="nowhere does not exist; name a file of records or a run's folder"
+        ):
             list(read_records(tmp_path / "nowhere"))
 
     def test_a_folder_named_like_a_record(self, tmp_path):

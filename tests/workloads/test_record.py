@@ -44,7 +44,8 @@ def values_of(hint):
 def instances(kind):
     hints = typing.get_type_hints(kind)
     return st.builds(
-        kind, **{f.name: values_of(hints[f.name]) for f in fields(kind) if (kind, f.name) != (Record, "schema")}
+        kind,
+        **{f.name: values_of(hints[f.name]) for f in fields(kind) if (kind, f.name) != (Record, "schema")},
     )
 
 

@@ -65,7 +65,9 @@ def test_a_folder_that_is_none(folder, monkeypatch):
 def test_an_unknown_name_gets_a_hint():
     with pytest.raises(WorkloadsError, match="workload 'matmal' is unknown; did you mean matmul"):
         find("matmal")
-    with pytest.raises(WorkloadsError, match="workload 'zzzz' is unknown; there are .*edge_detection, .*matmul"):
+    with pytest.raises(
+        WorkloadsError, match="workload 'zzzz' is unknown; there are .*edge_detection, .*matmul"
+    ):
         find("zzzz")
 
 

@@ -70,7 +70,9 @@ MISTAKES = {
     'cases = ["matmul"]': r"a case is 'matmul', expected a table",
     "[cases]\nx = 1": "cases is .* expected list",
     case("size = { n = 64 }"): "a case lacks the key workload",
-    case(MATMUL + "\nprecission = 1"): "a case has the unknown key 'precission'; known are workload, size, precision",
+    case(
+        MATMUL + "\nprecission = 1"
+    ): "a case has the unknown key 'precission'; known are workload, size, precision",
     case('workload = "matmull"\nsize = { n = 1 }'): "workload 'matmull' is unknown; did you mean matmul",
     case('workload = "zzz"\nsize = { n = 1 }'): "workload 'zzz' is unknown; there are .*matmul",
     case("workload = 5"): "workload is 5, expected str",

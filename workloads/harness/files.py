@@ -25,6 +25,22 @@ def record_path(record: Record) -> Path:
     return Path(*parts) / f"{record.repeat}.json"
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder where there is none, as a first sign that records can be kept in it.
+
+    Raises:
+        WorkloadsError: it can't be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> WorkloadsError:
+    return WorkloadsError(f"{path} can't be written ({error.strerror}); name another folder or make room")
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a whole file or nothing, whatever happens on the way.
 
@@ -47,9 +63,7 @@ def write_text(path: Path, text: str) -> None:
         if temporary:
             with suppress(OSError):
                 os.unlink(temporary)
-        raise WorkloadsError(
-            f"{path} can't be written ({error.strerror}); name another folder or make room"
-        ) from None
+        raise _unwritable(path, error) from None
 
 
 def write_record(folder: Path, record: Record) -> bool:

@@ -202,7 +202,7 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
 
 
 def be_a_good_child(device: str) -> None:
-    """Called in the measuring process: die with the parent, go first when memory ends, and stop short of that.
+    """In the measuring process: die with the parent, go first when memory ends, and stop short of that.
 
     A CUDA process reserves far more address space than it uses, so only CPU processes get a limit.
     """

@@ -23,6 +23,7 @@ class Rules:
             1 % that we promise: who looks again and again stops at a lucky moment.
         long_step_s: from this length on a step is measured with fewer samples and a longer cap.
         block_over_timer: a block is at least this many times as long as the timing itself takes.
+        block_min_s: and at least this long, so that `max_samples` of a short step last for seconds.
     """
 
     warm_block: int = 10
@@ -38,7 +39,7 @@ class Rules:
     sample_cap_s: float = 10.0
     long_step_s: float = 1.0
     block_over_timer: float = 200.0
-    block_min_s: float = 2e-3
+    block_min_s: float = 0.01
 
     def for_step(self, step_s: float) -> "Rules":
         """These rules for a step of this length: long ones get 6 samples, a minute, warm-up blocks of 3."""
