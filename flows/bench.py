@@ -37,7 +37,7 @@ async def bench(
         hardware: Which machines to measure on: files in deployments/hardware.
         baseline: What speedups are taken against; the first of the hardware where empty.
         repeats: Fresh processes per cell; the suite's own number where empty. One has no interval.
-        budget_usd: Refuse to start above it by the estimate, and ask for no more once it is spent.
+        budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
         resume: Name of an earlier run: measure only what it lacks, whatever else is said here.
         results: Folder of the results store; results/ in the checkout where empty.
     """

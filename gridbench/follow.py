@@ -1,10 +1,13 @@
 """Start a `bench` run, follow it with a live table, and stop it when the user has had enough."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
+import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun, TaskRun
@@ -14,13 +17,13 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tasks.courier import LOST_TOUCH
+from tasks.courier import LOST_TOUCH, refused, words_of
 from tasks.errors import GridbenchError
 
 POLL_S = 2.0
 STOP_WITHIN_S = 20.0
+LATE_S = 30.0
 PAGE = 200
-MOVING = ("Pending", "Running", "Scheduled", "AwaitingRetry", "Retrying")
 
 
 async def follow(
@@ -29,25 +32,32 @@ async def follow(
     """Run a deployment to its end and return the flow run; Ctrl-C cancels it and waits until it has stopped.
 
     Raises:
-        GridbenchError: the deployment is not on the server.
+        GridbenchError: the API does not answer, or refuses the run.
     """
     async with get_client() as client:
-        try:
-            found = await client.read_deployment_by_name(deployment)
-        except ObjectNotFound:
-            raise GridbenchError(
-                f"deployment {deployment} is not on this Prefect server; "
-                "run `prefect --no-prompt deploy --all`"
-            ) from None
-        run = await client.create_flow_run_from_deployment(
-            found.id, parameters=parameters, tags=["gridbench"]
-        )
+        run = await _begin(client, deployment, parameters)
         try:
             return await _watch(client, run.id, console, check)
         except (asyncio.CancelledError, KeyboardInterrupt):
             console.print("stopping the run")
-            await _stop(client, run.id)
+            await _stop(client, run.id, console)
             raise
+
+
+async def _begin(client: PrefectClient, deployment: str, parameters: dict[str, object]) -> FlowRun:
+    redeploy = "run `prefect --no-prompt deploy --all`"
+    try:
+        found = await client.read_deployment_by_name(deployment)
+        return await client.create_flow_run_from_deployment(
+            found.id, parameters=parameters, tags=["gridbench"]
+        )
+    except ObjectNotFound:
+        raise GridbenchError(f"deployment {deployment} is not on this Prefect server; {redeploy}") from None
+    except httpx.HTTPError as error:
+        if refused(error):
+            words = words_of(error)
+            raise GridbenchError(f"{words} (where a file in deployments/ is new, {redeploy})") from None
+        raise GridbenchError(f"the Prefect API at {client.api_url} does not answer: {error}") from None
 
 
 async def _watch(
@@ -55,25 +65,38 @@ async def _watch(
 ) -> FlowRun:
     """Poll until the run has ended; a table that moves in a terminal, a line for each cell elsewhere."""
     told: set[str] = set()
+    started = time.monotonic()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
+            if sentence := await asyncio.to_thread(check):  # first: a server that died can't be asked
+                console.print(sentence, markup=False)
             try:
                 run, cells = await client.read_flow_run(run_id), await _cells(client, run_id)
             except LOST_TOUCH as error:
-                console.print(f"the Prefect API does not answer: {error}")
+                if refused(error):
+                    raise GridbenchError(f"the Prefect API refuses: {words_of(error)}") from None
+                console.print(f"the Prefect API does not answer: {error}", markup=False)
                 await asyncio.sleep(POLL_S)
                 continue
-            if sentence := await asyncio.to_thread(check):
-                console.print(sentence)
-            for cell in cells:
-                if cell.name not in told and cell.state and cell.state.is_final():
-                    told.add(cell.name)
-                    if not console.is_terminal:
-                        console.print(f"{cell.name}: {cell.state.name}", highlight=False)
+            if run.state and run.state.is_scheduled() and time.monotonic() - started > LATE_S:
+                started = float("inf")
+                console.print(
+                    f"no worker has taken the run for {LATE_S:.0f} s: does one serve its work pool?"
+                )
+            _tell_ended(cells, told, console)
             live.update(lanes_table(run, cells), refresh=console.is_terminal)
             if run.state and run.state.is_final():
                 return run
             await asyncio.sleep(POLL_S)
+
+
+def _tell_ended(cells: list[TaskRun], told: set[str], console: Console) -> None:
+    """A line for each cell that has ended, where no table moves."""
+    for cell in cells:
+        if cell.name not in told and cell.state and cell.state.is_final():
+            told.add(cell.name)
+            if not console.is_terminal:
+                console.print(f"{cell.name}: {cell.state.name}", highlight=False, markup=False)
 
 
 async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
@@ -106,11 +129,13 @@ def lanes_table(run: FlowRun, cells: list[TaskRun]) -> Table:
     return table
 
 
-async def _stop(client: PrefectClient, run_id: UUID) -> None:
-    """Cancel the run and wait until it has stopped, for a while."""
-    await client.set_flow_run_state(run_id, Cancelling(message="stopped from the terminal"), force=True)
-    for _ in range(int(STOP_WITHIN_S / 0.5)):
-        state = (await client.read_flow_run(run_id)).state
-        if state and state.is_final():
-            return
-        await asyncio.sleep(0.5)
+async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
+    """Cancel the run, wait until it has stopped, for a while, and say how to go on with it."""
+    with suppress(TimeoutError, *LOST_TOUCH):
+        async with asyncio.timeout(STOP_WITHIN_S):
+            state = Cancelling(message="stopped from the terminal")
+            await client.set_flow_run_state(run_id, state, force=True)
+            while not ((run := await client.read_flow_run(run_id)).state and run.state.is_final()):
+                await asyncio.sleep(0.5)
+            if run.start_time:
+                console.print(f"what was measured is kept: gridbench resume {run.name}", highlight=False)

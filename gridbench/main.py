@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tasks.catalog import hardware_names, suites
@@ -24,7 +25,7 @@ app = typer.Typer(
 console = Console()
 Results = Annotated[Path, typer.Option(help="Folder of the results store")]
 Budget = Annotated[
-    float, typer.Option(help="USD: refuse to start above it, and ask for no more once it is spent")
+    float, typer.Option(help="USD: refuse to start above it by the estimate, stop once it is spent")
 ]
 RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
 
@@ -92,7 +93,7 @@ def show(
     records, odd = Store.open(results, name).records()
     print(table([HEAD, *map(line, records)]))
     for sentence in odd:
-        console.print(f"error: {sentence}", soft_wrap=True)
+        console.print(f"error: {sentence}", soft_wrap=True, markup=False)
     if odd:
         raise typer.Exit(1)
 
@@ -110,7 +111,7 @@ def up(
         while True:
             time.sleep(5)
             if sentence := api.check():
-                console.print(sentence)
+                console.print(sentence, markup=False)
 
 
 @app.command()
@@ -120,12 +121,14 @@ def doctor(results: Results = DEFAULT) -> None:
 
     found = list(examine(results))
     for well, text in found:
-        console.print(f"[green]ok[/]    {text}" if well else f"[red]mend[/]  {text}", soft_wrap=True)
+        console.print(
+            f"[green]ok[/]    {escape(text)}" if well else f"[red]mend[/]  {escape(text)}", soft_wrap=True
+        )
     raise typer.Exit(0 if all(well for well, _ in found) else 1)
 
 
 def local_hardware() -> list[str]:
-    """This machine's hardware, baseline first: every core where there is a GPU to compare, else one thread."""
+    """This machine's hardware, baseline first: every core where there is a GPU to compare, or one thread."""
     from gridbench.doctor import torch_sees_cuda
 
     return ["local-cpu", "local-cpu-1", "local-cuda"] if torch_sees_cuda() else ["local-cpu-1", "local-cpu"]
@@ -148,7 +151,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def _run(parameters: dict[str, Any], results: Path) -> None:
-    """Have `bench` run with these parameters, then print the answer; exits 1 if something was not measured."""
+    """Have `bench` run with these parameters, print the answer; exits with 1 if a cell was not measured."""
     from gridbench.follow import follow
     from gridbench.outcome import tell
     from gridbench.session import session
@@ -168,7 +171,7 @@ def main() -> None:
     try:
         app()
     except GridbenchError as error:
-        Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False)
+        Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -1,19 +1,24 @@
 """What is said at the end of a run."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from rich.console import Console
 
-from tasks.aftermath import collect
+from tasks.aftermath import collect, lane_jobs
 from tasks.analysis.compare import compare
 from tasks.analysis.model import Comparison
+from tasks.courier import LOST_TOUCH
 from tasks.errors import GridbenchError
 from tasks.measure import FAILURES
 from tasks.publish import write_files
 from tasks.store import Store
+from workloads.harness.record import Verdict
+
+LISTED = 10  # failed repeats that are named before the rest is counted
 
 
 def comparison_of(store: Store) -> Comparison:
@@ -30,7 +35,7 @@ def comparison_of(store: Store) -> Comparison:
 
 async def _rescue(store: Store) -> list[str]:
     async with get_client() as client:
-        return await collect(client, store)
+        return await collect(client, store, await lane_jobs(client, store.plan.run))
 
 
 def rebuild(store: Store) -> str:
@@ -40,24 +45,38 @@ def rebuild(store: Store) -> str:
 
 def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> bool:
     """Print the answer, the report's path and the run's page; returns whether every cell was measured."""
-    state = flow_run.state
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+
     page = f"{ui_url}/runs/flow-run/{flow_run.id}"
-    if state is None or not state.is_completed():
-        name, words = (state.name, state.message or "") if state else ("unknown", "")
-        console.print(f"the run ended {name}: {words}\n{page}", soft_wrap=True, highlight=False)
-        if (results / flow_run.name / "plan.json").exists():
-            for sentence in asyncio.run(_rescue(Store.open(results, flow_run.name))):
-                console.print(sentence, soft_wrap=True, highlight=False)
-            console.print(f"what was measured is kept: gridbench resume {flow_run.name}", highlight=False)
+    if flow_run.state is None or not flow_run.state.is_completed():
+        _tell_failure(flow_run, results, say)
+        say(page)
         return False
     store = Store.open(results, flow_run.name)
     for sentence in comparison_of(store).answer:
-        console.print(f"• {sentence}", soft_wrap=True, highlight=False)
-    console.print(
-        f"\nreport: {store.folder / 'report.html'}\nrun:    {page}", soft_wrap=True, highlight=False
-    )
-    failed = [record for record in store.records()[0] if record.verdict in FAILURES]
-    for record in failed[:10]:
-        text = f"{record.cell.id}#{record.repeat} {record.verdict.value}: {'; '.join(record.reasons)}"
-        console.print(text, soft_wrap=True, highlight=False, markup=False)
-    return not failed
+        say(f"• {sentence}")
+    say(f"\nreport: {store.folder / 'report.html'}\nrun:    {page}")
+    records, plan = store.records()[0], store.plan
+    failed = [record for record in records if record.verdict in FAILURES]
+    for record in failed[:LISTED]:
+        say(f"{record.cell.id}#{record.repeat} {record.verdict.value}: {'; '.join(record.reasons)}")
+    if len(failed) > LISTED:
+        say(f"and {len(failed) - LISTED} more: gridbench show {flow_run.name}")
+    if any(record.verdict is Verdict.CAPACITY for record in failed):
+        say(f"what could not be measured can be tried again: gridbench resume {flow_run.name}")
+    return not failed and len(records) == len(plan.cells) * plan.repeats
+
+
+def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) -> None:
+    state = flow_run.state
+    say(f"the run ended {state.name}: {state.message or ''}" if state else "the run has no state")
+    if not (results / flow_run.name / "plan.json").exists():
+        return
+    try:
+        for sentence in asyncio.run(_rescue(Store.open(results, flow_run.name))):
+            say(sentence)
+    except LOST_TOUCH as error:
+        say(f"the Prefect API does not answer, its records come with the next resume: {error}")
+    say(f"what was measured is kept: gridbench resume {flow_run.name}")

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from infra.local.ports import free_port, port_taken
-from tasks.store import REPORTS_URL
+from tasks.store import REPORTS_FOLDER, REPORTS_URL
 
 HOST = "127.0.0.1"
 PORT = 4280  # the same every time where it is free, so that old links go on working
@@ -18,7 +18,7 @@ PORT = 4280  # the same every time where it is free, so that old links go on wor
 class Quiet(http.server.SimpleHTTPRequestHandler):
     """Serves files and says nothing."""
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+    def log_message(self, format: str, *args: object) -> None:
         """Requests are of no interest in the terminal."""
 
 
@@ -29,9 +29,11 @@ def reports_served(results: Path) -> Iterator[None]:
     handler = partial(Quiet, directory=str(results))
     with http.server.ThreadingHTTPServer((HOST, port), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        os.environ[REPORTS_URL] = f"http://{HOST}:{port}"
+        ours = {REPORTS_URL: f"http://{HOST}:{port}", REPORTS_FOLDER: str(results.absolute())}
+        os.environ.update(ours)
         try:
             yield
         finally:
             server.shutdown()
-            del os.environ[REPORTS_URL]
+            for name in ours:
+                del os.environ[name]

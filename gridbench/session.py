@@ -39,6 +39,8 @@ def session(
     `schedules` lets the scheduled deployments run; a session for a single run keeps them still.
     """
     given = os.environ.get("PREFECT_API_URL")
+    if given and schedules:
+        raise GridbenchError(f"PREFECT_API_URL names {given}: unset it to keep a server running here")
     if given:
         yield Session(given, given.removesuffix("/api"), lambda: None)
         return

@@ -46,7 +46,7 @@ async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
-    """Write the records that a run's lane jobs have sent and nobody has stored, and name what was in measurement.
+    """Write the records that a run's lane jobs have sent and nobody has stored; name what was cut short.
 
     Raises:
         GridbenchError: the store can't be written.

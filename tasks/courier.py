@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,14 @@ def refused(error: Exception) -> bool:
     """Whether the API has answered that it won't, so that asking again is no use."""
     code = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
     return 400 <= code < 500 and code not in WILL_PASS
+
+
+def words_of(error: Exception) -> str:
+    """What the API says about a request that it refuses."""
+    if isinstance(error, httpx.HTTPStatusError):
+        with suppress(ValueError, AttributeError):  # the answer of a proxy may be no JSON, or no object
+            return " ".join(str(error.response.json().get("detail") or error).split())
+    return " ".join(str(error).split())
 
 
 def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENCE_S) -> None:

@@ -15,7 +15,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Cancelling
 
 from tasks.aftermath import REPEATS, collect, flow_runs, is_final, lane_jobs, repeats_of, run_tag
-from tasks.courier import LOST_TOUCH, Inbox, refused
+from tasks.courier import LOST_TOUCH, Inbox, refused, words_of
 from tasks.errors import GridbenchError
 from tasks.lanes import Lane
 from tasks.plan import Plan
@@ -101,7 +101,7 @@ class Dispatcher:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
     async def _adopt(self) -> None:
-        """Take over what an earlier, interrupted `bench` of this run has left: its records and its live jobs."""
+        """Take over what an earlier `bench` of this run has left: its records and its live jobs."""
         for record in self.store.records()[0]:
             if record.verdict is Verdict.CAPACITY:  # there was no machine or no money: perhaps there is now
                 self.store.set_aside(record)
@@ -127,7 +127,7 @@ class Dispatcher:
                     await self.on_progress()
             except LOST_TOUCH as error:
                 if refused(error):
-                    return self._fail(GridbenchError(f"the Prefect API refuses: {error}"))
+                    return self._fail(GridbenchError(f"the Prefect API refuses: {words_of(error)}"))
                 self.say(f"the Prefect API does not answer ({error}); trying again")
             except Exception as error:  # whatever it is: nobody may wait for a watcher that is gone
                 return self._fail(error)
@@ -232,7 +232,7 @@ class Dispatcher:
             self._give_up(lane, f"no worker of pool {pool} started the lane within {START_WITHIN_S:.0f} s")
 
     async def _mind_budget(self) -> None:
-        """Stop everything once the lanes have cost more than the budget; what is left has the reason as its record."""
+        """Stop everything once the lanes have cost more than the budget; what is left says so."""
         if self.budget_usd is None or self.spent_usd() <= self.budget_usd:
             return
         await stop_jobs(self._client, self._jobs)

@@ -97,7 +97,7 @@ class Lane:
         return lost[1:], [in_hand.failed(Verdict.CRASHED, text)]
 
     def give_up(self, reason: str) -> list[Record]:
-        """Records for everything that is still to come: nothing more will be measured here in this run of `bench`."""
+        """Records for everything that is still to come; only a resume asks for it again."""
         rest = [*(self.job.missing.values() if self.job else []), *self.waiting.values()]
         self.waiting.clear()
         self.job = None

@@ -45,7 +45,7 @@ async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
     """
     try:
         return cell_state(await lanes.records_of(cell))
-    except GridbenchError as error:  # the run ends with it; a traceback in each of its cells would say no more
+    except GridbenchError as error:  # the whole run ends with it: a traceback a cell would say no more
         return Failed(message=str(error))
 
 

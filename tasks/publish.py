@@ -20,7 +20,7 @@ from tasks.courier import LOST_TOUCH
 from tasks.dispatch import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.plan import Plan, plan_rows
-from tasks.store import REPORTS_URL, Store
+from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.record import Record
 
 
@@ -94,8 +94,9 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
 
 def report_url(report: Path) -> str:
     """Where a browser finds the report."""
-    base = os.environ.get(REPORTS_URL)
-    return f"{base.rstrip('/')}/{report.parent.name}/{report.name}" if base else report.absolute().as_uri()
+    base, report = os.environ.get(REPORTS_URL), report.absolute()
+    served = os.environ.get(REPORTS_FOLDER, str(report.parents[1])) == str(report.parents[1])
+    return f"{base.rstrip('/')}/{report.parent.name}/{report.name}" if base and served else report.as_uri()
 
 
 def summary(comparison: Comparison, plan: Plan, report: Path) -> str:

@@ -12,7 +12,8 @@ from workloads.harness.files import read_records, record_path, write_record, wri
 from workloads.harness.record import Record
 
 DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[1] / "results")
-REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where the results folder is served to browsers, if it is
+REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where a results folder is served to browsers, if one is
+REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # which one: the run of somebody who joined may lie elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Store:
             raise GridbenchError(f"results: {error}") from None
 
     def set_aside(self, record: Record) -> None:
-        """Make room for another try at a repeat; the record that was there stays beside, by its verdict's name.
+        """Make room for another try at a repeat; its record stays, with its verdict as the suffix.
 
         Raises:
             GridbenchError: the folder can't be written.

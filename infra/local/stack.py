@@ -104,7 +104,7 @@ class LocalStack:
             LocalStackError: it can't be mended.
         """
         if self.joined:
-            if running_api(self.state) is None:
+            if self._ledger.read() is None:  # not whether it answers: it may be busy, or being mended
                 raise LocalStackError(f"The stack in {self.state} that was joined has stopped. Start again.")
             return None
         if self._server is None or self._worker is None:

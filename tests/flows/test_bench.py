@@ -132,6 +132,15 @@ async def test_two_runs_never_measure_at_once(bench):
     assert all([(await bench.state(run_id)).is_completed() for run_id in runs])
 
 
+async def test_a_run_that_is_under_way_is_not_resumed(bench):
+    run_id = await bench.start()
+    store = await bench.records(run_id, at_least=1)
+    refused = await bench.end(await bench.start(resume=store.plan.run))
+    assert refused.is_failed() and f"under way in flow run {run_id}" in refused.message
+    assert (await bench.end(run_id)).is_completed()
+    assert len(contents(store)) == 4
+
+
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [

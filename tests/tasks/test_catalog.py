@@ -51,6 +51,7 @@ def test_assumed_prices_say_so():
         (HEAD + PRICE.replace("spot", "stolen"), "price.purchase is 'stolen'"),
         (HEAD + PRICE + "\nthreads: 0", "threads is 0: input should be greater than 0"),
         (HEAD.replace("cpu", "tpu") + PRICE, "device is 'tpu'"),
+        (HEAD + PRICE + "\ngpu: T4", "gpu 'T4' is unknown; there are"),
         ("- a list", "holds list"),
         ("a: [", "can't be read"),
     ],

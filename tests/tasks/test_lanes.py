@@ -4,7 +4,7 @@ from uuid import uuid4
 
 import pytest
 
-from tasks.lanes import Job, Lane
+from tasks.lanes import FRUITLESS, Lane
 from workloads.harness.record import Verdict
 
 
@@ -17,7 +17,7 @@ def lane(plan):
 
 def start(lane, now=0.0):
     repeats = lane.next_job()
-    lane.job = Job(uuid4(), {repeat.id: repeat for repeat in repeats}, now, started_at=now)
+    lane.start(uuid4(), repeats, now)
     return repeats
 
 
@@ -40,37 +40,62 @@ def test_what_is_in_a_job_is_not_asked_for_twice(lane):
 def test_a_job_that_delivered_everything_leaves_nothing(lane):
     for repeat in start(lane):
         lane.delivered(repeat.id)
-    assert lane.job_ended(5.0, "done") == ([], []) and lane.spent_s == 5.0 and lane.job is None
+    assert lane.job_ended(True, "done") == ([], []) and lane.job is None
 
 
 def test_the_one_in_hand_is_tried_once_more_alone_then_given_up(lane):
     repeats = start(lane)
     for repeat in repeats[:3]:
         lane.delivered(repeat.id)
-    lost, given_up = lane.job_ended(1.0, "killed")
+    lost, given_up = lane.job_ended(True, "killed")
     assert lost == repeats[3:] and not given_up
     lane.ask(lost, now=1.0)
     assert start(lane) == [repeats[3]]
-    lost, given_up = lane.job_ended(2.0, "killed again")
+    lost, given_up = lane.job_ended(True, "killed again")
     assert not lost and [(r.cell.case, r.verdict) for r in given_up] == [(repeats[3].case, Verdict.CRASHED)]
     assert "killed again" in given_up[0].reasons[0]
     assert start(lane) == repeats[4:]
 
 
-def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
-    start(lane)
-    lost, given_up = lane.job_ended(1.0, "no such image")
+def test_the_first_one_in_hand_takes_nothing_along(lane):
+    repeats = start(lane)
+    lost, _ = lane.job_ended(True, "the box rebooted")
+    lane.ask(lost, now=1.0)
+    assert start(lane) == repeats[:1]
+    lost, given_up = lane.job_ended(True, "the box rebooted")
+    assert not lost and [record.order for record in given_up] == [0]
+    assert start(lane) == repeats[1:]
+
+
+def test_a_lane_whose_jobs_never_begin_is_given_up_and_blames_no_repeat(lane):
+    repeats = start(lane)
+    lost, given_up = lane.job_ended(False, "no such image")
     lane.ask(lost, now=1.0)
     assert lost and not given_up
-    start(lane)
-    lost, given_up = lane.job_ended(2.0, "no such image")
+    assert start(lane) == repeats
+    lost, given_up = lane.job_ended(False, "no such image")
     assert not lost and len(given_up) == 14 and not lane.waiting
     assert all("no such image" in record.reasons[0] for record in given_up)
+    assert {record.verdict for record in given_up} == {Verdict.CAPACITY}
+
+
+def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
+    ended = []
+    for _ in range(FRUITLESS):
+        start(lane)
+        lost, given_up = lane.job_ended(True, "broken")
+        lane.ask(lost, now=1.0)
+        ended += given_up
+    assert len(ended) == 14 and not lane.waiting
+
+
+def test_what_could_not_be_sent_off_still_waits(lane):
+    assert lane.next_job() == lane.next_job() and len(lane.waiting) == 14
 
 
 def test_giving_up_names_everything_that_is_left(lane):
     lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
     start(lane)
-    records = lane.give_up(Verdict.CAPACITY, "nobody came")
+    records = lane.give_up("nobody came")
     assert len(records) == 14 and {record.verdict for record in records} == {Verdict.CAPACITY}
     assert not lane.waiting and lane.job is None

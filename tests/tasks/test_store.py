@@ -67,7 +67,20 @@ def test_a_run_is_found_by_its_beginning(store, plan, tmp_path):
         Store.open(results, plan.run[:10])
 
 
-@pytest.mark.parametrize("name", ["", "nope", "../x", "."])
+@pytest.mark.parametrize("name", ["", "nope", "../x", ".", "a**", "["])
 def test_an_unknown_run_is_a_sentence(tmp_path, name):
     with pytest.raises(GridbenchError, match="run "):
         Store.open(tmp_path, name)
+
+
+def test_a_record_that_is_set_aside_makes_room_and_stays(store, records):
+    store.add(records[0])
+    store.set_aside(records[0])
+    assert store.records() == ([], []) and len(list(store.folder.rglob("*.timeout"))) == 1
+    assert store.add(records[0])
+
+
+def test_what_cannot_be_read_is_a_sentence(store, records):
+    (store.folder / "plan.json").unlink()
+    with pytest.raises(GridbenchError, match=r"plan\.json can't be read \(No such file"):
+        store.records()

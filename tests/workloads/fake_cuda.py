@@ -4,21 +4,19 @@
 engine's own code. All times are in seconds of virtual time; nothing sleeps.
 """
 
-from types import SimpleNamespace
-
 import torch
 
-from workloads.harness import clock, timing
+from tests.workloads.virtual import VirtualTime
+from workloads.harness import clock
 
 LAUNCH_S = 4e-6  # what a launch costs the host
-CALL_S = 1e-7  # what reading the clock costs it
 
 
-class FakeCuda:
+class FakeCuda(VirtualTime):
     """A device with any number of streams; the current one is called main."""
 
     def __init__(self):
-        self.now_s = 1000.0
+        super().__init__()
         self.busy_until_s = {"main": 0.0}
         self.synchronized = 0
 
@@ -35,13 +33,6 @@ class FakeCuda:
         """The host waits until every stream is idle."""
         self.synchronized += 1
         self.now_s = max(self.now_s, *self.busy_until_s.values())
-
-    def perf_counter(self):
-        self.now_s += CALL_S
-        return self.now_s
-
-    def perf_counter_ns(self):
-        return round(self.perf_counter() * 1e9)
 
     def install(self, monkeypatch):
         """Put this device beneath the engine; returns the engine's own clock for it."""
@@ -61,9 +52,7 @@ class FakeCuda:
             def elapsed_time(self, other):
                 return (other.at_s - self.at_s) * 1e3
 
-        host = SimpleNamespace(perf_counter=self.perf_counter, perf_counter_ns=self.perf_counter_ns)
+        super().install(monkeypatch)
         monkeypatch.setattr(torch.cuda, "Event", Event)
         monkeypatch.setattr(torch.cuda, "synchronize", self.synchronize)
-        monkeypatch.setattr(clock, "time", host)
-        monkeypatch.setattr(timing, "time", host)
         return clock.CudaClock(torch.device("cpu"))

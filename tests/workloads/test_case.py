@@ -52,7 +52,7 @@ def test_a_wrong_size_is_said(text, words):
 
 @pytest.mark.parametrize("value", [True, False, 1.0, None, "x", "", [1], "1.0", "0x10", "1_000"])
 def test_only_whole_numbers_are_sizes(value):
-    with pytest.raises(WorkloadsError, match="size n=.* must be a whole number above 0"):
+    with pytest.raises(WorkloadsError, match=r"size n=.* must be a whole number above 0"):
         positive("n", value)
 
 

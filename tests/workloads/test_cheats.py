@@ -1,15 +1,16 @@
 """The harness is tested with cheats (notes/measurement.md, rule 26): each must be caught by the real engine."""
 
 import re
+import statistics
+import sys
 import time
 
 import pytest
 
-from workloads.harness.build import CLEARLY_FASTER
+from tests.workloads.virtual import VirtualTime
 from workloads.harness.record import Record, Verdict
 from workloads.harness.sampling import Rules
 
-STRICT = Rules(warm_min_s=0.02, warm_cap_s=0.6, sample_min_s=0.05, sample_cap_s=0.6)
 WRONG = {
     "hands_out_one_result": "with changed inputs, .* NaN .*: it does not follow its inputs",
     "hands_out_copies_of_one_result": "with changed inputs, the result is off by .*: it does not follow its inputs",
@@ -61,42 +62,65 @@ def test_reuse_that_no_check_sees_is_too_fast_to_be_true(engine):
     assert_matches("TFLOP/s is above this device's bound of", record.reasons[0])
 
 
-@pytest.mark.parametrize("us", [10_000, 50])
-def test_a_known_length_is_reported_within_two_percent(engine, us):
-    record = engine("sleeps", us=us, rules=STRICT)
+@pytest.fixture
+def virtual(monkeypatch):
+    """Time in which only the workload's own sleeping passes: what the engine says of it must be exact."""
+    return VirtualTime().install(monkeypatch)
+
+
+@pytest.mark.parametrize("us", [5_000_000, 10_000, 50])
+def test_a_known_length_is_reported_within_two_percent(engine, virtual, us):
+    record = engine("sleeps", us=us, rules=Rules())
     assert record.wall.median_s == pytest.approx(us * 1e-6, rel=0.02)
-    assert record.wall.block == pytest.approx(2000 / us, rel=0.2, abs=1)
+    assert record.wall.block == pytest.approx(Rules().block_min_s * 1e6 / us, rel=0.2, abs=1)
+    assert (record.wall.steady, record.wall.precision_reached) == (True, True)
     assert (record.device_time, record.transfer.h2d_pageable_s) == (None, 0.0)
     assert record.compute_s == record.end_to_end_s == record.wall.median_s
     assert record.work.units / record.compute_s == pytest.approx(3e6 / us, rel=0.02)
 
 
-def test_a_slow_start_does_not_reach_the_median(engine):
-    record = engine("slow_start", rules=STRICT)
-    assert record.phases_s["first_call"] == pytest.approx(0.101, abs=0.01)
-    assert record.wall.median_s == pytest.approx(1e-3, rel=0.02)
+def test_ten_real_milliseconds_are_reported_within_two_percent(engine):
+    record = engine("sleeps", us=10_000)
+    asleep_s = sys.modules["gridbench_workloads_times"].SLEPT_S[
+        -len(record.wall.samples_s) * record.wall.block :
+    ]
+    assert 0.01 <= record.wall.median_s == pytest.approx(statistics.median(asleep_s), rel=0.02)
 
 
-def test_a_step_that_never_settles_is_unsteady(engine):
-    record = engine("ever_slower", rules=STRICT)
+def test_a_slow_start_does_not_reach_the_median(engine, virtual):
+    record = engine("slow_start", rules=Rules())
+    assert record.phases_s["first_call"] == pytest.approx(0.101, rel=0.01)
+    assert record.wall.median_s == pytest.approx(1e-3, rel=0.01)
+
+
+def test_a_step_that_never_settles_is_unsteady(engine, virtual):
+    record = engine("ever_slower", rules=Rules())
+    assert record.wall.steady is False
     assert record.verdict in (Verdict.UNSTEADY, Verdict.NOISY)
     assert_matches(r"\d+ warm-up samples did not settle", " ".join(record.reasons))
-    assert len(record.wall.warmup_s) >= 20
 
 
-def test_a_step_without_a_median_is_imprecise(engine):
-    record = engine("restless", rules=STRICT)
-    assert record.verdict not in (Verdict.OK, Verdict.WRONG, Verdict.CRASHED)
+def test_a_step_without_a_median_is_imprecise(engine, virtual):
+    record = engine("restless", rules=Rules())
+    assert record.verdict in (Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.NOISY)
     assert_matches(r"\d+ samples did not make the median precise", " ".join(record.reasons))
     assert record.wall.precision_reached is False
     assert (record.wall.ci_high_s - record.wall.ci_low_s) / 2 > 0.01 * record.wall.median_s
 
 
-def test_the_faster_layout_is_measured(engine):
-    record = engine("layouts_differ")
-    assert record.layout == "channels_last"
-    assert record.layout_trials_s["channels_last"] < CLEARLY_FASTER * record.layout_trials_s["contiguous"]
-    assert record.wall.median_s == pytest.approx(1e-3, rel=0.02)
+@pytest.mark.parametrize(
+    ("name", "layout"),
+    [
+        ("faster_in_channels_last", "channels_last"),
+        ("faster_in_contiguous", "contiguous"),
+        ("alike_in_both", "contiguous"),
+    ],
+)
+def test_the_faster_layout_is_measured(engine, virtual, name, layout):
+    record = engine(name)
+    assert record.layout == layout
+    assert list(record.layout_trials_s) == ["contiguous", "channels_last"]
+    assert record.wall.median_s == pytest.approx(1e-3, rel=0.01)
 
 
 def test_what_raises_is_a_crash_and_keeps_what_came_before(engine):
@@ -135,15 +159,23 @@ def test_tf32_on_a_cpu_is_unsupported(engine):
     assert_matches("tf32 is a mode of NVIDIA GPUs .* on a CPU measure fp32 or bf16", record.reasons[0])
 
 
-def test_phases_add_up_to_the_wall_and_hold_what_they_name(engine):
+def test_phases_add_up_to_the_wall_and_hold_what_they_name(engine, virtual):
+    record = engine("slow_to_build", rules=Rules())
+    assert record.phases_s["build"] == pytest.approx(0.3, rel=0.01)
+    assert record.phases_s["first_call"] == pytest.approx(0.001, rel=0.01)
+    assert record.phases_s["samples"] == pytest.approx(
+        sum(record.wall.samples_s) * record.wall.block, rel=0.01
+    )
+    assert record.phases_s["warm_up"] >= sum(record.wall.warmup_s) * record.wall.block
+    assert sum(record.phases_s.values()) + record.unattributed_s == pytest.approx(record.wall_s)
+    assert abs(record.unattributed_s) < 0.001 * record.wall_s
+
+
+def test_real_phases_add_up_to_the_wall(engine):
     started = time.perf_counter()
     record = engine("slow_to_build")
     elapsed = time.perf_counter() - started
-    assert record.phases_s["build"] == pytest.approx(0.3, abs=0.02)
+    assert 0.3 <= record.phases_s["build"] < 0.6
     assert sum(record.phases_s.values()) + record.unattributed_s == pytest.approx(record.wall_s)
-    assert 0 <= record.unattributed_s < 0.02 * record.wall_s + 0.005
-    assert 0.95 * elapsed - 0.02 < record.wall_s <= elapsed
-    samples_s = sum(record.wall.samples_s) * record.wall.block
-    assert record.phases_s["samples"] == pytest.approx(samples_s, rel=0.1)
-    warm_up_s = sum(record.wall.warmup_s) * record.wall.block
-    assert record.phases_s["warm_up"] >= warm_up_s
+    assert -1e-6 <= record.unattributed_s < 0.02 * record.wall_s + 0.05
+    assert 0.9 * elapsed - 0.1 < record.wall_s <= elapsed

@@ -8,7 +8,7 @@ import pytest
 
 from workloads.harness.intervals import log_mean_interval, ratio_interval
 
-DRAWS = 800  # the standard error of a coverage of 95 % is 0.8 %
+DRAWS = 1000  # the standard error of a coverage of 95 % is 0.7 %
 SAMPLES, WITHIN = 31, 0.01  # of one run, and their spread
 
 
@@ -30,7 +30,7 @@ def test_the_interval_of_repeats_covers(between, runs):
     assert 0.92 <= coverage(map(log_mean_interval, rows), 1.0) <= 0.98
 
 
-@pytest.mark.parametrize("between", [(0.0, 0.0), (0.01, 0.01), (0.005, 0.02), (0.04, 0.01), (0.04, 0.04)])
+@pytest.mark.parametrize("between", [(0.0, 0.0), (0.01, 0.04), (0.04, 0.04)])
 @pytest.mark.parametrize("runs", [(3, 3), (5, 5), (3, 10)])
 def test_the_interval_of_a_ratio_covers(between, runs):
     over = medians(f"over {between} {runs}", runs[0], between[0], truth=3.0)

@@ -53,7 +53,7 @@ class TestText:
         import workloads.harness.files as module
 
         def full(*arguments, dir, **options):
-            return open("/dev/full", "w")  # noqa: SIM115
+            return open("/dev/full", "w")
 
         monkeypatch.setattr(module.tempfile, "NamedTemporaryFile", full)
         monkeypatch.setattr(module.os, "unlink", lambda path: None)  # not /dev/full itself

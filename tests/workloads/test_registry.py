@@ -66,7 +66,7 @@ def test_an_unknown_name_gets_a_hint():
     with pytest.raises(WorkloadsError, match="workload 'matmal' is unknown; did you mean matmul"):
         find("matmal")
     with pytest.raises(
-        WorkloadsError, match="workload 'zzzz' is unknown; there are .*edge_detection, .*matmul"
+        WorkloadsError, match=r"workload 'zzzz' is unknown; there are .*edge_detection, .*matmul"
     ):
         find("zzzz")
 

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 def command(*arguments):
     """Run the program; returns its exit code, standard output and standard error."""
     program = [sys.executable, "-m", "workloads", *map(str, arguments)]
-    options = {"capture_output": True, "text": True, "errors": "replace", "cwd": ROOT, "timeout": 60}
+    options = {"capture_output": True, "text": True, "errors": "replace", "cwd": ROOT, "timeout": 120}
     found = subprocess.run(program, **options)
     return found.returncode, found.stdout, found.stderr
 
@@ -46,17 +46,24 @@ def written(folder, records):
     return folder
 
 
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory):
+    """One real run that several tests look at: exit code, both outputs, and seconds by the parent's clock."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GRIDBENCH_BOX_LOCK", str(tmp_path_factory.mktemp("box") / "lock"))
+        started = time.perf_counter()
+        found = command("run", "matmul", "--size", "n=256", "--seed=7", "--repeat=3", "--hardware=my-box")
+        return *found, time.perf_counter() - started
+
+
 class TestRun:
-    def test_prints_one_record_in_less_than_twenty_seconds(self, box_lock):
-        started = time.monotonic()
-        code, out, err = command(
-            "run", "matmul", "--size", "n=256", "--seed=7", "--repeat=3", "--hardware=my-box"
-        )
-        assert time.monotonic() - started < 20
+    def test_prints_one_record_in_less_than_twenty_seconds(self, one_run):
+        code, out, err, elapsed_s = one_run
         record = Record.from_json(out)
+        settled = record.wall.steady and record.wall.precision_reached
+        assert elapsed_s < (20 if settled else 40)  # a box that others use may take both caps of 10 s
         assert out.count("\n") == 1
-        assert (code == 0) == record.ok
-        assert code in (0, 1)
+        assert code == (0 if record.ok else 1)
         assert record.cell.id == "my-box/matmul/n=256/fp32"
         assert (record.repeat, record.seed, record.device) == (3, 7, "cpu")
         assert record.check.error < 1e-5
@@ -64,19 +71,20 @@ class TestRun:
         assert record.environment["torch"]
         assert re.search(r"my-box/matmul/n=256/fp32#3 .*products/s +\w+", err)
 
-    def test_phases_add_up_to_the_wall_that_the_parent_sees(self, box_lock):
-        started = time.perf_counter()
-        _, out, _ = command("run", "gaussian_blur", "--size=pixels=64", "--quick")
-        outside_s = time.perf_counter() - started
+    def test_phases_add_up_to_the_wall_that_the_parent_sees(self, one_run):
+        _, out, _, elapsed_s = one_run
         record = Record.from_json(out)
         assert sum(record.phases_s.values()) + record.unattributed_s == pytest.approx(record.wall_s, abs=1e-6)
+        assert abs(record.unattributed_s) <= 0.02 * record.wall_s + 0.05
         assert (
-            abs(record.unattributed_s) <= 0.02 * record.wall_s + 0.02
-        )  # the start is told in ticks of 10 ms
-        assert 0.85 * outside_s - 0.1 <= record.wall_s <= outside_s + 0.02
-        names = ["process_start", "waiting", "import", "probe", "context", "build", "first_call", "layout"]
+            0.85 * elapsed_s - 0.2 <= record.wall_s <= elapsed_s + 0.02
+        )  # its start is told in ticks of 10 ms
+        names = ["process_start", "waiting", "import", "probe", "context", "build", "first_call", "check"]
         assert [*record.phases_s][:8] == names
         assert record.phases_s["import"] > 0.1
+        assert record.phases_s["samples"] == pytest.approx(
+            sum(record.wall.samples_s) * record.wall.block, rel=0.2
+        )
 
     def test_what_a_workload_prints_is_not_on_standard_output(self, cheats):
         code, out, err = command("run", "prints_garbage", "--size=n=64", "--quick")

@@ -46,7 +46,8 @@ def open_device(name: str, precision: str, threads: int) -> Device:
 
     if name not in DEVICES:
         raise WorkloadsError(f"device {name!r} is unknown; there are {', '.join(DEVICES)}")
-    if not 1 <= threads <= (limit := len(os.sched_getaffinity(0))):
+    limit = len(os.sched_getaffinity(0))
+    if not 1 <= threads <= limit:
         raise WorkloadsError(
             f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use"
         )

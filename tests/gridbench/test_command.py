@@ -1,0 +1,129 @@
+"""The command's own words and exit codes: a mistake is one sentence, an end without every record is no success."""
+
+import sys
+from types import SimpleNamespace
+from uuid import uuid4
+
+import httpx
+import pytest
+from prefect.states import Cancelled, Completed, Running
+from rich.console import Console
+
+from gridbench import follow, main, outcome
+from tasks.errors import GridbenchError
+from tasks.plan import make_plan
+from tasks.publish import report_url
+from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
+from workloads.harness.record import Verdict
+
+
+def said(capsys):
+    return " ".join("".join(capsys.readouterr()).split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["run", "[/x]"], "error: suite '[/x]' is unknown"),
+        (["run", "quick", "--on", "laptop"], "error: hardware 'laptop' is unknown"),
+        (["run", "quick", "--repeats", "0"], "error: repeats=0 must be 1 or more"),
+        (["show", "a**"], "error: run 'a**' is unknown"),
+        (["resume", "../x"], "error: run '../x' is no name of a run"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_code_2(monkeypatch, capsys, tmp_path, words, sentence):
+    monkeypatch.setattr(sys, "argv", ["gridbench", *words, "--results", str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2 and sentence in said(capsys)
+
+
+def ended(store, state):
+    return SimpleNamespace(id=uuid4(), name=store.plan.run, state=state)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.create(tmp_path, make_plan("quick", ["local-cpu"], repeats=1))
+
+
+def fill(store, verdict, but=0):
+    repeats = store.plan.repeats_on(store.plan.hardware[0])
+    for repeat in repeats[: len(repeats) - but]:
+        store.add(repeat.failed(verdict, "for a test"))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "but", "well"),
+    [
+        (Verdict.NOISY, 0, True),
+        (Verdict.NOISY, 1, False),
+        (Verdict.CRASHED, 0, False),
+        (Verdict.CAPACITY, 0, False),
+    ],
+)
+def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but, well):
+    fill(store, verdict, but)
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) is well
+    assert ("gridbench resume" in said(capsys)) is (verdict is Verdict.CAPACITY)
+
+
+def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, capsys, monkeypatch):
+    async def away(store):
+        raise httpx.ConnectError("nobody there")
+
+    monkeypatch.setattr(outcome, "_rescue", away)
+    assert not outcome.tell(ended(store, Cancelled()), store.folder.parent, "http://ui", Console())
+    words = said(capsys)
+    assert "the run ended Cancelled" in words and f"gridbench resume {store.plan.run}" in words
+
+
+class Api:
+    """An API that answers only after somebody has looked after it."""
+
+    def __init__(self):
+        self.up, self.api_url = False, "http://api"
+
+    def check(self):
+        self.up = True
+        return "mended [/it]"
+
+    async def read_flow_run(self, run_id):
+        if not self.up:
+            raise httpx.ConnectError("away")
+        return SimpleNamespace(name="run", state=Completed())
+
+    async def read_task_runs(self, **filters):
+        state = Running()
+        return [SimpleNamespace(name="local-cpu/nap/ms=2/fp32", task_key="measure-1", state=state)]
+
+
+async def test_a_stack_is_looked_after_before_it_is_asked(capsys):
+    api = Api()
+    assert (await follow._watch(api, uuid4(), Console(), api.check)).state.is_completed()
+    assert "mended [/it]" in said(capsys)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [(409, "'nope' is not one of"), (503, "the Prefect API at http://api does not answer")],
+)
+async def test_what_the_api_answers_to_a_new_run_is_a_sentence(code, words):
+    async def read_deployment_by_name(name):
+        request = httpx.Request("POST", "http://api")
+        response = httpx.Response(code, json={"detail": "'nope' is not one of"}, request=request)
+        response.raise_for_status()
+
+    api = SimpleNamespace(read_deployment_by_name=read_deployment_by_name, api_url="http://api")
+    with pytest.raises(GridbenchError, match=words):
+        await follow._begin(api, "bench/quick", {})
+
+
+def test_a_report_is_linked_to_where_its_folder_is_served(tmp_path, monkeypatch):
+    report = tmp_path / "results" / "r1" / "report.html"
+    assert report_url(report) == report.as_uri()
+    monkeypatch.setenv(REPORTS_URL, "http://127.0.0.1:4280")
+    monkeypatch.setenv(REPORTS_FOLDER, str(tmp_path / "results"))
+    assert report_url(report) == "http://127.0.0.1:4280/r1/report.html"
+    monkeypatch.setenv(REPORTS_FOLDER, str(tmp_path / "elsewhere"))
+    assert report_url(report) == report.as_uri()
