@@ -225,11 +225,9 @@ def test_a_stat_of_another_form_gives_a_reason(tmp_path_factory, line):
 
 
 class TestCanary:
-    def test_takes_about_twenty_milliseconds_and_repeats_itself(self):
-        started = time.perf_counter()
+    def test_repeats_itself(self):
         first = cpu.canary_s()
-        assert time.perf_counter() - started < 0.5
-        assert 0.001 < first < 0.05
+        assert 0 < first
         assert min(abs(cpu.canary_drift(first, cpu.canary_s())) for _ in range(3)) < 0.5
 
     def test_is_the_best_of_its_pieces(self):
