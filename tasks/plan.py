@@ -61,10 +61,6 @@ class Plan(Strict):
         """Every cell of the grid."""
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
 
-    def machine(self, name: str) -> Hardware:
-        """The hardware of this name, as it was when the run was planned."""
-        return next(machine for machine in self.hardware if machine.name == name)
-
     def repeats_on(self, machine: Hardware) -> list[Repeat]:
         """Every repeat of a lane, in the shuffled order in which it is measured."""
         cases = [planned.case for planned in self.cases]

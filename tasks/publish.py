@@ -21,6 +21,7 @@ from tasks.dispatch import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.plan import Plan, plan_rows
 from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
+from workloads.harness.errors import WorkloadsError
 from workloads.harness.record import Record
 
 
@@ -88,8 +89,8 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
     run = RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
     try:
         return write_report(store.folder, records, comparison, run)
-    except OSError as error:
-        raise GridbenchError(f"the report can't be written to {store.folder} ({error.strerror})") from None
+    except WorkloadsError as error:
+        raise GridbenchError(f"results: {error}") from None
 
 
 def report_url(report: Path) -> str:

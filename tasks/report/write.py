@@ -2,8 +2,6 @@
 
 import io
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,12 +12,12 @@ from tasks.report.info import RunInfo
 from tasks.report.pictures import speedup_png, time_by_size_png
 from tasks.report.results import benchmark_json
 from tasks.report.table import comparison_table, results_table
+from workloads.harness.files import write_whole
 from workloads.harness.record import Record
 
 
 def write_report(folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo) -> Path:
     """Write every file that people read, and return the path of `report.html`, which is written last."""
-    folder.mkdir(parents=True, exist_ok=True)
     title = f"{run.suite}, {run.run}"
     parquet = io.BytesIO()
     results_table(records).to_parquet(parquet, index=False)
@@ -36,16 +34,3 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
     for name, content in files.items():
         write_whole(folder / name, content)
     return folder / "report.html"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place in one step: a reader sees the old one or the new one, never a half."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -53,7 +53,7 @@ class TestText:
         import workloads.harness.files as module
 
         def full(*arguments, dir, **options):
-            return open("/dev/full", "w")
+            return open("/dev/full", "wb", buffering=0)
 
         monkeypatch.setattr(module.tempfile, "NamedTemporaryFile", full)
         monkeypatch.setattr(module.os, "unlink", lambda path: None)  # not /dev/full itself

@@ -42,7 +42,12 @@ def _unwritable(path: Path, error: OSError) -> WorkloadsError:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing, whatever happens on the way.
+    """Write a whole text file or nothing, as `write_whole` does."""
+    write_whole(path, text.encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in its place in one step: a reader sees the old one or the new one, never a half.
 
     Raises:
         WorkloadsError: the folder can't be written or the disk is full.
@@ -50,11 +55,9 @@ def write_text(path: Path, text: str) -> None:
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=".", suffix=".part", delete=False
-        ) as file:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
             temporary = file.name
-            file.write(text)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)

@@ -24,7 +24,6 @@ from tasks.analysis.model import Comparison, Machine
 from tasks.report import evidence, write_report
 from tasks.report.html import report_html
 from tasks.report.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LIGHT_SERIES
-from tasks.report.write import write_whole
 from workloads.harness.record import Verdict
 
 
@@ -186,12 +185,3 @@ def test_all_files_are_written_whole(made, tmp_path):
         "speedup.png", "time_by_size.png",
     ]  # fmt: skip
     assert path.stat().st_size < 1.5e6
-
-
-def test_a_write_that_fails_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
-    path = tmp_path / "f"
-    write_whole(path, b"old")
-    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
-        write_whole(path, b"new")
-    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]

@@ -227,7 +227,7 @@ def test_a_stat_of_another_form_gives_a_reason(tmp_path_factory, line):
 class TestCanary:
     def test_repeats_itself(self):
         first = cpu.canary_s()
-        assert 0 < first
+        assert first > 0
         assert min(abs(cpu.canary_drift(first, cpu.canary_s())) for _ in range(3)) < 0.5
 
     def test_is_the_best_of_its_pieces(self):
