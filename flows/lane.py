@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prefect import flow, get_run_logger
 
-from tasks.courier import send
+from tasks.courier import kept, send
 from workloads.harness.record import Record
 from workloads.harness.runs import COMMAND, Repeat
 from workloads.harness.series import measure_or_skip
@@ -30,7 +30,7 @@ def lane(repeats: list[Repeat], command: list[str] | None = None) -> None:
     ended: list[Record] = []
     for place, repeat in enumerate(repeats, start=1):
         say(f"[{place}/{len(repeats)}] {repeat.id}")
-        record = measure_or_skip(repeat, ended, say, tuple(command or COMMAND))
+        record = kept(repeat) or measure_or_skip(repeat, ended, say, tuple(command or COMMAND))
         ended.append(record)
         send(record, say)
         say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())

@@ -13,6 +13,7 @@ from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 
 ROOT = Path(__file__).parents[1]
+FOLDERS = ("GRIDBENCH_DEPLOYMENTS", "GRIDBENCH_WORKLOADS", "GRIDBENCH_RESULTS", "GRIDBENCH_BOX_LOCK")
 STATE = Path(os.environ.get("GRIDBENCH_STATE") or ROOT / ".gridbench")
 
 
@@ -38,6 +39,9 @@ def session(
 
     `schedules` lets the scheduled deployments run; a session for a single run keeps them still.
     """
+    for name in FOLDERS:  # the worker has another working directory
+        if name in os.environ:
+            os.environ[name] = str(Path(os.environ[name]).absolute())
     given = os.environ.get("PREFECT_API_URL")
     if given and schedules:
         raise GridbenchError(f"PREFECT_API_URL names {given}: unset it to keep a server running here")

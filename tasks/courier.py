@@ -17,8 +17,9 @@ from prefect.exceptions import PrefectException
 from tenacity import retry, retry_if_exception, stop_after_delay, wait_exponential
 
 from workloads.harness.errors import RecordError
-from workloads.harness.files import write_record
+from workloads.harness.files import read_records, write_record
 from workloads.harness.record import Record
+from workloads.harness.runs import Repeat
 
 TYPE = "bench-record"
 PATIENCE_S = 600.0  # how long a lane tries to hand over a record while the API is away
@@ -68,6 +69,16 @@ def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENC
     except LOST_TOUCH as error:
         write_record(UNSENT / record.run, record)
         say(f"record {record.cell.id}#{record.repeat} is kept in {UNSENT / record.run}: {error}")
+
+
+def kept(repeat: Repeat) -> Record | None:
+    """The record of a repeat that an earlier lane here could not hand over: it need not be measured again."""
+    folder = UNSENT / repeat.run
+    wanted = (repeat.hardware, repeat.case, repeat.repeat)
+    for item in read_records(folder) if folder.is_dir() else ():
+        if isinstance(item, Record) and (item.hardware, item.case, item.repeat) == wanted:
+            return item
+    return None
 
 
 class Inbox:

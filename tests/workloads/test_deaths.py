@@ -211,6 +211,7 @@ class TestForReal:
         assert len(pids) == 3
         wait_for(lambda: all(map(gone, pids)), limit_s=2)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["leaves_a_child", "leaves_a_thread"])
     def test_what_is_left_behind_holds_nothing_up(self, cheats, run, note, name):
         record = run(repeat_of(name))
