@@ -41,8 +41,9 @@ def time_step(
     readings: list[Reading] = []
 
     def take() -> float:
+        latest.clear()
         reading = clock.time(step, block)
-        latest[:] = [reading]
+        latest.append(reading)
         readings.append(replace(reading, result=None))  # keeping every result would fill the device
         return reading.wall_s / block
 
