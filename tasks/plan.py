@@ -84,10 +84,7 @@ def make_plan(
     chosen, machines = load_suite_checked(suite), [load_hardware(name) for name in dict.fromkeys(hardware)]
     if not machines:
         raise GridbenchError("hardware is empty; name at least one machine, such as local-cpu")
-    base = baseline or machines[0].name
-    if base not in [machine.name for machine in machines]:
-        names = ", ".join(machine.name for machine in machines)
-        raise GridbenchError(f"baseline {base!r} is not among the hardware of this run: {names}")
+    base = _baseline(baseline, machines)
     count = chosen.repeats if repeats is None else repeats
     if count < 1:
         raise GridbenchError(f"repeats={count} must be 1 or more")
@@ -113,6 +110,13 @@ def make_plan(
     )
     check_budget(plan, budget_usd)
     return plan
+
+
+def _baseline(wanted: str | None, machines: Sequence[Hardware]) -> str:
+    names = [machine.name for machine in machines]
+    if wanted and wanted not in names:
+        raise GridbenchError(f"baseline {wanted!r} is not among the hardware of this run: {', '.join(names)}")
+    return wanted or names[0]
 
 
 def check_budget(plan: Plan, budget_usd: float | None) -> None:

@@ -53,7 +53,7 @@ def over_repeats(times: Sequence[float]) -> Estimate | None:
 def cold_s(record: Record) -> float | None:
     """Seconds from process start to the end of the first call; None where a phase of it is not recorded.
 
-    Source: the sum of the phases named in measurement.md, section 3, rule 1.
+    Source: the phases that a fresh process passes through until its first result is there.
     """
     phases = [record.phases_s.get(name) for name in COLD_PHASES]
     known = [seconds for seconds in phases if seconds is not None]
