@@ -1,12 +1,14 @@
 """Shared by all tests: one hypothesis profile, and no setting of the machine's that could leak in."""
 
 import os
+import signal
 
 import pytest
 from hypothesis import settings
 
 settings.register_profile("gridbench", deadline=None, max_examples=50)
 settings.load_profile("gridbench")
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "GRIDBENCH_"))]:
     del os.environ[name]
 
