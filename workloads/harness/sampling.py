@@ -58,7 +58,7 @@ class Rules:
 
     def quick(self) -> "Rules":
         """These rules for a first look: the same precision, less patience with machines that won't settle."""
-        return replace(self, warm_cap_s=self.warm_cap_s / 2, sample_cap_s=self.sample_cap_s / 2)
+        return replace(self, warm_cap_s=0.3 * self.warm_cap_s, sample_cap_s=0.3 * self.sample_cap_s)
 
 
 @dataclass(frozen=True, slots=True)
