@@ -30,7 +30,7 @@ def comparison_of(store: Store) -> Comparison:
     records, _ = store.records()
     if not records:
         raise GridbenchError(f"run {store.plan.run} has no records yet; `gridbench resume {store.plan.run}`")
-    return compare(records, [machine.machine() for machine in store.plan.hardware], store.plan.baseline)
+    return compare(records, store.plan.machines, store.plan.baseline)
 
 
 async def _rescue(store: Store) -> list[str]:
@@ -61,7 +61,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
     records, plan = store.records()[0], store.plan
     failed = [record for record in records if record.verdict in FAILURES]
     for record in failed[:LISTED]:
-        say(f"{record.cell.id}#{record.repeat} {record.verdict.value}: {'; '.join(record.reasons)}")
+        say(f"{record.id} {record.verdict.value}: {'; '.join(record.reasons)}")
     if len(failed) > LISTED:
         say(f"and {len(failed) - LISTED} more: gridbench show {flow_run.name}")
     if any(record.verdict is Verdict.CAPACITY for record in failed):

@@ -68,7 +68,7 @@ def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENC
         create()
     except LOST_TOUCH as error:
         write_record(UNSENT / record.run, record)
-        say(f"record {record.cell.id}#{record.repeat} is kept in {UNSENT / record.run}: {error}")
+        say(f"record {record.id} is kept in {UNSENT / record.run}: {error}")
 
 
 def kept(repeat: Repeat) -> Record | None:

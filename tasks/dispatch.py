@@ -108,7 +108,7 @@ class Dispatcher:
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
         for sentence in await collect(self._client, self.store, jobs):
             self.say(f"{sentence}; it is measured again")
-        self.arrived = {_id(record): record for record in self.store.records()[0]}
+        self.arrived = {record.id: record for record in self.store.records()[0]}
         for job in jobs:
             missing = [repeat for repeat in repeats_of(job) if repeat.id not in self.arrived]
             lane = self.lanes.get(missing[0].hardware) if missing else None
@@ -188,8 +188,8 @@ class Dispatcher:
             self.say(f"a record of {record.run}/{record.cell.id} is not of this run and is left out")
             return
         self.store.add(record)
-        self.arrived.setdefault(_id(record), record)
-        lane.delivered(_id(record))
+        self.arrived.setdefault(record.id, record)
+        lane.delivered(record.id)
         if not self._missing(record.cell):
             self._wake(record.cell, None)
 
@@ -280,7 +280,3 @@ async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None
                 await client.set_flow_run_state(
                     flow_run_id, change(message="its bench run is over"), force=True
                 )
-
-
-def _id(record: Record) -> str:
-    return f"{record.cell.id}#{record.repeat}"

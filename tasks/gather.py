@@ -22,4 +22,4 @@ def gather(store: Store) -> list[Record]:
 def compare(records: list[Record], store: Store) -> Comparison:
     """Judge, summarise and pair the records, at the prices of the run's plan."""
     plan = store.plan
-    return compare_records(records, [machine.machine() for machine in plan.hardware], plan.baseline)
+    return compare_records(records, plan.machines, plan.baseline)

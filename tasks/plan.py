@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from pydantic import ValidationError
 
+from tasks.analysis.model import Machine
 from tasks.catalog import Hardware, Strict, first_mistake, load_hardware, load_suite_checked
 from tasks.errors import GridbenchError
 from workloads.harness.case import Case, Cell
@@ -60,6 +61,11 @@ class Plan(Strict):
     def cells(self) -> list[Cell]:
         """Every cell of the grid."""
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
+
+    @property
+    def machines(self) -> list[Machine]:
+        """The facts of its hardware that a comparison needs."""
+        return [machine.machine() for machine in self.hardware]
 
     def repeats_on(self, machine: Hardware) -> list[Repeat]:
         """Every repeat of a lane, in the shuffled order in which it is measured."""

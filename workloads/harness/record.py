@@ -158,6 +158,11 @@ class Record:
         return Cell(self.hardware, self.case)
 
     @property
+    def id(self) -> str:
+        """The cell's id and the number of the repeat, as the repeat itself is called."""
+        return f"{self.cell.id}#{self.repeat}"
+
+    @property
     def ok(self) -> bool:
         """Whether this record may enter a ratio."""
         return self.verdict is Verdict.OK

@@ -37,7 +37,7 @@ def line(record: Record) -> list[str]:
     if record.work and timing:
         rate = f"{record.work.units / timing.median_s:.4g} {record.work.unit}/s"
     return [
-        f"{record.cell.id}#{record.repeat}",
+        record.id,
         seconds(record.compute_s),
         spread,
         rate,
@@ -67,7 +67,7 @@ def detail(record: Record) -> str:
         rows.append(("peak memory", f"{record.memory.peak_rss_bytes / 2**20:.0f} MiB"))
     rows += [(name, f"{value:.4g}") for name, value in sorted(record.probes.items())]
     rows += [(name, f"null: {reason}") for name, reason in sorted(record.missing.items())]
-    return "\n".join([f"{record.cell.id}#{record.repeat}", *(f"  {name:<20}{value}" for name, value in rows)])
+    return "\n".join([record.id, *(f"  {name:<20}{value}" for name, value in rows)])
 
 
 def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
