@@ -8,15 +8,20 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from workloads.harness.case import PRECISIONS, parse_size
+from workloads.harness import loadtest
+from workloads.harness.bounds import roofline_json, roofline_text
+from workloads.harness.case import PRECISIONS, Case, parse_size
 from workloads.harness.device import DEVICES
 from workloads.harness.errors import RecordError, WorkloadsError
 from workloads.harness.exclusive import whole_box
 from workloads.harness.files import make_folder, read_records, record_path, write_record
-from workloads.harness.fitness import findings
+from workloads.harness.fitness import before_measuring, findings
+from workloads.harness.largest import answer, find_largest, first_case
+from workloads.harness.launch import follow, lead, taken_seat
 from workloads.harness.measure import measure
+from workloads.harness.model_table import model_table
 from workloads.harness.phases import Phases, since_process_start_s
 from workloads.harness.probes.cpu import cores
 from workloads.harness.record import Record
@@ -53,37 +58,62 @@ def _list(options: argparse.Namespace) -> int:
         print(f"{workload.name}: {workload.summary}")
         for name, values in workload.sizes.items():
             print(f"    {name}: {', '.join(map(str, values))}")
-    print(f"suites: {', '.join(suite_names()) or 'none here'}")
+    for suite in map(load_suite, suite_names()):
+        print(f"suite {suite.name}: {suite.title}; {len(suite.cases)} cases, about {suite.minutes:.0f} min")
     return 0
+
+
+def _repeat(options: argparse.Namespace, case: Case, **more: Any) -> Repeat:
+    """A repeat with what every command that measures is told."""
+    return Repeat(
+        options.run,
+        options.hardware,
+        case,
+        seed=options.seed,
+        device=options.device,
+        threads=options.threads,
+        quick=options.quick,
+        brief=options.brief,
+        profile=options.profile,
+        data=options.data,
+        cold_cache=options.cold_cache,
+        **more,
+    )
 
 
 def _run(options: argparse.Namespace) -> int:
     phases = Phases(since_process_start_s())
     records_out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a workload prints must not end up among the records
-    repeat = Repeat(
-        run=options.run,
-        hardware=options.hardware,
-        case=find(options.workload).case(parse_size(options.size), options.precision),
+    repeat = _repeat(
+        options,
+        find(options.workload).case(parse_size(options.size), options.precision),
         repeat=options.repeat,
         order=options.order,
-        seed=options.seed,
-        device=options.device,
-        threads=options.threads,
-        quick=options.quick,
+        timeout_s=options.timeout_s,
+        trial=options.trial,
     )
-    be_a_good_child(options.device)
+    workload = find(options.workload)
+    seat = taken_seat(workload, repeat)
+    be_a_good_child(options.device, seat.world if seat else 1)
+    if seat:
+        return follow(repeat, seat, phases, say, records_out)
     with ExitStack() as held:
         with phases("waiting"):
-            held.enter_context(whole_box(say))
-        record = measure(repeat, options.threads or cores(), phases, say)
+            lock = held.enter_context(whole_box(say))
+        if workload.in_group:
+            record = lead(repeat, lock, phases.wall_s() - phases.seconds["waiting"])
+        else:
+            record = measure(repeat, options.threads or cores(), phases, say)
     print(record.to_json(), file=records_out, flush=True)
     say(table([HEAD, line(record)]))
     return 0 if record.ok else 1
 
 
 def _suite(options: argparse.Namespace) -> int:
-    suite = load_suite(options.name)
+    suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
+    if loadtest.is_meant(options, suite):
+        return loadtest.run(options, suite, _repeat(options, suite.cases[0]))
     records: list[Record] = []
 
     def keep(record: Record) -> None:
@@ -95,18 +125,27 @@ def _suite(options: argparse.Namespace) -> int:
 
     if options.out:
         make_folder(options.out)
-    base = Repeat(
-        options.run, options.hardware, suite.cases[0], device=options.device, threads=options.threads
-    )
-    measure_suite(suite, base, options.repeats or suite.repeats, options.seed, options.quick, say, keep)
+    measure_suite(suite, _repeat(options, suite.cases[0]), options.repeats or suite.repeats, say, keep)
     say(table([HEAD, *map(line, records)]))
     return 0 if all(record.ok for record in records) else 1
 
 
+def _model(options: argparse.Namespace) -> int:
+    print(model_table(find(options.workload).case(parse_size(options.size)), options.threads or cores()))
+    return 0
+
+
+def _largest(options: argparse.Namespace) -> int:
+    case = first_case(options.workload, parse_size(options.size), options.grow, options.precision)
+    first = _repeat(options, case, timeout_s=options.timeout_s)
+    found = find_largest(first, options.grow, options.limit, say)
+    print(answer(found, options.grow, options.limit))
+    return 0 if found.fits and not found.reason else 1
+
+
 def _check(options: argparse.Namespace) -> int:
-    found = findings()
-    for fit, text in found:
-        print(f"{'ok  ' if fit else 'warn'}  {text}")
+    found = before_measuring(options.before, options.gpus) if options.before else findings()
+    print("\n".join(f"{'ok  ' if fit else 'warn'}  {text}" for fit, text in found))
     return 0 if all(fit for fit, _ in found) else 1
 
 
@@ -125,6 +164,12 @@ def _compare(options: argparse.Namespace) -> int:
     (base, base_sound), (other, other_sound) = _read(options.base), _read(options.other)
     print(comparison(base, other))
     return 0 if base_sound and other_sound else 1
+
+
+def _roofline(options: argparse.Namespace) -> int:
+    records, sound = _read(options.path)
+    print(roofline_json(records) if options.json else roofline_text(records))
+    return 0 if sound else 1
 
 
 def _read(path: Path) -> tuple[list[Record], bool]:
@@ -154,26 +199,44 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--json", action="store_true", help="print JSON")
 
     sub = command("run", _run, "Measure one case once; print its record as one line of JSON.")
-    sub.add_argument("workload", help="name of a workload, see list")
     sub.add_argument("--size", required=True, help="such as n=1000 or pixels=1024,batch=2")
-    sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}")
     sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
     sub.add_argument("--order", type=_place, default=0, help="place in the shuffled order")
-    _measuring(sub)
+    sub.add_argument("--trial", action="store_true", help="only see whether it fits: one step, no timing")
+    _one_case(sub)
 
     sub = command("suite", _suite, "Measure a suite, each repeat in a fresh process, in shuffled order.")
     sub.add_argument("name", help="name of a suite, or path of a TOML file")
     sub.add_argument(
         "--repeats", type=_count, help="fresh processes per case, the suite's own number by default"
     )
+    sub.add_argument("--tiny", action="store_true", help="tiny sizes, once each: does everything run here?")
     sub.add_argument("--out", type=Path, help="folder for the records; standard output by default")
     _measuring(sub)
+    loadtest.add_options(sub)
 
-    command("check", _check, "Say whether this machine is fit to measure on.")
+    sub = command("model", _model, "Show a workload's model: layers, output shapes, parameters.")
+    sub.add_argument("workload", help="name of a workload that has a model")
+    sub.add_argument("--size", required=True, help="such as batch=64")
+    sub.add_argument("--threads", type=_count, help="CPU threads; the physical cores we may use by default")
+
+    sub = command("largest", _largest, "Find the largest value of a size parameter that fits in memory.")
+    sub.add_argument("--grow", required=True, help="the size parameter to grow, such as batch")
+    sub.add_argument("--limit", type=_count, help="grow no further than this")
+    sub.add_argument("--size", default="", help="the others, such as pixels=4096; where to begin, if given")
+    _one_case(sub)
+
+    sub = command("check", _check, "Say whether this machine is fit to measure on.")
+    sub.add_argument("--before", choices=DEVICES, help="only what would spoil every measurement there")
+    sub.add_argument("--gpus", type=int, default=1, help="GPUs that --before cuda wants to see")
 
     sub = command("show", _show, "Show records: a file, or all below a folder.")
     sub.add_argument("path", type=Path)
     sub.add_argument("--json", action="store_true", help="print JSON lines")
+
+    sub = command("roofline", _roofline, "Say what bounds each case, by the ceilings among the records.")
+    sub.add_argument("path", type=Path, help="file of records or a run's folder")
+    sub.add_argument("--json", action="store_true", help="print one JSON object")
 
     sub = command("compare", _compare, "Compare two sets of records case by case.")
     sub.add_argument("base", type=Path, help="file or folder that speedups are taken against")
@@ -181,11 +244,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _one_case(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("workload", help="name of a workload, see list")
+    sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}")
+    sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is given up")
+    _measuring(sub)
+
+
 def _measuring(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--device", default="cpu", choices=DEVICES, help="what computes")
     sub.add_argument("--threads", type=_count, help="CPU threads; the physical cores we may use by default")
     sub.add_argument("--seed", type=int, default=0, help="for inputs and order")
     sub.add_argument("--quick", action="store_true", help="less patience with a machine that won't settle")
+    sub.add_argument("--brief", action="store_true", help="a few samples, however imprecise: does it run?")
+    sub.add_argument("--profile", action="store_true", help="a profile pass after the timed one")
+    sub.add_argument("--cold-cache", action="store_true", help="empty the cache before each sample")
+    sub.add_argument(
+        "--data", type=_folder, help="folder with real data sets; drawn from the seed by default"
+    )
     sub.add_argument("--run", default="bare", help="name of the run, kept in the record")
     sub.add_argument("--hardware", type=_name, default="here", help="name of the machine, kept in the record")
 
@@ -200,6 +276,12 @@ def _place(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 on")
     return int(text)
+
+
+def _folder(text: str) -> str:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder; name the one that holds the data sets")
+    return str(Path(text).absolute())
 
 
 def _name(text: str) -> str:

@@ -8,7 +8,13 @@ SOBEL = ((-1.0, 0.0, 1.0), (-2.0, 0.0, 2.0), (-1.0, 0.0, 1.0))
 STRIP = 64  # rows that are checked
 
 
-@workload(pixels=(512, 1024, 2048, 4096, 8192), tiny={"pixels": 32}, layouts=LAYOUTS)
+@workload(
+    pixels=(512, 1024, 2048, 4096, 8192),
+    tiny={"pixels": 32},
+    layouts=LAYOUTS,
+    elements=lambda pixels: 8 * pixels**2,  # three colours, two gradients, their squares, the squares' sum
+    flops=lambda pixels: (2 * 3 + 2 * 9 * 2 + 4) * pixels**2,
+)
 def edge_detection(env: Env, pixels: int) -> Prepared:
     """One colour image of pixels x pixels, zeros beyond its border."""
     import torch

@@ -7,7 +7,13 @@ RADIUS, SIGMA = 2, 1.0
 STRIP = 64  # rows that are checked
 
 
-@workload(pixels=(512, 1024, 2048, 4096, 8192), tiny={"pixels": 32}, layouts=LAYOUTS)
+@workload(
+    pixels=(512, 1024, 2048, 4096, 8192),
+    tiny={"pixels": 32},
+    layouts=LAYOUTS,
+    elements=lambda pixels: 3 * (2 * pixels**2 + (pixels + 2 * RADIUS) ** 2),  # image, padded image, result
+    flops=lambda pixels: 2 * (2 * RADIUS + 1) ** 2 * 3 * pixels**2,
+)
 def gaussian_blur(env: Env, pixels: int) -> Prepared:
     """One colour image of pixels x pixels, its border reflected."""
     import torch

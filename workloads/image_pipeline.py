@@ -8,7 +8,13 @@ STRIP = 64  # rows of the first image that are checked
 
 
 @workload(
-    pixels=(512, 1024, 2048, 4096, 8192), batch=(1, 2, 4, 8), tiny={"pixels": 32, "batch": 2}, layouts=LAYOUTS
+    pixels=(512, 1024, 2048, 4096, 8192),
+    batch=(1, 2, 4, 8),
+    tiny={"pixels": 32, "batch": 2},
+    layouts=LAYOUTS,
+    # the images and the filtered ones; of half their size: the resized, their difference and the quotient
+    elements=lambda pixels, batch: 3 * batch * (2 * pixels**2 + 3 * (pixels // 2) ** 2),
+    flops=lambda pixels, batch: 3 * batch * (2 * 9 * 3 * pixels**2 + (7 + 2) * (pixels // 2) ** 2),
 )
 def image_pipeline(env: Env, pixels: int, batch: int) -> Prepared:
     """`batch` colour images of pixels x pixels through the three stages."""

@@ -4,7 +4,12 @@ from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
 
 
-@workload(n=(1000, 2000, 5000, 8000, 10_000, 15_000), tiny={"n": 64})
+@workload(
+    n=(1000, 2000, 5000, 8000, 10_000, 15_000),
+    tiny={"n": 64},
+    elements=lambda n: 3 * n * n,
+    flops=lambda n: 2 * n**3,
+)
 def matmul(env: Env, n: int) -> Prepared:
     """c = a b for two n x n matrices of standard normal values."""
     a, b = env.randn(n, n), env.randn(n, n)

@@ -30,10 +30,14 @@ class Case:
         return dict(self.size)
 
     @property
+    def size_text(self) -> str:
+        """The size in one word, such as ``pixels=4096,batch=2``."""
+        return ",".join(f"{name}={value}" for name, value in self.size)
+
+    @property
     def id(self) -> str:
         """Readable and stable, such as ``matmul/n=5000/fp32``."""
-        size = ",".join(f"{name}={value}" for name, value in self.size)
-        return f"{self.workload}/{size}/{self.precision}"
+        return f"{self.workload}/{self.size_text}/{self.precision}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def parse_size(text: str) -> dict[str, int]:
     """Read ``n=5000`` or ``pixels=4096,batch=2``.
 
     Raises:
-        WorkloadsError: the text has another form, or a value is no positive whole number.
+        WorkloadsError: the text has another form, or a value is no whole number from 0 on.
     """
     size: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
@@ -62,19 +66,20 @@ def parse_size(text: str) -> dict[str, int]:
             raise WorkloadsError(f"size {part!r} is not of the form name=number, such as n=1000")
         if match["name"] in size:
             raise WorkloadsError(f"size {match['name']} is given twice; give each parameter once")
-        size[match["name"]] = positive(match["name"], match["value"])
+        size[match["name"]] = whole(match["name"], match["value"], least=0)
     return size
 
 
-def positive(name: str, value: object) -> int:
-    """Return `value` as a positive whole number, or say what is wrong with it.
+def whole(name: str, value: object, least: int = 1) -> int:
+    """Return `value` as a whole number from `least` (0 or 1) on, or say what is wrong with it.
 
     Raises:
         WorkloadsError: it is anything else.
     """
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if not whole and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
-        raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number above 0")
-    if int(str(value)) <= 0:
-        raise WorkloadsError(f"size {name}={value} must be above 0")
+    wanted = "above 0" if least else "from 0 on"
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
+        raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number {wanted}")
+    if int(str(value)) < least:
+        raise WorkloadsError(f"size {name}={value} must be {wanted}")
     return int(str(value))

@@ -37,9 +37,17 @@ class Clock(Protocol):
         """Run `step` `count` times and wait for the device."""
         ...
 
+    def now(self) -> float:
+        """Seconds since some moment: what caps in time are counted by."""
+        ...
+
 
 class HostClock:
     """For devices that compute on the calling thread: a CPU."""
+
+    def now(self) -> float:
+        """The host's monotonic clock."""
+        return time.perf_counter()
 
     def time(self, step: Step, count: int) -> Reading:
         """Run `step` `count` times."""
@@ -50,7 +58,7 @@ class HostClock:
         return Reading((time.perf_counter_ns() - started) / 1e9, None, 0.0, result)
 
 
-class CudaClock:
+class CudaClock(HostClock):
     """For CUDA devices: events on the current stream, and a wait for all streams before the clock stops."""
 
     def __init__(self, device: torch.device) -> None:

@@ -66,9 +66,7 @@ def _open_cuda(precision: str) -> Device:
     import torch
 
     if not torch.cuda.is_available():
-        raise UnsupportedError(
-            "torch sees no CUDA device here; check the driver and that torch is a CUDA build"
-        )
+        raise UnsupportedError(f"torch sees no CUDA device here: {_why_no_cuda()}")
     device = torch.device("cuda", 0)
     capability = torch.cuda.get_device_capability(device)
     needed = CAPABILITY.get(precision, (0, 0))
@@ -81,6 +79,17 @@ def _open_cuda(precision: str) -> Device:
     torch.empty(1, device=device)
     torch.cuda.synchronize(device)
     return Device("cuda", device, CudaClock(device))
+
+
+def _why_no_cuda() -> str:
+    """What torch says when it is made to look: no driver, one that is too old, or no CUDA in this build."""
+    import torch
+
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return "the driver shows none to this process; see CUDA_VISIBLE_DEVICES"
 
 
 def _set_precision(precision: str) -> None:

@@ -12,6 +12,7 @@ from workloads.harness.errors import WorkloadsError
 
 INHERITED = "GRIDBENCH_BOX_LOCK_FD"  # set for a child whose parent holds the lock for it
 POLL_S = 0.2
+WAITING = "another measurement holds this box: waiting for it to end"
 
 
 def lock_path() -> Path:
@@ -36,7 +37,7 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
         told = False
         while not _taken(descriptor):
             if not told:
-                waiting("another measurement holds this box: waiting for it to end")
+                waiting(WAITING)
                 told = True
             time.sleep(POLL_S)
         yield descriptor

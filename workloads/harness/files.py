@@ -8,6 +8,7 @@ from pathlib import Path
 
 from workloads.harness.errors import RecordError, WorkloadsError
 from workloads.harness.record import Record
+from workloads.harness.words import profile_table
 
 
 def record_path(record: Record) -> Path:
@@ -72,7 +73,8 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_record(folder: Path, record: Record) -> bool:
     """Write a record below `folder`, once: False where that repeat is there already.
 
-    A file that can't be read as a record is moved aside, so that measuring again replaces nothing.
+    A profile in it lies beside it as a table for people, `<repeat>.profile.txt`. A file that can't be read
+    as a record is moved aside, so that measuring again replaces nothing.
 
     Raises:
         WorkloadsError: the folder can't be written or the disk is full.
@@ -83,6 +85,8 @@ def write_record(folder: Path, record: Record) -> bool:
         if found and all(isinstance(item, Record) for item in found):
             return False
         os.replace(path, path.with_suffix(".unreadable"))
+    if record.profile:  # first: once the record is there, all of it is
+        write_text(path.with_suffix(".profile.txt"), profile_table(record.profile) + "\n")
     write_text(path, record.to_json() + "\n")
     return True
 

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import time
 
+from workloads.harness import preflight
 from workloads.harness.exclusive import whole_box
 from workloads.harness.probes import cpu, energy, gpu, machine, memory
 from workloads.harness.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
@@ -15,7 +16,14 @@ NEEDS_BYTES = 2**30
 def findings() -> list[tuple[bool, str]]:
     """What was looked at: whether it is well, and a sentence. Takes about two seconds."""
     with whole_box():
-        return [_torch(), _threads(), *_quiet(), _memory(), _gpu(), _energy()]
+        return [_torch(), _threads(), *_quiet(), _memory(), preflight.shared_memory(), _gpu(), _energy()]
+
+
+def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
+    """What would spoil every measurement on `device` here: looked at in a moment, nothing is measured."""
+    torch = _torch()
+    there = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
+    return [torch, *there, preflight.shared_memory()]
 
 
 def _torch() -> tuple[bool, str]:

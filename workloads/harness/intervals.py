@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+_MOST_LOG = 709  # of the largest float
+_MOST_STEPS = 100  # of Newton's method, which needs about five, and some more for extreme quantiles
+
 
 @dataclass(frozen=True, slots=True)
 class Interval:
@@ -53,7 +56,9 @@ def outliers(samples: Sequence[float]) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t, by bisection on its distribution function.
+    """Quantile of Student's t, by Newton's method on its distribution function.
+
+    That is concave above 0 and the start, the normal quantile, is not above the root: every step stays below.
 
     Raises:
         ValueError: p is not inside (0, 1) or df is not positive.
@@ -62,13 +67,15 @@ def t_quantile(p: float, df: float) -> float:
         raise ValueError(f"t_quantile needs 0 < p < 1 and df > 0, got p={p}, df={df}")
     if p < 0.5:
         return -t_quantile(1 - p, df)
-    low, high = 0.0, 1.0
-    while _t_cdf(high, df) < p:
-        high *= 2
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_cdf(middle, df) < p else (low, middle)
-    return (low + high) / 2
+    log_top = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
+    t = statistics.NormalDist().inv_cdf(p)
+    for _ in range(_MOST_STEPS):
+        density = math.exp(log_top - (df + 1) / 2 * math.log1p(t * t / df))
+        step = (p - _t_cdf(t, df)) / density
+        t += step
+        if abs(step) <= 1e-13 * t:
+            break
+    return t
 
 
 def _t_cdf(t: float, df: float) -> float:
@@ -104,6 +111,11 @@ def _away(value: float, tiny: float) -> float:
     return value if abs(value) > tiny else tiny
 
 
+def _exp(log: float) -> float:
+    """e to a power; infinity where that is beyond every float."""
+    return math.exp(log) if log < _MOST_LOG else math.inf
+
+
 def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Geometric mean of repeats' medians with its t-interval; None below two repeats.
 
@@ -113,8 +125,9 @@ def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Inter
         return None
     logs = [math.log(t) for t in times]
     centre = statistics.fmean(logs)
-    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
+    error = math.sqrt(variance(logs) / len(logs))
+    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * error
+    return Interval(*map(_exp, (centre, centre - half, centre + half)))
 
 
 def ratio_interval(
@@ -127,10 +140,20 @@ def ratio_interval(
     if len(over) < 2 or len(under) < 2:
         return None
     tops, bottoms = [math.log(t) for t in over], [math.log(t) for t in under]
-    parts = [statistics.variance(side) / len(side) for side in (tops, bottoms)]
+    parts = [variance(side) / len(side) for side in (tops, bottoms)]
     centre, spread = statistics.fmean(tops) - statistics.fmean(bottoms), sum(parts)
     half = 0.0
     if spread > 0:
         df = spread**2 / sum(p**2 / (len(side) - 1) for p, side in zip(parts, (tops, bottoms), strict=True))
         half = t_quantile(0.5 + confidence / 2, df) * math.sqrt(spread)
-    return Interval(math.exp(centre), math.exp(centre - half), math.exp(centre + half))
+    return Interval(*map(_exp, (centre, centre - half, centre + half)))
+
+
+def variance(values: Sequence[float]) -> float:
+    """Sample variance of two or more floats, in two passes; `statistics.variance` takes 30 times as long.
+
+    Raises:
+        ZeroDivisionError: there is one value, which has no variance.
+    """
+    mean = math.fsum(values) / len(values)
+    return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)

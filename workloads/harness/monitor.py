@@ -9,6 +9,7 @@ from typing import Any
 from workloads.harness.probes.gpu import Gpu
 
 MAX_SAMPLES = 300
+_BY_PSUTIL = ("cpu_percent", "rss_bytes", "host_cpu_percent", "host_memory_used_bytes")
 _STOP_S = 2.0  # a driver that hangs must not hang the measurement with it
 
 
@@ -34,6 +35,8 @@ class Monitor:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="monitor", daemon=True)
         self._process: Any = None
+        self._psutil: Any = None
+        self._poked = threading.Event()
         self._started_s = self._ended_s = 0.0
         self._own_cpu_s = 0.0
 
@@ -45,9 +48,10 @@ class Monitor:
             import psutil
 
             self._process = psutil.Process()
+            self._psutil = psutil
             self._process.cpu_percent()  # the first reading is always 0: it only starts the count
         except Exception as error:
-            self.missing |= dict.fromkeys(("cpu_percent", "rss_bytes"), f"psutil: {error}")
+            self.missing |= dict.fromkeys(_BY_PSUTIL, f"psutil: {error}")
         try:
             self._thread.start()
         except RuntimeError as error:
@@ -58,6 +62,7 @@ class Monitor:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
+        self._poked.set()
         with suppress(RuntimeError):  # the thread never started
             self._thread.join(_STOP_S)
         self._ended_s = time.perf_counter()
@@ -73,9 +78,14 @@ class Monitor:
         """CPU seconds that sampling itself took, per second of the window."""
         return self._own_cpu_s / max((self._ended_s or time.perf_counter()) - self._started_s, 1e-9)
 
+    def poke(self) -> None:
+        """Have a sample taken now, so that a window shorter than the interval has one too; doesn't wait."""
+        self._poked.set()
+
     def columns(self) -> dict[str, tuple[float, ...]]:
         """The samples as columns of equal length; `t_s` is in seconds, `cpu_percent` in percent of one core.
 
+        Columns whose names begin with `host_` are of the whole machine, in percent of all its CPUs.
         A column that most samples have is kept, and samples that lack one of those are left out.
         """
         with self._lock:
@@ -89,8 +99,14 @@ class Monitor:
         return {name: tuple(row[name] for row in whole) for name in names} if whole else {}
 
     def _run(self) -> None:
+        if self._psutil is not None:
+            self._psutil.cpu_percent()  # as above; the machine's is counted for each thread that asks
         due_s = time.perf_counter() + self._interval_s
-        while not self._stop.wait(max(due_s - time.perf_counter(), 0.0)):
+        while not self._stop.is_set():
+            self._poked.wait(max(due_s - time.perf_counter(), 0.0))
+            if self._stop.is_set():
+                break
+            self._poked.clear()
             try:
                 self._keep(self._sample())
             except Exception as error:
@@ -107,8 +123,10 @@ class Monitor:
                 with self._process.oneshot():
                     row["cpu_percent"] = float(self._process.cpu_percent())
                     row["rss_bytes"] = float(self._process.memory_info().rss)
+                row["host_cpu_percent"] = float(self._psutil.cpu_percent())
+                row["host_memory_used_bytes"] = float(self._psutil.virtual_memory().used)
             except Exception as error:
-                self.missing |= dict.fromkeys(("cpu_percent", "rss_bytes"), f"psutil: {error}")
+                self.missing |= dict.fromkeys(_BY_PSUTIL, f"psutil: {error}")
         if self._gpu is not None:
             values, missing = self._gpu.read()
             row |= values

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     import torch
+
+Module = TypeVar("Module", bound="torch.nn.Module")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +23,97 @@ class Prepared:
         inputs: the device tensors that a caller would have to move there. The engine changes their values in
             place to see that the result follows.
         reference: the float64 result on the CPU, computed from the inputs as they are at that moment.
-        view: picks from the step's result what `reference` computes: large results are checked in part.
+        view: picks from the step's result what `reference` computes: large results are checked in part. Both
+            may give several tensors, of which each must be right for itself.
         units, unit: work of one step in the user's terms, such as 2 images.
         flops: floating-point operations of one step, by formula.
         bytes: compulsory traffic of one step: inputs read once, result written once.
         matmul_flops: the part of `flops` in matrix products and convolutions, which torch's counter confirms.
+        reset: puts back what steps change, such as a model in training; None where a step leaves no trace.
+        learns: whether what `reset` puts back was learnt: then the result is a loss, which must fall. False
+            where it is a place in the data, so that the reference knows the result of every step.
+        watched: a context in which a step keeps what `reference` needs to know of it: dropout's masks.
+        tolerance: multiplies the precision's bound, where roundings add up over many layers.
+        moves_inputs: whether the step itself moves its inputs to the device, as one with a data loader does.
+        parameters: trainable parameters of the model, None where there is none.
+        data: where the inputs come from: drawn from the seed, or files.
+        unexchanged: a context in which the ranks of a group keep their gradients to themselves; None where
+            they have none to exchange.
     """
 
     step: Callable[[], torch.Tensor]
     inputs: tuple[torch.Tensor, ...]
-    reference: Callable[[], torch.Tensor]
-    view: Callable[[torch.Tensor], torch.Tensor]
+    reference: Callable[[], torch.Tensor | tuple[torch.Tensor, ...]]
+    view: Callable[[torch.Tensor], torch.Tensor | tuple[torch.Tensor, ...]]
     units: float
     unit: str
     flops: float
     bytes: float
     matmul_flops: float
+    reset: Callable[[], None] | None = None
+    watched: Callable[[], AbstractContextManager[object]] = nullcontext
+    tolerance: float = 1.0
+    moves_inputs: bool = False
+    parameters: int | None = None
+    data: str = "synthetic"
+    learns: bool = True
+    unexchanged: Callable[[], AbstractContextManager[object]] | None = None
+
+    @property
+    def is_training(self) -> bool:
+        """Whether steps change a model and give its loss."""
+        return self.reset is not None and self.learns
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a whole job came to.
+
+    Attributes:
+        losses: loss of every step, in order; empty where nothing is learnt.
+        metric, value: what its target is about, such as the accuracy on data that it did not train on.
+        target: what `value` must reach, at least (`higher_is_better`) or at most; None where none is stated.
+        step_s: host seconds from the end of each step to the end of the next, in order; those of a device
+            that runs behind its host are of handing the work over, and only their sum is of doing it.
+        memory: over the job, as step, rank, and bytes allocated, reserved and at the peak: `MemoryAt`.
+    """
+
+    losses: tuple[float, ...]
+    metric: str
+    value: float
+    target: float | None
+    higher_is_better: bool = True
+    step_s: tuple[float, ...] = ()
+    memory: tuple[tuple[int, int, int, int, int], ...] = ()
+
+    @property
+    def met(self) -> bool:
+        """Whether the target was reached; true where there is none."""
+        if self.target is None:
+            return True
+        return self.value >= self.target if self.higher_is_better else self.value <= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A whole piece of work, such as training to a target: timed once a process, so repeats carry its spread.
+
+    Attributes:
+        run: does all of it from the beginning and waits for the device; returns what it came to.
+        warm_up: pays once what a first step pays, on a model that is thrown away.
+        units, unit: work of the whole job in the user's terms, such as 60000 images.
+        flops, bytes, matmul_flops, parameters, data: as in `Prepared`, of the whole job.
+    """
+
+    run: Callable[[], Outcome]
+    warm_up: Callable[[], None]
+    units: float
+    unit: str
+    flops: float
+    bytes: float
+    matmul_flops: float
+    parameters: int | None = None
+    data: str = "synthetic"
 
 
 @dataclass(slots=True)
@@ -44,7 +123,10 @@ class Env:
     Data is drawn on the CPU whatever the device, so that every machine gets the same numbers for a seed.
 
     Attributes:
+        dtype: element type of the case's precision.
         to_device: moves a host tensor to the device; the engine's own, so that moving is timed apart.
+        data: folder with the real data sets; None where they are to be drawn.
+        rank, world: which of how many processes this is, in a workload that several of them run together.
     """
 
     device: torch.device
@@ -52,6 +134,10 @@ class Env:
     layout: str
     generator: torch.Generator
     to_device: Callable[[torch.Tensor], torch.Tensor]
+    precision: str = "fp32"
+    data: Path | None = None
+    rank: int = 0
+    world: int = 1
 
     def randn(self, *shape: int) -> torch.Tensor:
         """Standard normal values of this shape, on the device, in the case's precision and layout."""
@@ -66,15 +152,44 @@ class Env:
         return self.place(torch.rand(*shape, generator=self.generator))
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Bring a host tensor to the case's precision, layout and device."""
-        import torch
+        """Bring a host tensor to the case's precision, layout and device; whole numbers keep their type."""
+        return self.to_device(self._ordered(tensor.to(self.dtype) if tensor.is_floating_point() else tensor))
 
-        last = self.layout == "channels_last" and tensor.dim() == 4
-        ordered = torch.channels_last if last else torch.contiguous_format
-        return self.to_device(tensor.to(self.dtype).contiguous(memory_format=ordered))
+    def place_exact(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Bring a host tensor to the layout and the device in its own type, as mixed precision wants it."""
+        return self.to_device(self._ordered(tensor))
 
     def draw(self, high: int, count: int = 1) -> list[int]:
         """`count` sorted whole numbers in [0, high), without repetition; fewer where `high` is smaller."""
         import torch
 
         return sorted(torch.randperm(high, generator=self.generator)[:count].tolist())
+
+    def model(self, build: Callable[[], Module], dtype: torch.dtype | None = None) -> Module:
+        """A model with weights drawn from the seed, on the device, in the layout and in `dtype` (fp32)."""
+        import torch
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(torch.randint(2**62, (1,), generator=self.generator)))
+            model = build()
+        placed: Any = model.to(self.device, dtype or torch.float32)
+        channels_last = self._memory_format()
+        return cast(Module, placed.to(memory_format=channels_last) if channels_last else placed)
+
+    def autocast(self) -> torch.autocast:
+        """The context of mixed precision for fp16 and bf16; one that does nothing for fp32 and tf32."""
+        import torch
+
+        return torch.autocast(self.device.type, self.dtype, enabled=self.precision in ("fp16", "bf16"))
+
+    def _ordered(self, tensor: torch.Tensor) -> torch.Tensor:
+        import torch
+
+        if tensor.dim() != 4:
+            return tensor.contiguous()
+        return tensor.contiguous(memory_format=self._memory_format() or torch.contiguous_format)
+
+    def _memory_format(self) -> torch.memory_format | None:
+        import torch
+
+        return torch.channels_last if self.layout == "channels_last" else None

@@ -1,5 +1,6 @@
 """All probes around one measurement: what the machine is, what it did meanwhile, and what it can't tell."""
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ class Readings:
         self.probes: dict[str, float] = {}
         self.missing: dict[str, str] = {}
         self.energy_j: float | None = None
+        self.own_cpu_s = cpu.own_cpu_s  # of several ranks: the CPU seconds of all of them
         self.gpu = gpu.open_gpu(_uuid()) if device == "cuda" else gpu.NoGpu("measured on the CPU")
         self.monitor = Monitor(gpu=self.gpu if device == "cuda" else None, origin_s=origin_s)
         gpus = [self.gpu.describe()] if device == "cuda" else []
@@ -35,14 +37,18 @@ class Readings:
 
     @contextmanager
     def window(self, phases: Phases) -> Iterator[None]:
-        """Read the counters before and after the samples."""
+        """Read the counters before and after the samples, and when that was, by the monitor's own time."""
+        self.monitor.poke()
         with phases("probe"):
             canary_s = cpu.canary_s()
             gpu_before, energy_before = self.gpu.counters(), energy.counters(self.gpu)
-            cpu_before = cpu.counters()
+            cpu_before = cpu.counters(own_s=self.own_cpu_s)
+        self.probes["window_start_s"] = time.perf_counter() - phases.origin_s
         yield
+        self.probes["window_end_s"] = time.perf_counter() - phases.origin_s
+        self.monitor.poke()
         with phases("probe"):
-            self._take(cpu.delta(cpu_before, cpu.counters()))
+            self._take(cpu.delta(cpu_before, cpu.counters(own_s=self.own_cpu_s)))
             gpu_after, joules = self.gpu.counters(), energy.delta(energy_before, energy.counters(self.gpu))
             self.probes["canary_drift"] = cpu.canary_drift(canary_s, cpu.canary_s())
         self._take(joules)
@@ -61,7 +67,7 @@ class Readings:
         """The record's fields that come from probes."""
         self.probes["monitor_share"] = self.monitor.cost_share
         return {
-            "memory": self._memory(),
+            "memory": self.memory(),
             "energy_j": self.energy_j,
             "probes": dict(self.probes),
             "missing": self.missing | self.monitor.missing,
@@ -74,7 +80,8 @@ class Readings:
         self.probes |= found[0]
         self.missing |= found[1]
 
-    def _memory(self) -> Memory:
+    def memory(self) -> Memory:
+        """This process's peaks so far."""
         peak = memory.peak_rss_bytes()
         if self.device != "cuda":
             return Memory(peak_rss_bytes=peak)

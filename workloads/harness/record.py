@@ -2,23 +2,22 @@
 
 Schema history:
     1  first version
+    2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
+    3  the control beside a repeat
 """
 
 import json
-import math
-import sys
-import types
-import typing
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 
 from workloads.harness.case import Case, Cell
 from workloads.harness.errors import RecordError
+from workloads.harness.parts import Control, Group, Profile, Training
+from workloads.harness.typed_json import build, finite
 
-SCHEMA = 1
-T = TypeVar("T")
+SCHEMA = 3
+READABLE = (1, 2, 3)  # what was added since has a default
 
 
 class Verdict(StrEnum):
@@ -46,7 +45,8 @@ class Timing:
     """Seconds per step. A sample is the time of a block of `block` steps divided by `block`.
 
     `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
-    `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it.
+    `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
+    says that the one sample is a whole job, whose spread is between repeats.
     """
 
     samples_s: tuple[float, ...]
@@ -61,16 +61,30 @@ class Timing:
     steady: bool
     precision_reached: bool
     warmup_s: tuple[float, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one step does, by the workload's own formulas: `units` counts things of name `unit`."""
+    """What one step does, by the workload's own formulas: `units` counts things of name `unit`.
+
+    `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
+    counted of them in a step, `launches` the operations that it handed to the device. `parameters` are the
+    model's trainable ones.
+    """
 
     units: float
     unit: str
     flops: float | None
     bytes: float | None
+    matmul_flops: float | None = None
+    counted_flops: float | None = None
+    launches: int | None = None
+    parameters: int | None = None
+
+    def with_counts(self, flops: float, launches: int) -> "Work":
+        """The same work, with what torch counted of it."""
+        return replace(self, counted_flops=flops, launches=launches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +119,23 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Cache:
+    """Whether a step can find its data in the last-level cache.
+
+    Attributes:
+        state: `warm` (as the step before left it), `cold` (emptied before each sample), `n/a` (the data is at
+            least four times as large, so that nothing of it is left).
+        working_set_bytes: that a step touches at least: its compulsory traffic.
+        last_level_bytes: all last-level caches within reach; None where unknown, for the reason in `why`.
+    """
+
+    state: str
+    working_set_bytes: int
+    last_level_bytes: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """One repeat of a cell. Fields that a failed repeat never reached are None or empty.
 
@@ -120,6 +151,12 @@ class Record:
         monitor: background samples as columns of equal length; `t_s` is the time since the process started.
         environment: fingerprint of machine and stack; `environment_id` is its hash.
         reasons: sentences behind the verdict.
+        data: where the inputs came from: `synthetic`, or which files.
+        training: None where nothing was trained and no whole job done.
+        group: None where one process measured alone.
+        profile: None where none was asked for.
+        cache: None for a whole job, and where nothing was measured.
+        control: None where none was asked for.
     """
 
     run: str
@@ -151,6 +188,12 @@ class Record:
     monitor: dict[str, tuple[float, ...]] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     environment_id: str = ""
+    data: str = "synthetic"
+    training: Training | None = None
+    group: Group | None = None
+    profile: Profile | None = None
+    cache: Cache | None = None
+    control: Control | None = None
 
     @property
     def cell(self) -> Cell:
@@ -197,63 +240,14 @@ class Record:
                 is of another version.
         """
         try:
-            raw = json.loads(text, parse_float=_finite, parse_constant=_finite)
+            raw = json.loads(text, parse_float=finite, parse_constant=finite)
         except (ValueError, RecursionError) as error:
             raise RecordError(f"the record is not JSON ({error}); measure the cell again") from None
         if not isinstance(raw, dict):
             raise RecordError(f"the record is a {type(raw).__name__}, not an object; measure the cell again")
-        if raw.get("schema") != SCHEMA:
+        if raw.get("schema") not in READABLE:
             raise RecordError(
-                f"the record has schema {raw.get('schema')!r}, this version reads {SCHEMA}; "
+                f"the record has schema {raw.get('schema')!r}, this version reads 1 to {SCHEMA}; "
                 "read it with the version that wrote it"
             )
-        return _build(cls, raw, "record")
-
-
-def _finite(text: str) -> float:
-    """A number in JSON, unless it could not be written again: NaN, Infinity and 1e999 raise ValueError."""
-    if math.isfinite(value := float(text)):
-        return value
-    raise ValueError(f"{text} is not a finite number")
-
-
-def _build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
-    """Make a dataclass from parsed JSON, checking every field's name and type."""
-    if not isinstance(raw, Mapping):
-        raise RecordError(f"field {where} is {raw!r}, expected an object")
-    hints = typing.get_type_hints(kind)
-    unknown = sorted(raw.keys() - hints.keys())
-    if unknown:
-        raise RecordError(f"{where} has the unknown field {unknown[0]!r}")
-    values = {name: _convert(hints[name], value, f"{where}.{name}") for name, value in raw.items()}
-    try:
-        return kind(**values)
-    except TypeError:
-        missing = sorted({f.name for f in fields(kind)} - values.keys())  # type: ignore[arg-type]
-        raise RecordError(f"{where} lacks one of the fields {', '.join(missing)}") from None
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Convert one parsed JSON value to the annotated type, or say what it should have been."""
-    origin, args = typing.get_origin(hint), typing.get_args(hint)
-    if hint is Any or (value is None and types.NoneType in args):
-        return value
-    if origin in (types.UnionType, typing.Union):
-        return _convert(next(a for a in args if a is not types.NoneType), value, where)
-    if origin is tuple and isinstance(value, list):
-        inner = args if args[-1] is not Ellipsis else (args[0],) * len(value)
-        if len(inner) == len(value):
-            return tuple(
-                _convert(a, v, f"{where}[{i}]") for i, (a, v) in enumerate(zip(inner, value, strict=True))
-            )
-    elif origin is dict and isinstance(value, dict):
-        return {key: _convert(args[1], item, f"{where}.{key}") for key, item in value.items()}
-    elif is_dataclass(hint) and isinstance(hint, type):
-        return _build(hint, value, where)
-    elif hint is Verdict and value in list(Verdict):
-        return Verdict(value)
-    elif hint is float and type(value) in (int, float) and abs(value) <= sys.float_info.max:
-        return float(value)
-    elif hint in (int, str, bool) and type(value) is hint:
-        return value
-    raise RecordError(f"field {where} is {str(value)[:60]!r}, expected {getattr(hint, '__name__', hint)}")
+        return build(cls, raw, "record")

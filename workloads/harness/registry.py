@@ -12,9 +12,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import workloads
-from workloads.harness.case import PRECISIONS, Case, positive
+from workloads.harness.case import PRECISIONS, Case, whole
+from workloads.harness.device import DEVICES
 from workloads.harness.errors import WorkloadsError
-from workloads.harness.prepared import Prepared
+from workloads.harness.prepared import Job, Prepared
 
 LAYOUTS = ("contiguous", "channels_last")
 _found: dict[str, "Workload"] = {}
@@ -25,23 +26,33 @@ class Workload:
     """A torch computation that can be measured.
 
     Attributes:
-        sizes: for each parameter the values that people usually measure; other positive values work too.
+        sizes: for each parameter the values that people usually measure; others work too, from 1 on, or from
+            0 on where 0 is among them.
         tiny: a size that runs in a blink, for tests.
         layouts: memory layouts worth trying; the fastest on the device at hand is measured.
+        devices: what it can run on.
+        elements: from the sizes, how many numbers of the case's precision are alive at once, at least; None
+            where nobody has said.
+        flops: from the sizes, the floating-point operations of a step or of a whole job, at least; likewise.
+        multiples: from the sizes, what a parameter is a multiple of that can't be just any whole number.
     """
 
     name: str
     summary: str
     sizes: dict[str, tuple[int, ...]]
     tiny: dict[str, int]
-    build: Callable[..., Prepared]
+    build: Callable[..., Prepared | Job]
     layouts: tuple[str, ...]
+    devices: tuple[str, ...]
+    elements: Callable[..., float] | None = None
+    flops: Callable[..., float] | None = None
+    multiples: Callable[..., dict[str, int]] | None = None
 
     def case(self, size: Mapping[str, object], precision: str = "fp32") -> Case:
         """Check a size and a precision and make the case of them, its parameters in the workload's order.
 
         Raises:
-            WorkloadsError: a parameter is unknown, missing or not above 0, or the precision is unknown.
+            WorkloadsError: a parameter is unknown, missing or too small, or the precision is unknown.
         """
         if precision not in PRECISIONS:
             raise WorkloadsError(f"precision {precision!r} is unknown; there are {', '.join(PRECISIONS)}")
@@ -51,7 +62,14 @@ class Workload:
             )
         if missing := [name for name in self.sizes if name not in size]:
             raise WorkloadsError(f"workload {self.name} needs the size parameter {missing[0]!r}")
-        return Case.of(self.name, {name: positive(name, size[name]) for name in self.sizes}, precision)
+        least = {name: min(1, min(values)) for name, values in self.sizes.items()}
+        sound = {name: whole(name, size[name], least[name]) for name in self.sizes}
+        return Case.of(self.name, sound, precision)
+
+    @property
+    def in_group(self) -> bool:
+        """Whether several processes measure it together: as many as its size parameter `processes` says."""
+        return "processes" in self.sizes
 
     def grid(self, choices: Mapping[str, tuple[int, ...]], precision: str = "fp32") -> Iterator[Case]:
         """Every combination of the chosen sizes, as cases."""
@@ -60,14 +78,28 @@ class Workload:
 
 
 def workload(
-    *, tiny: dict[str, int], layouts: tuple[str, ...] = LAYOUTS[:1], **sizes: tuple[int, ...]
-) -> Callable[[Callable[..., Prepared]], Callable[..., Prepared]]:
-    """Register the decorated function, which builds a `Prepared` from an `Env` and the sizes by name."""
+    *,
+    tiny: dict[str, int],
+    layouts: tuple[str, ...] = LAYOUTS[:1],
+    devices: tuple[str, ...] = DEVICES,
+    elements: Callable[..., float] | None = None,
+    flops: Callable[..., float] | None = None,
+    multiples: Callable[..., dict[str, int]] | None = None,
+    **sizes: tuple[int, ...],
+) -> Callable[[Callable[..., Prepared | Job]], Callable[..., Prepared | Job]]:
+    """Register the decorated function, which builds a `Prepared` or a `Job` from an `Env` and the sizes.
 
-    def register(build: Callable[..., Prepared]) -> Callable[..., Prepared]:
+    `elements` and `flops` are lower bounds as functions of the sizes, known without torch: sizes that a
+    machine can't hold, or can't finish in time, are skipped before they are tried. `multiples` says of what
+    the sizes have to be multiples, for whoever looks for a size between two others.
+    """
+
+    def register(build: Callable[..., Prepared | Job]) -> Callable[..., Prepared | Job]:
         module = sys.modules[build.__module__]
         summary = (module.__doc__ or build.__name__).strip().splitlines()[0]
-        _found[build.__name__] = Workload(build.__name__, summary, sizes, tiny, build, layouts)
+        _found[build.__name__] = Workload(
+            build.__name__, summary, sizes, tiny, build, layouts, devices, elements, flops, multiples
+        )
         return build
 
     return register

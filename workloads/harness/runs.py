@@ -8,16 +8,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Thread
-from typing import IO
+from typing import IO, Any
 
 from workloads.harness.case import Case
 from workloads.harness.errors import RecordError
 from workloads.harness.exclusive import INHERITED, not_for_children
+from workloads.harness.limits import smaller
 from workloads.harness.probes.memory import available_bytes, oom_kills
 from workloads.harness.record import Record, Verdict
 
@@ -26,6 +27,7 @@ COMMAND = (sys.executable, "-m", "workloads")
 SHARE_OF_MEMORY = 0.95
 LONGEST_LINE = 4000  # characters of a line of standard error that are passed on at once
 PR_SET_PDEATHSIG = 1  # prctl(2)
+LAST_S = 5.0  # in which what was killed is gone
 Say = Callable[[str], None]
 
 
@@ -36,7 +38,12 @@ class Repeat:
     Attributes:
         threads: CPU threads; None takes the physical cores that this process may use.
         quick: be less patient with a machine that won't settle.
+        brief: take a few samples, however imprecise: does it run here?
         timeout_s: seconds after which the process is stopped.
+        profile: make a profile pass after the timed one.
+        data: folder with the real data sets; None draws data of their shapes.
+        trial: only build the workload and step it once, to see that it fits.
+        cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
     """
 
     run: str
@@ -48,7 +55,12 @@ class Repeat:
     device: str = "cpu"
     threads: int | None = None
     quick: bool = False
+    brief: bool = False
     timeout_s: float = 600.0
+    profile: bool = False
+    data: str | None = None
+    trial: bool = False
+    cold_cache: bool = False
 
     @property
     def id(self) -> str:
@@ -57,9 +69,8 @@ class Repeat:
 
     def arguments(self) -> list[str]:
         """The arguments of `python -m workloads` that measure this repeat."""
-        size = ",".join(f"{name}={value}" for name, value in self.case.size)
         pairs = {
-            "size": size,
+            "size": self.case.size_text,
             "precision": self.case.precision,
             "run": self.run,
             "hardware": self.hardware,
@@ -68,9 +79,13 @@ class Repeat:
             "seed": self.seed,
             "device": self.device,
             "threads": self.threads,
+            "timeout-s": self.timeout_s,
+            "data": self.data,
         }
         words = [f"--{name}={value}" for name, value in pairs.items() if value is not None]
-        return ["run", self.case.workload, *words, *(["--quick"] if self.quick else [])]
+        names = ("quick", "brief", "profile", "trial", "cold_cache")
+        switches = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+        return ["run", self.case.workload, *words, *switches]
 
     def failed(self, verdict: Verdict, reason: str, wall_s: float = 0.0) -> Record:
         """The record of a repeat that could not say itself how it ended."""
@@ -96,8 +111,18 @@ def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def run_repeat(repeat: Repeat, lock: int, say: Say, command: Sequence[str] = COMMAND) -> Record:
-    """Measure a repeat in a process of its own that holds `lock`; it is gone when this returns or raises."""
+def run_repeat(
+    repeat: Repeat,
+    lock: int,
+    say: Say,
+    command: Sequence[str] = COMMAND,
+    environ: Mapping[str, str] = os.environ,
+) -> Record:
+    """Measure a repeat in a process of its own that holds `lock`; it is gone when this returns or raises.
+
+    Raises:
+        OSError: there is no such command, or it can't be started.
+    """
     kills, started = oom_kills(), time.perf_counter()
     process = subprocess.Popen(
         [*command, *repeat.arguments()],
@@ -108,7 +133,7 @@ def run_repeat(repeat: Repeat, lock: int, say: Say, command: Sequence[str] = COM
         errors="replace",
         start_new_session=True,
         pass_fds=(lock,),
-        env={**os.environ, INHERITED: str(lock), PARENT: str(os.getpid())},
+        env={**environ, INHERITED: str(lock), PARENT: str(os.getpid())},
     )
     out: list[str] = []
     last_words: list[str] = []
@@ -137,7 +162,7 @@ def _watch(
     finally:
         _stop(process)  # before its streams end: a child that a workload left behind would hold them open
         for thread in threads:
-            thread.join(timeout=5)
+            thread.join(timeout=LAST_S)
 
 
 def _ended_within(process: subprocess.Popen[str], timeout_s: float) -> bool:
@@ -168,10 +193,26 @@ def _listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Kill the process with all that it started, and reap it."""
+    """Kill the process with all that it started, and reap it: ranks have sessions of their own."""
+    family = _family(process.pid)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    for child in family:
+        with suppress(Exception):  # it is gone already: its parent's death was its own
+            child.kill()
+    for child in family:
+        with suppress(Exception):
+            child.wait(LAST_S)
+
+
+def _family(pid: int) -> list[Any]:
+    """The process's children and theirs; empty where psutil can't tell or the process has ended."""
+    with suppress(Exception):
+        import psutil
+
+        return list(psutil.Process(pid).children(recursive=True))
+    return []
 
 
 def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
@@ -191,33 +232,41 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
     """Say why a process ended without a record."""
     words = f" ({last_words[-1]})" if last_words else ""
     if code == -signal.SIGKILL and oom:
-        return repeat.failed(
-            Verdict.OUT_OF_MEMORY, "the kernel ran out of memory and killed the process", wall_s
-        )
+        size, advice = repeat.case.size_text, smaller(repeat.case)
+        reason = f"the kernel ran out of memory at {size} and killed the process{advice}"
+        return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
     if code < 0:
-        known = -code in set(signal.Signals)
-        name = signal.Signals(-code).name if known else f"signal {-code}"
-        return repeat.failed(Verdict.CRASHED, f"the measuring process was killed by {name}{words}", wall_s)
+        reason = f"the measuring process was killed by {signal_name(-code)}{words}"
+        return repeat.failed(Verdict.CRASHED, reason, wall_s)
     return repeat.failed(Verdict.CRASHED, f"the measuring process ended with code {code}{words}", wall_s)
 
 
-def be_a_good_child(device: str) -> None:
+def signal_name(number: int) -> str:
+    """`SIGKILL` and the like; the number where the system has no name for it."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def be_a_good_child(device: str, of: int = 1) -> None:
     """In the measuring process: die with the parent, go first when memory ends, and stop short of that.
 
-    A CUDA process reserves far more address space than it uses, so only CPU processes get a limit.
+    A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; one that
+    is there already stays where it is lower. One `of` several that measure together gets its part of it.
     """
     if INHERITED in os.environ:
-        _die_with_parent()
+        die_with_parent()
         not_for_children(int(os.environ[INHERITED]))
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
-    limit = available_bytes()
-    if device == "cpu" and limit:
+    free, (own, _) = available_bytes(), resource.getrlimit(resource.RLIMIT_DATA)
+    if device == "cpu" and free:
+        limit = int(free * SHARE_OF_MEMORY / of)
+        limit = limit if own == resource.RLIM_INFINITY else min(limit, own)
         with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (int(limit * SHARE_OF_MEMORY),) * 2)
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have the kernel end this process when the one that started it ends, however that comes."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:

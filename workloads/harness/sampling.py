@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from workloads.harness.intervals import median_interval
 
 Take = Callable[[], float]
+FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,10 @@ class Rules:
         """These rules for a first look: the same precision, less patience with machines that won't settle."""
         return replace(self, warm_cap_s=0.3 * self.warm_cap_s, sample_cap_s=0.3 * self.sample_cap_s)
 
+    def brief(self) -> "Rules":
+        """These rules for who only asks whether it runs: a few samples, whose time says little."""
+        return replace(self, warm_min_s=0.0, warm_cap_s=0.2, sample_min_s=0.0, sample_cap_s=0.2)
+
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
@@ -87,7 +92,7 @@ def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
         block = []
         for _ in range(rules.warm_block):
             block.append(take())
-            if now() >= deadline and len(samples) + len(block) >= 2:
+            if now() >= deadline and len(samples) + len(block) >= FEWEST:
                 return WarmUp((*samples, *block), False)
         samples += block
         median = statistics.median(block)
@@ -114,7 +119,7 @@ def sample(take: Take, rules: Rules, now: Callable[[], float]) -> Sampled:
         look = enough and (len(samples) - rules.min_samples) % rules.look_every == 0
         if look and is_precise(samples, rules.half_width):
             return Sampled(tuple(samples), True)
-        if now() >= deadline and len(samples) >= 2:
+        if now() >= deadline and len(samples) >= FEWEST:
             break
     precise = len(samples) >= rules.min_samples and is_precise(samples, rules.half_width)
     return Sampled(tuple(samples), precise)

@@ -5,34 +5,53 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from workloads.harness.case import Case
+from workloads.harness.control import run_with_control
 from workloads.harness.exclusive import whole_box
+from workloads.harness.here import limits_here
+from workloads.harness.limits import too_large, too_much_for
 from workloads.harness.record import Record, Verdict
 from workloads.harness.runs import COMMAND, Repeat, Say, run_repeat
 from workloads.harness.suite import Suite
 
 
-def shuffled(
-    cases: Sequence[Case], base: Repeat, repeats: int, seed: int, quick: bool, timeout_s: float
-) -> list[Repeat]:
-    """Every repeat of every case, shuffled from `seed`, so that no case always comes first or last.
+def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
+    """Every repeat of every case, shuffled from the seed of `base`, so that no case always comes first.
 
-    The order is a result: it is stored in each repeat. Inputs are drawn from `seed` plus the repeat's number.
+    The order is a result: it is stored in each repeat. Inputs are drawn from the seed plus the repeat's
+    number.
+    `profile` asks for a profile pass after the first repeat of each case.
     """
     todo = [(case, number) for case in cases for number in range(1, repeats + 1)]
-    random.Random(seed).shuffle(todo)
+    random.Random(base.seed).shuffle(todo)
     return [
         replace(
-            base, case=case, repeat=number, order=order, seed=seed + number, quick=quick, timeout_s=timeout_s
+            base,
+            case=case,
+            repeat=number,
+            order=order,
+            seed=base.seed + number,
+            profile=base.profile or (profile and number == 1),
         )
         for order, (case, number) in enumerate(todo)
     ]
 
 
-def measure_suite(
-    suite: Suite, base: Repeat, repeats: int, seed: int, quick: bool, say: Say, keep: Callable[[Record], None]
-) -> None:
-    """Measure a suite on this box, one fresh process after another; `keep` gets each record as it comes."""
-    todo = shuffled(suite.cases, base, repeats, seed, quick or suite.quick, suite.timeout_s)
+def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
+    """Measure a suite on this box, one fresh process after another; `keep` gets each record as it comes.
+
+    What this box can't measure is said first. `base` has the run's settings; where it leaves the choice, the
+    suite has it.
+    """
+    base = replace(
+        base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
+    )
+    todo = [
+        replace(repeat, threads=base.threads or suite.threads_of(repeat.case))
+        for repeat in shuffled(suite.cases, base, repeats, suite.profile)
+    ]
+    skips = {repeat.case.id: reason for repeat in todo if (reason := _too_large_here(repeat))}
+    for case, reason in skips.items():
+        say(f"{case} will be skipped: {reason}")
     ended: list[Record] = []
     for repeat in todo:
         say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
@@ -42,20 +61,24 @@ def measure_suite(
 
 
 def measure_or_skip(
-    repeat: Repeat, ended: Sequence[Record], say: Say, command: Sequence[str] = COMMAND
+    repeat: Repeat,
+    ended: Sequence[Record],
+    say: Say,
+    command: Sequence[str] = COMMAND,
+    reference: Sequence[str] = (),
 ) -> Record:
-    """Measure a repeat alone on the box, unless an earlier record shows that it can't fit in memory."""
-    for record in ended:
-        if record.verdict is Verdict.OUT_OF_MEMORY and at_least(repeat.case, record.case):
-            return repeat.failed(
-                Verdict.SKIPPED, f"{record.case.id} ran out of memory, and this is no smaller"
-            )
+    """Measure a repeat alone on the box, unless the box, or what `ended` on it before, leave it no hope.
+
+    `reference` is the command of a frozen environment, by which a control is measured beside it.
+    """
+    if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
+        return repeat.failed(Verdict.SKIPPED, reason)
     with whole_box(say) as lock:
+        if reference:
+            return run_with_control(repeat, lock, say, reference, command)
         return run_repeat(repeat, lock, say, command)
 
 
-def at_least(case: Case, other: Case) -> bool:
-    """Whether `case` is `other` or the same workload and precision with no parameter smaller."""
-    if (case.workload, case.precision) != (other.workload, other.precision):
-        return False
-    return all(value >= other.params[name] for name, value in case.size)
+def _too_large_here(repeat: Repeat) -> str | None:
+    limits = limits_here(repeat.hardware, repeat.device, repeat.threads)
+    return too_large(repeat.case, limits, repeat.timeout_s)

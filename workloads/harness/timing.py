@@ -2,8 +2,7 @@
 
 import gc
 import statistics
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,13 +33,22 @@ class Timed:
 
 
 def time_step(
-    step: Step, clock: Clock, rules: Rules, phases: Phases, window: AbstractContextManager[Any] | None = None
+    step: Step,
+    clock: Clock,
+    rules: Rules,
+    phases: Phases,
+    window: AbstractContextManager[Any] | None = None,
+    between: Callable[[int, Any], None] = lambda steps, result: None,
 ) -> Timed:
-    """Warm up until steady, then sample until precise; `window` is entered around the samples only."""
+    """Warm up until steady, then sample until precise; `window` is entered around the samples only.
+
+    `between` is called before each sample, untimed, with the steps that it will take and the last result.
+    """
     latest: list[Reading] = []
     readings: list[Reading] = []
 
     def take() -> float:
+        between(block, latest[0].result if latest else None)
         latest.clear()
         reading = clock.time(step, block)
         latest.append(reading)
@@ -54,10 +62,10 @@ def time_step(
             rules = rules.for_step(first_s)
             cost_s = timer_cost_s(clock)
             block = block_size(max(min(first_s, second_s), 1e-9), cost_s, rules)
-            warm = warm_up(take, rules, time.perf_counter)
+            warm = warm_up(take, rules, clock.now)
         readings.clear()
         with window or nullcontext(), phases("samples"):
-            sampled = sample(take, rules, time.perf_counter)
+            sampled = sample(take, rules, clock.now)
     device_samples = tuple(r.device_s / block for r in readings if r.device_s is not None)
     return Timed(
         wall=summarise(sampled.samples_s, block, warm.steady, sampled.precise, warm.samples_s),

@@ -44,7 +44,7 @@ def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: tor
     def back(target: torch.Tensor) -> float:
         return timed(lambda: target.copy_(result, non_blocking=True))
 
-    host = [t.cpu() for t in inputs]
+    host = [torch.empty_like(t, device="cpu").copy_(t) for t in inputs]  # pageable, even if they are pinned
     landing = torch.empty_like(result, device="cpu")
     return Transfer(
         h2d_bytes=size_bytes(inputs),

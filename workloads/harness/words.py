@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 
 from workloads.harness.intervals import ratio_interval
-from workloads.harness.record import Record
+from workloads.harness.parts import Profile
+from workloads.harness.record import Cache, Record
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
@@ -31,10 +32,10 @@ def line(record: Record) -> list[str]:
     """One row for a record: what, how long, how sure, how good."""
     timing = record.device_time or record.wall
     spread = "–"
-    if timing and timing.ci_low_s is not None and timing.ci_high_s is not None:
+    if timing and timing.median_s > 0 and timing.ci_low_s is not None and timing.ci_high_s is not None:
         spread = f"±{(timing.ci_high_s - timing.ci_low_s) / 2 / timing.median_s:.1%}"
     rate = "–"
-    if record.work and timing:
+    if record.work and timing and timing.median_s > 0:
         rate = f"{record.work.units / timing.median_s:.4g} {record.work.unit}/s"
     return [
         record.id,
@@ -61,13 +62,34 @@ def detail(record: Record) -> str:
         rows.append(("rate", f"{record.work.flops / record.compute_s / 1e9:.4g} GFLOP/s"))
     if record.check:
         rows.append(("relative error", f"{record.check.error:.2g} (bound {record.check.bound:.0e})"))
+    if record.cache:
+        rows.append(("cache", cache_text(record.cache)))
     rows += [(f"phase {name}", seconds(value)) for name, value in record.phases_s.items()]
     rows += [("unattributed", seconds(record.unattributed_s)), ("wall", seconds(record.wall_s))]
     if record.memory and record.memory.peak_rss_bytes:
         rows.append(("peak memory", f"{record.memory.peak_rss_bytes / 2**20:.0f} MiB"))
     rows += [(name, f"{value:.4g}") for name, value in sorted(record.probes.items())]
     rows += [(name, f"null: {reason}") for name, reason in sorted(record.missing.items())]
-    return "\n".join([record.id, *(f"  {name:<20}{value}" for name, value in rows)])
+    lines = [record.id, *(f"  {name:<20}{value}" for name, value in rows)]
+    return "\n".join([*lines, "", profile_table(record.profile)] if record.profile else lines)
+
+
+def profile_table(profile: Profile) -> str:
+    """The operators of a profile pass, those that took most of the time first."""
+    by = "self CPU time" if profile.sorted_by == "self_cpu_time_total" else "self device time"
+    head = f"{profile.steps} steps under the profiler took {seconds(profile.wall_s)}; operators by {by}"
+    if profile.busy_s is not None:
+        head += f"; {profile.kernels} kernels kept the device busy for {seconds(profile.busy_s)}"
+    rows: list[Sequence[str]] = [
+        ["operator", "calls", "self CPU", "CPU", "self device", "device", "self memory", "shapes"]
+    ]
+    for row in profile.operators:
+        times = (row.self_cpu_s, row.cpu_s, row.self_device_s, row.device_s)
+        memory = f"{row.self_memory_bytes / 2**20:.4g} MiB"
+        rows.append(
+            (row.name, str(row.calls), *(seconds(s) if s else "–" for s in times), memory, row.shapes)
+        )
+    return f"{head}\n{table(rows)}"
 
 
 def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
@@ -75,12 +97,21 @@ def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
     return seconds(median_s) + bounds
 
 
+def cache_text(cache: Cache) -> str:
+    """The state of the last-level cache before a step, and why that matters or does not."""
+    held = f"{cache.working_set_bytes / 2**20:.3g} MiB at least"
+    if cache.last_level_bytes is None:
+        return f"{cache.state}: {held}, of a cache of unknown size ({cache.why})"
+    return f"{cache.state}: {held}, of a cache of {cache.last_level_bytes / 2**20:.3g} MiB"
+
+
 def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
     """Speedup of `other` over `base` for every case that both have, by repeats."""
     rows = [["case", "base", "other", "speedup", "95 % interval", "verdict"]]
     for case in dict.fromkeys(r.case for r in [*base, *other]):
         sides = [
-            [r.compute_s for r in side if r.case == case and r.ok and r.compute_s] for side in (base, other)
+            [r.compute_s for r in side if r.case == case and r.ok and r.compute_s and r.compute_s > 0]
+            for side in (base, other)
         ]
         if not all(sides):
             rows.append(

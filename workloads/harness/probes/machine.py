@@ -13,7 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workloads.harness.probes.cloud import cloud
 from workloads.harness.probes.cpu import ROOT, affinity, cpuinfo, quota_cpus, read_text, whole
+from workloads.harness.probes.frozen import reference_id
+from workloads.harness.probes.memory import machine_bytes
 
 FLAGS = {
     *("avx", "avx2", "fma", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_fp16"),
@@ -40,10 +43,11 @@ _SOURCES = {
 }
 # What makes two machines comparable. Left out are names, readings, and what may differ without being another
 # machine: host, commit, MHz, kernel build, environment variables.
-_COMPARABLE = (
+_MACHINE = (
     *("arch", "cpu_model", "sockets", "physical_cores", "logical_cpus", "affinity_cpus", "quota_cpus"),
-    *("cpu_flags", "hypervisor", "instance_type", "nvidia_driver", "torch", "cuda"),
+    *("cpu_flags", "hypervisor", "instance_type", "nvidia_driver"),
 )
+_STACK = ("torch", "cuda")
 _COMPARABLE_GPU = (
     *(
         "name",
@@ -69,9 +73,13 @@ _AMX = 2048.0
 def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """The machine and its software: JSON-able, None for what can't be read. Never raises.
 
-    `gpus` are descriptions by `Gpu.describe`. `instance_type` is a cloud's name where the firmware has it;
-    `quota_cpus` None means that there is no limit; `missing` says where a None should have come from.
+    `gpus` are descriptions by `Gpu.describe`. `instance_type` is the cloud's name where its metadata or the
+    firmware has it, `purchase` how it was bought (`on-demand`, `spot`);
+    `quota_cpus` None means that there is no limit; `reference` is the id of the frozen environment that this
+    process runs in, None in any other; `missing` says where a None should have come from.
     """
+    where, nowhere = cloud(root, os.environ)
+    firmware = _firmware(root)
     found = {
         "hostname": platform.node(),
         "os": _os(root),
@@ -80,9 +88,11 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         **_cpu(root),
         "affinity_cpus": len(affinity()),
         "quota_cpus": quota_cpus(root),
-        "memory_total_bytes": _memory_total_bytes(root),
+        "memory_total_bytes": machine_bytes(root),
         "container": _container(root, os.environ),
-        **_firmware(root),
+        **firmware,
+        **where,
+        "instance_type": where["instance_type"] or firmware["instance_type"],
         "nvidia_driver": _nvidia_driver(root),
         "gpus": [dict(gpu) for gpu in gpus],
         "python": platform.python_version(),
@@ -90,11 +100,13 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         "numpy": _version("numpy"),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
         "commit": git_commit(),
+        "reference": reference_id(),
     }
     sources = {
         name: read_text(root / source)[1] or f"{root / source} has none" for name, source in _SOURCES.items()
     }
-    return found | {"missing": {name: why for name, why in sources.items() if found[name] is None}}
+    why = nowhere | sources
+    return found | {"missing": {name: text for name, text in why.items() if found[name] is None}}
 
 
 def environment_id(found: Mapping[str, Any]) -> str:
@@ -102,10 +114,23 @@ def environment_id(found: Mapping[str, Any]) -> str:
 
     Memory counts in whole GiB and Python by its minor version, because kernels and patches move the rest.
     """
-    parts: dict[str, Any] = {name: found.get(name) for name in _COMPARABLE}
+    stack = {name: found.get(name) for name in _STACK}
+    return _hash(_machine(found) | stack | {"python": str(found.get("python") or "").split(".")[:2]})
+
+
+def machine_id(found: Mapping[str, Any]) -> str:
+    """A hash of 12 hex digits over hardware and driver alone: machines whose stacks differ may share it."""
+    return _hash(_machine(found))
+
+
+def _machine(found: Mapping[str, Any]) -> dict[str, Any]:
+    parts: dict[str, Any] = {name: found.get(name) for name in _MACHINE}
     parts["memory_gib"] = round((found.get("memory_total_bytes") or 0) / 2**30)
-    parts["python"] = str(found.get("python") or "").split(".")[:2]
     parts["gpus"] = [{name: gpu.get(name) for name in _COMPARABLE_GPU} for gpu in found.get("gpus") or ()]
+    return parts
+
+
+def _hash(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -173,11 +198,6 @@ def _cpu(root: Path) -> dict[str, Any]:
         "cpu_mhz_max": max(speeds, default=None),
         "hypervisor": "hypervisor" in flags if flags else None,
     }
-
-
-def _memory_total_bytes(root: Path) -> int | None:
-    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
 
 
 def _container(root: Path, environ: Mapping[str, str]) -> str | None:

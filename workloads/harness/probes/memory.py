@@ -1,5 +1,6 @@
 """Host memory: the most that we used, what is left to us, and whether the kernel killed for lack of it."""
 
+import re
 import resource
 import sys
 from collections.abc import Callable, Iterator
@@ -40,8 +41,21 @@ def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_ava
 
     File pages that a cgroup could drop at once (inactive_file) count as free. None where nothing can be read.
     """
-    left = [free for free in (host(), *_cgroups_left_bytes(root)) if free is not None]
+    cgroups = (allowed - used for allowed, used in _cgroups_bytes(root))
+    left = [free for free in (host(), *cgroups) if free is not None]
     return max(min(left), 0) if left else None
+
+
+def total_bytes(root: Path = ROOT) -> int | None:
+    """Bytes that we could ever get: the least of what the machine has and of what each cgroup allows."""
+    limits = [machine_bytes(root), *(allowed for allowed, _ in _cgroups_bytes(root))]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def machine_bytes(root: Path = ROOT) -> int | None:
+    """Bytes of the machine's memory; None where the kernel doesn't say."""
+    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
@@ -75,8 +89,11 @@ def readings(
     return values, missing
 
 
-def _cgroups_left_bytes(root: Path) -> Iterator[int]:
-    """What every limited cgroup on our path leaves; memory.high limits too, by slowing to a crawl."""
+def _cgroups_bytes(root: Path) -> Iterator[tuple[int, int]]:
+    """What every limited cgroup on our path allows, and what of it is used.
+
+    memory.high limits too, by slowing to a crawl.
+    """
     for folder in cgroup_folders("memory", root):
         stat = keyed(read_text(folder / "memory.stat")[0])
         for limit, usage, cache in (
@@ -88,4 +105,4 @@ def _cgroups_left_bytes(root: Path) -> Iterator[int]:
                 allowed = whole(read_text(folder / limit)[0])
                 used = whole(read_text(folder / usage)[0]) - stat.get(cache, 0)
                 if allowed < _NO_LIMIT_BYTES:
-                    yield allowed - max(used, 0)
+                    yield allowed, max(used, 0)

@@ -1,0 +1,119 @@
+"""The largest size that fits in memory: doubled till none does, then bisected, each trial a fresh process."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from workloads.harness.case import Case
+from workloads.harness.errors import WorkloadsError
+from workloads.harness.exclusive import whole_box
+from workloads.harness.here import limits_here
+from workloads.harness.limits import gigabytes, out_of_reach
+from workloads.harness.record import Record, Verdict
+from workloads.harness.registry import find
+from workloads.harness.runs import Repeat, Say, run_repeat
+from workloads.harness.words import seconds
+
+CLOSE = 100  # what fits is known to 1 part in so many: the rest is other programs' coming and going
+Trial = Callable[[int], Record]
+
+
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """How a search ended.
+
+    Attributes:
+        fits: the largest value that fits, None where not even the smallest does.
+        record: of its trial; of the trial that ended the search where `reason` says so.
+        too_large: the smallest value that is known not to fit; None where all up to the limit do.
+        reason: why the search stopped early; empty where it didn't.
+    """
+
+    fits: int | None
+    record: Record | None
+    too_large: int | None
+    reason: str = ""
+
+
+def search(start: int, limit: int | None, trial: Trial) -> Largest:
+    """Find the largest value, from 1 to `limit`, whose trial does not run out of memory."""
+    fits, record, over = 0, None, None if limit is None else limit + 1
+    value, tried_over = min(start, limit or start), False
+    while over is None or over - fits > (max(fits // CLOSE, 1) if tried_over else 1):
+        found = trial(value)
+        if found.verdict is Verdict.OUT_OF_MEMORY:
+            over, tried_over = value, True
+        elif found.ok:
+            fits, record = value, found
+        else:
+            return Largest(fits or None, found, over if tried_over else None, _why(value, found))
+        value = _next(fits, over, tried_over)
+    return Largest(fits or None, record, over if tried_over else None)
+
+
+def _next(fits: int, over: int | None, tried_over: bool) -> int:
+    """Twice as much until something is too large, the middle from then on."""
+    if not tried_over:
+        double = max(2 * fits, 1)
+        return double if over is None else min(double, over - 1)
+    assert over is not None
+    return (fits + over) // 2
+
+
+def _why(value: int, record: Record) -> str:
+    return f"the trial of {value} ended {record.verdict.value}: {'; '.join(record.reasons)}"
+
+
+def first_case(name: str, size: Mapping[str, int], grow: str, precision: str) -> Case:
+    """Where a search begins: the size as given, from the tiny value of `grow` on where none is.
+
+    Raises:
+        WorkloadsError: the workload has no such size parameter, or the rest of the size has a mistake.
+    """
+    workload = find(name)
+    if grow not in workload.sizes:
+        known = ", ".join(workload.sizes)
+        raise WorkloadsError(f"workload {name} has no size parameter {grow!r} to grow; it takes {known}")
+    return workload.case({grow: max(workload.tiny[grow], 1)} | dict(size), precision)
+
+
+def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Largest:
+    """Find the largest value of the size parameter `grow` with which `first` fits, with the box to itself."""
+    workload, size = find(first.case.workload), first.case.params
+    limits = limits_here(first.hardware, first.device, first.threads)
+
+    def trial(value: int) -> Record:
+        case = workload.case(size | {grow: value}, first.case.precision)
+        repeat = replace(first, case=case, trial=True)
+        if reason := out_of_reach(case, limits):
+            record = repeat.failed(Verdict.OUT_OF_MEMORY, reason)
+        else:
+            record = run_repeat(repeat, lock, lambda text: None)
+        say(f"{case.id}: {_outcome(record)}")
+        return record
+
+    with whole_box(say) as lock:
+        return search(size[grow], limit, trial)
+
+
+def _outcome(record: Record) -> str:
+    if record.ok:
+        return f"fits, {_peak(record)}, {seconds(record.wall_s)}"
+    return f"{record.verdict.value}: {'; '.join(record.reasons)}"
+
+
+def _peak(record: Record) -> str:
+    memory = record.memory
+    if memory and memory.device_reserved_bytes is not None:
+        return f"peak {gigabytes(memory.device_reserved_bytes)} on the device"
+    return f"peak {gigabytes(memory.peak_rss_bytes)}" if memory and memory.peak_rss_bytes else "peak unknown"
+
+
+def answer(found: Largest, grow: str, limit: int | None) -> str:
+    """How a search ended, in a sentence."""
+    if found.reason:
+        so_far = f"{grow}={found.fits} fits" if found.fits else "nothing was seen to fit"
+        return f"stopped: {found.reason}; {so_far}"
+    if found.fits is None or found.record is None:
+        return f"not even {grow}={found.too_large} fits"
+    bound = f"{grow}={found.too_large} does not" if found.too_large else f"no more than {limit} was asked for"
+    return f"{grow}={found.fits} fits, {_peak(found.record)}; {bound}"

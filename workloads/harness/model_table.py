@@ -1,0 +1,91 @@
+"""A workload's model, layer by layer: names, shapes and parameters, without a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from workloads.harness.build import build
+from workloads.harness.case import Case
+from workloads.harness.device import open_device
+from workloads.harness.errors import WorkloadsError
+from workloads.harness.layers import parameter_count
+from workloads.harness.phases import Phases
+from workloads.harness.prepared import Job
+from workloads.harness.registry import find
+from workloads.harness.runs import Repeat
+from workloads.harness.words import table
+
+HEAD = ["layer", "kind", "output", "parameters"]
+
+
+def model_table(case: Case, threads: int) -> str:
+    """Build a case on the CPU, take one step, and show the first model that it calls.
+
+    Raises:
+        WorkloadsError: the case has no model, or needs several processes or a GPU.
+    """
+    workload = find(case.workload)
+    if workload.in_group or "cpu" not in workload.devices:
+        raise WorkloadsError(
+            f"{case.workload} does not run in one process on a CPU, as its model's table must"
+        )
+    repeat = Repeat("model", "here", case, threads=threads, trial=True)
+    with _called() as shapes:
+        thing = build(workload, repeat, open_device("cpu", case.precision, threads), Phases()).thing
+        if isinstance(thing, Job) and not shapes:
+            thing.warm_up()
+    if not shapes:
+        raise WorkloadsError(
+            f"{case.workload} has no model; `python -m workloads list` names those that train"
+        )
+    model = list(shapes)[-1]  # it ends after all of its parts
+    rows = [
+        [
+            f"{'  ' * name.count('.')}{name}" or "(whole)",
+            type(part).__name__,
+            shapes.get(part, "–"),
+            _own(part),
+        ]
+        for name, part in model.named_modules()
+    ]
+    flops = f"{thing.flops:.6g} FLOPs in {'the whole job' if isinstance(thing, Job) else 'a step'}"
+    return f"{table([HEAD, *rows])}\n{case.id}: {parameter_count(model):,} trainable parameters, {flops}"
+
+
+@contextmanager
+def _called() -> Iterator[dict[Any, str]]:
+    """The parts of the first model that is called, as they end, and the shapes of what they made."""
+    from torch.nn.modules.module import (
+        register_module_forward_hook,
+        register_module_forward_pre_hook,
+    )
+
+    shapes: dict[Any, str] = {}
+    running: list[Any] = []
+    whole = False
+
+    def begin(part: Any, given: Any) -> None:
+        running.append(part)
+
+    def end(part: Any, given: Any, made: Any) -> None:
+        nonlocal whole
+        running.pop()
+        if not whole:
+            first = made if hasattr(made, "shape") else made[0]
+            shapes.setdefault(part, " x ".join(map(str, first.shape)))
+            whole = not running
+
+    handles = [register_module_forward_pre_hook(begin), register_module_forward_hook(end)]
+    try:
+        yield shapes
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _own(part: Any) -> str:
+    """Parameters of a layer itself, without those of the layers in it."""
+    count = sum(parameter.numel() for parameter in part.parameters(recurse=False))
+    return f"{count:,}" if count else ""

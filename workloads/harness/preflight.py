@@ -1,0 +1,109 @@
+"""What would spoil every measurement of a container, found before the first: driver, GPUs, shared memory.
+
+Each finding is whether it is well, and one sentence that says what to do where it isn't. Nothing is computed
+on a GPU; torch is imported only to learn which GPUs its build has kernels for.
+"""
+
+import importlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.loading import SHARED_MEMORY
+
+Finding = tuple[bool, str]
+# Docker gives 64 MiB unless told otherwise. A batch of 256 images of 224 x 224 in fp32 has 147 MiB, and each
+# loader process keeps two ready.
+LEAST_SHARED_BYTES = 512 * 2**20
+# The oldest driver for a major version of CUDA: docs.nvidia.com/deploy/cuda-compatibility, minor versions.
+OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+NO_GPU = (
+    "no GPU is visible to this process, and this hardware is measured on one: ask for GPUs in the job, "
+    "and start the container with NVIDIA's runtime"
+)
+
+
+def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
+    """Whether loader processes have room to hand over their batches."""
+    try:
+        about = os.statvfs(folder)
+    except OSError as error:
+        return False, f"{folder} can't be looked at, and loader processes need it: {error.strerror}"
+    size = about.f_frsize * about.f_blocks
+    text = f"shared memory ({folder}) has {size / 2**20:.0f} MiB"
+    if size >= LEAST_SHARED_BYTES:
+        return True, text
+    wanted = LEAST_SHARED_BYTES // 2**20
+    return (
+        False,
+        f"{text}, data loaders want {wanted}: docker run --shm-size, or shared_memory_mib of the pool",
+    )
+
+
+def gpus(wanted: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
+    """Whether torch can use `wanted` GPUs here. `nvml` and `torch` are the modules or stand-ins.
+
+    Stops at the first hindrance, because what follows would only repeat it.
+    """
+    torch = torch or importlib.import_module("torch")
+    cuda = torch.version.cuda
+    if cuda is None:
+        return [(False, f"torch {torch.__version__} is a build without CUDA: take an image with CUDA")]
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        driver, handles = str(nvml.nvmlSystemGetDriverVersion()), _handles(nvml)
+    except Exception as error:
+        why = "" if isinstance(error, ImportError) else f" (NVML: {error})"
+        return [(False, f"{NO_GPU}{why}")]
+    if not handles:
+        return [(False, NO_GPU)]
+    oldest = OLDEST_DRIVER.get(int(cuda.split(".")[0]))
+    if oldest and _numbers(driver) < _numbers(oldest):
+        return [(False, _too_old(driver, oldest, cuda))]
+    if len(handles) < wanted:
+        return [(False, f"{len(handles)} of {wanted} GPUs are visible: ask for {wanted} in the job")]
+    missing = _without_kernels(nvml, handles, torch)
+    return missing or [(True, f"driver {driver} runs CUDA {cuda}; {len(handles)} GPUs are visible")]
+
+
+def _handles(nvml: Any) -> list[Any]:
+    return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+
+
+def _too_old(driver: str, oldest: str, cuda: str) -> str:
+    older = [major for major, least in OLDEST_DRIVER.items() if _numbers(driver) >= _numbers(least)]
+    instead = f", or take an image with CUDA {max(older)}" if older else ""
+    return f"driver {driver} is too old for CUDA {cuda}: update it to {oldest} or newer{instead}"
+
+
+def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]:
+    """The kinds of GPU that this build of torch has no kernels for."""
+    has = torch.cuda.get_arch_list()
+    found = {}
+    for handle in handles:
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+        if has and not _runs(has, major, minor):
+            found[str(nvml.nvmlDeviceGetName(handle))] = f"sm_{major}{minor}"
+    return [
+        (
+            False,
+            f"torch {torch.__version__} has no kernels for {name} ({kind}), only for {', '.join(has)}: "
+            "take an image with another CUDA",
+        )
+        for name, kind in found.items()
+    ]
+
+
+def _runs(architectures: list[str], major: int, minor: int) -> bool:
+    """A GPU runs kernels of its major version up to its minor one, and PTX of any version up to its own."""
+    for kind, digits in re.findall(r"(sm|compute)_(\d+)", " ".join(architectures)):
+        of_major, of_minor = int(digits[:-1]), int(digits[-1])
+        if (of_major == major or kind == "compute") and (of_major, of_minor) <= (major, minor):
+            return True
+    return False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))

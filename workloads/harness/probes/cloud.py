@@ -1,0 +1,60 @@
+"""Where in a cloud this machine is, and how it was bought: by EC2's metadata; elsewhere, a reason."""
+
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.probes.cpu import read_text
+
+ENDPOINT = "AWS_EC2_METADATA_SERVICE_ENDPOINT"  # the name that AWS's SDKs have for another address
+DISABLED = "AWS_EC2_METADATA_DISABLED"
+ADDRESS = "http://169.254.169.254"
+HEADER = "X-aws-ec2-metadata-token"
+TIMEOUT_S = 1.0
+TOKEN_TTL_S = 60
+# https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html
+PATHS = {
+    "instance_type": "instance-type",
+    "instance_id": "instance-id",
+    "zone": "placement/availability-zone",
+    "purchase": "instance-life-cycle",
+}
+LONGEST = 1024  # bytes; the token is the longest, with some 60
+_OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy knows this address
+
+
+def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What EC2 says of this machine by IMDSv2, and for each thing that is not known the reason. Never raises.
+
+    `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words.
+    Asked only where the firmware names EC2 or the environment another address: nobody else waits for it.
+    """
+    found: dict[str, Any] = dict.fromkeys(PATHS)
+    why = _no_need(root, environ)
+    if not why:
+        base = f"{environ.get(ENDPOINT) or ADDRESS}".rstrip("/") + "/latest"
+        try:
+            token = _ask(f"{base}/api/token", {f"{HEADER}-ttl-seconds": str(TOKEN_TTL_S)}, "PUT")
+            for name, path in PATHS.items():
+                found[name] = _ask(f"{base}/meta-data/{path}", {HEADER: token})
+        except (OSError, ValueError) as error:  # a hop limit of 1 keeps containers from it, for one
+            why = f"instance metadata does not answer: {error}"
+    return found, {name: why for name, value in found.items() if not value}
+
+
+def _no_need(root: Path, environ: Mapping[str, str]) -> str:
+    """Why there is no instance metadata to ask for; empty where there is."""
+    if environ.get(DISABLED, "").lower() == "true":
+        return f"{DISABLED} is set"
+    vendor = read_text(root / "sys/class/dmi/id/sys_vendor")[0].strip()
+    return "" if environ.get(ENDPOINT) or vendor == "Amazon EC2" else "not on EC2"
+
+
+def _ask(url: str, headers: Mapping[str, str], method: str = "GET") -> str:
+    request = urllib.request.Request(url, headers=dict(headers), method=method)
+    with _OPEN.open(request, timeout=TIMEOUT_S) as answer:
+        text = bytes(answer.read(LONGEST + 1)).decode("ascii", "replace").strip()
+    if not text or len(text) > LONGEST or not text.isprintable():
+        raise ValueError(f"{url} answers {text[:60]!r}")
+    return text

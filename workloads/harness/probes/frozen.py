@@ -1,0 +1,43 @@
+"""Whether the code that runs is that of a frozen reference environment, and which one it is."""
+
+import hashlib
+import importlib.metadata
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+CODE = Path(__file__).parents[2]  # the package `workloads` that this process has imported
+MARK = "frozen.json"  # lies in the package of a frozen environment, and in no checkout
+PACKAGES = ("torch", "numpy", "psutil", "nvidia-ml-py")  # all that a measuring process loads
+
+
+def reference_id(code: Path = CODE) -> str | None:
+    """The id of the frozen environment that this process runs in; None where it is none.
+
+    Taken from what is there and not from a note: one that is changed after all is another reference.
+    """
+    return content_id(code, versions()) if (code / MARK).is_file() else None
+
+
+def content_id(code: Path, installed: Mapping[str, str]) -> str:
+    """A hash of 12 hex digits over the files of a package `workloads` and the versions that it runs with."""
+    digest = hashlib.sha256(json.dumps(dict(installed), sort_keys=True).encode())
+    for path in sorted(code.rglob("*")):
+        if path.is_file() and path.name != MARK and "__pycache__" not in path.parts:
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(code).as_posix()}\0{len(content)}\0".encode())
+            digest.update(content)
+    return digest.hexdigest()[:12]
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of what a measuring process loads; empty text where one is not installed."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

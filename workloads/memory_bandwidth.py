@@ -1,0 +1,34 @@
+"""Copy within the device's memory: the bandwidth roof, from four times the last-level cache on."""
+
+from workloads.harness.prepared import Env, Prepared
+from workloads.harness.registry import workload
+
+ROW = 2**18  # elements of fp32: 1 MiB
+SHOWN = 4  # rows that are checked
+
+
+@workload(mib=(1, 4, 16, 64, 256, 1024, 4096), tiny={"mib": 1})
+def memory_bandwidth(env: Env, mib: int) -> Prepared:
+    """Copy `mib` MiB into another buffer of the device, fp32 in every precision: a copy has none.
+
+    The working set is both buffers. Where it is under four times the last-level cache, what is measured is
+    the cache, and `ceilings` labels it so. Bytes are those read and those written; a CPU that reads a line
+    before it overwrites it moves up to half as many again, which no program asked for.
+    """
+    import torch
+
+    source = env.place_exact(torch.rand(mib, ROW, generator=env.generator))
+    target = torch.empty_like(source)  # made once: a fresh buffer would be timed with its page faults
+    rows = env.draw(mib, SHOWN)
+    size = source.numel() * source.element_size()
+    return Prepared(
+        step=lambda: target.copy_(source),
+        inputs=(source,),
+        reference=lambda: source[rows].cpu().double(),
+        view=lambda copy: copy[rows],
+        units=2 * size,
+        unit="bytes",
+        flops=0,
+        bytes=2 * size,
+        matmul_flops=0,
+    )

@@ -1,0 +1,172 @@
+"""A classifier of small pictures as the load test measures it: six ways, for whatever network."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from workloads.harness.correctness import BOUNDS, FALLS_WITHIN
+from workloads.harness.layers import layer_flops, parameter_count
+from workloads.harness.loading import Loader, exact_results, loaded_inference, loaded_training
+from workloads.harness.prepared import Env, Job, Outcome, Prepared
+from workloads.harness.training import SAMPLES, Learner, inference_step, training_step
+
+if TYPE_CHECKING:
+    import torch
+
+Net = Callable[[], "torch.nn.Module"]
+CLASSES = 10
+LEARNING_RATE = 1e-3
+CONTRAST = 2.0  # of the classes' squares, over the noise
+EPOCH = 200  # batches in the data set, at most: longer jobs go through it again
+WARM_UP = 3  # steps
+TOLERANCE = 4.0  # roundings add up over the layers
+FALLS_TO = 0.9  # of the loss at the beginning, in a job that trains
+
+
+def train(env: Env, net: Net, batch: int) -> Prepared:
+    """Training steps on one batch that is in place: the computation alone."""
+    inputs = tuple(env.place_exact(tensor) for tensor in pictures(env, batch))
+    return training_step(
+        env, env.model(net), loss, inputs, adam, unit="images", units=batch, tolerance=TOLERANCE
+    )
+
+
+def infer(env: Env, net: Net, batch: int) -> Prepared:
+    """Forward passes of one batch that is in place: the computation alone."""
+    images = env.place(pictures(env, batch)[0])
+    return inference_step(env, env.model(net, env.dtype), images, unit="images", tolerance=TOLERANCE)
+
+
+def train_loader(env: Env, net: Net, batch: int, workers: int) -> Prepared:
+    """Training steps on what the loader hands over."""
+    loader = Loader(env, pictures(env, EPOCH * batch), batch, workers)
+    return loaded_training(env, env.model(net), loss, loader, adam, unit="images", tolerance=TOLERANCE)
+
+
+def infer_loader(env: Env, net: Net, batch: int, workers: int) -> Prepared:
+    """Forward passes of what the loader hands over."""
+    loader = Loader(env, (pictures(env, EPOCH * batch)[0].to(env.dtype),), batch, workers)
+    return loaded_inference(env.model(net, env.dtype), loader, unit="images", tolerance=TOLERANCE)
+
+
+def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers: int) -> Job:
+    """`epochs` times `batches` training steps through the loader; the loss must fall to 90 %."""
+    import torch
+
+    loader = Loader(env, pictures(env, min(batches, EPOCH) * batch), batch, workers)
+    learner, steps = Learner(env, env.model(net), adam), epochs * batches
+
+    def step() -> torch.Tensor:
+        taken = loader.take()
+        return learner.learn(lambda: loss(learner.model, *taken))
+
+    def run() -> Outcome:
+        learner.reset()
+        losses, step_s = _timed(loader, step, steps, kept=steps)
+        values = torch.stack(losses).float().tolist()  # waits for the device
+        tenth = max(steps // 10, 1)
+        fallen_to = statistics.fmean(values[-tenth:]) / statistics.fmean(values[:tenth])
+        target = FALLS_TO if steps >= FALLS_WITHIN else None
+        name = "loss at the end over that at the beginning"
+        return Outcome(tuple(values), name, fallen_to, target, higher_is_better=False, step_s=step_s)
+
+    return _job(loader, learner.model, run, step, steps, training=True)
+
+
+def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job:
+    """`batches` forward passes through the loader; the last result is held against float64."""
+    import torch
+
+    images = pictures(env, min(batches, EPOCH) * batch)[0].to(env.dtype)
+    loader = Loader(env, (images,), batch, workers)
+    model = env.model(net, env.dtype).eval()
+    epoch, place = divmod(batches - 1, loader.batches)
+    exact = exact_results(model, loader.at(epoch, place)[0])
+
+    def step() -> torch.Tensor:
+        (taken,) = loader.take()
+        with torch.inference_mode():
+            result: torch.Tensor = model(taken)
+            return result
+
+    def run() -> Outcome:
+        results, step_s = _timed(loader, step, batches, kept=1)
+        last = results[-1][:SAMPLES].cpu().double()  # waits for the device
+        error = float((last - exact).norm() / exact.norm())
+        bound = BOUNDS[env.precision] * TOLERANCE
+        name = "relative error of the last result"
+        return Outcome((), name, error, bound, higher_is_better=False, step_s=step_s)
+
+    return _job(loader, model, run, step, batches, training=False)
+
+
+def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """`count` pictures of 3 x 32 x 32 and their classes, on the host: noise on the squares of the class.
+
+    Without them there would be nothing to learn, and a training that goes wrong would not show.
+    """
+    import torch
+
+    labels = torch.randint(CLASSES, (count,), generator=env.generator)
+    squares = torch.randn(CLASSES, 3, 4, 4, generator=env.generator).mul_(CONTRAST)
+    patterns = squares.repeat_interleave(8, 2).repeat_interleave(8, 3)
+    return torch.randn(count, 3, 32, 32, generator=env.generator).add_(patterns[labels]), labels
+
+
+def loss(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """Cross-entropy, the mean over the batch."""
+    from torch.nn import functional as F
+
+    return F.cross_entropy(model(images), labels)
+
+
+def adam(parameters: object) -> torch.optim.Optimizer:
+    """Adam with the load test's learning rate."""
+    import torch
+
+    return torch.optim.Adam(parameters, lr=LEARNING_RATE)  # type: ignore[arg-type]
+
+
+def _timed(
+    loader: Loader, step: Callable[[], torch.Tensor], steps: int, kept: int
+) -> tuple[list[torch.Tensor], tuple[float, ...]]:
+    """Take steps from the loader's first epoch on: their last `kept` results, and host seconds of each."""
+    results = deque[Any](maxlen=kept)
+    ends = [time.perf_counter()]
+    loader.restart(epoch=0)
+    for _ in range(steps):
+        results.append(step())
+        ends.append(time.perf_counter())
+    loader.stop()
+    return list(results), tuple(end - start for start, end in pairwise(ends))
+
+
+def _job(
+    loader: Loader,
+    model: torch.nn.Module,
+    run: Callable[[], Outcome],
+    step: Callable[[], torch.Tensor],
+    steps: int,
+    training: bool,
+) -> Job:
+    def warm_up() -> None:
+        for _ in range(WARM_UP):
+            step()
+        loader.stop()
+
+    per_step = layer_flops(model, loader.tensors[0][: loader.batch])[training]
+    return Job(
+        run=run,
+        warm_up=warm_up,
+        units=steps * loader.batch,
+        unit="images",
+        flops=steps * per_step,
+        bytes=steps * loader.step_bytes(model, training),
+        matmul_flops=steps * per_step,
+        parameters=parameter_count(model),
+    )

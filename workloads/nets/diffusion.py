@@ -1,0 +1,157 @@
+"""Training a network to predict the noise in images, as denoising diffusion does: a step, and an epoch.
+
+The settings are those of Ho, Jain and Abbeel, 2020 (https://arxiv.org/abs/2006.11239), section 4 and appendix
+B: 1000 times, variances that grow evenly from 1e-4 to 0.02, squared error of the noise, Adam with 2e-4, an
+average of the weights with decay 0.9999, horizontal flips.
+"""
+
+from __future__ import annotations
+
+import copy
+import statistics
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from workloads.harness.correctness import FALLS_WITHIN
+from workloads.harness.data import CIFAR10, normalised
+from workloads.harness.distributed import mean_over_ranks, replicated
+from workloads.harness.prepared import Env, Outcome
+from workloads.harness.ranks import stepped
+from workloads.harness.trace import Trace
+from workloads.harness.training import Learner, as_exact
+from workloads.nets.unet import STEPS
+
+FIRST_VARIANCE, LAST_VARIANCE = 1e-4, 0.02
+LEARNING_RATE = 2e-4
+DECAY = 0.9999  # of the average of the weights
+LAST = 0.25  # share of a job's losses that its result is the mean of
+WARM_UP = 2  # steps
+
+
+def schedule() -> torch.Tensor:
+    """How much of an image and how much noise there is at each time: float32, [2, 1000]."""
+    kept = (1 - torch.linspace(FIRST_VARIANCE, LAST_VARIANCE, STEPS, dtype=torch.float64)).cumprod(0)
+    return torch.stack([kept.sqrt(), (1 - kept).sqrt()]).float()
+
+
+def losses(
+    net: Callable[..., torch.Tensor],
+    amounts: torch.Tensor,
+    images: torch.Tensor,
+    noise: torch.Tensor,
+    times: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean squared error of the predicted noise of each image [n], and the prediction."""
+    kept, added = amounts[:, times, None, None, None]
+    predicted = net(kept * images + added * noise, times)
+    return (noise - predicted).square().flatten(1).mean(1), predicted
+
+
+class Trainer:
+    """The network with its optimizer, its average and, in a group, its replica on the other ranks."""
+
+    def __init__(self, env: Env, net: nn.Module, in_group: bool) -> None:
+        self.average = copy.deepcopy(net).requires_grad_(False)
+        self.learner = Learner(env, net, _adam, [self.average])
+        self._net: Any = replicated(env, net) if in_group else net
+        self._amounts = schedule().to(env.device)
+        self._predicted = torch.empty(0)
+        self._averaged: list[torch.Tensor] = list(self.average.parameters())
+        self._learnt: list[torch.Tensor] = list(net.parameters())
+
+    def step(self, *inputs: torch.Tensor) -> torch.Tensor:
+        """Learn from images, noise and times; the loss of each image."""
+        found: list[torch.Tensor] = []
+
+        def loss() -> torch.Tensor:
+            found[:] = losses(self._net, self._amounts, *inputs)
+            return found[0].mean()
+
+        self.learner.learn(loss)
+        with torch.no_grad():
+            torch._foreach_lerp_(self._averaged, self._learnt, 1 - DECAY)
+        self._predicted = found[1].detach()
+        return found[0].detach()
+
+    def seen(self, losses: torch.Tensor, images: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the first images of the last step the losses, and what was predicted for them."""
+        self.learner.check_changed()
+        return losses[:images], self._predicted[:images]
+
+    def exact(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same in float64, from the beginning; `inputs` are the first images of the watched step."""
+        with torch.no_grad():
+            return losses(self.learner.exact(), as_exact(self._amounts), *map(as_exact, inputs))
+
+    def reset(self) -> None:
+        """Back to the beginning."""
+        self.learner.reset()
+
+    def unexchanged(self) -> AbstractContextManager[Any]:
+        """A context in which gradients stay on their rank."""
+        return self._net.no_sync() if hasattr(self._net, "no_sync") else nullcontext()
+
+
+class Epoch:
+    """One pass over a rank's share of images, in an order of its own, with new noise and times."""
+
+    def __init__(self, env: Env, net: nn.Module, images: torch.Tensor, batch: int, steps: int) -> None:
+        """`images` are bytes [n, 3, side, side] on the host; each rank takes `steps` batches of its share."""
+        self._env, self._batch, self._steps = env, batch, steps
+        self._trainer = Trainer(env, net, in_group=True)
+        order = torch.randperm(len(images), generator=env.generator)
+        self._images = images[order[env.rank :: env.world][: batch * steps]]
+        self._seed = int(torch.randint(2**62, (1,), generator=env.generator)) + env.rank
+        if env.device.type == "cuda":
+            self._images = self._images.pin_memory()
+
+    def warm_up(self) -> None:
+        """Some steps, of which nothing stays."""
+        self._train(min(WARM_UP, self._steps))
+
+    def run(self) -> Outcome:
+        """The whole epoch, from the model's beginning."""
+        found, trace = self._train(self._steps)
+        means = mean_over_ranks(found).tolist()
+        late = statistics.fmean(means[-max(int(LAST * len(means)), 1) :])
+        return Outcome(
+            losses=tuple(means),
+            metric="mean loss of the last quarter",
+            value=late,
+            target=means[0] if len(means) >= FALLS_WITHIN else None,
+            higher_is_better=False,
+            step_s=trace.step_s(),
+            memory=trace.memory(),
+        )
+
+    def _train(self, steps: int) -> tuple[torch.Tensor, Trace]:
+        """The mean loss of each step on this rank, on the device, and what else was seen of the steps."""
+        env, found = self._env, torch.empty(steps, device=self._env.device)
+        self._trainer.reset()
+        generator = torch.Generator(env.device).manual_seed(self._seed)
+        torch.manual_seed(self._seed)  # dropout
+        trace = Trace(env.device, steps)
+        for step in range(steps):
+            images = self._batch_of(step, generator)
+            noise = torch.randn(images.shape, generator=generator, device=env.device)
+            times = torch.randint(STEPS, (self._batch,), generator=generator, device=env.device)
+            found[step] = self._trainer.step(images, noise, times).mean()
+            trace.step_ended()
+            stepped()
+        return found, trace
+
+    def _batch_of(self, step: int, generator: torch.Generator) -> torch.Tensor:
+        """A batch on the device, normalised, each image flipped or not."""
+        rows = self._images[step * self._batch : (step + 1) * self._batch]
+        images = normalised(CIFAR10, rows.to(self._env.device, non_blocking=True))
+        flipped = torch.rand(len(images), 1, 1, 1, generator=generator, device=images.device) < 0.5
+        return torch.where(flipped, images.flip(3), images)
+
+
+def _adam(parameters: Any) -> torch.optim.Optimizer:
+    """Fused: the same arithmetic in one pass over the weights, on a CPU six times as fast as the default."""
+    return torch.optim.Adam(parameters, LEARNING_RATE, fused=True)
