@@ -1,28 +1,56 @@
 """What a run's lanes have left in the API: its records, and what was in measurement where one ended early."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterName,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    FlowRunFilterTags,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from pydantic import TypeAdapter
 
 from tasks.courier import Inbox
+from tasks.skips import LOCAL_POOL
 from tasks.store import Store
 from workloads.harness.runs import Repeat
 
 REPEATS = TypeAdapter(list[Repeat])  # as a lane's parameter
+LANE_TAG = "gridbench-lane"
 PAGE = 200
+# How long a worker may take to say why: AWS Batch tells of a reclaimed host minutes after the end.
+EXPLAINED_WITHIN_S = {"ssh": 30.0, "gke": 30.0, "kubernetes": 30.0}
+EXPLAINED_LATEST_S = 180.0
 
 
 def run_tag(run: str) -> str:
-    """The tag that all lane jobs of a run carry."""
+    """The tag that all lane jobs and rentals of a run carry."""
     return f"run:{run}"
 
 
 def is_final(state: State | None) -> bool:
     """Whether a flow run is over."""
     return state is not None and state.is_final()
+
+
+def has_ended(run: FlowRun | None, pool: str) -> bool:
+    """Whether a lane job is over, and its worker has had time to say why.
+
+    An engine that is ended by a signal says so and no more. On a cloud the worker knows whether the
+    machine was reclaimed, and only once its cloud does.
+    """
+    if run is None or run.state is None:
+        return run is None
+    state = run.state
+    unexplained = state.is_crashed() and state.name == "Crashed" and "signal" in (state.message or "")
+    if pool == LOCAL_POOL or not unexplained:
+        return state.is_final()
+    within_s = EXPLAINED_WITHIN_S.get(pool, EXPLAINED_LATEST_S)
+    return (datetime.now(UTC) - state.timestamp).total_seconds() > within_s
 
 
 def repeats_of(job: FlowRun) -> list[Repeat]:
@@ -40,9 +68,15 @@ async def flow_runs(client: PrefectClient, wanted: FlowRunFilter) -> list[FlowRu
             return sorted(found, key=lambda run: run.expected_start_time or run.created)
 
 
+async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
+    """The flow runs of `bench` that measure a run now."""
+    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
+    return await flow_runs(client, FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state))
+
+
 async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
     """Every lane job that any `bench` run has started for the run, oldest first."""
-    return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[run_tag(run)])))
+    return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:

@@ -2,24 +2,23 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
-from typing import Self
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
-from prefect.deployments import arun_deployment
-from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Cancelling
 
-from tasks.aftermath import REPEATS, collect, flow_runs, is_final, lane_jobs, repeats_of, run_tag
+from tasks.aftermath import collect, flow_runs, has_ended, is_final, lane_jobs, repeats_of
 from tasks.courier import LOST_TOUCH, Inbox, refused, words_of
 from tasks.errors import GridbenchError
-from tasks.lanes import Lane
-from tasks.plan import Plan
+from tasks.jobs import note_jobs, stop_jobs
+from tasks.lanes import RECLAIMED, Lane, job_usd, within_budget
+from tasks.plan import Plan, PlannedCase
+from tasks.rents import AGAIN, BAD_BOX, Rents
 from tasks.store import Store
+from tasks.submit import submit_lane
 from workloads.harness.case import Cell
 from workloads.harness.record import Record, Verdict
 from workloads.harness.runs import Repeat
@@ -50,8 +49,7 @@ class Dispatcher:
         self.lanes = {machine.name: Lane(machine) for machine in self.plan.hardware}
         self._repeats: dict[Cell, list[Repeat]] = {}
         for machine in self.plan.hardware:
-            for repeat in self.plan.repeats_on(machine):
-                self._repeats.setdefault(Cell(machine.name, repeat.case), []).append(repeat)
+            self._add(self.plan.repeats_on(machine))
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
         self._known_jobs: set[UUID] = set()
@@ -59,10 +57,32 @@ class Dispatcher:
         self._error: Exception | None = None
         self.on_progress: Callable[[], Awaitable[None]] | None = None
 
+    def _add(self, repeats: Iterable[Repeat]) -> None:
+        for repeat in repeats:
+            self._repeats.setdefault(Cell(repeat.hardware, repeat.case), []).append(repeat)
+
+    def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
+        """Take cases in that are not of the plan, so that `records_of` has them measured on a machine."""
+        added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
+        after = sum(len(of) for cell, of in self._repeats.items() if cell.hardware == hardware)
+        if added:
+            self._add(self.plan.repeats_on(self.lanes[hardware].machine, added, after))
+
+    @property
+    def total(self) -> int:
+        """How many repeats there are to measure, as far as is known by now."""
+        return sum(map(len, self._repeats.values()))
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more can be measured."""
+        return self._error is not None
+
     async def __aenter__(self) -> Self:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
         self._inbox = Inbox(self._client)
+        self._rents = Rents(self._client, self.plan, self.say, self._rental_ended)
         for sentence in self.store.records()[1]:
             self.say(f"{sentence}; it is measured again")
         await self._adopt()
@@ -73,6 +93,8 @@ class Dispatcher:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
         await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
+        await self._rents.close(list(self._jobs))
+        await note_jobs(self._client, self.store)
         await self._client.__aexit__(None, None, None)
         if self._error and kind is None:
             raise self._error
@@ -101,14 +123,17 @@ class Dispatcher:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
     async def _adopt(self) -> None:
-        """Take over what an earlier `bench` of this run has left: its records and its live jobs."""
+        """Take over planned skips, and the records and live jobs that an earlier `bench` of this run left."""
+        for record in self.plan.skipped():
+            self.store.add(record)
         for record in self.store.records()[0]:
-            if record.verdict is Verdict.CAPACITY:  # there was no machine or no money: perhaps there is now
+            if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # no machine, no money: perhaps now
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
         for sentence in await collect(self._client, self.store, jobs):
             self.say(f"{sentence}; it is measured again")
         self.arrived = {record.id: record for record in self.store.records()[0]}
+        await self._rents.adopt()
         for job in jobs:
             missing = [repeat for repeat in repeats_of(job) if repeat.id not in self.arrived]
             lane = self.lanes.get(missing[0].hardware) if missing else None
@@ -121,6 +146,7 @@ class Dispatcher:
             try:
                 await self._collect()
                 await self._watch_jobs()
+                await self._rents.mind(list(self.lanes.values()))
                 await self._mind_budget()
                 await self._dispatch()
                 if self.on_progress:
@@ -134,36 +160,25 @@ class Dispatcher:
             await asyncio.sleep(self.poll_s if self._jobs else GATHER_S)
 
     async def _dispatch(self) -> None:
-        """Start a job for each lane that has waiting repeats and whose box is free."""
+        """Start a job for each lane that has waiting repeats and whose box is free, and there."""
         busy = {lane.box for lane in self.lanes.values() if lane.job and lane.job.missing}
         for lane in self.lanes.values():
             settled = time.monotonic() - lane.asked_at >= GATHER_S
-            if lane.waiting and settled and lane.box not in busy:
-                busy.add(lane.box)
-                await self._submit(lane, lane.next_job())
+            if not (lane.waiting and settled and lane.box not in busy):
+                continue
+            busy.add(lane.box)
+            place = self._rents.place(lane.machine) if lane.machine.rent else {}
+            if place is None:
+                await self._rents.ask(lane.machine, self._left_usd())
+            else:
+                await self._submit(lane, lane.next_job(), place)
 
-    async def _submit(self, lane: Lane, repeats: list[Repeat]) -> None:
-        name = f"lane/{lane.machine.pool}"
-        parameters = {
-            "repeats": REPEATS.dump_python(repeats, mode="json"),
-            "command": list(lane.machine.command) if lane.machine.command else None,
-        }
-        try:
-            job = await arun_deployment(
-                name,
-                client=self._client,
-                parameters=parameters,
-                timeout=0,
-                flow_run_name=f"{lane.machine.name} · {len(repeats)} repeats",
-                tags=["gridbench-lane", run_tag(self.plan.run)],
-                job_variables=lane.machine.job_variables,
-                idempotency_key=lane.ticket,  # an answer that was lost has made its job all the same
-            )
-        except ObjectNotFound:
-            sentence = (
-                f"deployment {name} is not on this Prefect server; run `prefect --no-prompt deploy --all`"
-            )
-            raise GridbenchError(sentence) from None
+    def _left_usd(self) -> float | None:
+        return None if self.budget_usd is None else self.budget_usd - self.spent_usd()
+
+    async def _submit(self, lane: Lane, repeats: list[Repeat], place: dict[str, Any]) -> None:
+        variables = {**within_budget(lane.machine, self._left_usd()), **place}
+        job = await submit_lane(self._client, self.plan, lane, repeats, variables)
         self._start(lane, job.id, repeats_of(job))
         self.say(f"lane {lane.machine.name}: {len(repeats)} repeats sent to work pool {lane.machine.pool}")
 
@@ -184,13 +199,14 @@ class Dispatcher:
 
     def _deliver(self, record: Record) -> None:
         lane = self.lanes.get(record.hardware)
-        if lane is None or record.cell not in self._repeats or record.run != self.plan.run:
+        ours = record.cell in self._repeats or self.plan.break_even  # asked for by an earlier `bench`
+        if lane is None or not ours or record.run != self.plan.run:
             self.say(f"a record of {record.run}/{record.cell.id} is not of this run and is left out")
             return
         self.store.add(record)
         self.arrived.setdefault(record.id, record)
         lane.delivered(record.id)
-        if not self._missing(record.cell):
+        if record.cell in self._repeats and not self._missing(record.cell):
             self._wake(record.cell, None)
 
     async def _watch_jobs(self) -> None:
@@ -201,35 +217,49 @@ class Dispatcher:
         found = {run.id: run for run in await flow_runs(self._client, wanted)}
         for flow_run_id, lane in list(self._jobs.items()):
             run = found.get(flow_run_id)
-            if run:
-                price_usd = lane.machine.price.usd_per_hour
-                self._cost_usd[run.id] = price_usd * run.estimated_run_time.total_seconds() / 3600
-            if run is None or is_final(run.state):
+            if run and run.start_time:
+                self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
+            if has_ended(run, lane.machine.pool):
                 await self._collect()  # what it sent last may have come after the last look
-                self._job_ended(lane, flow_run_id, run)
+                await self._job_ended(lane, flow_run_id, run)
             elif run.start_time is None:
-                await self._mind_start(lane, flow_run_id)
+                await self._mind_start(lane, run)
 
-    def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
+    async def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
         del self._jobs[flow_run_id]
         if lane.job is None or lane.job.flow_run_id != flow_run_id:
             return  # it had delivered everything, or was given up
         reason = "its lane job was deleted"
         if run and run.state:
             reason = f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
-        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason)
-        if lost or given_up:
-            self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
+        state = run.state.name or "" if run and run.state else ""
+        if lane.machine.rent and state in BAD_BOX:
+            await self._rents.give_back(lane.machine.name)
+            state = RECLAIMED
+        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, state)
         self._settle(lost, given_up, reason)
 
-    async def _mind_start(self, lane: Lane, flow_run_id: UUID) -> None:
-        """Give a lane up when no worker takes its job."""
-        if lane.job is None or lane.job.flow_run_id != flow_run_id:
+    async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:
+        """A lane's box is gone; another one is rented where that may help."""
+        if lane.job:
+            await stop_jobs(self._client, [lane.job.flow_run_id])
+            await self._collect()
+        if state not in AGAIN:
+            return self._give_up(lane, reason)
+        self._settle(*lane.box_gone(reason), reason)
+
+    async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
+        """Give a lane up when no worker takes its job, or no machine comes for it."""
+        if lane.job is None or lane.job.flow_run_id != run.id:
             return
-        if time.monotonic() - lane.job.submitted_at > START_WITHIN_S:
-            await stop_jobs(self._client, [flow_run_id])
-            pool = lane.machine.pool
-            self._give_up(lane, f"no worker of pool {pool} started the lane within {START_WITHIN_S:.0f} s")
+        taken = run.state is not None and run.state.is_pending()
+        within_s = lane.machine.start_within_s if taken else START_WITHIN_S
+        if time.monotonic() - lane.job.submitted_at > within_s:
+            await stop_jobs(self._client, [run.id])
+            who = (
+                f"pool {lane.machine.pool} has not" if taken else f"no worker of pool {lane.machine.pool} has"
+            )
+            self._give_up(lane, f"{who} started the lane within {within_s:.0f} s")
 
     async def _mind_budget(self) -> None:
         """Stop everything once the lanes have cost more than the budget; what is left says so."""
@@ -237,14 +267,15 @@ class Dispatcher:
             return
         await stop_jobs(self._client, self._jobs)
         for lane in self.lanes.values():
+            await self._rents.give_back(lane.machine.name)
             self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
 
     def _give_up(self, lane: Lane, reason: str) -> None:
-        if given_up := lane.give_up(reason):
-            self.say(f"lane {lane.machine.name}: {reason}; {len(given_up)} repeats are given up")
-            self._settle([], given_up, reason)
+        self._settle([], lane.give_up(reason), f"lane {lane.machine.name}: {reason}")
 
-    def _settle(self, lost: Iterable[Repeat], given_up: Iterable[Record], reason: str) -> None:
+    def _settle(self, lost: Sequence[Repeat], given_up: Sequence[Record], reason: str) -> None:
+        if lost or given_up:
+            self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
         for record in given_up:
             self._deliver(record)
         for repeat in lost:
@@ -252,12 +283,8 @@ class Dispatcher:
 
     def _wake(self, cell: Cell, error: Exception | None) -> None:
         waiter = self._cells.pop(cell, None)
-        if waiter is None or waiter.done():
-            return
-        if error:
-            waiter.set_exception(error)
-        else:
-            waiter.set_result(None)
+        if waiter and not waiter.done():
+            waiter.set_exception(error) if error else waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
         """Nothing more can be measured: whoever waits, or asks from now on, gets the reason."""
@@ -266,17 +293,5 @@ class Dispatcher:
             self._wake(cell, error)
 
     def spent_usd(self) -> float:
-        """What the lanes' jobs have cost so far at the hardware's prices, running ones included."""
-        return sum(self._cost_usd.values())
-
-
-async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have the workers stop these flow runs, and take back those that none has started yet."""
-    for flow_run_id in list(flow_run_ids):
-        with suppress(*LOST_TOUCH):
-            state = (await client.read_flow_run(flow_run_id)).state
-            if state and not state.is_final() and not state.is_cancelling():
-                change = Cancelling if state.is_running() or state.is_pending() else Cancelled
-                await client.set_flow_run_state(
-                    flow_run_id, change(message="its bench run is over"), force=True
-                )
+        """What the lanes' jobs have cost so far at the hardware's prices, and what was rented at its own."""
+        return sum(self._cost_usd.values()) + self._rents.cost_usd()

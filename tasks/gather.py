@@ -1,10 +1,15 @@
 """From the results store to a comparison."""
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.analysis.compare import compare as compare_records
-from tasks.analysis.model import Comparison
+from tasks.analysis.model import Comparison, Machine
+from tasks.analysis.remarks import partial, remarks
+from tasks.jobs import jobs_of
 from tasks.store import Store
 from workloads.harness.record import Record
 
@@ -21,5 +26,19 @@ def gather(store: Store) -> list[Record]:
 @task(cache_policy=NO_CACHE, persist_result=False)
 def compare(records: list[Record], store: Store) -> Comparison:
     """Judge, summarise and pair the records, at the prices of the run's plan."""
+    return judged(records, store)
+
+
+def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] = ()) -> Comparison:
+    """The comparison of a run's records, at the prices of its plan or at those of other `machines`.
+
+    What is odd about the records, and how many can't be read, is said at the end of the answer.
+    """
     plan = store.plan
-    return compare_records(records, plan.machines, plan.baseline)
+    cases = {planned.case for planned in plan.cases}
+    found = compare_records(records, machines or plan.machines, plan.baseline, cases, jobs_of(store))
+    names = {machine.name for machine in plan.hardware}
+    further = [record.cell for record in records if plan.break_even and record.hardware in names]
+    told = remarks(records, plan.run, [*plan.cells, *further], plan.created_at, plan.repeats)
+    told = (*partial(found.summaries), *told, *store.unreadable(records))
+    return replace(found, answer=(*found.answer, *told))

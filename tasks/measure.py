@@ -44,7 +44,10 @@ async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
         LaneLost: the lane's job ended first; Prefect's retry asks again for what is missing.
     """
     try:
-        return cell_state(await lanes.records_of(cell))
+        records = await lanes.records_of(cell)
+        if records[0].verdict is Verdict.SKIPPED and cell.case in lanes.plan.skipped_on(cell.hardware):
+            return Completed(name="Skipped", message=records[0].reasons[0])  # as planned: nothing went wrong
+        return cell_state(records)
     except GridbenchError as error:  # the whole run ends with it: a traceback a cell would say no more
         return Failed(message=str(error))
 

@@ -1,22 +1,21 @@
 """Open the results store of a run: a new one with its plan, or an earlier one that is resumed."""
 
-from pathlib import Path
+import asyncio
+from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import (
-    FlowRunFilter,
-    FlowRunFilterName,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
-from prefect.client.schemas.objects import StateType
 from prefect.runtime import flow_run
 
-from tasks.aftermath import flow_runs
+from tasks.aftermath import measuring
+from tasks.bucket import Bucket, folder_of, is_block, send
+from tasks.cluster import Cluster
 from tasks.errors import GridbenchError
+from tasks.night import Night
 from tasks.plan import check_budget, make_plan
-from tasks.store import DEFAULT, Store
+from tasks.store import Store
+from tasks.strict import validated
+from tasks.variables import check_variables
 
 
 async def open_store(
@@ -27,18 +26,31 @@ async def open_store(
     budget_usd: float | None,
     resume: str | None,
     results: str | None,
+    break_even: bool = False,
+    cluster: dict[str, Any] | None = None,
+    boxes: int = 1,
+    night: dict[str, Any] | None = None,
 ) -> Store:
     """Plan a run and make its folder, or find the folder of the run to resume; names the flow run after it.
 
     Raises:
         GridbenchError: something asked for doesn't exist, is too expensive, can't be written or is under way.
     """
-    folder = Path(results) if results else DEFAULT
+    folder = folder_of(results)
+    bucket = await asyncio.to_thread(Bucket.load, results) if results and is_block(results) else None
     if resume:
-        store = Store.open(folder, resume)
+        if bucket and not (folder / resume / "plan.json").exists():
+            await asyncio.to_thread(bucket.fetch, resume, folder)
+        store = Store.open(folder, resume, bucket)
         check_budget(store.plan, budget_usd)
     else:
-        store = Store.create(folder, make_plan(suite, hardware, baseline, repeats, budget_usd))
+        named = validated(Cluster, cluster, "cluster") if cluster is not None else None
+        tonight = validated(Night, night, "night") if night is not None else None
+        asked = (suite, hardware, baseline, repeats, budget_usd)
+        plan = make_plan(*asked, break_even=break_even, cluster=named, boxes=boxes, night=tonight)
+        await check_variables(plan.hardware)
+        store = Store.create(folder, plan, bucket)
+    await send(store)  # a bucket that takes nothing is found before anything is paid for
     async with get_client() as client:
         me = UUID(flow_run.get_id())
         await client.update_flow_run(me, name=store.plan.run)
@@ -52,8 +64,6 @@ async def _take_turns(client: PrefectClient, run: str, me: UUID) -> None:
     Raises:
         GridbenchError: one does, and it was first.
     """
-    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
-    wanted = FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state)
-    first = min(await flow_runs(client, wanted), key=lambda other: (other.start_time, other.id), default=None)
+    first = min(await measuring(client, run), key=lambda other: (other.start_time, other.id), default=None)
     if first and first.id != me:
         raise GridbenchError(f"run {run} is under way in flow run {first.id}: wait for it or cancel it")

@@ -2,28 +2,45 @@
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
 from pydantic import ValidationError
 
 from tasks.analysis.model import Machine
-from tasks.catalog import Hardware, Strict, first_mistake, load_hardware, load_suite_checked
+from tasks.analysis.prices import source_text
+from tasks.catalog import Hardware, load_suite_checked
+from tasks.cluster import Cluster
 from tasks.errors import GridbenchError
+from tasks.estimates import controls_on, estimate_s, lane_s, lane_usd
+from tasks.machines import baseline_of, machines_of
+from tasks.night import Night, watched
+from tasks.skips import limits_of, threads_on
+from tasks.strict import Strict, first_mistake
 from workloads.harness.case import Case, Cell
+from workloads.harness.limits import too_large
+from workloads.harness.record import Record, Verdict
 from workloads.harness.runs import Repeat
 from workloads.harness.series import shuffled
+from workloads.harness.suite import Suite
 
 SCHEMA = 1
-LANE_START_S = 10.0  # a job's start on a machine that is up: Prefect's imports and the first poll
+FURTHER = "Then further sizes, until each break-even is known within 1.25x: the estimate does not count them."
 
 
 class PlannedCase(Strict):
-    """A case as it stands in `plan.json`."""
+    """A case as it stands in `plan.json`, with the CPU threads of a process where the suite has a say."""
 
     workload: str
     size: dict[str, int]
     precision: str
+    threads: int | None = None
+
+    @classmethod
+    def of(cls, case: Case, threads: int | None) -> "PlannedCase":
+        """A case, to be written down."""
+        return cls(workload=case.workload, size=case.params, precision=case.precision, threads=threads)
 
     @property
     def case(self) -> Case:
@@ -31,14 +48,26 @@ class PlannedCase(Strict):
         return Case.of(self.workload, self.size, self.precision)
 
 
+class PlannedSkip(Strict):
+    """A cell that its machine can't measure, and why."""
+
+    hardware: str
+    case: PlannedCase
+    reason: str
+
+
 class Plan(Strict):
     """One run, decided: written before anything is measured, and never changed.
 
     Attributes:
-        hardware: copies of the hardware files as they were, prices included.
+        hardware: copies of the hardware files as they were, with the prices and their doubts of that day.
         seed: of the order and of the inputs.
+        profile: whether the first repeat of each cell gets a profile pass.
+        break_even: whether further sizes are measured after the cases, until each break-even is known.
+        night: what makes it a night, which has controls where a machine has a reference; None for others.
+        skips: what is not measured because it can't be, known beforehand.
         estimate_s: seconds that the lanes will take, those of one box one after another.
-        estimate_usd: what that costs at the hardware's prices.
+        estimate_usd: what that costs at the hardware's prices. Neither counts further sizes.
     """
 
     schema_version: int = SCHEMA
@@ -51,9 +80,13 @@ class Plan(Strict):
     repeats: int
     quick: bool
     timeout_s: float
+    profile: bool = False
+    break_even: bool = False
+    night: Night | None = None
     baseline: str
     hardware: tuple[Hardware, ...]
     cases: tuple[PlannedCase, ...]
+    skips: tuple[PlannedSkip, ...] = ()
     estimate_s: float
     estimate_usd: float
 
@@ -67,11 +100,39 @@ class Plan(Strict):
         """The facts of its hardware that a comparison needs."""
         return [machine.machine() for machine in self.hardware]
 
-    def repeats_on(self, machine: Hardware) -> list[Repeat]:
-        """Every repeat of a lane, in the shuffled order in which it is measured."""
-        cases = [planned.case for planned in self.cases]
-        base = Repeat(self.run, machine.name, cases[0], device=machine.device, threads=machine.threads)
-        return shuffled(cases, base, self.repeats, self.seed, self.quick, self.timeout_s)
+    def repeats_on(
+        self, machine: Hardware, further: Sequence[PlannedCase] = (), after: int = 0
+    ) -> list[Repeat]:
+        """Every repeat of a lane, in the shuffled order in which it is measured.
+
+        Of `further` cases those alone, with places in the order from `after` on.
+        """
+        cases = further or self.cases
+        threads = {planned.case: threads_on(machine, planned.threads) for planned in cases}
+        base = Repeat(
+            self.run,
+            machine.name,
+            cases[0].case,
+            seed=self.seed,
+            device=machine.device,
+            quick=self.quick,
+            timeout_s=self.timeout_s,
+        )
+        todo = shuffled([*threads], base, self.repeats, self.profile)
+        return [replace(r, threads=threads[r.case], order=after + r.order) for r in todo]
+
+    def skipped_on(self, machine: str) -> dict[Case, str]:
+        """The cases that a machine can't measure, with the reason why."""
+        return {skip.case.case: skip.reason for skip in self.skips if skip.hardware == machine}
+
+    def skipped(self) -> list[Record]:
+        """A record for every repeat that is planned as skipped: it stands for the measurement."""
+        found = []
+        for machine in self.hardware if self.skips else ():
+            reasons = self.skipped_on(machine.name)
+            todo = (repeat for repeat in self.repeats_on(machine) if repeat.case in reasons)
+            found += [repeat.failed(Verdict.SKIPPED, reasons[repeat.case]) for repeat in todo]
+        return found
 
 
 def make_plan(
@@ -81,20 +142,29 @@ def make_plan(
     repeats: int | None = None,
     budget_usd: float | None = None,
     seed: int | None = None,
+    break_even: bool = False,
+    cluster: Cluster | None = None,
+    boxes: int = 1,
+    night: Night | None = None,
 ) -> Plan:
     """Decide a run. Repeats come from the suite where none are given, the baseline is the first hardware.
 
+    A cluster's boxes stand for `hardware`; without one, each machine that is rented is rented `boxes` times.
+
     Raises:
-        GridbenchError: something asked for doesn't exist, or the estimate is above the budget.
+        GridbenchError: something asked for doesn't exist, can't be had, or is estimated above the budget.
     """
-    chosen, machines = load_suite_checked(suite), [load_hardware(name) for name in dict.fromkeys(hardware)]
-    if not machines:
-        raise GridbenchError("hardware is empty; name at least one machine, such as local-cpu")
-    base = _baseline(baseline, machines)
+    chosen = watched(load_suite_checked(suite), night)
+    machines = machines_of(hardware, cluster, boxes, night.version if night else None)
+    base = baseline_of(baseline or (cluster.baseline if cluster else None), machines)
     count = chosen.repeats if repeats is None else repeats
     if count < 1:
         raise GridbenchError(f"repeats={count} must be 1 or more")
-    lane_s = LANE_START_S + len(chosen.cases) * count * chosen.estimate_s
+    if break_even:
+        _check_break_even(count, machines)
+    skips = {machine.name: _skips(machine, chosen) for machine in machines}
+    skipped = {name: {skip.case.case for skip in found} for name, found in skips.items()}
+    lanes_s = {m.name: lane_s(m, chosen, count, skipped[m.name], controls_on(m, night)) for m in machines}
     now = datetime.now(UTC)
     plan = Plan(
         run=f"{now:%Y%m%d-%H%M%S}-{chosen.name}-{secrets.token_hex(2)}",
@@ -106,23 +176,25 @@ def make_plan(
         repeats=count,
         quick=chosen.quick,
         timeout_s=chosen.timeout_s,
+        profile=chosen.profile,
+        break_even=break_even,
+        night=night,
         baseline=base,
         hardware=tuple(machines),
-        cases=tuple(
-            PlannedCase(workload=c.workload, size=c.params, precision=c.precision) for c in chosen.cases
-        ),
-        estimate_s=_estimate_s(machines, lane_s),
-        estimate_usd=sum(machine.price.usd_per_hour * lane_s / 3600 for machine in machines),
+        cases=tuple(map(PlannedCase.of, chosen.cases, chosen.case_threads)),
+        skips=tuple(skip for found in skips.values() for skip in found),
+        estimate_s=estimate_s(lanes_s, machines),
+        estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
     )
     check_budget(plan, budget_usd)
     return plan
 
 
-def _baseline(wanted: str | None, machines: Sequence[Hardware]) -> str:
-    names = [machine.name for machine in machines]
-    if wanted and wanted not in names:
-        raise GridbenchError(f"baseline {wanted!r} is not among the hardware of this run: {', '.join(names)}")
-    return wanted or names[0]
+def _check_break_even(repeats: int, machines: Sequence[Hardware]) -> None:
+    if len(machines) < 2:
+        raise GridbenchError(f"break_even needs two machines; hardware names only {machines[0].name}")
+    if repeats < 2:
+        raise GridbenchError("break_even needs intervals, and repeats=1 gives none; take repeats=3 or more")
 
 
 def check_budget(plan: Plan, budget_usd: float | None) -> None:
@@ -142,10 +214,18 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
         )
 
 
-def _estimate_s(machines: Sequence[Hardware], lane_s: float) -> float:
-    """Boxes work side by side, lanes of one box take turns."""
-    boxes = [machine.box or machine.name for machine in machines]
-    return max(boxes.count(box) for box in boxes) * lane_s
+def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
+    """What of a suite a machine can't measure."""
+    found = []
+    for planned in map(PlannedCase.of, suite.cases, suite.case_threads):
+        if reason := skip_reason(machine, planned, suite.timeout_s):
+            found.append(PlannedSkip(hardware=machine.name, case=planned, reason=reason))
+    return found
+
+
+def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
+    """Why a machine can't measure a case, in words; None where it may be able to."""
+    return too_large(planned.case, limits_of(machine, threads_on(machine, planned.threads)), timeout_s)
 
 
 def read_plan(text: str, where: str) -> Plan:
@@ -160,7 +240,25 @@ def read_plan(text: str, where: str) -> Plan:
         raise GridbenchError(f"{where} can't be read: {first_mistake(error)}") from None
     if plan.schema_version != SCHEMA:
         raise GridbenchError(f"{where} has schema {plan.schema_version}, this version reads {SCHEMA}")
+    if mistake := _contradiction(plan):
+        raise GridbenchError(f"{where} can't be right: {mistake}")
     return plan
+
+
+def _contradiction(plan: Plan) -> str:
+    """What no plan of ours holds, in words; empty where there is nothing."""
+    names = [machine.name for machine in plan.hardware]
+    if plan.baseline not in names:
+        return f"its baseline {plan.baseline[:60]!r} is not among its hardware: {', '.join(names) or 'none'}"
+    if len({*names}) < len(names):
+        return f"it has several machines of one name: {', '.join(names)}"
+    if not plan.cases or plan.repeats < 1:
+        return f"it has {len(plan.cases)} cases and repeats={plan.repeats}; both must be 1 or more"
+    try:
+        aware = datetime.fromisoformat(plan.created_at).tzinfo is not None
+    except ValueError:
+        aware = False
+    return "" if aware else f"created_at is {plan.created_at[:60]!r}, no time with a zone in ISO 8601"
 
 
 def plan_rows(plan: Plan) -> list[dict[str, str]]:
@@ -171,9 +269,15 @@ def plan_rows(plan: Plan) -> list[dict[str, str]]:
             "what": machine.title,
             "pool": machine.pool,
             "cells": str(len(plan.cases)),
+            "skipped": str(len(plan.skipped_on(machine.name))),
             "repeats": str(plan.repeats),
             "USD per hour": f"{machine.price.usd_per_hour:g}",
-            "price": machine.price.note,
+            "price": source_text(machine.price.note, machine.price.flags),
         }
         for machine in plan.hardware
     ]
+
+
+def skip_lines(plan: Plan) -> list[str]:
+    """A line for each cell that is planned as skipped, with the reason."""
+    return [f"{skip.hardware}/{skip.case.case.id} is skipped: {skip.reason}" for skip in plan.skips]

@@ -1,8 +1,10 @@
 """What people see: files in the results store, artifacts in the Prefect UI."""
 
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from prefect import task
@@ -16,10 +18,14 @@ from prefect.artifacts import (
 from prefect.cache_policies import NO_CACHE
 
 from tasks.analysis.model import Comparison
+from tasks.analysis.two_runs import Side, compare_runs
+from tasks.artifacts import stage_tables
+from tasks.bucket import hand_in
 from tasks.courier import LOST_TOUCH
 from tasks.dispatch import Dispatcher
 from tasks.errors import GridbenchError
-from tasks.plan import Plan, plan_rows
+from tasks.plan import FURTHER, Plan, plan_rows, skip_lines
+from tasks.report.info import RunInfo
 from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.errors import WorkloadsError
 from workloads.harness.record import Record
@@ -28,7 +34,9 @@ from workloads.harness.record import Record
 async def announce(plan: Plan) -> None:
     """Show the plan and its estimate before anything is measured."""
     minutes = f"about {plan.estimate_s / 60:.0f} min and {plan.estimate_usd:.3g} USD"
-    text = f"{plan.title}. {len(plan.cells)} cells, {plan.repeats} repeats each: {minutes}."
+    text = f"{plan.title}. {len(plan.cells)} cells, repeats each: {plan.repeats}; {minutes}."
+    text += f" {FURTHER}" if plan.break_even else ""
+    text = "\n\n".join([text, *skip_lines(plan)])
     await acreate_table_artifact(plan_rows(plan), key="bench-plan", description=text)
 
 
@@ -37,8 +45,7 @@ class Progress:
 
     def __init__(self, lanes: Dispatcher) -> None:
         self._lanes = lanes
-        self._total = len(lanes.plan.cells) * lanes.plan.repeats
-        self._shown = -1
+        self._shown = -1, -1
 
     async def __aenter__(self) -> "Progress":
         self._artifact = await acreate_progress_artifact(
@@ -53,25 +60,30 @@ class Progress:
 
     async def show(self) -> None:
         """Bring the artifact up to date, if anything has changed; a run does not fail for want of its bar."""
-        done = len(self._lanes.arrived)
-        if done != self._shown:
-            text = f"{done} of {self._total} repeats measured"
+        total = self._lanes.total
+        done = min(len(self._lanes.arrived), total)
+        if (done, total) != self._shown:
+            text = f"{done} of {total} repeats measured"
             with suppress(*LOST_TOUCH):
-                await aupdate_progress_artifact(self._artifact, 100.0 * done / self._total, description=text)
-                self._shown = done
+                await aupdate_progress_artifact(self._artifact, 100.0 * done / total, description=text)
+                self._shown = done, total
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
 async def publish(records: Sequence[Record], comparison: Comparison, store: Store) -> str:
     """Write the report's files and show the answer in the UI; returns the report's path."""
     report = write_files(records, comparison, store)
-    await acreate_markdown_artifact(summary(comparison, store.plan, report), key="bench-summary")
-    await acreate_table_artifact(
-        comparison_rows(comparison), key="bench-comparison", description=store.plan.title
-    )
-    await acreate_link_artifact(
-        report_url(report), link_text=f"Report of {store.plan.run}", key="bench-report"
-    )
+    url, refused = report_url(report), None
+    try:
+        url = await hand_in(store, report) or url
+    except GridbenchError as error:  # the answer is shown all the same
+        refused = error
+    await acreate_markdown_artifact(summary(comparison, store.plan, report, url), key="bench-summary")
+    for key, (description, rows) in stage_tables(comparison).items():
+        await acreate_table_artifact(rows, key=key, description=description)
+    await acreate_link_artifact(url, link_text=f"Report of {store.plan.run}", key="bench-report")
+    if refused:
+        raise refused
     return str(report)
 
 
@@ -81,16 +93,46 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
     Raises:
         GridbenchError: the folder can't be written, or the disk is full.
     """
-    # plotting libraries are slow to import, and nothing is measured now
-    from tasks.report.info import RunInfo
-    from tasks.report.write import write_report
-
     plan = store.plan
     run = RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
+    return _written("results", store.folder, records, comparison, run)
+
+
+def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, list[str]]:
+    """Write the report of two runs against each other; returns its path, and sentences for the terminal.
+
+    Raises:
+        GridbenchError: they are one run, one has no record, or the folder can't be written.
+    """
+    one, other = first.plan, second.plan
+    if one.run == other.run:
+        raise GridbenchError(f"run {one.run} can't be compared with itself; name two runs")
+    (side, odd), (other_side, more_odd) = _side(first), _side(second)
+    records, comparison = compare_runs(side, other_side)
+    suites = " and ".join(dict.fromkeys((one.suite, other.suite)))
+    run = RunInfo(f"{other.run} against {one.run}", suites, other.created_at, other.seed, other.gridbench)
+    report = _written("output", folder, records, comparison, run)
+    left_out = [f"left out: {sentence}" for sentence in (*odd, *more_odd)]
+    return report, [*comparison.answer, *comparison.unpaired, *left_out]
+
+
+def _written(
+    what: str, folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo
+) -> Path:
+    """A report in its folder, or a sentence that names which folder can't be written."""
+    from tasks.report.write import write_report  # plotting libraries are slow to import: not before now
+
     try:
-        return write_report(store.folder, records, comparison, run)
+        return write_report(folder, records, comparison, run)
     except WorkloadsError as error:
-        raise GridbenchError(f"results: {error}") from None
+        raise GridbenchError(f"{what}: {error}") from None
+
+
+def _side(store: Store) -> tuple[Side, list[str]]:
+    plan, (records, odd) = store.plan, store.records()
+    if not records:
+        raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
+    return Side(plan.run, tuple(records), tuple(plan.machines), plan.baseline), odd
 
 
 def report_url(report: Path) -> str:
@@ -100,27 +142,19 @@ def report_url(report: Path) -> str:
     return f"{base.rstrip('/')}/{report.parent.name}/{report.name}" if base and served else report.as_uri()
 
 
-def summary(comparison: Comparison, plan: Plan, report: Path) -> str:
-    """The answer first, in markdown."""
+def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
+    """The answer first, in markdown; what comes from outside can't become markup."""
     from tasks.report.boxes import text_tables
 
-    sentences = "\n".join(f"- {sentence}" for sentence in comparison.answer)
+    told = (*comparison.answer, *comparison.observations)
+    sentences = "\n".join(f"- {plain(sentence)}" for sentence in told)
     return (
         f"# {plan.title}\n\n{sentences}\n\n"
-        f"[Open the report]({report_url(report)}) (`{report}`)\n\n"
-        f"```\n{text_tables(comparison)}\n```\n"
+        f"[Open the report]({url}) (`{report}`)\n\n"
+        f"~~~~~~\n{text_tables(replace(comparison, answer=()))}\n~~~~~~\n"
     )
 
 
-def comparison_rows(comparison: Comparison) -> list[dict[str, str]]:
-    """The comparison as the UI's table shows it, every number as text with its interval."""
-    from tasks.report.table import comparison_table
-
-    table = comparison_table(comparison).astype(object)
-    return [{name: _text(value) for name, value in row.items()} for row in table.to_dict("records")]
-
-
-def _text(value: object) -> str:
-    if isinstance(value, float):
-        return "" if value != value else f"{value:.4g}"  # NaN is pandas' word for missing
-    return "" if value is None else str(value)
+def plain(sentence: str) -> str:
+    """A sentence whose signs markdown would take for its own, such as those of `<b>` or `a_b_c`."""
+    return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", " ".join(sentence.split()))

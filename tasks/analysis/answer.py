@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from tasks.analysis.digits import format_ratio
-from tasks.analysis.model import Estimate, Machine, Outcome, Pairing, Ratio, Summary
+from tasks.analysis.digits import format_count, format_ratio
+from tasks.analysis.model import Machine, Pairing, Summary
 from tasks.analysis.speedup import decide, scaled
 from tasks.analysis.totals import Suite, fewest_repeats, seconds, time_ratio
+from tasks.analysis.values import Estimate, Outcome, Ratio
 from workloads.harness.record import Verdict
 
 LISTED = 5  # cells that a sentence names before it counts the rest
@@ -87,7 +88,7 @@ def not_ok(summaries: Sequence[Summary]) -> list[str]:
     named = [f"{s.cell.id} ({': '.join((s.verdict, *s.reasons[:1]))})" for s in bad[:LISTED]]
     more = f"; and {len(bad) - LISTED} more" if len(bad) > LISTED else ""
     verb = "is" if len(bad) == 1 else "are"
-    return [f"{len(bad)} of {_count(len(summaries), 'cell')} {verb} not ok: {'; '.join(named)}{more}."]
+    return [f"{len(bad)} of {format_count(len(summaries), 'cell')} {verb} not ok: {'; '.join(named)}{more}."]
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[str]:
@@ -101,14 +102,19 @@ def confounded(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def price_notes(machines: Sequence[Machine]) -> list[str]:
-    """Says so where prices are assumed rather than quoted."""
+    """Says so where prices are assumed rather than quoted, and where one is doubtful."""
     priced = [m for m in machines if m.usd_per_hour is not None]
     assumed = [m.name for m in priced if "assum" in m.price_note.lower()]
+    doubtful: dict[str, list[str]] = {}
+    for machine in priced:
+        for flag in machine.price_flags:
+            doubtful.setdefault(flag, []).append(machine.name)
+    flags = [f"A price to check, of {_list(names)}: {flag}." for flag, names in doubtful.items()]
     if not assumed:
-        return []
+        return flags
     if len(assumed) == len(priced):
-        return ["Prices are stated assumptions."]
-    return [f"Prices that are stated assumptions: {_list(assumed)}."]
+        return ["Prices are stated assumptions.", *flags]
+    return [f"Prices that are stated assumptions: {_list(assumed)}.", *flags]
 
 
 def _best(
@@ -118,7 +124,7 @@ def _best(
     best, *others = sorted(names, key=amount)
     verdicts = {name: decide(over(name, best), fewest_repeats(suite)) for name in others}
     tied = [name for name in others if verdicts[name].outcome is not Outcome.FASTER]
-    cases = f"over {_count(len(suite.cases), 'case')}"
+    cases = f"over {format_count(len(suite.cases), 'case')}"
     if tied:
         return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}."
     told = others[:1] if best == baseline else dict.fromkeys((others[0], baseline))
@@ -132,10 +138,6 @@ def _tally(ratios: Sequence[Ratio]) -> str:
     whys = {ratio.why for ratio in ratios if ratio.outcome is Outcome.UNDECIDED}
     advice = f" ({whys.pop()})" if len(whys) == 1 else ""
     return f"{text} of {len(ratios)}{advice}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _list(names: Sequence[str]) -> str:

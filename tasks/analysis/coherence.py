@@ -1,19 +1,21 @@
 """What can't be true of several records together: falling times, copied rows, too much scaling."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, permutations
 
-from tasks.analysis.model import Estimate, Machine
+from tasks.analysis.model import Machine
 from tasks.analysis.repeats import Repeats, group
 from tasks.analysis.scaling import ABOVE_LINEAR, device_model, device_ratio, efficiency
 from tasks.analysis.speedup import per_unit, speedup
+from tasks.analysis.values import Estimate
 from workloads.harness.case import Case
 from workloads.harness.record import Record
 
 SMALL_S = 100e-6  # below it launches and wake-ups, not work, make the time
 TWICE = 2.0
 FEW = 16  # equal records of which every pair is looked at
+HELPERS = ("processes", "workers")  # parameters that add hands, not work: with more of them time may fall
 DISTINCT = 3  # different values that make equal samples a copy; fewer may be a coarse clock's coincidence
 
 Found = tuple[Record, str]
@@ -40,18 +42,27 @@ def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
     return f"its {len(samples)} samples are those of {other.case.id} to every digit: one row is a copy"
 
 
-def shrinks(record: Record, others: Sequence[Record]) -> str | None:
+def shrinks(record: Record, others: Iterable[Record]) -> str | None:
     """Whether it does twice the work of another case in half its time, which no third case bears out.
 
     Equal times prove nothing: a step that is bound by launches takes as long at any small batch. Nor does one
     slow small case: it may be the odd one, as a cold GPU's first product of 0.9 s beside larger ones of
     0.01 s. So this one must have four times the rate of every other case, at least two, that takes 100 us.
     """
-    gains = [gain for other in others if (gain := _gain(record, other))]
-    beaten = [gain for gain in gains if gain[0] >= TWICE and gain[1] > TWICE]
-    if not beaten or len(gains) < 2 or any(work * time < TWICE * TWICE for work, time, _ in gains):
+    compared, beaten = 0, None
+    for other in others:
+        gain = _gain(record, other)
+        if gain is None:
+            continue
+        work, time, _ = gain
+        if work * time < TWICE * TWICE:
+            return None
+        compared += 1
+        if beaten is None and work >= TWICE and time > TWICE:
+            beaten = gain
+    if beaten is None or compared < 2:
         return None
-    work, _, other = beaten[0]
+    work, _, other = beaten
     return (
         f"it took {record.compute_s:.3g} s for {work:.3g} times the work of {other.case.id}, "
         f"which took {other.compute_s:.3g} s"
@@ -91,25 +102,32 @@ def _pairs(same: Sequence[Record]) -> Iterator[tuple[Record, Record]]:
 
 
 def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
-    """Compares with the fastest repeat of each other case, the one that is hardest to undercut."""
-    families: dict[tuple[str, str, str, str], list[Record]] = defaultdict(list)
+    """Compares with the fastest repeat of each other case, the one that is hardest to undercut.
+
+    The slowest cases come first: most often one of them has a like rate, and then no other has to be seen.
+    """
+    families: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in records:
-        families[record.hardware, record.device, record.case.workload, record.case.precision].append(record)
+        case, hands = record.case, tuple(record.case.params.get(name) for name in HELPERS)
+        families[record.hardware, record.device, case.workload, case.precision, hands].append(record)
     for family in families.values():
         slowest_first = sorted(family, key=lambda r: r.compute_s or 0.0, reverse=True)
         fastest = {record.case: record for record in slowest_first}
+        long = [record for record in fastest.values() if (record.compute_s or 0.0) >= SMALL_S]
         for record in family:
-            if reason := shrinks(record, [r for case, r in fastest.items() if case != record.case]):
+            if reason := shrinks(record, (other for other in long if other.case != record.case)):
                 yield record, reason
 
 
 def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
     """Compares machines that are known to be of one model, case by case."""
-    cells: dict[Case, list[Repeats]] = defaultdict(list)
+    cells: dict[tuple[Case, str, str], list[Repeats]] = defaultdict(list)
     for cell in group(records, (), {}):
-        cells[cell.cell.case].append(cell)
-    for of_case in cells.values():
-        for base, side in permutations(of_case, 2):
+        first = cell.records[0]
+        if model := device_model(first):
+            cells[cell.cell.case, first.device, model].append(cell)
+    for alike in cells.values():
+        for base, side in permutations(alike, 2):
             if reason := _beyond_linear(side, base, machines):
                 yield from ((record, reason) for record in side.records)
 
@@ -117,7 +135,7 @@ def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> 
 def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]) -> str | None:
     one, other = side.records[0], base.records[0]
     ratio = device_ratio(one, machines.get(one.hardware), other, machines.get(other.hardware))
-    if ratio is None or device_model(one) is None or device_model(other) is None:
+    if ratio is None:
         return None
     base_s, side_s = per_unit(base, side)
     if max(base_s) / min(side_s) <= ABOVE_LINEAR * ratio:
@@ -129,12 +147,22 @@ def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]
 def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
     """How many times the other's work, and the other's time over its own; None for a small or unlike other.
 
-    Work is the first of FLOPs, bytes and units that both have.
+    A whole job of fewer steps is unlike: more work in larger batches may well take less time. Work is the
+    first of FLOPs, bytes and units that both have.
     """
     seconds, other_s = record.compute_s, other.compute_s
     if record.work is None or other.work is None or not seconds or not other_s or other_s < SMALL_S:
+        return None
+    if _steps(record) < _steps(other):
         return None
     one, two = record.work, other.work
     pairs = ((one.flops, two.flops), (one.bytes, two.bytes), (one.units, two.units))
     work = next((a / b for a, b in pairs if a and b), None)
     return None if work is None else (work, other_s / seconds, other)
+
+
+def _steps(record: Record) -> int:
+    """Steps of a whole job; 1 where a step is what was timed."""
+    whole = record.wall is not None and record.wall.whole and record.training is not None
+    training = record.training
+    return max(len(training.losses), len(training.step_s)) if whole and training else 1

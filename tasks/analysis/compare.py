@@ -1,14 +1,23 @@
 """From records to everything that is said of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tasks.analysis.answer import answer
+from tasks.analysis.bills import LaneJob, bills
+from tasks.analysis.bottleneck import with_bounds
+from tasks.analysis.breakeven import crossings, where_it_pays, with_payback
 from tasks.analysis.confounds import confounds
 from tasks.analysis.cost import cost_efficiency
+from tasks.analysis.findings import Siblings
 from tasks.analysis.model import Comparison, Machine, Pairing
+from tasks.analysis.observations import observations
+from tasks.analysis.pareto import offers
 from tasks.analysis.plausibility import gate
-from tasks.analysis.repeats import Repeats, group, latest
-from tasks.analysis.scaling import band, device_ratio, efficiency, scaling, serial_fraction
+from tasks.analysis.processes import families, sentences
+from tasks.analysis.ranking import rankings
+from tasks.analysis.repeats import RecordKey, Repeats, group, latest
+from tasks.analysis.scaling import band, device_ratio, efficiency, scaling, serial
+from tasks.analysis.siblings import sentence, siblings
 from tasks.analysis.speedup import per_unit, refusal, speedup
 from tasks.analysis.summaries import summarise
 from tasks.analysis.totals import Suite, totals
@@ -16,8 +25,73 @@ from workloads.harness.case import Case
 from workloads.harness.record import Record
 
 
-def compare(records: Sequence[Record], machines: Sequence[Machine], baseline: str) -> Comparison:
+def compare(
+    records: Sequence[Record],
+    machines: Sequence[Machine],
+    baseline: str,
+    suite_cases: Collection[Case] = (),
+    jobs: Sequence[LaneJob] = (),
+) -> Comparison:
     """Judge the records, summarise their cells, pair them with the baseline's, and say what came out.
+
+    Totals are over `suite_cases`, where they are given: a case that was measured only to find a break-even
+    must not tip them. `jobs` are the lanes' jobs, for the bills.
+
+    Raises:
+        ValueError: no machine has the baseline's name.
+    """
+    records = latest(records)
+    cells, refusals = judged_cells(records, machines)
+    summaries = with_bounds(summarise(cells, machines), cells)
+    pairings = with_payback(pairs(cells, machines, baseline), summaries)
+    found, scaled = crossings(pairings), families(cells)
+    wanted = set(suite_cases) or {cell.cell.case for cell in cells}
+    of_suite = [cell for cell in cells if cell.cell.case in wanted]
+    suite, boxes = Suite.of(of_suite), siblings(of_suite, machines)
+    told = [pairing for pairing in pairings if pairing.case in wanted]
+    ranked = rankings(suite, cells, machines)
+    return Comparison(
+        baseline=baseline,
+        machines=tuple(machines),
+        summaries=summaries,
+        pairings=pairings,
+        totals=totals(suite, machines, baseline),
+        answer=(
+            *_with_boxes(answer(suite, machines, baseline, summaries, told), boxes, machines),
+            *where_it_pays(found),
+            *sentences(scaled),
+        ),
+        unpaired=unpaired(cells, baseline),
+        families=scaled,
+        offers=offers(suite, cells, machines),
+        crossings=found,
+        bills=bills(records, machines, jobs),
+        observations=observations(cells, pairings, ranked),
+        rankings=ranked,
+        siblings=boxes,
+        refusals=refusals,
+    )
+
+
+def _with_boxes(
+    told: Sequence[str], boxes: Sequence[Siblings], machines: Sequence[Machine]
+) -> tuple[str, ...]:
+    """The answer with a sentence for each kind of box: first where all machines are boxes of one kind."""
+    apart = [sentence(found) for found in boxes]
+    alike = len({machine.shape or machine.name for machine in machines}) == 1
+    return (*apart, *told) if alike else (*told, *apart)
+
+
+def judged_cells(
+    records: Sequence[Record], machines: Sequence[Machine]
+) -> tuple[tuple[Repeats, ...], dict[RecordKey, tuple[str, ...]]]:
+    """The records by cell, and the reasons against each that can't be true."""
+    refusals = gate(records, machines)
+    return group(records, machines, refusals), refusals
+
+
+def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) -> list[Pairing]:
+    """Every cell of another machine against the baseline's cell of the same case.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -27,22 +101,8 @@ def compare(records: Sequence[Record], machines: Sequence[Machine], baseline: st
         raise ValueError(
             f"the baseline {baseline!r} is none of the machines: {', '.join(known) or 'there are none'}"
         )
-    records = latest(records)
-    cells = group(records, machines, gate(records, machines))
-    summaries = summarise(cells, machines)
-    base = {cell.cell.case: cell for cell in cells if cell.cell.hardware == baseline}
-    others = [cell for cell in cells if cell.cell.hardware != baseline]
-    pairings = tuple(pair(cell, base.get(cell.cell.case), known, baseline) for cell in others)
-    suite = Suite.of(cells)
-    return Comparison(
-        baseline=baseline,
-        machines=tuple(machines),
-        summaries=summaries,
-        pairings=pairings,
-        totals=totals(suite, machines, baseline),
-        answer=answer(suite, machines, baseline, summaries, pairings),
-        unpaired=tuple(unpaired(cell, baseline) for cell in others if cell.cell.case not in base),
-    )
+    base, others = _sides(cells, baseline)
+    return [pair(cell, base.get(cell.cell.case), known, baseline) for cell in others]
 
 
 def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], baseline: str) -> Pairing:
@@ -56,6 +116,7 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
     one, other = side.usable[0], base.usable[0]
     ratio = device_ratio(one, machines.get(hardware), other, machines[baseline])
     share = efficiency(compute.estimate, ratio) if compute and ratio else None
+    kind = scaling(side.units, base.units) if share else ""
     return Pairing(
         case=case,
         hardware=hardware,
@@ -66,14 +127,25 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
         efficiency_band=band(share) if share else "",
         cost=cost_efficiency(compute, _price(machines, baseline), _price(machines, hardware), fewest),
         confounds=confounds(side.usable, base.usable),
-        scaling=scaling(side.units, base.units) if share else "",
-        serial_fraction=serial_fraction(compute.estimate.value, ratio) if compute and ratio else None,
+        scaling=kind,
+        serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,
     )
 
 
-def unpaired(cell: Repeats, baseline: str) -> str:
-    """What to measure so that a cell gets its ratio."""
-    return f"{cell.cell.id} has no counterpart: measure {_words(cell.cell.case)} on {baseline} too"
+def unpaired(cells: Sequence[Repeats], baseline: str) -> tuple[str, ...]:
+    """What to measure so that each cell gets its ratio."""
+    base, others = _sides(cells, baseline)
+    return tuple(
+        f"{cell.cell.id} has no counterpart: measure {_words(cell.cell.case)} on {baseline} too"
+        for cell in others
+        if cell.cell.case not in base
+    )
+
+
+def _sides(cells: Sequence[Repeats], baseline: str) -> tuple[dict[Case, Repeats], list[Repeats]]:
+    """The baseline's cells by their case, and those of the other machines."""
+    base = {cell.cell.case: cell for cell in cells if cell.cell.hardware == baseline}
+    return base, [cell for cell in cells if cell.cell.hardware != baseline]
 
 
 def _price(machines: Mapping[str, Machine], hardware: str) -> float | None:

@@ -18,7 +18,15 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
         ours, theirs = _values(side, read), _values(baseline, read)
         if ours and theirs and ours != theirs:
             found.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
+    ours, theirs = _caches(side), _caches(baseline)
+    if ours and theirs and ours != theirs:
+        found.append(f"cache before each step: {' and '.join(ours)} against {' and '.join(theirs)}")
     return tuple(found)
+
+
+def _caches(records: Sequence[Record]) -> list[str]:
+    """Whether it was emptied. Data that one machine's cache can hold and another's can't is no confound."""
+    return sorted({"emptied" if r.cache.state == "cold" else "as it was" for r in records if r.cache})
 
 
 def _values(records: Sequence[Record], read: Callable[[dict[str, Any]], str | None]) -> list[str]:

@@ -1,7 +1,9 @@
 """What time costs. Prices are exact here, so a cost has the relative interval of its time."""
 
-from tasks.analysis.model import Estimate, Outcome, Ratio
+import math
+
 from tasks.analysis.speedup import decide, scaled
+from tasks.analysis.values import Estimate, Outcome, Ratio
 
 SECONDS_PER_HOUR = 3600
 _WORDS = {Outcome.FASTER: "cheaper", Outcome.SLOWER: "dearer", Outcome.UNDECIDED: "undecided"}
@@ -32,7 +34,8 @@ def cost_efficiency(
     """
     if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
         return None
-    return decide(scaled(speedup.estimate, baseline_usd_per_hour / usd_per_hour), repeats)
+    ratio = baseline_usd_per_hour / usd_per_hour
+    return decide(scaled(speedup.estimate, ratio), repeats) if 0 < ratio < math.inf else None
 
 
 def cost_words(ratio: Ratio) -> str:

@@ -2,9 +2,10 @@
 
 import math
 
-from tasks.analysis.model import Estimate, Ratio
+from tasks.analysis.values import Estimate, Ratio
 
 MOST = 4  # significant digits, however narrow the interval
+TINY = 1e-300  # a fifth of less may be no number
 BARE = 2  # significant digits of a number without an interval
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -61,19 +62,25 @@ def format_bounds(estimate: Estimate) -> str:
     return f"{_fixed(estimate.low, place)}–{_fixed(estimate.high, place)}"
 
 
+def format_count(number: int, noun: str) -> str:
+    """A number of things, such as `1 case` and `3 cases`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def significant(value: float, digits: int) -> str:
     """A number to so many significant digits, without an exponent: 0.0122, 1230."""
     return _fixed(value, _place(value) + digits - 1)
 
 
-def ratio_of_rounded(over: float, under: float, step: float) -> Estimate:
+def ratio_of_rounded(over: float, under: float, step: float, under_step: float | None = None) -> Estimate:
     """The ratio of two printed numbers, with the bounds that their rounding to `step` leaves.
 
-    A published 0.50 s / 0.01 s is no 50.00 but anything from 33 to 101.
+    A published 0.50 s / 0.01 s is no 50.00 but anything from 33 to 101. `under_step` is the rounding of the
+    second number where that is another.
     """
-    half = step / 2
-    high = (over + half) / (under - half) if under > half else math.inf
-    return Estimate(over / under, max(over - half, 0.0) / (under + half), high)
+    half, under_half = step / 2, (step if under_step is None else under_step) / 2
+    high = (over + half) / (under - under_half) if under > under_half else math.inf
+    return Estimate(over / under, max(over - half, 0.0) / (under + under_half), high)
 
 
 def _place(value: float) -> int:
@@ -84,7 +91,7 @@ def _place(value: float) -> int:
 def _last_place(estimate: Estimate) -> int:
     place = _place(estimate.value) + MOST - 1
     half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
-    return min(place, -math.floor(math.log10(half / 5))) if half > 0 else place
+    return min(place, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else place
 
 
 def _fixed(value: float, places: int) -> str:

@@ -1,19 +1,13 @@
-"""What a comparison is made of: machines, summaries of cells, ratios with a verdict."""
+"""What a comparison is made of: machines, summaries of cells, pairings with the baseline, totals."""
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from tasks.analysis.findings import Bill, Crossing, Offer, Ranking, Siblings
+from tasks.analysis.values import Estimate, Ratio
 from workloads.harness.case import Case, Cell
-from workloads.harness.intervals import Interval
 from workloads.harness.record import Verdict
-
-
-class Outcome(StrEnum):
-    """The verdict of a ratio: its interval lies above 1, below 1, or spans it (or there is no interval)."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    UNDECIDED = "undecided"
+from workloads.harness.roofline import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +20,11 @@ class Machine:
         devices: accelerators in it; 0 for a CPU machine, whose devices are its threads.
         peak_flops: peak rate in FLOP/s by precision, where known; the plausibility gate uses it.
         peak_bytes_per_s: peak memory bandwidth, where known.
+        price_flags: what is doubtful about the price, a sentence each; empty where nothing is.
+        spot_usd_per_hour: price of the same machine as spot capacity, where known.
+        instance_type, purchase: what it must say that it is, and how bought; None where nothing was planned.
+        shape: of which hardware it is one box of several; None where it is none.
+        idle_s: how long it is paid for after its last job, until somebody takes it away.
     """
 
     name: str
@@ -34,29 +33,12 @@ class Machine:
     devices: int = 0
     peak_flops: tuple[tuple[str, float], ...] = ()
     peak_bytes_per_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with its 95 % interval; the bounds are None where repeats are too few to give one."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-    @classmethod
-    def of(cls, interval: Interval) -> "Estimate":
-        """Take over an interval of the harness."""
-        return cls(interval.value, interval.low, interval.high)
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """A ratio against the baseline, above 1 is better; `why` says what an undecided one lacks."""
-
-    estimate: Estimate
-    outcome: Outcome
-    why: str = ""
+    price_flags: tuple[str, ...] = ()
+    spot_usd_per_hour: float | None = None
+    instance_type: str | None = None
+    purchase: str | None = None
+    shape: str | None = None
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +55,8 @@ class Summary:
         threads: CPU threads that were used.
         device: `cpu` or `cuda`.
         units: work of one step in the workload's own terms, such as 32 images over all devices.
+        whole: whether a step is a whole job, timed once a repeat.
+        bound: what bounds it, by the ceilings that the same run measured; None without any usable repeat.
     """
 
     cell: Cell
@@ -90,6 +74,13 @@ class Summary:
     threads: int | None = None
     device: str = "cpu"
     units: float | None = None
+    whole: bool = False
+    bound: Bound | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Whether there is a repeat, and every one counts."""
+        return 0 < self.repeats <= self.ok_repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +95,9 @@ class Pairing:
         efficiency_band: its band's name, by the lower bound.
         scaling: `strong` (the same step on more devices) or `weak` (the same step per device); empty where
             there is no efficiency.
-        serial_fraction: Karp-Flatt's serial fraction of that speedup, from 0 to 1.
+        serial_fraction: of that speedup: Karp and Flatt's for strong scaling, Gustafson's for weak.
+        payback_calls: calls after which a faster machine has made up for its longer cold start; 0 where that
+            is no longer; None where it is not shown to be faster.
         cost: cost efficiency, (baseline price x time) / (price x time), above 1 is cheaper than the baseline.
         confounds: differences of stack or host beside the one that is compared, in words.
         refused: why there is no ratio, in words; empty where there is one.
@@ -122,6 +115,7 @@ class Pairing:
     refused: str = ""
     scaling: str = ""
     serial_fraction: float | None = None
+    payback_calls: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +140,93 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
+class Level:
+    """One number of processes in a family of cases that differ only in it.
+
+    Attributes:
+        processes: how many processes computed together, each on a device of its own.
+        grouped: whether they were a group; one that was not had nothing to exchange: the base without DDP.
+        reasons: why it counts only in part, or not at all.
+        step_s: seconds per step (or whole job) of the slowest process, over the ok repeats; None without any.
+        units: work of a step over all processes, in terms of `unit`; `units_per_s` is that over the time.
+        over_base: speedup of throughput over the family's base; None for the base itself.
+        over_group_of_one: speedup of throughput over one process in a group of its own, with DDP.
+        efficiency, band: speedup over the base / how many times its devices, and its name.
+        impossible: why the efficiency can't be true, in words; it is shown and not used.
+        refused: why there is no efficiency, in words.
+        serial_fraction: Karp and Flatt's for strong, Gustafson's for weak scaling.
+        communication_share, spread: as in `Group`, median over the ok repeats.
+        memory_bytes: peak memory by rank, the most of any repeat; None where it is not known.
+    """
+
+    cell: Cell
+    processes: int
+    grouped: bool
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    repeats: int
+    ok_repeats: int
+    step_s: Estimate | None = None
+    units: float | None = None
+    unit: str = ""
+    units_per_s: Estimate | None = None
+    over_base: Ratio | None = None
+    over_group_of_one: Ratio | None = None
+    efficiency: Estimate | None = None
+    band: str = ""
+    impossible: str = ""
+    refused: str = ""
+    serial_fraction: float | None = None
+    communication_share: float | None = None
+    spread: float | None = None
+    memory_bytes: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Cases of one machine that differ only in how many processes compute together.
+
+    Attributes:
+        size: the parameters that they share.
+        scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
+        whole: whether a step is a whole job.
+        base: what speedups are over: one process without DDP, else one with it; None where neither is ok.
+        levels: the process without DDP first, then by number of processes.
+        notes: what a reader must know of the comparison, such as that the work differs.
+    """
+
+    hardware: str
+    workload: str
+    size: tuple[tuple[str, int], ...]
+    precision: str
+    scaling: str
+    whole: bool
+    base: Level | None
+    levels: tuple[Level, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """Readable heading, such as `ddpm_weak batch=32 · fp32`."""
+        size = ", ".join(f"{name}={value}" for name, value in self.size)
+        return f"{self.workload} {size} · {self.precision}".replace("  ", " ")
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Everything that is said of a run.
 
     Attributes:
         answer: sentences, the most useful first: what is fastest, what is cheapest, what is undecided.
         unpaired: cells that no baseline cell matches, with what to run to pair them.
+        families: how cases that several processes measured together scale with their number.
+        offers: time against money of every machine at every price, of the suite first and then of each case.
+        crossings: where a machine starts to beat the baseline as a size grows.
+        bills: what each machine's part of the run cost in all.
+        observations: what else the intervals support, in sentences.
+        rankings: machines in order with ties, by time and by cost, of the suite and of each case.
+        siblings: boxes of one kind against each other.
+        refusals: why an ok record can't be true and is in no estimate, by run, hardware, case id and repeat.
     """
 
     baseline: str
@@ -161,3 +236,11 @@ class Comparison:
     totals: tuple[Total, ...]
     answer: tuple[str, ...]
     unpaired: tuple[str, ...] = ()
+    families: tuple[Family, ...] = ()
+    offers: tuple[Offer, ...] = ()
+    crossings: tuple[Crossing, ...] = ()
+    bills: tuple[Bill, ...] = ()
+    observations: tuple[str, ...] = ()
+    rankings: tuple[Ranking, ...] = ()
+    siblings: tuple[Siblings, ...] = ()
+    refusals: Mapping[tuple[str, str, str, int], tuple[str, ...]] = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from tasks.analysis import coherence
+from tasks.analysis.contradictions import contradictions, out_of_range
 from tasks.analysis.model import Machine
 from tasks.analysis.repeats import RecordKey, key
 from workloads.harness.record import Record, Timing
@@ -46,18 +47,20 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
         not_its_median(record.wall),
         not_its_median(record.device_time),
         not_its_sum(record),
+        not_its_ranks(record),
         above_peak(record, machine),
         above_bandwidth(record, machine),
+        elsewhere(record, machine),
     )
-    return [reason for reason in reasons if reason]
+    return [*contradictions(record), *(reason for reason in reasons if reason)]
 
 
 def not_a_time(record: Record) -> str | None:
-    """Whether a time is missing, zero, negative or not finite."""
+    """Whether a time is missing, zero, negative, not finite, or beyond what a clock can tell."""
     if record.compute_s is None:
         return "it is ok but holds no time"
     for name, seconds in (("compute", record.compute_s), ("end-to-end", record.end_to_end_s)):
-        if seconds is not None and not (math.isfinite(seconds) and seconds > 0):
+        if seconds is not None and out_of_range(seconds):
             return f"its {name} time is {seconds:g} s"
     return None
 
@@ -85,13 +88,30 @@ def not_its_sum(record: Record) -> str | None:
     return f"its phases and the rest add up to {total:.3g} s, its process took {record.wall_s:.3g} s"
 
 
+def not_its_ranks(record: Record) -> str | None:
+    """Whether a group is not the one that its case asks for, or its step is shorter than its slowest rank's.
+
+    A step of several processes ends with the last of them, so its median is no rank's median that is less.
+    """
+    if record.group is None:
+        return None
+    ranks, wanted = record.group.ranks, record.case.params.get("processes")
+    if wanted is not None and len({rank.rank for rank in ranks}) != wanted:
+        return f"its case asks for {wanted} processes, {len(ranks)} measured"
+    slowest = max((rank.median_s for rank in ranks), default=0.0)
+    if record.wall is None or record.wall.whole or slowest <= MARGIN * record.wall.median_s:
+        return None
+    return f"its step took {record.wall.median_s:.3g} s, that of its slowest rank {slowest:.3g} s"
+
+
 def above_peak(record: Record, machine: Machine | None) -> str | None:
     """Whether it computes faster than the machine's peak for the precision.
 
     FLOPs are the workload's formula. An algorithm that needs fewer (Winograd for 3x3 convolutions) can pass a
     true peak only where a step is little else.
     """
-    peak = dict(machine.peak_flops).get(record.case.precision) if machine else None
+    one = dict(machine.peak_flops).get(record.case.precision) if machine else None
+    peak = one and one * _processes(record)
     if not peak or not record.work or not record.work.flops or not record.compute_s:
         return None
     rate = record.work.flops / record.compute_s
@@ -108,13 +128,32 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
 
     Sound because `Work.bytes` is the compulsory traffic: at least bytes - cache come from memory in a step.
     """
-    peak = machine.peak_bytes_per_s if machine else None
+    one = machine.peak_bytes_per_s if machine else None
+    peak = one and one * _processes(record)
     if not peak or not record.work or not record.work.bytes or not record.compute_s:
         return None
-    rate = (record.work.bytes - CACHE_BYTES.get(record.device, 0)) / record.compute_s
+    caches = CACHE_BYTES.get(record.device, 0) * _processes(record)
+    rate = (record.work.bytes - caches) / record.compute_s
     if rate <= MARGIN * peak:
         return None
     return (
         f"{rate / 1e9:.3g} GB/s beside the caches is {rate / peak:.3g} times the bandwidth of "
         f"{record.hardware}, {peak / 1e9:.3g} GB/s"
     )
+
+
+def elsewhere(record: Record, machine: Machine | None) -> str | None:
+    """Whether the machine that measured says that it is another than planned, or bought in another way."""
+    if machine is None:
+        return None
+    planned = {"instance_type": machine.instance_type, "purchase": machine.purchase}
+    for field, wanted in planned.items():
+        said = record.environment.get(field)
+        if wanted and said and said != wanted:
+            return f"it was measured on {said} capacity, what was planned and is priced is {wanted}"
+    return None
+
+
+def _processes(record: Record) -> int:
+    """Devices at work: a machine's peaks are those of one, and a group has one for each process."""
+    return len(record.group.ranks) if record.group and record.device != "cpu" else 1

@@ -48,6 +48,14 @@ class Repeats:
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
 
 
+def standing(
+    record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
+) -> tuple[Verdict, tuple[str, ...]]:
+    """What a record is worth and why: its own verdict, or `impossible` where the gate refused an ok one."""
+    against = refusals.get(key(record), ()) if record.ok else ()
+    return (Verdict.IMPOSSIBLE if against else record.verdict), (*record.reasons, *against)
+
+
 def latest(records: Sequence[Record]) -> tuple[Record, ...]:
     """One record per key, the last one given: a record that was read twice would fake a narrow interval."""
     return tuple({key(record): record for record in records}.values())

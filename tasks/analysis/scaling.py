@@ -2,13 +2,16 @@
 
 from typing import Any
 
-from tasks.analysis.model import Estimate, Machine
+from tasks.analysis.model import Machine
 from tasks.analysis.speedup import scaled
+from tasks.analysis.values import Estimate
 from workloads.harness.record import Record
 
-# The seed's legend for 8 devices: 8x perfect, 6-7x good (75-87.5 %), 4-6x acceptable (50-75 %), below poor.
-# It leaves 7-8x unnamed: here 87.5-95 % is very good, and from 95 % (7.6x of 8) it is perfect.
-BANDS = ((0.95, "perfect"), (0.875, "very good"), (0.75, "good"), (0.50, "acceptable"), (0.0, "poor"))
+# A legend that is known for 8 devices, as shares that hold for any number: 8x perfect, 6-7x good (75-87.5 %),
+# 4-6x acceptable (50-75 %), below that poor. It leaves 7-8x unnamed: here that is very good.
+BANDS = ((0.875, "very good"), (0.75, "good"), (0.50, "acceptable"), (0.0, "poor"))
+PERFECT = "perfect"  # very good by its lower bound, and 100 % is within the interval
+TOO_GOOD = "above 100 %"
 ABOVE_LINEAR = 1.05  # an efficiency beyond this is no scaling: the work, the baseline or a clock is wrong
 
 
@@ -16,10 +19,14 @@ def devices(record: Record, machine: Machine | None) -> int | None:
     """How many devices a record used: a CPU's threads, else accelerators; None if unknown.
 
     The fingerprint lists the accelerators in use. Only without it are they all that the machine has: one
-    of eight runs most workloads on a single one.
+    of eight runs most workloads on a single one. Processes that measure together use one each, or their
+    threads each.
     """
+    processes = len(record.group.ranks) if record.group else 1
     if record.device == "cpu":
-        return record.threads
+        return record.threads * processes if record.threads else None
+    if record.group:
+        return processes
     return len(_gpus(record)) or (machine.devices if machine else None) or None
 
 
@@ -51,11 +58,17 @@ def efficiency(speedup: Estimate, ratio: float) -> Estimate:
 
 
 def band(estimate: Estimate) -> str:
-    """The name of an efficiency, by its lower bound, or by its value where there are no bounds."""
+    """The name of an efficiency, by its lower bound, or by its value where there are no bounds.
+
+    An interval that reaches 100 % makes it perfect, unless it is so wide that it holds worse than very good.
+    """
     least = estimate.value if estimate.low is None else estimate.low
+    most = estimate.value if estimate.high is None else estimate.high
     if least > ABOVE_LINEAR:
-        return "above 100 %"
-    return next(name for floor, name in BANDS if least >= floor)
+        return TOO_GOOD
+    if least >= BANDS[0][0] and most >= 1:
+        return PERFECT
+    return next((name for floor, name in BANDS if least >= floor), BANDS[-1][1])
 
 
 def serial_fraction(speedup: float, ratio: float) -> float | None:
@@ -67,6 +80,21 @@ def serial_fraction(speedup: float, ratio: float) -> float | None:
     if ratio <= 1 or speedup <= 0:
         return None
     return (1 / speedup - 1 / ratio) / (1 - 1 / ratio)
+
+
+def scaled_serial_fraction(speedup: float, ratio: float) -> float | None:
+    """Part of a process's time that does not spread when the work grows with N: s = (N - S) / (N - 1).
+
+    The counterpart of Karp and Flatt's for weak scaling, where S is a speedup of throughput; None for N <= 1.
+    Source: Gustafson 1988, Reevaluating Amdahl's law, CACM 31(5): S = N - s (N - 1).
+    """
+    return None if ratio <= 1 else (ratio - speedup) / (ratio - 1)
+
+
+def serial(kind: str, speedup: float, ratio: float) -> float | None:
+    """The serial fraction by the law of its kind: Karp and Flatt's for `strong`, Gustafson's for `weak`."""
+    of_kind = scaled_serial_fraction if kind == "weak" else serial_fraction
+    return of_kind(speedup, ratio)
 
 
 def _gpus(record: Record) -> list[dict[str, Any]]:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from tasks.analysis.digits import format_bounds
-from tasks.analysis.model import Estimate, Outcome, Ratio
 from tasks.analysis.repeats import Repeats
+from tasks.analysis.values import Estimate, Outcome, Ratio
 from workloads.harness.intervals import ratio_interval, t_quantile
 from workloads.harness.record import Verdict
 
@@ -74,6 +74,8 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 def _advice(estimate: Estimate, low: float, high: float, repeats: int) -> str:
     """How many repeats would tell the sides apart, or that they are equal for every purpose."""
     spans = f"the interval {format_bounds(estimate)} spans 1"
+    if not low or high == math.inf:
+        return f"{spans}: its repeats have nothing in common, look at them one by one"
     half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
     for more in range(repeats + 1, MOST_REPEATS + 1):
         if half * _reach(more) / _reach(repeats) < distance:

@@ -4,8 +4,9 @@ import statistics
 from collections.abc import Sequence
 
 from tasks.analysis.cost import usd_per_million_units
-from tasks.analysis.model import Estimate, Machine, Summary
+from tasks.analysis.model import Machine, Summary
 from tasks.analysis.repeats import Repeats
+from tasks.analysis.values import Estimate
 from workloads.harness.intervals import log_mean_interval
 from workloads.harness.record import Record
 
@@ -39,6 +40,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
         threads=like.threads,
         device=like.device,
         units=cell.units,
+        whole=bool(like.wall and like.wall.whole),
     )
 
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.analysis.cost import usd
-from tasks.analysis.model import Estimate, Machine, Total
+from tasks.analysis.model import Machine, Total
 from tasks.analysis.repeats import Repeats
+from tasks.analysis.values import Estimate
 from workloads.harness.case import Case
-from workloads.harness.intervals import t_quantile
+from workloads.harness.intervals import t_quantile, variance
 
 Logs = list[float]  # log seconds of a case, one per repeat
 
@@ -58,11 +59,13 @@ def time_ratio(suite: Suite, over: str, under: str) -> Estimate:
 
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
-    value, parts = seconds(suite, over) / seconds(suite, under), []
-    for name in (over, under):
-        shares = (t / seconds(suite, name) for t in _times(suite, name))
-        parts += list(zip(shares, suite.logs[name], strict=True))
-    return _interval(value, parts)
+    value = seconds(suite, over) / seconds(suite, under)
+    return _interval(value, [*_shares(suite, over), *_shares(suite, under)])
+
+
+def total_seconds(suite: Suite, hardware: str) -> Estimate:
+    """Time (s) of one pass with its interval, by the same delta method."""
+    return _interval(seconds(suite, hardware), _shares(suite, hardware))
 
 
 def geomean_ratio(suite: Suite, over: str, under: str) -> Estimate:
@@ -89,17 +92,35 @@ def _total(suite: Suite, name: str, usd_per_hour: float | None, baseline: str) -
     )
 
 
-def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
-    """The t-interval of a value whose log is a sum of weight x mean(logs); none with a single repeat."""
+def half_width(parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) -> float | None:
+    """Half of the t-interval of a sum of weight x mean(logs); None where a part has a single repeat.
+
+    Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
+    """
     parts = list(parts)
     if any(len(logs) < 2 for _, logs in parts):
-        return Estimate(value)
-    variances = [weight**2 * statistics.variance(logs) / len(logs) for weight, logs in parts]
-    spread, half = math.fsum(variances), 0.0
-    if spread > 0:
-        freedom = sum(v**2 / (len(logs) - 1) for v, (_, logs) in zip(variances, parts, strict=True))
-        half = t_quantile(0.975, spread**2 / freedom) * math.sqrt(spread)
-    return Estimate(value, value * math.exp(-half), value * math.exp(half))
+        return None
+    variances = [weight**2 * variance(logs) / len(logs) for weight, logs in parts]
+    scatter = math.fsum(variances)
+    if not scatter > 0:
+        return 0.0
+    freedom = sum(v**2 / (len(logs) - 1) for v, (_, logs) in zip(variances, parts, strict=True))
+    return t_quantile(0.5 + confidence / 2, scatter**2 / freedom) * math.sqrt(scatter)
+
+
+def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
+    """A value whose log is a sum of weight x mean(logs); without bounds where a part has a single repeat."""
+    half = half_width(parts)
+    return (
+        Estimate(value) if half is None else Estimate(value, value * math.exp(-half), value * math.exp(half))
+    )
+
+
+def _shares(suite: Suite, hardware: str) -> list[tuple[float, Logs]]:
+    """Each case's part of the total time, with the logs of its repeats."""
+    times = _times(suite, hardware)
+    total = math.fsum(times)
+    return [(t / total, logs) for t, logs in zip(times, suite.logs[hardware], strict=True)]
 
 
 def _logs(cell: Repeats, reference: Repeats) -> Logs:

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from tasks.analysis.cost import cost_words
 from tasks.analysis.digits import format_ratio, format_seconds, format_usd
 from tasks.analysis.model import Comparison, Machine
+from tasks.analysis.prices import source_text
 from tasks.analysis.speedup import scaled
 from tasks.report.grid import Grid, grid_of, size_text
-from tasks.report.words import PLAIN, cost_word, devices_text, price_text, trouble_text, verdict_text
+from tasks.report.words import PLAIN, devices_text, price_text, trouble_text, verdict_text
 from workloads.harness.case import Case
 
 
@@ -60,7 +62,7 @@ def _against(grid: Grid, name: str, case: Case) -> list[str]:
         _time(grid, grid.comparison.baseline, case),
         _time(grid, name, case),
         f"{format_ratio(compute)} {compute.outcome}" if compute else "-",
-        f"{format_ratio(cost)} {cost_word(cost.outcome)}" if cost else "-",
+        f"{format_ratio(cost)} {cost_words(cost)}" if cost else "-",
     ]
 
 
@@ -94,7 +96,7 @@ def _machines(grid: Grid) -> str:
             machine.name,
             devices_text(machine.devices),
             price_text(machine.usd_per_hour),
-            machine.price_note or "-",
+            source_text(machine.price_note or "-", machine.price_flags),
             format_usd(totals[machine.name].usd) if machine.name in totals else "-",
         ]
         for machine in grid.machines

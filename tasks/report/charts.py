@@ -1,10 +1,12 @@
 """What all charts share: a panel, its axes, and how machines are told apart."""
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 
+from tasks.report.finite import to_json
 from tasks.report.grid import Grid
 from tasks.report.theme import log_ticks, shapes
 
@@ -22,16 +24,55 @@ class Panel:
 
     def spec(self) -> dict[str, Any]:
         """Vega-Lite for a page: as wide as its container, without the colours of a theme."""
-        spec = self.chart.properties(width="container", description=self.description).to_dict()
-        return {key: value for key, value in spec.items() if key != "config"} | {
+        tables: dict[str, str] = {}
+        spec = self.part()
+        _name_tables(spec, tables)
+        return spec | {
+            "width": "container",
+            "description": self.description,
             "autosize": {"type": "fit-x", "contains": "padding"},
             "params": [OFF],
+            "datasets": {name: json.loads(text) for text, name in tables.items()},
         }
+
+    def part(self) -> dict[str, Any]:
+        """Vega-Lite to be a part of something larger."""
+        return part_of(self.chart)
+
+
+def part_of(chart: Any) -> dict[str, Any]:
+    """A chart without what only a whole has; it is not checked, which takes most of a large report's time."""
+    spec = chart.to_dict(validate=False)
+    return {key: value for key, value in spec.items() if key not in ("config", "$schema")}
 
 
 def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
-    """A chart of these rows, which travel inside its specification."""
-    return alt.Chart(alt.Data(values=rows))  # type: ignore[no-untyped-call]
+    """A chart of these rows, which travel inside its specification.
+
+    They travel as text: Altair copies and checks what it holds at every step, row by row and key by key. For
+    the same reason encodings are channels (`alt.X("a:Q")`), not strings for which it has to find one.
+    """
+    text = to_json([{key: _short(value) for key, value in row.items()} for row in rows], ensure_ascii=False)
+    return alt.Chart(alt.Data(values=text, format=alt.JsonDataFormat(type="json")))  # type: ignore[no-untyped-call]
+
+
+def _short(value: Any) -> Any:
+    """A number in the six digits that a picture can show."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _name_tables(spec: Any, tables: dict[str, str]) -> None:
+    """Replace the data of every layer by a name, so that rows which layers share are in a page once."""
+    if isinstance(spec, list):
+        for part in spec:
+            _name_tables(part, tables)
+    elif isinstance(spec, dict):
+        values = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
+        if isinstance(values, str):
+            spec["data"] = {"name": tables.setdefault(values, f"t{len(tables)}")}
+        for key, part in spec.items():
+            if key != "data":
+                _name_tables(part, tables)
 
 
 def log_axis(
@@ -55,9 +96,9 @@ def machine_shape(grid: Grid) -> alt.Shape:
     return alt.Shape("hardware:N", scale=scale, legend=None)
 
 
-def shown() -> Any:
+def shown() -> alt.OpacityValue:
     """Full opacity, unless the page dims the machine."""
-    return alt.condition("indexof(off, datum.hardware) < 0", alt.value(1), alt.value(0.08))
+    return alt.OpacityValue(0.08, condition={"test": "indexof(off, datum.hardware) < 0", "value": 1})
 
 
 def tooltip(*keys: str) -> list[alt.Tooltip]:

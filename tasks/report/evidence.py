@@ -1,33 +1,46 @@
 """The evidence under the numbers: a row a record with its samples, and how the environments differ."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tasks.analysis.bottleneck import bound_text
 from tasks.analysis.digits import format_seconds
+from tasks.analysis.repeats import standing
 from tasks.report.grid import Grid, size_text
+from tasks.report.monitor_chart import MEMORY, POWER, UTILISATION, series
 from tasks.report.words import bytes_text, few, rate_text, verdict_text
 from workloads.harness.record import Record, Timing
+from workloads.harness.roofline import percent
+from workloads.harness.words import cache_text
 
-MOST_RECORDS = 1_000
-MOST_NUMBERS = 60_000
-"""Records and raw samples on a page below 5 MB; all are in the files beside it, and the page says so."""
+MOST_RECORDS = 800
+MOST_NUMBERS = 40_000
+MOST_WATCHED = 20_000
+"""Records, raw samples and samples of the monitor on a page below 5 MB; all are in the files beside it."""
+FEWEST_WATCHED = 10  # points of a line; with fewer it says nothing
 
 COLUMNS = (
     "Hardware", "Workload", "Size", "Precision", "Repeat", "Verdict", "Time per step", "95 % interval",
-    "End to end", "Rate", "Peak memory", "Whole process", "Started",
+    "End to end", "Rate", "Bound by", "Of measured peak", "Peak memory", "Whole process", "Started",
 )  # fmt: skip
 
 
 def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     """The rows of the records table: the text of each cell, and what it sorts by."""
-    return [_row(grid, record) for record in records[:MOST_RECORDS]]
+    works = {case: work for group in grid.groups for case, work in group.work.items()}
+    return [_row(grid, record, works.get(record.case)) for record in records[:MOST_RECORDS]]
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     """What a row unfolds to: samples, phases, probes; six digits each, thinned where there are very many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
-    return [_detail(record, most, _standing(grid, record)[1]) for record in shown]
+    points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
+    return [
+        _detail(record, most, _standing(grid, record)[1]) | {"watched": _watched(record, points)}
+        for record in shown
+    ]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
@@ -47,7 +60,8 @@ def environments(records: Sequence[Record]) -> dict[str, Any]:
     hosts: dict[str, dict[str, None]] = {}
     for record in records:
         if record.environment:
-            prints.setdefault(record.environment_id, flat(record.environment))
+            if record.environment_id not in prints:
+                prints[record.environment_id] = flat(record.environment)
             hosts.setdefault(record.environment_id, {})[record.hardware] = None
     keys = dict.fromkeys(key for values in prints.values() for key in values)
     rows = [(key, [values.get(key, "–") for values in prints.values()]) for key in keys]
@@ -58,21 +72,37 @@ def environments(records: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _row(grid: Grid, record: Record) -> dict[str, Any]:
+def fingerprints(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """Every environment by its id."""
+    found = {record.environment_id: record.environment for record in records}
+    return {name: flat(environment) for name, environment in found.items()}
+
+
+def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
     verdict, reasons = _standing(grid, record)
     timing, memory, case = record.device_time or record.wall, record.memory, record.case
     peak = (memory.device_allocated_bytes or memory.peak_rss_bytes) if memory else None
-    rate = _rate(record)
+    rate, a_job = _rate(record), " a job" if record.wall and record.wall.whole else ""
     cells: list[tuple[str, float | str | None]] = [
-        (record.hardware, None), (case.workload, None), (size_text(case), _size_order(grid, record)),
+        (record.hardware, None), (case.workload, None), (size_text(case), work),
         (case.precision, None), (str(record.repeat), record.repeat), (verdict, None),
-        (format_seconds(record.compute_s), record.compute_s),
+        (format_seconds(record.compute_s) + a_job, record.compute_s),
         (_bounds(timing), timing.ci_low_s if timing else None),
         (format_seconds(record.end_to_end_s), record.end_to_end_s), (rate[0], rate[1]),
+        *_bound_cells(grid, record),
         (bytes_text(peak), peak), (format_seconds(record.wall_s or None), record.wall_s),
         (record.started_at[:19].replace("T", " "), record.started_at),
     ]  # fmt: skip
     return {"cells": [(text, _order(key)) for text, key in cells], "ok": verdict == "ok", "reasons": reasons}
+
+
+def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | None]]:
+    """What bounds the record's cell, and how much of the measured compute ceiling it reaches."""
+    summary = grid.summaries.get((record.hardware, record.case))
+    if not record.ok or summary is None or summary.bound is None:
+        return [("–", None), ("–", None)]
+    share = summary.bound.shares.get("compute")
+    return [(bound_text(summary.bound), None), ("–" if share is None else percent(share), share)]
 
 
 def _order(key: float | str | None) -> float | str | None:
@@ -81,16 +111,9 @@ def _order(key: float | str | None) -> float | str | None:
 
 
 def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
-    """The record's own verdict; where that is ok and its cell was refused later, the refusal."""
-    summary = grid.summaries.get((record.hardware, record.case))
-    if record.ok and summary is not None and not summary.ok_repeats:
-        return verdict_text(summary.verdict), summary.reasons
-    return verdict_text(record.verdict), record.reasons
-
-
-def _size_order(grid: Grid, record: Record) -> float | None:
-    works = (group.work for group in grid.groups if record.case in group.work)
-    return next((work[record.case] for work in works), None)
+    """The record's own verdict; where that is ok and it was refused later, the refusal."""
+    verdict, reasons = standing(record, grid.comparison.refusals)
+    return verdict_text(verdict), reasons
 
 
 def _rate(record: Record) -> tuple[str, float | None]:
@@ -126,6 +149,19 @@ def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]
     }
 
 
+def _watched(record: Record, points: int) -> dict[str, list[float]]:
+    """What the monitor saw, at even distances; empty where a page of many records has no room for a line."""
+    if points < FEWEST_WATCHED:
+        return {}
+    found = {}
+    for quantity in (UTILISATION, MEMORY, POWER):
+        values = [value for _, value in series(record, quantity)]
+        if len(values) > 1:
+            stride = math.ceil(len(values) / points)
+            found[quantity] = [float(f"{value:.4g}") for value in values[::stride]]
+    return found
+
+
 def _facts(record: Record) -> dict[str, str]:
     check, timing = record.check, record.device_time or record.wall
     facts = {
@@ -138,6 +174,7 @@ def _facts(record: Record) -> dict[str, str]:
         "outliers": f"{timing.outliers_mild} mild, {timing.outliers_severe} severe" if timing else None,
         "steady": timing.steady if timing else None,
         "precision reached": timing.precision_reached if timing else None,
+        "cache": cache_text(record.cache) if record.cache else None,
         "energy": f"{record.energy_j:.4g} J" if record.energy_j is not None else None,
     }
     return {name: _plain(value) for name, value in facts.items() if value is not None}

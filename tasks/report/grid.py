@@ -1,13 +1,14 @@
 """A run seen as a grid: cases in groups, machines in order, and what is known of each cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.analysis.model import Comparison, Machine, Pairing, Summary
+from tasks.analysis.processes import PROCESSES
 from workloads.harness.case import Case
 from workloads.harness.record import Record, Work
 
-_WORK = (("flops", "FLOP per step"), ("bytes", "bytes per step"))
+_WORK = (("flops", "FLOP"), ("bytes", "bytes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class Group:
     Attributes:
         work: how much one step of each case does, in the unit that `work_title` names; a case is absent
             where no repeat came far enough to know.
+        whole: whether a step of it is a whole job.
     """
 
     workload: str
@@ -24,6 +26,7 @@ class Group:
     cases: tuple[Case, ...]
     work: Mapping[Case, float]
     work_title: str
+    whole: bool = False
 
     @property
     def title(self) -> str:
@@ -82,26 +85,35 @@ def _machines(comparison: Comparison) -> tuple[Machine, ...]:
 
 def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[Group, ...]:
     works = {record.case: record.work for record in records if record.work is not None}
+    jobs = {summary.cell.case for summary in comparison.summaries if summary.whole}
     cases: dict[tuple[str, str], dict[Case, None]] = {}
     for summary in comparison.summaries:
         case = summary.cell.case
         cases.setdefault((case.workload, case.precision), {})[case] = None
-    return tuple(_group(key, list(members), works) for key, members in cases.items())
+    return tuple(_group(key, list(members), works, jobs) for key, members in cases.items())
 
 
-def _group(key: tuple[str, str], cases: list[Case], works: Mapping[Case, Work]) -> Group:
+def _group(
+    key: tuple[str, str], cases: list[Case], works: Mapping[Case, Work], jobs: Collection[Case]
+) -> Group:
+    whole = any(case in jobs for case in cases)
     title, work = _measure_of_work({case: works[case] for case in cases if case in works})
     ordered = sorted(
-        cases, key=lambda case: (work.get(case, float("inf")), [value for _, value in case.size])
+        cases,
+        key=lambda case: (
+            case.params.get(PROCESSES, 1),
+            work.get(case, float("inf")),
+            [value for _, value in case.size],
+        ),
     )
-    return Group(*key, tuple(ordered), work, title)
+    return Group(*key, tuple(ordered), work, f"{title} per {'job' if whole else 'step'}", whole)
 
 
 def _measure_of_work(works: Mapping[Case, Work]) -> tuple[str, dict[Case, float]]:
-    """FLOPs where every case has them, else bytes, else units of work; with the axis title."""
+    """FLOPs where every case has them, else bytes, else units of work; with its name."""
     for attribute, title in _WORK:
         values = {case: getattr(work, attribute) for case, work in works.items()}
         if values and all(value and value > 0 for value in values.values()):
             return title, values
     unit = next((work.unit for work in works.values()), "work")
-    return f"{unit} per step", {case: work.units for case, work in works.items() if work.units > 0}
+    return unit, {case: work.units for case, work in works.items() if work.units > 0}

@@ -2,66 +2,147 @@
 
 import base64
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import jinja2
 import vl_convert
 from markupsafe import Markup
 
 from tasks.analysis.digits import format_ratio
-from tasks.analysis.model import Comparison, Estimate
+from tasks.analysis.model import Comparison
 from tasks.analysis.summaries import COLD_PHASES
+from tasks.analysis.values import Estimate
 from tasks.report import evidence, views
 from tasks.report.charts import Panel
-from tasks.report.cold_chart import cold_panels
+from tasks.report.cold_chart import cold_panels, waterfall_panels
+from tasks.report.finite import to_json
 from tasks.report.grid import Grid, grid_of
+from tasks.report.heat_map import case_ids, heat_map
 from tasks.report.info import RunInfo
+from tasks.report.limits import (
+    MOST_BARS,
+    MOST_DETAILED,
+    MOST_GROUPS,
+    MOST_ROWS,
+    MOST_SENTENCES,
+    firsts,
+    readable,
+    undrawn,
+)
+from tasks.report.matrix import comparison_groups, detailed_cases
+from tasks.report.models import device_times, model_panels, model_rows
+from tasks.report.money import bill_table, offer_table
+from tasks.report.monitor_chart import monitor_panels
+from tasks.report.pages import HERE, environment, style
+from tasks.report.pareto_chart import pareto_panels
 from tasks.report.pictures import VEGA_LITE
-from tasks.report.speedup_chart import speedup_panels
+from tasks.report.scaling_chart import scaling_panels
+from tasks.report.scaling_views import family_tables
+from tasks.report.siblings import sibling_tables
+from tasks.report.speedup_chart import COST, speedup_panels
 from tasks.report.theme import config, shapes
 from tasks.report.time_chart import time_panels
+from tasks.report.training_chart import loss_panels, memory_panels
 from tasks.report.words import verdict_text
 from workloads.harness.record import Record
 
-_HERE = Path(__file__).parent
+SCRIPTS = ("charts.js", "map.js", "records.js")
+MOST_OPEN = 6  # observations that are read without unfolding
+MOST_TABLES = 60  # tables of scaling, models, rows of device times
 
 
 def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo) -> str:
     """Render the report. What comes from outside is escaped, in HTML and in the scripts' data."""
     grid = grid_of(records, comparison)
-    panels = {
-        "time": time_panels(grid),
-        "speedup": speedup_panels(grid, brief=True),
-        "cold": cold_panels(records, grid),
-    }
-    scripts = {"bundle": _bundle(), "script": (_HERE / "report.js").read_text("utf-8")}
-    return _environment().get_template("template.html.j2").render(
+    panels = _panels(records, grid)
+    scripts = {"bundle": _bundle(), "script": "".join((HERE / name).read_text("utf-8") for name in SCRIPTS)}
+    return environment().get_template("template.html.j2").render(
         run=asdict(run),
         comparison=comparison,
         counts=_counts(grid),
-        machines=views.machine_rows(grid),
-        passes=views.money_passes(grid),
         example={"interval": format_ratio(Estimate(27.2, 26.1, 28.4)), "single": format_ratio(Estimate(1.8))},
-        groups=views.comparison_groups(grid),
-        troubles=views.trouble_rows(grid, records),
         panels=panels,
         phases=[name.replace("_", " ") for name in COLD_PHASES],
         shapes=shapes(len(grid.names)),
         columns=evidence.COLUMNS,
-        records=evidence.record_rows(grid, records),
         records_total=len(records),
-        environments=evidence.environments(records),
+        many_cells=MOST_DETAILED,
         data=_data(grid, records, panels),
-        style=Markup((_HERE / "report.css").read_text("utf-8")),
+        style=style(),
         policy=_policy(scripts.values()),
+        **_tables(records, grid),
+        **_sentences(grid),
         **{name: Markup(text) for name, text in scripts.items()},
     )  # fmt: skip
+
+
+def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[Panel]]:
+    """The charts by kind, of as much of the grid as can be read."""
+    drawn = readable(grid)
+    return {
+        "pareto": pareto_panels(grid),
+        "time": time_panels(drawn),
+        "speedup": speedup_panels(drawn, brief=True),
+        "cost": speedup_panels(drawn, brief=True, by=COST),
+        "waterfall": waterfall_panels(records, grid),
+        "cold": cold_panels(records, readable(grid, MOST_BARS // 2)),  # a bar of it is five marks
+        "monitor": monitor_panels(records, grid),
+        "scaling": scaling_panels(grid)[:MOST_GROUPS],
+        "models": model_panels(records, drawn),
+        "loss": loss_panels(records, grid),
+        "memory": memory_panels(records),
+    }
+
+
+def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
+    """The tables, and by the name of each with `_left` how many rows of it are in the files only."""
+    ids = case_ids(grid)
+    long: dict[str, Sequence[Any]] = {
+        "troubles": views.trouble_rows(grid, records),
+        "families": family_tables(grid.comparison),
+        "device_times": device_times(records, grid),
+        "models": model_rows(records, grid),
+    }
+    shown = {
+        name: firsts(rows, MOST_ROWS if name == "troubles" else MOST_TABLES) for name, rows in long.items()
+    }
+    return {
+        "map": heat_map(grid, ids),
+        "machines": views.machine_rows(grid),
+        "siblings": sibling_tables(grid),
+        "passes": views.money_passes(grid),
+        "groups": comparison_groups(grid, ids),
+        "detailed": min(detailed_cases(grid), len(ids)),
+        "offers": offer_table(grid),
+        "bills": bill_table(grid),
+        "records": evidence.record_rows(grid, records),
+        "environments": evidence.environments(records),
+        **{name: rows for name, (rows, _) in shown.items()},
+        **{f"{name}_left": left for name, (_, left) in shown.items()},
+    }
+
+
+def _sentences(grid: Grid) -> dict[str, Any]:
+    """Findings in words, each list with how many are left out of it."""
+    comparison = grid.comparison
+    observed = firsts(comparison.observations, MOST_SENTENCES)
+    crossed = firsts([c.sentence for c in comparison.crossings if c.by == "time"], MOST_SENTENCES)
+    others = firsts([c.sentence for c in comparison.crossings if c.by != "time"], MOST_SENTENCES)
+    unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
+    return {
+        "undrawn": undrawn(grid),
+        "observations": observed[0],
+        "observations_left": observed[1],
+        "most_open": MOST_OPEN,
+        "crossings": crossed[0],
+        "other_crossings": others[0],
+        "crossings_left": crossed[1] + others[1],
+        "unpaired": unpaired[0],
+        "unpaired_left": unpaired[1],
+    }
 
 
 @cache
@@ -73,32 +154,6 @@ def _bundle() -> str:
             "the bundle of vl-convert would end its own script element; pin another version of it"
         )
     return str(bundle)
-
-
-@cache
-def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        extensions=["jinja2.ext.loopcontrols"],
-    )
-    environment.filters["whole"] = _whole
-    return environment
-
-
-def _whole(sentence: str) -> Markup:
-    """A sentence whose names and intervals, such as `aws-g5.8xlarge`, no line break cuts at a hyphen."""
-    words = (
-        Markup('<span class="whole">{}</span>' if _joined(w) else "{}").format(w) for w in sentence.split()
-    )
-    return Markup(" ").join(words)
-
-
-def _joined(word: str) -> bool:
-    return len(word) < 32 and ("-" in word or "–" in word)
 
 
 def _policy(scripts: Any) -> str:
@@ -115,9 +170,9 @@ def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[Panel]])
         "themes": {name: config(dark) | page for name, dark in (("light", False), ("dark", True))},
         "charts": {f"{kind}-{i}": p.spec() for kind, group in panels.items() for i, p in enumerate(group)},
         "records": evidence.record_details(grid, records),
-        "environments": {r.environment_id: evidence.flat(r.environment) for r in records},
+        "environments": evidence.fingerprints(records),
     }
-    text = json.dumps(values, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    text = to_json(values, separators=(",", ":"), ensure_ascii=False)
     for mark in "<>&\u2028\u2029":
         text = text.replace(mark, f"\\u{ord(mark):04x}")
     return Markup(text)

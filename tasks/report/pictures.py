@@ -1,4 +1,4 @@
-"""The two pictures that lie beside a report, as PNG: time by size, and speedup."""
+"""Pictures that lie beside a report, as PNG: time by size, speedup, models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,8 +7,10 @@ import altair as alt
 import vl_convert
 
 from tasks.analysis.model import Comparison
-from tasks.report.charts import OFF, Panel, chart_of, machine_colour, machine_shape
+from tasks.report import limits
+from tasks.report.charts import OFF, Panel, chart_of, machine_colour, machine_shape, part_of
 from tasks.report.grid import Grid, grid_of
+from tasks.report.models import model_panels
 from tasks.report.speedup_chart import speedup_panels
 from tasks.report.theme import config
 from tasks.report.time_chart import time_panels
@@ -25,7 +27,7 @@ def time_by_size_png(records: Sequence[Record], comparison: Comparison, title: s
     """Time per step against work size, a panel for each workload, with intervals where there are any."""
     grid = grid_of(records, comparison)
     what = "Time per step with the data in place. Bars: 95 % interval; hollow: one repeat, no interval."
-    return _png(grid, time_panels(grid), f"{title}: time by size", what, grid.names)
+    return _png(grid, time_panels(limits.readable(grid)), f"{title}: time by size", what, grid.names)
 
 
 def speedup_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
@@ -33,7 +35,20 @@ def speedup_png(records: Sequence[Record], comparison: Comparison, title: str) -
     grid = grid_of(records, comparison)
     what = f"Over {comparison.baseline}, with 95 % intervals. Right of the line is faster; pale is undecided."
     others = [name for name in grid.names if name != comparison.baseline]
-    return _png(grid, speedup_panels(grid), f"{title}: compute speedup", what, others)
+    return _png(grid, speedup_panels(limits.readable(grid)), f"{title}: compute speedup", what, others)
+
+
+def models_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+    """Time of each model by machine and size, with every repeat; empty where no model was measured."""
+    grid = grid_of(records, comparison)
+    panels = model_panels(records, limits.readable(grid))
+    what = "With the data in place. Bars: mean of repeats; points: the repeats."
+    return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""
+
+
+def font_config() -> dict[str, Any]:
+    """Vega-Lite's `config` for a picture that lies beside a report."""
+    return config(font=_FONT)
 
 
 def undrawn(grid: Grid) -> list[str]:
@@ -45,11 +60,18 @@ def undrawn(grid: Grid) -> list[str]:
 
 def _png(grid: Grid, panels: list[Panel], title: str, what: str, names: list[str]) -> bytes:
     inner = _panels(grid, panels, names) if panels else _nothing(grid)
-    heading = alt.Title(title, subtitle=[what] if panels else [], fontSize=18, subtitleFontSize=12, offset=14)
-    spec = alt.vconcat(inner.properties(title=heading)).to_dict()
+    subtitle = [text for text in (what, limits.undrawn(grid)) if text and panels]
+    inner["title"] = {
+        "text": title,
+        "subtitle": subtitle,
+        "fontSize": 18,
+        "subtitleFontSize": 12,
+        "offset": 14,
+    }
+    spec: dict[str, Any] = {"vconcat": [inner]}
     if notes := undrawn(grid):
         spec["title"] = _footnote(["Not drawn, because not ok:", *notes])
-    spec |= {"params": [OFF], "config": config(font=_FONT), "padding": 18}
+    spec |= {"params": [OFF], "config": font_config(), "padding": 18}
     return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2 if len(panels) <= 6 else 1))
 
 
@@ -62,10 +84,12 @@ def _clip(line: str, most: int = 140) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _panels(grid: Grid, panels: list[Panel], names: list[str]) -> alt.VConcatChart:
+def _panels(grid: Grid, panels: list[Panel], names: list[str]) -> dict[str, Any]:
+    """Parts are put together here: Altair would copy every one of them again at each step."""
     columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
-    charts = [panel.chart.properties(width=_WIDTH, title=panel.title) for panel in panels]
-    return alt.vconcat(_key(grid, names), alt.concat(*charts, columns=columns, spacing=28), spacing=18)
+    parts = [panel.part() | {"width": _WIDTH, "title": panel.title} for panel in panels]
+    charts = {"concat": parts, "columns": columns, "spacing": 28}
+    return {"vconcat": [part_of(_key(grid, names)), charts], "spacing": 18}
 
 
 def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
@@ -81,12 +105,12 @@ def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
         base.mark_point(filled=True, size=90, opacity=1).encode(
             color=machine_colour(grid), shape=machine_shape(grid)
         ),
-        base.mark_text(align="left", dx=10, fontSize=12).encode(text="hardware:N"),
+        base.mark_text(align="left", dx=10, fontSize=12).encode(text=alt.Text("hardware:N")),
     )
 
 
-def _nothing(grid: Grid) -> Any:
+def _nothing(grid: Grid) -> dict[str, Any]:
     any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
     said = "no cell has a ratio" if any_ok else "no cell of this run is ok"
     words = chart_of([{"words": f"Nothing to draw: {said}."}]).properties(width=700, height=140)
-    return words.mark_text(fontSize=18, style="quiet").encode(text="words:N")
+    return part_of(words.mark_text(fontSize=18, style="quiet").encode(text=alt.Text("words:N")))

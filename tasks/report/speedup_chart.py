@@ -1,37 +1,40 @@
-"""Compute speedups as bars from the 1× line, a panel for each workload in one precision."""
+"""Compute speedups and cost efficiencies as bars from the 1× line, a panel for each workload."""
 
 import json
 from typing import Any
 
 import altair as alt
 
+from tasks.analysis.cost import cost_words
 from tasks.analysis.digits import format_ratio
-from tasks.analysis.model import Outcome, Pairing, Ratio
+from tasks.analysis.model import Pairing
+from tasks.analysis.values import Outcome, Ratio
 from tasks.report.charts import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.grid import Grid, Group, size_text
 from tasks.report.theme import TIMES_LABEL, padded
 from tasks.report.words import verdict_text
 
 Rows = list[dict[str, Any]]
+COMPUTE, COST = "compute speedup", "cost efficiency"
 _BAR = 18  # height of a bar with its gap, in pixels
 
 
-def speedup_panels(grid: Grid, brief: bool = False) -> list[Panel]:
+def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[Panel]:
     """Every panel has the same log axis; `brief` leaves the bounds out of the numbers, for small screens."""
-    panels = [(group, _rows(grid, group, brief)) for group in grid.groups]
+    panels = [(group, _rows(grid, group, brief, by)) for group in grid.groups]
     every = [row for _, rows in panels for row in rows if row["value"]]
     low, high = padded(
         [1.0, *(row[key] for row in every for key in ("value", "low", "high") if row[key])], 1.15
     )
     room = (high / low) ** (0.35 if brief else 0.75)  # for the numbers beside the bars
     return [
-        _panel(grid, group, rows, (low, high * room), brief)
+        _panel(grid, group, rows, (low, high * room), brief, by)
         for group, rows in panels
         if any(row["value"] for row in rows)
     ]
 
 
-def _rows(grid: Grid, group: Group, brief: bool) -> Rows:
+def _rows(grid: Grid, group: Group, brief: bool, by: str) -> Rows:
     """A row a bar, at a place of its own; a cell without a ratio becomes a word in place of its bar."""
     rows: Rows = []
     place = 0.0
@@ -41,16 +44,18 @@ def _rows(grid: Grid, group: Group, brief: bool) -> Rows:
             if pairing is None or name == grid.comparison.baseline:
                 continue
             row = {"hardware": name, "size": size_text(case), "value": None, "low": None, "high": None}
-            rows.append(row | {"place": place} | _bar(grid, pairing, pairing.compute, brief))
+            ratio = pairing.cost if by == COST else pairing.compute
+            rows.append(row | {"place": place} | _bar(grid, pairing, ratio, brief, by))
             place += 1
         place += 0.7  # between two sizes
     return rows
 
 
-def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool) -> dict[str, Any]:
+def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool, by: str) -> dict[str, Any]:
     if ratio is None:
         summary = grid.summaries.get((pairing.hardware, pairing.case))
-        word = verdict_text(summary.verdict) if summary and not summary.ok_repeats else "no ratio"
+        lacking = "no price" if by == COST and pairing.compute else "no ratio"
+        word = verdict_text(summary.verdict) if summary and not summary.ok_repeats else lacking
         return {"outcome": word, "label": word, "ratio": pairing.refused or word}
     estimate, text = ratio.estimate, format_ratio(ratio)
     unsure = "" if ratio.outcome is not Outcome.UNDECIDED else " ?" if brief else " undecided"
@@ -59,25 +64,27 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool) -> dict
         "low": estimate.low,
         "high": estimate.high,
         "end": max(estimate.high or estimate.value, 1.0),
-        "outcome": str(ratio.outcome),
+        "outcome": cost_words(ratio) if by == COST else str(ratio.outcome),
         "label": (text.partition(" ")[0] if brief else text) + unsure,
         "ratio": text,
     }
 
 
-def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float], brief: bool) -> Panel:
+def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float], brief: bool, by: str) -> Panel:
     base = chart_of(rows).encode(
         y=_size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome")
     )
-    title = "compute speedup" if brief else f"compute speedup over {grid.comparison.baseline}"
+    title = by if brief else f"{by} over {grid.comparison.baseline}"
     chart = alt.layer(
         *_bars(grid, base, log_axis(alt.X("value:Q"), domain, TIMES_LABEL, title)),
-        chart_of([{}]).mark_rule(strokeWidth=1.5).encode(x=alt.datum(1)),
+        chart_of([{}]).mark_rule(strokeWidth=1.5).encode(x=alt.XDatum(1)),
         base.transform_filter("!isValid(datum.value)")
         .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
-        .encode(x=alt.datum(1), text="label:N"),
+        .encode(x=alt.XDatum(1), text=alt.Text("label:N")),
     )
-    told = f"Compute speedup of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis."
+    told = (
+        f"{by} of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis.".capitalize()
+    )
     return Panel(group.title, told, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2))))
 
 
@@ -97,17 +104,17 @@ def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
     """The bars, their intervals, and beyond these the machine's shape and the number."""
     ratios = base.transform_filter("isValid(datum.value)")
     bounded = ratios.transform_filter("isValid(datum.low)")
-    faint = alt.condition("datum.outcome == 'undecided'", alt.value(0.25), alt.value(0.8))
+    faint = alt.FillOpacityValue(0.8, condition={"test": "datum.outcome == 'undecided'", "value": 0.25})
     colour = machine_colour(grid)
     return [
         ratios.mark_bar(size=_BAR - 5, orient="horizontal").encode(
-            x=x, x2=alt.datum(1), fillOpacity=faint, color=colour
+            x=x, x2=alt.X2Datum(1), fillOpacity=faint, color=colour
         ),
-        bounded.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q"),
-        bounded.mark_tick(thickness=1.5, size=7).encode(x="low:Q"),
-        bounded.mark_tick(thickness=1.5, size=7).encode(x="high:Q"),
+        bounded.mark_rule(strokeWidth=1.5).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")),
+        bounded.mark_tick(thickness=1.5, size=7).encode(x=alt.X("low:Q")),
+        bounded.mark_tick(thickness=1.5, size=7).encode(x=alt.X("high:Q")),
         ratios.mark_point(filled=True, size=55, xOffset=10).encode(
-            x="end:Q", shape=machine_shape(grid), color=colour
+            x=alt.X("end:Q"), shape=machine_shape(grid), color=colour
         ),
-        ratios.mark_text(align="left", dx=19).encode(x="end:Q", text="label:N"),
+        ratios.mark_text(align="left", dx=19).encode(x=alt.X("end:Q"), text=alt.Text("label:N")),
     ]

@@ -1,27 +1,37 @@
 """A run as data frames: one row a record, one row a cell."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 
-from tasks.analysis.model import Comparison, Estimate, Machine, Pairing, Ratio, Summary
+from tasks.analysis.contradictions import out_of_range
+from tasks.analysis.model import Comparison, Machine, Pairing, Summary
+from tasks.analysis.prices import source_text
+from tasks.analysis.repeats import RecordKey, standing
+from tasks.analysis.values import Estimate, Ratio
 from tasks.report.grid import grid_of, size_text
 from workloads.harness.case import Case
+from workloads.harness.probes.machine import machine_id
 from workloads.harness.record import Record, Timing
+from workloads.harness.roofline import LIMITS, Bound
 
 _STACK = ("torch", "cuda", "driver", "python")
 
 
-def results_table(records: Sequence[Record]) -> pd.DataFrame:
+def results_table(
+    records: Sequence[Record], refusals: Mapping[RecordKey, tuple[str, ...]] | None = None
+) -> pd.DataFrame:
     """One row a record, in the order given; what a failed repeat never reached is missing.
 
-    Sizes are text (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`.
+    A record that is ok and in `refusals` has the verdict `impossible`. Sizes are text (`size` as a whole,
+    `size_<name>` for each parameter), phases are `phase_<name>_s`.
     """
     sizes = _names(name for record in records for name in record.case.params)
     phases = _names(name for record in records for name in record.phases_s)
     rows = [
-        _identity(record)
+        _identity(record, refusals or {})
         | {f"size_{name}": _text(record.case.params.get(name)) for name in sizes}
         | _measured(record)
         | {f"phase_{name}_s": record.phases_s.get(name) for name in phases}
@@ -64,15 +74,16 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _identity(record: Record) -> dict[str, Any]:
+def _identity(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> dict[str, Any]:
+    verdict, reasons = standing(record, refusals)
     return {
         "run": record.run,
         "cell": record.cell.id,
         "hardware": record.hardware,
         **case_columns(record.case),
         "repeat": record.repeat,
-        "verdict": str(record.verdict),
-        "reasons": "; ".join(record.reasons),
+        "verdict": str(verdict),
+        "reasons": "; ".join(reasons),
     }
 
 
@@ -86,9 +97,9 @@ def _measured(record: Record) -> dict[str, Any]:
         "end_to_end_s": record.end_to_end_s,
         "wall_per_step_s": record.wall.median_s if record.wall else None,
         **_spread(timing),
-        "units_per_s": work.units / seconds if work and seconds else None,
+        "units_per_s": _rate(work.units if work else None, seconds),
         "unit": work.unit if work else None,
-        "flops_per_s": work.flops / seconds if work and work.flops and seconds else None,
+        "flops_per_s": _rate(work.flops if work else None, seconds),
         "check_error": record.check.error if record.check else None,
         "peak_rss_bytes": memory.peak_rss_bytes if memory else None,
         "device_allocated_bytes": memory.device_allocated_bytes if memory else None,
@@ -96,6 +107,12 @@ def _measured(record: Record) -> dict[str, Any]:
         "energy_j": record.energy_j,
         "wall_s": record.wall_s,
     }
+
+
+def _rate(work: float | None, seconds: float | None) -> float | None:
+    """Work per second; None where that is no number."""
+    rate = work / seconds if work and seconds and not out_of_range(seconds) else math.inf
+    return rate if math.isfinite(rate) else None
 
 
 def _spread(timing: Timing | None) -> dict[str, Any]:
@@ -122,7 +139,29 @@ def _circumstances(record: Record) -> dict[str, Any]:
         "started_at": record.started_at,
         "environment_id": record.environment_id,
         **{name: _text(record.environment.get(name)) for name in _STACK},
+        **_of_nights(record),
     }
+
+
+def _of_nights(record: Record) -> dict[str, Any]:
+    """What a series over nights needs beside the time: its control, and where and of what it was measured."""
+    control, found = record.control, record.environment
+    return {
+        "control_s": control.compute_s if control else None,
+        "control_verdict": control.verdict if control else None,
+        "reference": (control.reference or None) if control else None,  # a dead one could not say
+        "machine_id": _machine_id(found),
+        "commit": _text(found.get("commit")),
+        "hostname": _text(found.get("hostname")),
+    }
+
+
+def _machine_id(found: Mapping[str, Any]) -> str | None:
+    """Of a fingerprint as other boxes may send it: of one that can't be right there is none."""
+    try:
+        return machine_id(found) if found else None
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[str, Any]:
@@ -144,8 +183,18 @@ def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[st
         "flops_per_s": summary.flops_per_s,
         "threads": summary.threads,
         "device": summary.device,
+        **_bound(summary.bound),
         "usd_per_hour": machine.usd_per_hour,
-        "price_note": machine.price_note,
+        "price_note": source_text(machine.price_note, machine.price_flags),
+    }
+
+
+def _bound(bound: Bound | None) -> dict[str, Any]:
+    shares = bound.shares if bound else {}
+    return {
+        "bound_by": bound.by if bound else "",
+        "bound_why": bound.why if bound else "",
+        **{f"share_of_{limit}": shares.get(limit) for limit in LIMITS},
     }
 
 

@@ -19,8 +19,9 @@ SHAPES = (
 )
 
 # Phases of a start, in their order: neighbours differ in lightness, or as blue from amber.
-LIGHT_PHASES = ("#3b3f46", "#2f62ad", "#4f8fc9", "#b87400", "#a8322a")
-DARK_PHASES = ("#9aa3ad", "#5e94e0", "#a9d0f5", "#f0b95a", "#f08a7e")
+# What a bill has beyond these follows them.
+LIGHT_PHASES = ("#3b3f46", "#2f62ad", "#4f8fc9", "#b87400", "#a8322a", "#00856a", "#7a4fa3", "#7b838c")
+DARK_PHASES = ("#9aa3ad", "#5e94e0", "#a9d0f5", "#f0b95a", "#f08a7e", "#3ddbb0", "#b9a7f5", "#d5dae0")
 
 SECONDS_LABEL = "replace(format(datum.value, '~s'), regexp('([a-zµ]?)$'), ' $1') + 's'"
 TIMES_LABEL = "format(datum.value, '~r') + '×'"
@@ -49,6 +50,7 @@ def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str,
         "tick": {"color": ink},
         "style": {
             "quiet": {"fill": muted},
+            "band": {"fillOpacity": 0.13},
             "gap": {"stroke": "#16191d" if dark else "#ffffff"},
         },
         "range": {

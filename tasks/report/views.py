@@ -1,12 +1,14 @@
-"""What the page shows of machines and cells, as plain words that the template only has to place."""
+"""What the page shows of machines and of trouble, as plain words that the template only has to place."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.analysis.digits import format_percent, format_ratio, format_seconds, format_usd
-from tasks.analysis.model import Machine, Outcome, Pairing, Ratio, Summary, Total
+from tasks.analysis.digits import format_ratio, format_seconds, format_usd
+from tasks.analysis.model import Machine, Summary, Total
+from tasks.analysis.prices import source_text
 from tasks.report.grid import Grid, size_text
-from tasks.report.words import MARKS, cost_word, devices_text, few, price_text, verdict_text
+from tasks.report.matrix import shared_confounds
+from tasks.report.words import devices_text, few, price_text, verdict_text
 from workloads.harness.case import Case
 from workloads.harness.record import Record
 
@@ -16,13 +18,13 @@ def machine_rows(grid: Grid) -> list[dict[str, Any]]:
     totals = {total.hardware: total for total in grid.comparison.totals}
     slowest = max((total.seconds for total in totals.values()), default=0.0)
     dearest = max((total.usd or 0.0 for total in totals.values()), default=0.0)
-    passes = money_passes(grid)
+    passes, shared = money_passes(grid), shared_confounds(grid)
     return [
         _machine(machine, totals.get(machine.name), (slowest, dearest), passes)
         | {
             "index": index,
             "baseline": machine.name == grid.comparison.baseline,
-            "confounds": shared_confounds(grid, machine.name),
+            "confounds": shared.get(machine.name, ()),
         }
         for index, machine in enumerate(grid.machines)
     ]
@@ -34,32 +36,6 @@ def money_passes(grid: Grid) -> int:
     return next((passes for passes in (1, 1_000, 1_000_000) if dearest * passes >= 0.01), 1)
 
 
-def shared_confounds(grid: Grid, name: str) -> tuple[str, ...]:
-    """What confounds every ratio of a machine: said once, at the head of its column."""
-    ours = [pairing.confounds for pairing in grid.comparison.pairings if pairing.hardware == name]
-    ratios = [confounds for confounds in ours if confounds]
-    if not ratios or len(ratios) < sum(not p.refused for p in grid.comparison.pairings if p.hardware == name):
-        return ()
-    return tuple(what for what in ratios[0] if all(what in confounds for confounds in ratios))
-
-
-def comparison_groups(grid: Grid) -> list[dict[str, Any]]:
-    """The matrix of cases and machines: a group a workload, a row a case, a cell a machine."""
-    return [
-        {
-            "title": group.title,
-            "rows": [
-                {
-                    "size": size_text(case),
-                    "cells": [_cell(grid, machine.name, case) for machine in grid.machines],
-                }
-                for case in group.cases
-            ],
-        }
-        for group in grid.groups
-    ]
-
-
 def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     """Cells of which no repeat, or not every repeat, counts: the verdict, the reasons, and what was read."""
     read: dict[tuple[str, Case], list[Record]] = {}
@@ -68,18 +44,19 @@ def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     return [
         _trouble(summary, read.get((summary.cell.hardware, summary.cell.case), []))
         for summary in grid.comparison.summaries
-        if summary.ok_repeats < summary.repeats or not summary.ok_repeats
+        if not summary.complete
     ]
 
 
 def _machine(machine: Machine, total: Total | None, most: tuple[float, float], passes: int) -> dict[str, Any]:
     usd = total.usd if total else None
+    unsourced = "no source stated" if machine.usd_per_hour is not None else ""
     return {
         "name": machine.name,
         "devices": devices_text(machine.devices),
         "price": price_text(machine.usd_per_hour),
         "priced": machine.usd_per_hour is not None,
-        "source": machine.price_note or ("no source stated" if machine.usd_per_hour is not None else ""),
+        "source": source_text(machine.price_note or unsourced, machine.price_flags),
         "cases": total.cases if total else 0,
         "seconds": format_seconds(total.seconds if total else None),
         "seconds_share": _share(total.seconds if total else None, most[0]),
@@ -92,69 +69,7 @@ def _machine(machine: Machine, total: Total | None, most: tuple[float, float], p
 
 def _share(value: float | None, most: float) -> float:
     """Length of a bar in percent of the longest one; a bar that exists can be seen."""
-    return max(round(100 * value / most, 1), 1.0) if value and most else 0.0
-
-
-def _cell(grid: Grid, name: str, case: Case) -> dict[str, Any]:
-    summary = grid.summaries.get((name, case))
-    if summary is None:
-        return {"kind": "none"}
-    if not summary.ok_repeats:
-        return {"kind": "bad", "verdict": verdict_text(summary.verdict), "reasons": summary.reasons}
-    pairing = grid.pairings.get((name, case))
-    return {
-        "kind": "base" if name == grid.comparison.baseline else "ok",
-        "time": format_seconds(summary.compute_s),
-        "repeats": "" if summary.ok_repeats > 1 else "one repeat, no interval",
-        "price": _unit_price(summary),
-        "lines": _lines(pairing),
-        "notes": _notes(pairing, shared_confounds(grid, name)) if name != grid.comparison.baseline else [],
-    }
-
-
-def _unit_price(summary: Summary) -> str:
-    if summary.usd_per_million_units is None:
-        return ""
-    return f"{format_usd(summary.usd_per_million_units)} per million {summary.unit}"
-
-
-def _lines(pairing: Pairing | None) -> list[dict[str, str]]:
-    if pairing is None:
-        return []
-    lines = [
-        _line("compute", pairing.compute, False),
-        _line("end to end", pairing.end_to_end, False),
-        _line("cost", pairing.cost, True),
-    ]
-    if pairing.efficiency is not None:
-        band = ", ".join(filter(None, (pairing.efficiency_band, pairing.scaling)))
-        text = format_percent(pairing.efficiency)
-        lines.append({"label": "scaling", "text": text, "word": band, "css": "", "mark": "", "why": ""})
-    found = [line for line in lines if line]
-    for i, line in enumerate(found):
-        if line["why"] in [later["why"] for later in found[i + 1 :]]:
-            line["why"] = ""  # said once, under the last line that it holds for
-    return found
-
-
-def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
-    if ratio is None:
-        return {}
-    return {
-        "label": label,
-        "text": format_ratio(ratio),
-        "word": cost_word(ratio.outcome) if cost else str(ratio.outcome),
-        "css": str(ratio.outcome),
-        "mark": MARKS[ratio.outcome],
-        "why": ratio.why if ratio.outcome is Outcome.UNDECIDED else "",
-    }
-
-
-def _notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str]:
-    if pairing is None:
-        return ["no pair with the baseline"]
-    confounded = [f"confounded by {what}" for what in pairing.confounds if what not in shared]
-    return ([f"no ratio: {pairing.refused}"] if pairing.refused else []) + confounded
+    return max(round(100 * (value / most), 1), 1.0) if value and most else 0.0
 
 
 def _trouble(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
-from tasks.analysis.model import Outcome, Summary
+from tasks.analysis.findings import Offer
+from tasks.analysis.model import Summary
+from tasks.analysis.values import Outcome
 from workloads.harness.record import Verdict
 
 MARKS = {Outcome.FASTER: "▲", Outcome.SLOWER: "▼", Outcome.UNDECIDED: "◆"}
 FEW = 3
+_PREFIXED = ("FLOP/s", "B/s")
 PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->"})
 
 
@@ -23,18 +26,22 @@ def verdict_text(verdict: Verdict) -> str:
     return str(verdict).replace("_", " ")
 
 
-def cost_word(outcome: Outcome) -> str:
-    """The outcome of a cost ratio: above 1 is cheaper than the baseline."""
-    return {Outcome.FASTER: "cheaper", Outcome.SLOWER: "dearer"}.get(outcome, "undecided")
+def standing(offer: Offer) -> str:
+    """What an offer is worth, in words: `on the front`, `beaten by gke-l4`, `tied with gke-l4`."""
+    if offer.dominated_by:
+        return f"beaten by {offer.dominated_by}"
+    ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
+    return f"on the front{ties}"
 
 
 def rate_text(value: float | None, unit: str) -> str:
     """A rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash where there is none."""
     if value is None:
         return "–"
+    unit = "B/s" if unit == "bytes/s" else unit
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
-            return f"{value / factor:.4g} {prefix}{unit}" if unit == "FLOP/s" else f"{value:,.0f} {unit}"
+            return f"{value / factor:.4g} {prefix}{unit}" if unit in _PREFIXED else f"{value:,.0f} {unit}"
     return f"{value:.4g} {unit}"
 
 

@@ -1,17 +1,18 @@
 """Write a run's files into its folder, each of them whole or not at all."""
 
 import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from tasks.analysis.model import Comparison
-from tasks.report.boxes import text_tables
+from tasks.report.finite import to_json
 from tasks.report.html import report_html
 from tasks.report.info import RunInfo
-from tasks.report.pictures import speedup_png, time_by_size_png
+from tasks.report.pictures import models_png, speedup_png, time_by_size_png
 from tasks.report.results import benchmark_json
+from tasks.report.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.table import comparison_table, results_table
+from tasks.report.text import full_text
 from workloads.harness.files import write_whole
 from workloads.harness.record import Record
 
@@ -20,17 +21,28 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
     """Write every file that people read, and return the path of `report.html`, which is written last."""
     title = f"{run.suite}, {run.run}"
     parquet = io.BytesIO()
-    results_table(records).to_parquet(parquet, index=False)
+    results_table(records, comparison.refusals).to_parquet(parquet, index=False, write_page_checksum=True)
     results = benchmark_json(records, comparison, run)
     files = {
         "results.parquet": parquet.getvalue(),
         "comparison.csv": comparison_table(comparison).to_csv(index=False).encode(),
-        "benchmark_results.json": json.dumps(results, allow_nan=False).encode(),
-        "comparison.txt": text_tables(comparison).encode(),
+        "benchmark_results.json": to_json(results).encode(),
+        "comparison.txt": full_text(records, comparison).encode(),
         "time_by_size.png": time_by_size_png(records, comparison, title),
         "speedup.png": speedup_png(records, comparison, title),
+        **_of_models_and_groups(records, comparison, title),
         "report.html": report_html(records, comparison, run).encode(),
     }
     for name, content in files.items():
         write_whole(folder / name, content)
     return folder / "report.html"
+
+
+def _of_models_and_groups(records: Sequence[Record], comparison: Comparison, title: str) -> dict[str, bytes]:
+    """Pictures that a run has only where it measured a model, or several processes together."""
+    models = models_png(records, comparison, title)
+    files = {"models.png": models} if models else {}
+    if comparison.families:
+        files["gpu_benchmark_comparison.png"] = gpu_comparison_png(records, comparison, f"{title}: scaling")
+        files["performance_summary_table.png"] = summary_table_png(comparison, f"{title}: scaling")
+    return files

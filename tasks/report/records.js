@@ -1,61 +1,9 @@
-const data = JSON.parse(document.getElementById("data").textContent);
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
-
-function make(tag, text, children = []) {
-  const element = document.createElement(tag);
-  if (text) element.textContent = text;
-  element.append(...children);
-  return element;
-}
-
-/* Charts: drawn once, drawn again when the page turns dark or light, dimmed by the legend's buttons. */
-
-const views = new Map();
-const dimmed = { time: [], speedup: [], cold: [] };
-let drawing = Promise.resolve();
-
-async function draw(box, theme) {
-  const options = {
-    mode: "vega-lite", renderer: "svg", ast: true, config: data.themes[theme], tooltip: { theme },
-    actions: { export: true, source: false, compiled: false, editor: false },
-  };
-  views.get(box)?.finalize();
-  const result = await window.vegaEmbed(box, data.charts[box.dataset.chart], options);
-  views.set(box, result);
-  await result.view.signal("off", dimmed[box.dataset.kind]).runAsync();
-}
-
-async function drawAll() {
-  const theme = dark.matches ? "dark" : "light";
-  for (const box of document.querySelectorAll("[data-chart]")) {
-    try {
-      await draw(box, theme);
-    } catch (error) {
-      box.textContent = `This chart could not be drawn (${error.message}); its numbers are in the tables.`;
-    }
-  }
-  document.documentElement.dataset.drawn = theme;
-}
-
-function redraw() {
-  drawing = drawing.then(drawAll);
-}
-
-function dim(button) {
-  const pressed = button.getAttribute("aria-pressed") !== "true";
-  button.setAttribute("aria-pressed", String(pressed));
-  const kind = button.dataset.dims;
-  dimmed[kind] = dimmed[kind].filter((name) => name !== button.dataset.hardware);
-  if (!pressed) dimmed[kind].push(button.dataset.hardware);
-  for (const [box, { view }] of views) {
-    if (box.dataset.kind === kind) view.signal("off", dimmed[kind]).runAsync();
-  }
-}
-
 /* Records: each is a tbody of its own, so that a row and its details stay together when sorted. */
 
 const table = document.getElementById("records-table");
 const bodies = [...table.tBodies];
+const beyond = Number(table.dataset.beyond);
+const elsewhere = beyond ? ` on this page; ${beyond} more are in results.parquet` : "";
 const cellOf = (body, column) => body.rows[0].cells[column + 1];
 
 function order(body, column) {
@@ -92,7 +40,7 @@ function filter(text) {
     body.hidden = !words.every((word) => row.includes(word));
     shown += body.hidden ? 0 : 1;
   }
-  document.getElementById("shown").textContent = `${shown} of ${bodies.length} rows`;
+  document.getElementById("shown").textContent = `${shown} of ${bodies.length} rows${elsewhere}`;
 }
 
 function facts(title, values) {
@@ -100,17 +48,17 @@ function facts(title, values) {
   if (!entries.length) return [];
   const list = make("dl");
   for (const [name, value] of entries) list.append(make("dt", name.replaceAll("_", " ")), make("dd", String(value)));
-  return [make("div", "", [make("h4", title), list])];
+  return [make("div", "", [make("h3", title), list])];
 }
 
-function strip(samples) {
+function strip(samples, told) {
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
   svg.setAttribute("viewBox", "0 0 300 60");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
   const [least, most] = [Math.min(...samples), Math.max(...samples)];
-  svg.setAttribute("aria-label", `Samples in the order of measuring, from ${least} s below to ${most} s above`);
+  svg.setAttribute("aria-label", `${told}, from ${least} below to ${most} above`);
   const line = document.createElementNS(space, "polyline");
   const at = (value, i) => `${(300 * i) / Math.max(samples.length - 1, 1)},${58 - (56 * (value - least)) / (most - least || 1)}`;
   line.setAttribute("points", samples.map(at).join(" "));
@@ -126,13 +74,25 @@ function samplesOf(record) {
   const shown = record.samples.length === record.total ? "" : `the first ${record.samples.length} of `;
   const title = `Samples: ${shown}${record.total}, by ${record.clock}, blocks of ${record.block}, seconds`;
   const range = make("small", `from ${Math.min(...record.samples)} s to ${Math.max(...record.samples)} s, in the order of measuring`);
-  return [make("div", "", [make("h4", title), strip(record.samples), range, make("pre", record.samples.join("  "))])];
+  const raw = make("pre", record.samples.join("  "));
+  raw.tabIndex = 0; /* it scrolls, so the keyboard must reach it */
+  raw.setAttribute("role", "group");
+  raw.setAttribute("aria-label", title);
+  return [make("div", "", [make("h3", title), strip(record.samples, "Samples in the order of measuring, seconds"), range, raw])];
+}
+
+function watched(record) {
+  return Object.entries(record.watched).map(([quantity, values]) => {
+    const range = make("small", `from ${Math.min(...values)} to ${Math.max(...values)}, over the life of the process`);
+    return make("div", "", [make("h3", quantity), strip(values, `${quantity}, over time`), range]);
+  });
 }
 
 function detail(record) {
   const grid = make("div", "", [
     ...facts("Reasons", Object.fromEntries(record.reasons.map((reason, i) => [`${i + 1}`, reason]))),
     ...samplesOf(record),
+    ...watched(record),
     ...facts("Phases, seconds", record.phases),
     ...facts("Facts", record.facts),
     ...facts("Probes", record.probes),
@@ -160,8 +120,5 @@ document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
   if (button?.matches(".sort")) sort(button);
   else if (button?.matches(".more")) unfold(button);
-  else if (button?.dataset.dims) dim(button);
 });
 document.getElementById("filter").addEventListener("input", (event) => filter(event.target.value));
-dark.addEventListener("change", redraw);
-redraw();

@@ -1,0 +1,129 @@
+"""What is doubtful about a price: each rule is one function with its reason. Nothing here drops a price."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from math import isclose, isfinite
+
+OLD_DAYS = 90
+PLACEHOLDERS = (700.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)  # seen in public price catalogues
+JUMP = 2.0  # a price that changed by more than this factor is told
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A price of a machine or a part of one, with what it is held against.
+
+    Attributes:
+        usd_per_hour: the price.
+        purchase: `on-demand`, `spot`, `reserved` or `assumption`.
+        date: the day on which it was read; for an assumption, made.
+        region: where it holds, "" for everywhere.
+        on_demand_usd: what the same costs on demand in that region, where this is its spot price.
+        hosts: names and prices of hosts without GPUs, where this should be the price of one with them.
+        elsewhere: other regions and what the same costs there by the same purchase.
+    """
+
+    usd_per_hour: float
+    purchase: str
+    date: date
+    region: str = ""
+    on_demand_usd: float | None = None
+    hosts: tuple[tuple[str, float], ...] = ()
+    elsewhere: tuple[tuple[str, float], ...] = ()
+
+
+def doubts(quote: Quote, today: date) -> tuple[str, ...]:
+    """Why this price should be looked at before it is believed, a clause each; empty where nothing is odd."""
+    if impossible := no_price(quote.usd_per_hour):
+        return (impossible,)
+    return tuple(filter(None, (rule(quote, today) for rule in RULES)))
+
+
+def no_price(usd_per_hour: float) -> str:
+    """What can't be a price at all: NaN, infinite or negative."""
+    if isfinite(usd_per_hour) and usd_per_hour >= 0:
+        return ""
+    return f"{usd_per_hour:g} USD/h is no price: one is finite and not negative"
+
+
+def placeholder(quote: Quote, today: date) -> str:
+    """Values that stand for "unknown": zero, all nines, and the round ones that catalogues hold."""
+    usd = quote.usd_per_hour
+    if usd == 0:
+        return "0 USD/h stands for no price, and no cost is compared with it"
+    digits = usd_text(usd).replace(".", "")
+    if usd >= 99 and set(digits) == {"9"}:
+        return f"{usd_text(usd)} USD/h is all nines, which stands for an unknown price"
+    if usd in PLACEHOLDERS:
+        return f"{usd_text(usd)} USD/h is a value that price catalogues hold for an unknown price"
+    return ""
+
+
+def spot_above_on_demand(quote: Quote, today: date) -> str:
+    """Spot capacity is sold below the on-demand price, or nobody would take it."""
+    if quote.on_demand_usd is None or quote.usd_per_hour <= quote.on_demand_usd:
+        return ""
+    on_demand = usd_text(quote.on_demand_usd)
+    return f"the spot price, {usd_text(quote.usd_per_hour)} USD/h, is above the on-demand price, {on_demand}"
+
+
+def host_alone(quote: Quote, today: date) -> str:
+    """GCP bills host and GPU apart: the host's row alone understates an A100 machine fivefold."""
+    told = f"{usd_text(quote.usd_per_hour)} USD/h{' as spot capacity' if quote.purchase == 'spot' else ''}"
+    for name, usd in quote.hosts:
+        if usd > 0 and isclose(quote.usd_per_hour, usd, rel_tol=1e-4):
+            return f"{told} is the price of the host {name} without its GPU"
+    return ""
+
+
+def half_of_another_region(quote: Quote, today: date) -> str:
+    """Regions differ by some percent; an exact half is a mistake of the catalogue that it was read from."""
+    for region, usd in quote.elsewhere:
+        if quote.usd_per_hour > 0 and isclose(2 * quote.usd_per_hour, usd, rel_tol=1e-6):
+            here = f"{usd_text(quote.usd_per_hour)} USD/h in {quote.region or 'every other region'}"
+            return f"{here} is exactly half of the price in {region}"
+    return ""
+
+
+def old(quote: Quote, today: date) -> str:
+    """Providers change prices: a snapshot of a year ago was wrong by half. An assumption has no age."""
+    days = (today - quote.date).days
+    if quote.purchase == "assumption" or days <= OLD_DAYS:
+        return ""
+    return f"the price of {quote.date} is {days} days old, more than {OLD_DAYS}"
+
+
+def from_the_future(quote: Quote, today: date) -> str:
+    """A date after today is a mistake, and would hide the price's age."""
+    return f"the price is dated {quote.date}, after {today}" if quote.date > today else ""
+
+
+Rule = Callable[[Quote, date], str]
+RULES: tuple[Rule, ...] = (
+    placeholder,
+    spot_above_on_demand,
+    host_alone,
+    half_of_another_region,
+    old,
+    from_the_future,
+)
+
+
+def jump(before: float, after: float) -> str:
+    """How a price has moved, in words, where it is by more than `JUMP`; else nothing."""
+    small, large = sorted((before, after))
+    if before == after or (small > 0 and large / small <= JUMP):
+        return ""
+    factor = f", {after / before:.2g}x" if before > 0 else ""
+    return f"from {usd_text(before)} to {usd_text(after)} USD/h{factor}"
+
+
+def source_text(note: str, flags: Sequence[str]) -> str:
+    """Where a price comes from, and what is doubtful about it, where anything is."""
+    return f"{note} (doubtful: {'; '.join(flags)})" if flags else note
+
+
+def usd_text(usd: float) -> str:
+    """An amount as it was stated, never rounded to cents."""
+    return f"{usd:.6f}".rstrip("0").rstrip(".")

@@ -1,0 +1,1 @@
+"""Prices: a dated snapshot of facts, what a machine costs by them, and their renewal."""

@@ -1,0 +1,50 @@
+"""How much of a large run a page draws and lists, so that it can be read and opens at once.
+
+What is left out is always said, and is in the files beside the page.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from tasks.report.grid import Grid, Group
+
+MOST_GROUPS = 12  # panels of one kind
+MOST_BARS = 48  # cells in one panel
+MOST_DETAILED = 400  # cells of the comparison with everything that is known of each
+MOST_CELLS = 5_000  # cells of the map, and of the comparison at all
+MOST_ROWS = 300  # of every other table
+MOST_SENTENCES = 40  # of a list
+T = TypeVar("T")
+
+
+def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
+    """The grid that pictures draw: the first groups, and of a long one sizes from its first to its last."""
+    most = max(2, cells // max(len(grid.names), 1))
+    return replace(grid, groups=tuple(_thinned(group, most) for group in grid.groups[:MOST_GROUPS]))
+
+
+def undrawn(grid: Grid) -> str:
+    """What `readable` leaves out, as a sentence; empty where it leaves out nothing."""
+    drawn = readable(grid)
+    parts = []
+    if len(drawn.groups) < len(grid.groups):
+        parts.append(f"the first {len(drawn.groups)} of {len(grid.groups)} workloads")
+    most = max((len(group.cases) for group in drawn.groups), default=0)
+    if any(len(a.cases) < len(b.cases) for a, b in zip(drawn.groups, grid.groups, strict=False)):
+        parts.append(f"of each at most {most} sizes, from the least work to the most")
+    return f"Drawn: {', '.join(parts)}; comparison.csv has all." if parts else ""
+
+
+def firsts(values: Sequence[T], most: int = MOST_ROWS) -> tuple[Sequence[T], int]:
+    """The first so many, and how many are left out."""
+    return values[:most], max(len(values) - most, 0)
+
+
+def _thinned(group: Group, most: int) -> Group:
+    count = len(group.cases)
+    if count <= most:
+        return group
+    places = dict.fromkeys(round(i * (count - 1) / (most - 1)) for i in range(most))
+    cases = tuple(group.cases[place] for place in places)
+    return replace(group, cases=cases, work={c: group.work[c] for c in cases if c in group.work})
