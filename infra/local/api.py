@@ -3,10 +3,12 @@
 import importlib.util
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
+from urllib.parse import quote
 
 import httpx
 
@@ -14,14 +16,23 @@ from infra.local.errors import LocalStackError
 
 PAGE = 200  # the most that the API returns at once
 TIMEOUT_S = 10.0
-UNDER_WAY = ["PENDING", "RUNNING", "CANCELLING"]
+UNDER_WAY = ("PENDING", "RUNNING", "CANCELLING")
 WORKER_TYPES = "server/api/collections_data/views/aggregate-worker-metadata.json"
+
+
+@cache
+def _http() -> httpx.Client:
+    """One for all requests: a new one reads certificates for 60 ms of CPU, and we ask ten times a second.
+
+    Each request has its own connection, because the server may have been started again since the last.
+    """
+    return httpx.Client(timeout=TIMEOUT_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
     """Whether a Prefect API answers at `api_url`."""
     try:
-        return httpx.get(f"{api_url}/health", timeout=timeout_s, trust_env=False).status_code == 200
+        return _http().get(f"{api_url}/health", timeout=timeout_s).status_code == 200
     except httpx.HTTPError:
         return False
 
@@ -36,11 +47,20 @@ def create_pool(api_url: str, pool: str) -> None:
     template["variables"]["properties"]["stream_output"]["default"] = False
     body = {"name": pool, "type": "process", "base_job_template": template}
     try:
-        answer = httpx.post(f"{api_url}/work_pools/", json=body, timeout=TIMEOUT_S, trust_env=False)
+        answer = _http().post(f"{api_url}/work_pools/", json=body)
     except httpx.HTTPError as error:
         raise LocalStackError(f"The work pool {pool} could not be created: {error!r}") from error
     if answer.status_code not in (201, 409):
         raise LocalStackError(f"The work pool {pool} could not be created: {answer.text[:300]}")
+
+
+def pool_exists(api_url: str, pool: str) -> bool:
+    """Whether there is a pool of that name."""
+    try:
+        answer = _http().get(f"{api_url}/work_pools/{quote(pool)}")
+    except httpx.HTTPError:
+        return False
+    return answer.status_code == 200
 
 
 def _process_template() -> dict[str, Any]:
@@ -56,9 +76,9 @@ def _process_template() -> dict[str, Any]:
     raise LocalStackError("Prefect is not installed.")
 
 
-def runs_under_way(api_url: str, pool: str) -> list[str]:
-    """The ids of the pool's runs that have begun."""
-    return _runs(api_url, pool, {"state": {"type": {"any_": UNDER_WAY}}})
+def runs_under_way(api_url: str, pool: str, kinds: Sequence[str] = UNDER_WAY) -> list[str]:
+    """The ids of the pool's runs that have begun, or those whose state is of one of these kinds."""
+    return _runs(api_url, pool, {"state": {"type": {"any_": [*kinds]}}})
 
 
 def runs_due(api_url: str, pool: str) -> list[str]:
@@ -78,7 +98,7 @@ def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
             "limit": PAGE,
             "offset": len(found),
         }
-        answer = httpx.post(f"{api_url}/flow_runs/filter", json=body, timeout=TIMEOUT_S, trust_env=False)
+        answer = _http().post(f"{api_url}/flow_runs/filter", json=body)
         answer.raise_for_status()
         page = [run["id"] for run in answer.json()]
         found += page
@@ -89,23 +109,24 @@ def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
 def set_states(api_url: str, runs: list[str], kind: str, message: str) -> None:
     """Put every run in the state `kind` (`CANCELLING`, `CRASHED`…), whatever the rules of the way there."""
     state = {"type": kind, "name": kind.capitalize(), "message": message}
-    with httpx.Client(timeout=TIMEOUT_S, trust_env=False) as client:
-        for run in runs:
-            client.post(f"{api_url}/flow_runs/{run}/set_state", json={"state": state, "force": True})
+    for run in runs:
+        _http().post(f"{api_url}/flow_runs/{run}/set_state", json={"state": state, "force": True})
 
 
 def cancel_runs(api_url: str, pool: str, grace_s: float, hurry: Callable[[], bool]) -> None:
     """Ask every run of the pool to end and wait until they have, so that their hooks and clean-ups happen."""
     deadline = time.monotonic() + grace_s
-    asked: set[str] = set()
-    while left := [*runs_under_way(api_url, pool), *runs_due(api_url, pool)]:
-        set_states(
-            api_url, [run for run in left if run not in asked], "CANCELLING", "The local stack is stopped."
-        )
-        asked.update(left)
-        if time.monotonic() > deadline or hurry():
+    while True:
+        abandon_runs(api_url, pool, "The local stack is stopped.")
+        if not runs_under_way(api_url, pool) or time.monotonic() > deadline or hurry():
             return
         time.sleep(0.2)
+
+
+def abandon_runs(api_url: str, pool: str, message: str) -> None:
+    """Ask every run of the pool to end; one that no worker has taken yet is cancelled at once."""
+    set_states(api_url, runs_due(api_url, pool), "CANCELLED", message)
+    set_states(api_url, runs_under_way(api_url, pool, ("PENDING", "RUNNING")), "CANCELLING", message)
 
 
 def settle_runs(api_url: str, pool: str, message: str) -> int:

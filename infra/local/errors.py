@@ -1,5 +1,24 @@
 """What goes wrong with a local stack, said in a sentence."""
 
+from infra.local.processes import Service
+
+REASONS = {
+    "already in use": "its port was taken by another program",
+    "disk is full": "the disk is full",
+    "Can't locate revision": "the database was written by a newer Prefect",
+    "readonly database": "the database can't be written",
+    "file is not a database": "the database file is damaged",
+    "malformed": "the database file is damaged",
+    "No module named": "its installation is incomplete",
+}
+
 
 class LocalStackError(Exception):
-    """The server or the worker can't be had; the message says why and what to do."""
+    """The server or a worker can't be had; the message says why and what to do."""
+
+
+def obituary(service: Service, what: str) -> LocalStackError:
+    """Why a service has stopped, by the end of its log; `what` is its name in a sentence."""
+    words = service.last_words()
+    reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())
+    return LocalStackError(f"The Prefect {what} stopped: {reason}. The end of {service.log}:\n{words}")

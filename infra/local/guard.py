@@ -30,29 +30,46 @@ GRACE_S = 4.0
 PR_SET_PDEATHSIG = 1
 
 
-def marked(state: str, spare: Container[int] = (), servers: bool = False) -> list[psutil.Process]:
-    """The processes that belong to the stack in `state`, without ourselves, our ancestors and `spare`."""
+def marked(
+    state: str, spare: Container[int] = (), servers: bool = False, role: str | None = None
+) -> list[psutil.Process]:
+    """The processes that belong to the stack in `state`, without ourselves, our ancestors and `spare`.
+
+    With `role` those of one service and what it started, else those of all, of the server with `servers`.
+    """
     ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     return [
         process
         for process in psutil.process_iter()
-        if process.pid not in ours and process.pid not in spare and _belongs(process, state, servers)
+        if process.pid not in ours and process.pid not in spare and _belongs(process, state, servers, role)
     ]
 
 
-def _belongs(process: psutil.Process, state: str, servers: bool) -> bool:
+def _belongs(process: psutil.Process, state: str, servers: bool, role: str | None) -> bool:
     try:
         environment = process.environ()
     except (psutil.Error, OSError):
         return False  # somebody else's, or gone
-    return environment.get(MARK) == state and (servers or environment.get(ROLE) != SERVER)
+    if environment.get(MARK) != state:
+        return False
+    theirs = environment.get(ROLE)
+    return theirs == role if role else servers or theirs != SERVER
 
 
-def sweep(state: str, spare: Container[int] = (), servers: bool = False, grace_s: float = GRACE_S) -> int:
-    """Stop what is left of the stack in `state`: SIGTERM, SIGKILL after `grace_s`. Returns how many."""
+def sweep(
+    state: str,
+    spare: Container[int] = (),
+    servers: bool = False,
+    role: str | None = None,
+    grace_s: float = GRACE_S,
+) -> int:
+    """Stop what is left of the stack in `state`: SIGTERM, SIGKILL after `grace_s`. Returns how many.
+
+    `servers` and `role` choose as in `marked`.
+    """
     met: set[int] = set()
     deadline = time.monotonic() + grace_s
-    while left := marked(state, spare, servers):
+    while left := marked(state, spare, servers, role):
         late = time.monotonic() > deadline
         if time.monotonic() > deadline + grace_s:
             break  # stuck in the kernel; nothing more can be done from here
@@ -130,10 +147,10 @@ def main(state: str, lifeline: int, command: list[str]) -> int:
     wake = _watch_signals()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
     _until_over(child, lifeline, wake)
-    sweeps = os.environ.get(ROLE) != SERVER
-    _stop(child, others=sweeps and bool(marked(state, {child.pid})))
-    if sweeps:
-        sweep(state)
+    role = os.environ[ROLE]
+    _stop(child, others=role != SERVER and bool(marked(state, {child.pid}, role=role)))
+    if role != SERVER:
+        sweep(state, role=role)  # another worker of the stack goes on
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

@@ -3,12 +3,19 @@
 import fcntl
 import json
 import os
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 CLOCK_S = 5.0  # a clock that is set moves the time at which processes seem to have been created
+
+
+class _Note(NamedTuple):
+    api_url: str
+    pools: frozenset[str]
 
 
 class Ledger:
@@ -44,19 +51,29 @@ class Ledger:
         if self._lock is not None:
             self._note.unlink(missing_ok=True)
 
-    def write(self, api_url: str) -> None:
-        """Tell others where the API is."""
-        note = {"api_url": api_url, "pid": os.getpid(), "created": psutil.Process().create_time()}
+    def write(self, api_url: str, pools: Collection[str]) -> None:
+        """Tell others where the API is, and which work pools have a worker."""
+        me = {"pid": os.getpid(), "created": psutil.Process().create_time()}
+        note = {"api_url": api_url, "pools": [*pools], **me}
         draft = self._note.with_suffix(".part")
         draft.write_text(json.dumps(note))
         draft.replace(self._note)
 
     def read(self) -> str | None:
         """The API that the note names, where the process that wrote it still lives."""
+        note = self._read()
+        return note.api_url if note else None
+
+    def pools(self) -> frozenset[str]:
+        """The work pools that have a worker, by the same note."""
+        note = self._read()
+        return note.pools if note else frozenset()
+
+    def _read(self) -> _Note | None:
         with suppress(OSError, ValueError, KeyError, TypeError, psutil.Error):
             note = json.loads(self._note.read_text())
             if abs(psutil.Process(note["pid"]).create_time() - note["created"]) < CLOCK_S:
-                return str(note["api_url"])
+                return _Note(str(note["api_url"]), frozenset(note["pools"]))
         return None
 
     def holder(self) -> str:

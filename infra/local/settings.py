@@ -1,4 +1,4 @@
-"""The environments of the server and of the worker: ours, and nothing that the user's Prefect was told."""
+"""The environments of the server and of a worker: ours, and nothing that the user's Prefect was told."""
 
 import os
 from pathlib import Path
@@ -36,6 +36,10 @@ WORKER = {
 }
 
 
+NOBODY = Path(__file__).with_name("nobody.pem")
+"""Read by clients in place of all certificates: 60 ms of CPU each time, 30 times in one `prefect deploy`."""
+
+
 def client_environment(state: Path, api_url: str) -> dict[str, str]:
     """What a process needs to speak to the stack, and to keep its files in `state` instead of ~/.prefect."""
     home = state / "prefect"
@@ -43,6 +47,7 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
         "PREFECT_HOME": str(home),
         "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
         "PREFECT_API_URL": api_url,
+        "PREFECT_API_SSL_CERT_FILE": str(NOBODY),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
         "DO_NOT_TRACK": "1",

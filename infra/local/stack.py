@@ -1,38 +1,28 @@
-"""A Prefect server with SQLite and a process worker, for as long as a `with` block lasts and no longer."""
+"""A Prefect server with SQLite and workers, for as long as a `with` block lasts and no longer."""
 
 import shutil
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
-import httpx
-
-from infra.local.api import cancel_runs, create_pool, healthy, settle_runs
-from infra.local.errors import LocalStackError
-from infra.local.guard import sweep
+from infra.local.api import healthy
+from infra.local.errors import LocalStackError, obituary
+from infra.local.guard import SERVER, sweep
 from infra.local.ledger import Ledger
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
 from infra.local.settings import client_environment, service_environment
 from infra.local.signals import StopSignals
+from infra.local.workers import PROCESS, PoolWorker
 
 __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
 HOST = "127.0.0.1"
 NEEDED_BYTES = 100_000_000
-WORKER_DEATHS = 3  # so many at once mean that starting it again is no use
-REASONS = {
-    "already in use": "its port was taken by another program",
-    "disk is full": "the disk is full",
-    "Can't locate revision": "the database was written by a newer Prefect",
-    "readonly database": "the database can't be written",
-    "file is not a database": "the database file is damaged",
-    "malformed": "the database file is damaged",
-    "No module named": "its installation is incomplete",
-}
+LOCAL = MappingProxyType({"local": PROCESS})
 
 
 def running_api(state: Path) -> str | None:
@@ -42,7 +32,7 @@ def running_api(state: Path) -> str | None:
 
 
 class LocalStack:
-    """The server and the worker of `state`, or those of the process that has them running already.
+    """The server and the workers of `state`, or those of the process that has them running already.
 
     Attributes:
         api_url: for PREFECT_API_URL.
@@ -54,23 +44,30 @@ class LocalStack:
         self,
         state: Path,
         port: int | None = None,
-        pool: str = "local",
+        pools: Mapping[str, str] = LOCAL,
         *,
         start_s: float = 120,
         stop_s: float = 10,
     ) -> None:
-        """`start_s` bounds the wait for the server, `stop_s` the time that cancelled runs get to end."""
+        """A stack that is not up yet.
+
+        Args:
+            state: the folder of its database, its logs and the workers' files.
+            port: of the server; None for a free one.
+            pools: the type of each work pool that gets a worker. Runs of type `process` are cancelled first.
+            start_s: bounds the wait for the server.
+            stop_s: the time that cancelled runs get to end.
+        """
         self.state = state.absolute()
         self.port = port
-        self.pool = pool
+        self.pools = pools
         self.start_s = start_s
         self.stop_s = stop_s
         self.api_url = ""
         self.joined = False
         self._ledger = Ledger(self.state)
         self._server: Service | None = None
-        self._worker: Service | None = None
-        self._deaths: list[float] = []
+        self._workers: list[PoolWorker] = []
         self._signals = StopSignals()
 
     @property
@@ -107,28 +104,28 @@ class LocalStack:
             if self._ledger.read() is None:  # not whether it answers: it may be busy, or being mended
                 raise LocalStackError(f"The stack in {self.state} that was joined has stopped. Start again.")
             return None
-        if self._server is None or self._worker is None:
+        if self._server is None:
             raise LocalStackError("The stack has not been started.")
         if not self._server.alive():
             ending = self._server.ending()
             self._serve()
             return f"The Prefect server had stopped ({ending}) and was started again."
-        return None if self._worker.alive() else self._mend_worker(self._worker)
+        mended = [worker.mend(self._lifelines()) for worker in self._workers]
+        return " ".join(filter(None, mended)) or None
 
     def stop(self) -> None:
-        """End the runs, the worker and the server, and let go of the state folder. Harmless when repeated."""
+        """End the runs, the workers, the server, and let go of the state folder. Harmless when repeated."""
         self._signals.closing()
         self._ledger.retract()
         try:
-            if self._worker is not None:
-                with suppress(httpx.HTTPError):
-                    cancel_runs(self.api_url, self.pool, self.stop_s, lambda: self._signals.hurry)
-                self._worker.stop()
-                self._settle("The local stack was stopped while this run was under way.")
+            for worker in self._workers:
+                worker.end_runs(self.stop_s, lambda: self._signals.hurry)
+            for worker in self._workers:
+                worker.stop()
             if self._server is not None:
                 self._server.stop()
         finally:
-            self._server = self._worker = None
+            self._server, self._workers = None, []
             self._ledger.release()
             self._signals.give_back()
 
@@ -143,15 +140,24 @@ class LocalStack:
         if trouble := port_taken(HOST, port):
             raise LocalStackError(trouble)
         self.api_url = f"http://{HOST}:{port}/api"
-        python = [sys.executable, "-m", "prefect"]
-        serve = [*python, "server", "start", "--host", HOST, "--port", str(port)]
-        work = [*python, "worker", "start", "--type", "process", "--pool", self.pool, "--name", self.pool]
-        self._server = self._service("server", serve)
+        serve = [sys.executable, "-m", "infra.local.server", "--host", HOST, "--port", str(port)]
+        environment = service_environment(self.state, self.api_url, SERVER)
+        log = self.state / "logs" / "server.log"
+        self._server = Service(SERVER, serve, environment, log, self.state)
         self._serve()
-        self._settle("The local stack that had this run ended without it.")
-        self._worker = self._service("worker", [*work, "--install-policy", "never"])
-        self._worker.start(hold=self._lifelines())
-        self._ledger.write(self.api_url)
+        self._start_workers()
+        self._ledger.write(self.api_url, self.pools)
+
+    def _start_workers(self) -> None:
+        workers = [PoolWorker(pool, kind, self.state, self.api_url) for pool, kind in self.pools.items()]
+        # stopped in this order: what runs here has hooks that end runs elsewhere, which need their workers
+        workers.sort(key=lambda worker: not worker.runs_here)
+        for worker in workers:
+            worker.create_pool()
+            worker.settle("The local stack that had this run ended without it.")
+        for worker in workers:
+            worker.start(self._lifelines())
+            self._workers.append(worker)
 
     def _prepare_folder(self) -> None:
         try:
@@ -168,10 +174,6 @@ class LocalStack:
                 f"The disk of {self.state} is full: {free / 1e6:.0f} MB left, 100 MB are needed."
             )
 
-    def _service(self, name: str, command: list[str]) -> Service:
-        environment = service_environment(self.state, self.api_url, name)
-        return Service(name, command, environment, self.state / "logs" / f"{name}.log", self.state)
-
     def _serve(self) -> None:
         """Start the server and wait until it answers."""
         assert self._server is not None
@@ -179,41 +181,19 @@ class LocalStack:
         deadline = time.monotonic() + self.start_s
         while not healthy(self.api_url):
             if not self._server.alive():
-                raise LocalStackError(self._obituary(self._server))
+                raise obituary(self._server, SERVER)
             if time.monotonic() > deadline:
                 what = f"The Prefect server does not answer after {self.start_s:.0f} s."
                 raise LocalStackError(f"{what} The end of {self._server.log}:\n{self._server.last_words()}")
             time.sleep(0.1)
-        create_pool(self.api_url, self.pool)
-
-    def _obituary(self, service: Service) -> str:
-        words = service.last_words()
-        reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())
-        return f"The Prefect {service.name} stopped: {reason}. The end of {service.log}:\n{words}"
-
-    def _mend_worker(self, worker: Service) -> str:
-        ending = worker.ending()
-        self._deaths = [at for at in self._deaths if time.monotonic() - at < 60] + [time.monotonic()]
-        if len(self._deaths) >= WORKER_DEATHS:
-            raise LocalStackError(self._obituary(worker))
-        sweep(str(self.state))
-        lost = self._settle("The worker that had this run died.")
-        worker.start(hold=self._lifelines())
-        also = f"; {lost} of its runs could not say how they ended and were marked as crashed" if lost else ""
-        return f"The worker had stopped ({ending}) with the runs it had, and was started again{also}."
-
-    def _settle(self, message: str) -> int:
-        with suppress(httpx.HTTPError):
-            return settle_runs(self.api_url, self.pool, message)
-        return 0
 
     def _lifelines(self) -> list[int]:
-        """The server's, for the worker's guard: when we are killed, the server goes after the worker has."""
+        """The server's, for a worker's guard: when we are killed, the server goes after the workers have."""
         return [self._server.lifeline] if self._server and self._server.lifeline is not None else []
 
     def _join(self) -> None:
         deadline = time.monotonic() + self.start_s
-        while (api_url := running_api(self.state)) is None:
+        while (found := self._up()) is None:
             if self._ledger.take():  # its owner has just let go
                 self._ledger.release()
                 return self._start()
@@ -223,4 +203,15 @@ class LocalStack:
                     " answer. Stop that process, or choose another folder."
                 )
             time.sleep(0.2)
+        api_url, pools = found
+        if missing := sorted(set(self.pools) - pools):
+            raise LocalStackError(
+                f"The stack that is up in {self.state} has no worker for pool {', '.join(missing)}: stop "
+                f"{self._ledger.holder()} or wait for its end, then start again."
+            )
         self.api_url, self.joined = api_url, True
+
+    def _up(self) -> tuple[str, frozenset[str]] | None:
+        """The API and the pools of the stack that is up here, unless its owner lets go of it just then."""
+        api_url, pools = running_api(self.state), self._ledger.pools()
+        return (api_url, pools) if api_url and self._ledger.read() == api_url else None

@@ -1,0 +1,80 @@
+"""An account and a region to work in, and the clients that speak to it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from infra.aws.errors import AwsError, code_of
+
+Client = Callable[[str], Any]
+CONFIG = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})
+TAG = "gridbench"  # on everything that the stack makes; its value is the project
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Where commands work.
+
+    Attributes:
+        client: gives the client of a service, always the same one.
+        number: of the account, twelve digits.
+        partition: `aws`, `aws-cn` or `aws-us-gov`.
+    """
+
+    client: Client
+    region: str
+    number: str
+    partition: str = "aws"
+
+
+def region_of(region: str | None = None) -> str:
+    """The named region, or the profile's.
+
+    Raises:
+        AwsError: no region, or one that Batch is not in.
+    """
+    session = boto3.session.Session(region_name=region)
+    name = session.region_name
+    if not name:
+        raise AwsError("no region: name one with --region, such as us-east-1, or set AWS_DEFAULT_REGION")
+    known = [
+        known
+        for partition in session.get_available_partitions()
+        for known in session.get_available_regions("batch", partition_name=partition)
+    ]
+    if name not in known:
+        near = get_close_matches(name, known, n=1)
+        like = f"did you mean {near[0]}?" if near else "such as us-east-1 or eu-central-1"
+        raise AwsError(f"region {name!r} is none that AWS Batch is in; {like}")
+    return str(name)
+
+
+def connect(region: str) -> Account:
+    """The account that the credentials of boto3 are of."""
+    session = boto3.session.Session(region_name=region)
+
+    @cache
+    def client(service: str) -> Any:
+        return session.client(service, config=CONFIG)
+
+    arn = client("sts").get_caller_identity()["Arn"]
+    return Account(client, region, arn.split(":")[4], arn.split(":")[1])
+
+
+def gone(error: ClientError) -> bool:
+    """Whether a call failed because its object does not exist (any more)."""
+    code, words = code_of(error), str(error)
+    missing = ("NotFound", "NoSuch", "ResourceNotFound")
+    return any(word in code for word in missing) or "does not exist" in words
+
+
+def rows(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
+    """All rows of a paged answer."""
+    pages = client.get_paginator(operation).paginate(**arguments)
+    return [row for page in pages for row in page.get(key, [])]

@@ -1,0 +1,80 @@
+"""What AWS refuses, said in a sentence."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore import exceptions as boto
+
+CREDENTIALS = (
+    "AWS credentials were not found: run `aws configure`, or set AWS_PROFILE, "
+    "or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+REFUSED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
+STALE = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+WRONG = {
+    "AuthFailure",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
+    "InvalidClientTokenId",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
+}
+MISSING = (
+    boto.NoCredentialsError,
+    boto.PartialCredentialsError,
+    boto.CredentialRetrievalError,
+    boto.TokenRetrievalError,
+    boto.SSOError,
+)
+SILENT = (boto.ConnectionError, boto.HTTPClientError)
+
+
+class AwsError(Exception):
+    """Something about AWS that the user can mend; the message says what and how."""
+
+
+def code_of(error: boto.ClientError) -> str:
+    """The code of an error that AWS answered with, such as `AccessDenied`."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong with a call, and what to do about it."""
+    text = " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, MISSING):
+        return f"{CREDENTIALS} ({text})"
+    if isinstance(error, boto.ProfileNotFound):
+        return f"{text}: AWS_PROFILE names it; `aws configure list-profiles` shows those there are"
+    if isinstance(error, SILENT):
+        return f"AWS does not answer ({text}): check the network and the region"
+    if isinstance(error, boto.ClientError):
+        return _answered(error)
+    return text
+
+
+def _answered(error: boto.ClientError) -> str:
+    code, call = code_of(error), error.operation_name
+    message = " ".join(str(error.response.get("Error", {}).get("Message", "")).split()).rstrip(".")
+    if code in REFUSED:
+        return f"AWS refuses {call}: {message or code}; docs/aws.md lists the rights that are needed"
+    if code in STALE:
+        return f"the AWS credentials have expired ({call}): sign in again"
+    if code in WRONG:
+        return (
+            f"AWS does not know these credentials ({call}: {code}): check which ones are set, "
+            "and that the account has enabled the region"
+        )
+    if code == "OptInRequired":
+        return (
+            f"AWS refuses {call}: this account has not enabled the region, or has no subscription ({message})"
+        )
+    return f"AWS answers {call} with {code or 'an error'}: {message or 'no reason given'}"
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Turn what boto3 raises into an `AwsError` of one sentence."""
+    try:
+        yield
+    except (boto.BotoCoreError, boto.ClientError) as error:
+        raise AwsError(sentence(error)) from error

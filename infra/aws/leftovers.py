@@ -1,0 +1,192 @@
+"""What is left of a project in an account, asked of each service itself and not of CloudFormation."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from infra.aws.account import TAG, Account, gone, rows
+from infra.aws.errors import REFUSED, code_of, sentence
+from infra.aws.state import ALIVE, environments_of, queues_of
+
+Look = Callable[[Account, str], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What was found, by kind, and a sentence for each kind that could not be looked at."""
+
+    found: dict[str, list[str]]
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """Each kind on a line."""
+        return [f"{kind}: {', '.join(names)}" for kind, names in self.found.items()]
+
+
+def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) -> Look:
+    """Looks for EC2's objects that bear the project's tag."""
+
+    def look(account: Account, project: str) -> Iterator[str]:
+        wanted = [{"Name": f"tag:{TAG}", "Values": [project]}, *filters]
+        for row in rows(account.client("ec2"), operation, key, Filters=wanted):
+            yield row[identity]
+
+    return look
+
+
+def instances(account: Account, project: str) -> Iterator[str]:
+    """Machines that are not terminated: they cost money."""
+    wanted = [
+        {"Name": f"tag:{TAG}", "Values": [project]},
+        {"Name": "instance-state-name", "Values": list(ALIVE)},
+    ]
+    for reservation in rows(account.client("ec2"), "describe_instances", "Reservations", Filters=wanted):
+        for row in reservation["Instances"]:
+            yield row["InstanceId"]
+
+
+def queues(account: Account, project: str) -> Iterator[str]:
+    """Job queues."""
+    yield from (row["jobQueueName"] for row in queues_of(account.client("batch"), project))
+
+
+def environments(account: Account, project: str) -> Iterator[str]:
+    """Compute environments."""
+    found = environments_of(account.client("batch"), project)
+    yield from (row["computeEnvironmentName"] for row in found)
+
+
+def job_definitions(account: Account, project: str) -> Iterator[str]:
+    """Job definitions that are active; deregistered ones cost nothing and disappear after half a year."""
+    batch = account.client("batch")
+    for row in rows(batch, "describe_job_definitions", "jobDefinitions", status="ACTIVE"):
+        if _is_of(row, account, project):
+            yield f"{row['jobDefinitionName']}:{row['revision']}"
+
+
+def _is_of(row: dict[str, Any], account: Account, project: str) -> bool:
+    """Whether a job definition is the project's: by its tag, or because it logs into the project's group."""
+    options = row.get("containerProperties", {}).get("logConfiguration", {}).get("options", {})
+    return row.get("tags", {}).get(TAG) == project or options.get("awslogs-group") == log_group(project)
+
+
+def log_group(project: str) -> str:
+    """The name of the project's log group."""
+    return f"/gridbench/{project}"
+
+
+def log_groups(account: Account, project: str) -> Iterator[str]:
+    """The log group."""
+    name = log_group(project)
+    found = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
+    yield from (row["logGroupName"] for row in found if row["logGroupName"] == name)
+
+
+def repositories(account: Account, project: str) -> Iterator[str]:
+    """The image repository."""
+    try:
+        found = account.client("ecr").describe_repositories(repositoryNames=[f"{project}/lane"])
+    except ClientError as error:
+        if gone(error):
+            return
+        raise
+    yield from (row["repositoryName"] for row in found["repositories"])
+
+
+def roles(account: Account, project: str) -> Iterator[str]:
+    """IAM roles; another project's may begin with the same letters, so the tag decides."""
+    iam = account.client("iam")
+    for row in rows(iam, "list_roles", "Roles"):
+        if row["RoleName"].startswith(f"{project}-"):
+            tags = iam.list_role_tags(RoleName=row["RoleName"])["Tags"]
+            if {"Key": TAG, "Value": project} in tags:
+                yield row["RoleName"]
+
+
+def profiles(account: Account, project: str) -> Iterator[str]:
+    """Instance profiles, by the name that CloudFormation gives them."""
+    found = rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles")
+    names = (row["InstanceProfileName"] for row in found)
+    yield from (name for name in names if name.startswith(f"{project}-InstanceProfile-"))
+
+
+def policies(account: Account, project: str) -> Iterator[str]:
+    """Managed policies, by the name that CloudFormation gives them."""
+    names = (
+        row["PolicyName"] for row in rows(account.client("iam"), "list_policies", "Policies", Scope="Local")
+    )
+    beginnings = (f"{project}-WorkerPolicy-", f"{project}-ResultsPolicy-")
+    yield from (name for name in names if name.startswith(beginnings))
+
+
+def budgets(account: Account, project: str) -> Iterator[str]:
+    """The budget with its alarm."""
+    found = rows(account.client("budgets"), "describe_budgets", "Budgets", AccountId=account.number)
+    yield from (row["BudgetName"] for row in found if row["BudgetName"] == f"{project}-monthly")
+
+
+def buckets(account: Account, project: str) -> Iterator[str]:
+    """Results buckets in this region, of the stack there is and of those before."""
+    s3 = account.client("s3")
+    for row in s3.list_buckets().get("Buckets", []):
+        name = row["Name"]
+        if name.startswith(f"{project}-") and _is_ours(s3, name, account.region, project):
+            yield name
+
+
+def _is_ours(s3: Any, name: str, region: str, project: str) -> bool:
+    try:
+        if (s3.get_bucket_location(Bucket=name)["LocationConstraint"] or "us-east-1") != region:
+            return False
+        return {"Key": TAG, "Value": project} in s3.get_bucket_tagging(Bucket=name)["TagSet"]
+    except ClientError as error:
+        if gone(error) or code_of(error) in REFUSED:  # somebody else's may begin with the same letters
+            return False
+        raise
+
+
+LOOKS: dict[str, Look] = {
+    "instances": instances,
+    "volumes": tagged("describe_volumes", "Volumes", "VolumeId"),
+    "job queues": queues,
+    "compute environments": environments,
+    "job definitions": job_definitions,
+    "launch templates": tagged("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
+    "security groups": tagged("describe_security_groups", "SecurityGroups", "GroupId"),
+    "subnets": tagged("describe_subnets", "Subnets", "SubnetId"),
+    "route tables": tagged("describe_route_tables", "RouteTables", "RouteTableId"),
+    "internet gateways": tagged("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
+    "VPC endpoints": tagged(
+        "describe_vpc_endpoints",
+        "VpcEndpoints",
+        "VpcEndpointId",
+        {"Name": "vpc-endpoint-state", "Values": ["pending", "available"]},
+    ),
+    "VPCs": tagged("describe_vpcs", "Vpcs", "VpcId"),
+    "roles": roles,
+    "instance profiles": profiles,
+    "managed policies": policies,
+    "log groups": log_groups,
+    "image repositories": repositories,
+    "budgets": budgets,
+}
+
+
+def look(account: Account, project: str) -> Left:
+    """Everything of the project that there is, but for its results buckets."""
+    found: dict[str, list[str]] = {}
+    unseen = []
+    for kind, search in LOOKS.items():
+        try:
+            names = list(search(account, project))
+        except ClientError as error:
+            if code_of(error) not in REFUSED:
+                raise
+            unseen.append(f"{kind} could not be looked at: {sentence(error)}")
+            continue
+        if names:
+            found[kind] = names
+    return Left(found, tuple(unseen))

@@ -1,0 +1,54 @@
+"""What `up` is about to ask for: from wishes, from the stack there is, and from what EC2 offers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from infra.aws.account import Account
+from infra.aws.leftovers import buckets
+from infra.aws.machines import MachineType, choose_zones, look_up, offers
+from infra.aws.quotas import shortages
+from infra.aws.settings import INSTANCES, Wishes, instances_of, parameters
+from infra.aws.stack import Stack, check_ready, read_ours
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A stack to be made or changed.
+
+    Attributes:
+        stack: the one there is, or None.
+        creates: it is made, not changed.
+        notes: sentences that the user should read before agreeing.
+    """
+
+    project: str
+    stack: Stack | None
+    creates: bool
+    machines: Sequence[MachineType]
+    parameters: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def make_plan(account: Account, wishes: Wishes) -> Plan:
+    """Work out the stack's parameters.
+
+    Raises:
+        AwsError: a wish can't be met, or the stack is in no state to be changed.
+    """
+    cfn, ec2 = account.client("cloudformation"), account.client("ec2")
+    stack = read_ours(cfn, wishes.project)
+    check_ready(cfn, stack)
+    creates = stack is None or stack.status == "REVIEW_IN_PROGRESS"
+    previous = {} if stack is None or creates else stack.parameters
+    machines = look_up(ec2, wishes.instances or instances_of(previous) or INSTANCES)
+    zones, notes = choose_zones(ec2, machines)
+    if previous:  # other zones would mean other subnets, and so other machines for every queue
+        zones = previous["ZoneA"], previous["ZoneB"]
+        there = {name for zone in zones for name in offers(ec2, machines).get(zone, ())}
+        notes = [f"{m.name} is in neither {zones[0]} nor {zones[1]}" for m in machines if m.name not in there]
+    notes += shortages(account.client("service-quotas"), machines)
+    kept = sorted(buckets(account, wishes.project)) if creates else []
+    if kept:
+        notes.append(f"bucket {kept[0]} of an earlier stack is used again for results")
+    found = parameters(wishes, machines, zones, previous, kept[0] if kept else "")
+    return Plan(wishes.project, stack, creates, machines, found, tuple(notes))

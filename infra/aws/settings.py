@@ -1,0 +1,177 @@
+"""What a stack is asked to be: checked before AWS hears of it, then said as the template's parameters."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.aws.errors import AwsError
+from infra.aws.machines import MachineType, check_cap, check_family
+
+TEMPLATE = Path(__file__).with_name("template.yaml")
+INSTANCES = ("g4dn.xlarge", "g5.xlarge", "g5.8xlarge", "g6.xlarge", "c5.2xlarge", "m5.2xlarge", "r5.4xlarge")
+FIRST = {  # what a new stack gets; the template's own defaults
+    "MaxGpuVcpus": "32",
+    "MaxCpuVcpus": "16",
+    "PrefectApiPort": "443",
+    "PrefectApiKeySecretArn": "",
+    "PrefectAuthStringSecretArn": "",
+    "LogRetentionDays": "30",
+    "BudgetEmail": "",
+    "MonthlyBudgetUsd": "50",
+}
+PROJECT = re.compile(r"[a-z][a-z0-9-]{1,20}")
+INSTANCE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+SECRET = re.compile(r"arn:[a-z-]+:secretsmanager:([a-z0-9-]+):[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+")
+LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 180, 365)
+MOST_TYPES = 25  # two queues each, and AWS Batch has 50 for an account and region (its quota, not adjustable)
+NONE = "none"  # an empty list is not one that Fn::ForEach takes
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for; None leaves what the stack has, or the default of a new one.
+
+    Attributes:
+        instances: instance types, each with its queues.
+        max_gpu_vcpus: running at once in each GPU queue.
+        max_cpu_vcpus: running at once in each CPU queue.
+        prefect_port: of the Prefect API that containers speak to.
+        secret_arn: of the secret with the Prefect API key; empty for none.
+        auth_secret_arn: of the secret with a Prefect server's auth string; empty for none.
+        email: who is told of the budget; empty for nobody.
+        budget_usd: a month, of the whole account.
+    """
+
+    project: str
+    instances: tuple[str, ...] | None = None
+    max_gpu_vcpus: int | None = None
+    max_cpu_vcpus: int | None = None
+    prefect_port: int | None = None
+    secret_arn: str | None = None
+    auth_secret_arn: str | None = None
+    email: str | None = None
+    budget_usd: int | None = None
+    log_days: int | None = None
+
+
+def check_project(project: str) -> None:
+    """Refuse a name that AWS would not take everywhere.
+
+    Raises:
+        AwsError: the name has other characters, or is too long.
+    """
+    if not PROJECT.fullmatch(project):
+        raise AwsError(
+            f"project {project!r} must be 2 to 21 small letters, digits and dashes and begin with a letter"
+            + (f", such as {project.lower()!r}" if PROJECT.fullmatch(project.lower()) else "")
+        )
+
+
+def check(wishes: Wishes, region: str) -> None:
+    """Refuse what can be seen to be wrong without asking AWS.
+
+    Raises:
+        AwsError: a value is no possible one.
+    """
+    check_project(wishes.project)
+    _check_instances(wishes.instances)
+    for option, value in (
+        ("--max-gpu-vcpus", wishes.max_gpu_vcpus),
+        ("--max-cpu-vcpus", wishes.max_cpu_vcpus),
+    ):
+        if value is not None and value < 1:
+            raise AwsError(f"{option} is {value}: at least 1 is needed")
+    if wishes.prefect_port is not None and not 1 <= wishes.prefect_port <= 65535:
+        raise AwsError(f"--prefect-port is {wishes.prefect_port}: ports are 1 to 65535")
+    if wishes.email and not EMAIL.fullmatch(wishes.email):
+        raise AwsError(f"--email {wishes.email!r} is no address, such as you@example.com")
+    if wishes.budget_usd is not None and wishes.budget_usd < 1:
+        raise AwsError(f"--budget-usd is {wishes.budget_usd}: at least 1 USD a month is needed")
+    if wishes.log_days is not None and wishes.log_days not in LOG_DAYS:
+        raise AwsError(
+            f"--log-days is {wishes.log_days}: AWS keeps logs for one of {', '.join(map(str, LOG_DAYS))}"
+        )
+    _check_secret("--secret", wishes.secret_arn, region)
+    _check_secret("--auth-secret", wishes.auth_secret_arn, region)
+
+
+def _check_instances(names: Sequence[str] | None) -> None:
+    if names is None:
+        return
+    if not names:
+        raise AwsError("--instances is empty: name at least one type, such as c5.2xlarge")
+    if len(names) > MOST_TYPES:
+        raise AwsError(
+            f"--instances has {len(names)} types: AWS Batch has queues for {MOST_TYPES} in a region"
+        )
+    for name in names:
+        if not INSTANCE.fullmatch(name):
+            raise AwsError(f"instance type {name!r} must be a family and a size, such as g5.xlarge")
+        if list(names).count(name) > 1:
+            raise AwsError(f"instance type {name} is named twice")
+        check_family(name)
+
+
+def _check_secret(option: str, arn: str | None, region: str) -> None:
+    if not arn:
+        return
+    match = SECRET.fullmatch(arn)
+    if not match:
+        shape = "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME"
+        raise AwsError(
+            f"{option} must be the ARN of a secret, such as {shape}; never the key itself"
+        )  # which it may be
+    if match[1] != region:
+        raise AwsError(f"{option} is in {match[1]}, the stack in {region}: containers can't read it there")
+
+
+def parameters(
+    wishes: Wishes,
+    machines: Sequence[MachineType],
+    zones: tuple[str, str],
+    previous: Mapping[str, str],
+    bucket: str = "",
+) -> dict[str, str]:
+    """The template's parameters: what is wished, else what the stack has, else what a new one gets.
+
+    Raises:
+        AwsError: a type does not fit under its cap.
+    """
+    wished = {
+        "MaxGpuVcpus": wishes.max_gpu_vcpus,
+        "MaxCpuVcpus": wishes.max_cpu_vcpus,
+        "PrefectApiPort": wishes.prefect_port,
+        "PrefectApiKeySecretArn": wishes.secret_arn,
+        "PrefectAuthStringSecretArn": wishes.auth_secret_arn,
+        "BudgetEmail": wishes.email,
+        "MonthlyBudgetUsd": wishes.budget_usd,
+        "LogRetentionDays": wishes.log_days,
+    }
+    gpu = [machine for machine in machines if machine.gpus]
+    cpu = [machine for machine in machines if not machine.gpus]
+    found = FIRST | {
+        "Project": wishes.project,
+        "GpuInstanceTypes": ",".join(machine.name for machine in gpu) or NONE,
+        "CpuInstanceTypes": ",".join(machine.name for machine in cpu) or NONE,
+        "ZoneA": zones[0],
+        "ZoneB": zones[1],
+        "ExistingResultsBucket": bucket,
+    }
+    kept = {name: previous[name] for name in (*wished, "ExistingResultsBucket") if name in previous}
+    found |= kept | {name: str(value) for name, value in wished.items() if value is not None}
+    check_cap(gpu, int(found["MaxGpuVcpus"]), "--max-gpu-vcpus")
+    check_cap(cpu, int(found["MaxCpuVcpus"]), "--max-cpu-vcpus")
+    return found
+
+
+def instances_of(stack_parameters: Mapping[str, str]) -> tuple[str, ...]:
+    """The instance types that a stack has."""
+    both = (stack_parameters.get(name, NONE).split(",") for name in ("GpuInstanceTypes", "CpuInstanceTypes"))
+    return tuple(name for names in both for name in names if name and name != NONE)
+
+
+def queue_name(project: str, instance: str, spot: bool = False) -> str:
+    """The queue of an instance type: its dots are dashes there."""
+    return f"{project}-{instance.replace('.', '-')}{'-spot' if spot else ''}"

@@ -1,0 +1,77 @@
+"""The jobs of the smoke test: each ends in its own way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+BAD_IMAGE = "public.ecr.aws/docker/library/gridbench-has-no-such-image:none"
+TIMEOUT_S = 60  # the least that Batch takes
+PATIENCE_S = 600
+TERMINATED = "ended by the smoke test"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A small job, and the name of what the emulator says of its end.
+
+    Attributes:
+        believed: its statusReason in tests/emulators/aws/reasons.py, by name, and its container's reason.
+        words: its statusReason where that is no constant, but what TerminateJob was given.
+        terminate: the state in which it is terminated.
+        stuck: it never starts; its statusReason while it waits is what counts.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    image: str
+    status: str
+    believed: tuple[str, str | None]
+    exit_code: int | None = None
+    memory_mib: int = 256
+    vcpus: int = 1
+    timeout_s: int = PATIENCE_S
+    terminate: str | None = None
+    words: str = ""
+    stuck: bool = False
+
+
+def python(code: str) -> tuple[str, ...]:
+    """A command that runs some Python."""
+    return ("python3", "-c", code)
+
+
+def cases(image: str) -> list[Case]:
+    """Every way to end that the emulator has a sentence for and that can be had on purpose."""
+    exited = ("ESSENTIAL_EXITED", None)
+    hungry = python("x = b'x' * 2**30; print(len(x))")
+    asleep = python("import time; time.sleep(300)")
+    return [
+        Case("ok", python("print('ok')"), image, "SUCCEEDED", exited, 0),
+        Case("exit_3", python("raise SystemExit(3)"), image, "FAILED", exited, 3),
+        Case("out_of_memory", hungry, image, "FAILED", ("ESSENTIAL_EXITED", "OUT_OF_MEMORY"), 137),
+        Case("bad_image", ("true",), BAD_IMAGE, "FAILED", ("TASK_FAILED_TO_START", "CANNOT_PULL")),
+        Case("timeout", asleep, image, "FAILED", ("TIMED_OUT", None), 137, timeout_s=TIMEOUT_S),
+        Case("terminated", asleep, image, "FAILED", ("", None), 137, terminate="RUNNING", words=TERMINATED),
+        Case(
+            "too_large", ("true",), image, "RUNNABLE", ("RESOURCE_REQUIREMENT", None), vcpus=1000, stuck=True
+        ),
+    ]
+
+
+def definition(case: Case, queue: str, outputs: Mapping[str, str]) -> dict[str, Any]:
+    """The RegisterJobDefinition request of a case; the stack's execution role writes its log."""
+    needs = [{"type": "VCPU", "value": str(case.vcpus)}, {"type": "MEMORY", "value": str(case.memory_mib)}]
+    options = {"awslogs-group": outputs["LogGroupName"], "awslogs-stream-prefix": "smoke"}
+    return {
+        "jobDefinitionName": f"{queue}-smoke-{case.name}",
+        "type": "container",
+        "platformCapabilities": ["EC2"],
+        "retryStrategy": {"attempts": 1},
+        "containerProperties": {
+            "image": case.image,
+            "command": list(case.command),
+            "resourceRequirements": needs,
+            "executionRoleArn": outputs["ExecutionRoleArn"],
+            "logConfiguration": {"logDriver": "awslogs", "options": options},
+        },
+    }

@@ -1,0 +1,227 @@
+"""The CloudFormation stack: what it is, what a change set would make of it, and watching it get there."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from infra.aws.account import TAG, gone, rows
+from infra.aws.errors import AwsError
+
+CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
+UNCHANGED = ("didn't contain changes", "No updates are to be performed")
+# What follows from a failure elsewhere, and so is not the reason.
+CONSEQUENCES = ("cancelled", "The following resource(s) failed", "Rollback requested", "Initiated")
+POLL_S = 3.0
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack as CloudFormation has it."""
+
+    id: str
+    name: str
+    status: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One line of a change set."""
+
+    action: str
+    name: str
+    kind: str
+    replacement: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """What would be changed, not done yet. No changes: the stack is that already."""
+
+    id: str
+    stack_id: str
+    creates: bool
+    changes: tuple[Change, ...]
+
+
+def read_stack(cfn: Any, name: str) -> Stack | None:
+    """The stack of a name or an id; None where there is none."""
+    try:
+        raw = cfn.describe_stacks(StackName=name)["Stacks"][0]
+    except ClientError as error:
+        if gone(error):
+            return None
+        raise
+    if raw["StackStatus"] == "DELETE_COMPLETE" and name != raw["StackId"]:
+        return None
+    return Stack(
+        id=raw["StackId"],
+        name=raw["StackName"],
+        status=raw["StackStatus"],
+        parameters={row["ParameterKey"]: row["ParameterValue"] for row in raw.get("Parameters", [])},
+        outputs={row["OutputKey"]: row["OutputValue"] for row in raw.get("Outputs", [])},
+        reason=raw.get("StackStatusReason", ""),
+    )
+
+
+def read_ours(cfn: Any, project: str) -> Stack | None:
+    """The project's stack; None where there is none.
+
+    Raises:
+        AwsError: its name is taken by a stack of somebody else's.
+    """
+    stack = read_stack(cfn, project)
+    if stack and stack.status != "REVIEW_IN_PROGRESS" and stack.parameters.get("Project") != project:
+        raise AwsError(f"there is a stack {project!r} that Gridbench did not make: choose another --project")
+    return stack
+
+
+def check_ready(cfn: Any, stack: Stack | None) -> None:
+    """Refuse a stack that no change set can be made for.
+
+    Raises:
+        AwsError: it is broken or busy; says which and what to do.
+    """
+    status = stack.status if stack else "REVIEW_IN_PROGRESS"
+    if stack is None or status == "REVIEW_IN_PROGRESS":
+        return
+    if status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"):
+        why = first_reason(cfn, stack.id)
+        told = f" ({why})" if why else ""
+        raise AwsError(
+            f"stack {stack.name} is in {status}{told}: it can only be deleted; "
+            "`gridbench down aws`, then again"
+        )
+    if status == "UPDATE_ROLLBACK_FAILED":
+        raise AwsError(
+            f"stack {stack.name} is in {status}: `aws cloudformation continue-update-rollback "
+            f"--stack-name {stack.name}`, then again"
+        )
+    if status.endswith("_IN_PROGRESS"):
+        raise AwsError(f"stack {stack.name} is busy ({status}): wait until that has ended, then again")
+
+
+def prepare(
+    cfn: Any, name: str, body: str, parameters: Mapping[str, str], project: str, creates: bool
+) -> ChangeSet:
+    """Have CloudFormation work out what would be changed.
+
+    Raises:
+        AwsError: it refuses the template or its values.
+    """
+    made = cfn.create_change_set(
+        StackName=name,
+        ChangeSetName=f"{project}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
+        ChangeSetType="CREATE" if creates else "UPDATE",
+        TemplateBody=body,
+        Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
+        Capabilities=CAPABILITIES,
+        Tags=[{"Key": TAG, "Value": project}],
+    )
+    found: dict[str, Any] = {}
+    while (found := cfn.describe_change_set(ChangeSetName=made["Id"]))["Status"] in (
+        "CREATE_PENDING",
+        "CREATE_IN_PROGRESS",
+    ):
+        time.sleep(POLL_S)
+    change_set = ChangeSet(made["Id"], made["StackId"], creates, tuple(_changes(cfn, made["Id"])))
+    if found["Status"] == "FAILED":
+        reason = found.get("StatusReason", "")
+        discard(cfn, change_set)
+        if any(words in reason for words in UNCHANGED):
+            return ChangeSet(made["Id"], made["StackId"], creates, ())
+        raise AwsError(
+            f"CloudFormation refuses the change set: {' '.join(reason.split()) or 'no reason given'}"
+        )
+    return change_set
+
+
+def _changes(cfn: Any, change_set_id: str) -> Iterator[Change]:
+    for row in rows(cfn, "describe_change_set", "Changes", ChangeSetName=change_set_id):
+        change = row.get("ResourceChange", {})
+        yield Change(
+            change.get("Action", ""),
+            change.get("LogicalResourceId", ""),
+            change.get("ResourceType", ""),
+            change.get("Replacement", ""),
+        )
+
+
+def discard(cfn: Any, change_set: ChangeSet) -> None:
+    """Forget a change set, and the empty stack that one for a new stack leaves. Harmless when repeated."""
+    try:
+        cfn.delete_change_set(ChangeSetName=change_set.id)
+        stack = read_stack(cfn, change_set.stack_id) if change_set.creates else None
+        if stack and stack.status == "REVIEW_IN_PROGRESS":
+            cfn.delete_stack(StackName=change_set.stack_id)
+    except ClientError as error:
+        if not gone(error):
+            raise
+
+
+def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) -> Stack:
+    """Do what the change set says, and wait until it is done.
+
+    Raises:
+        AwsError: it did not work; says the first real reason.
+    """
+    seen = {event["EventId"] for event in events(cfn, change_set.stack_id)}
+    cfn.execute_change_set(ChangeSetName=change_set.id)
+    before = frozenset(seen)
+    stack = watch(cfn, change_set.stack_id, seen, on_event)
+    if stack is None or stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+        why = first_reason(cfn, change_set.stack_id, before) or (stack.reason if stack else "")
+        status = stack.status if stack else "gone"
+        after = "`gridbench down aws` clears it away" if change_set.creates else "the stack is as it was"
+        raise AwsError(f"the stack could not be made ({status}): {why or 'no reason given'}; {after}")
+    return stack
+
+
+def delete(cfn: Any, stack: Stack, on_event: Callable[[Event], None]) -> Stack | None:
+    """Delete a stack and wait; what it is in the end, or None once it is gone."""
+    seen = {event["EventId"] for event in events(cfn, stack.id)}
+    if not stack.status.startswith("DELETE_IN"):
+        cfn.delete_stack(StackName=stack.id)
+    left = watch(cfn, stack.id, seen, on_event)
+    return None if left is None or left.status == "DELETE_COMPLETE" else left
+
+
+def watch(cfn: Any, stack_id: str, seen: set[str], on_event: Callable[[Event], None]) -> Stack | None:
+    """Tell every new event until the stack rests; None once it is gone."""
+    while True:
+        stack = read_stack(cfn, stack_id)
+        for event in events(cfn, stack_id):
+            if event["EventId"] not in seen:
+                seen.add(event["EventId"])
+                on_event(event)
+        if stack is None or not stack.status.endswith("_IN_PROGRESS"):
+            return stack
+        time.sleep(POLL_S)
+
+
+def events(cfn: Any, stack_id: str) -> list[Event]:
+    """The stack's events, oldest first; none where it is gone."""
+    try:
+        found = rows(cfn, "describe_stack_events", "StackEvents", StackName=stack_id)
+    except ClientError as error:
+        if gone(error):
+            return []
+        raise
+    return found[::-1]
+
+
+def first_reason(cfn: Any, stack_id: str, seen: frozenset[str] = frozenset()) -> str:
+    """What failed first, and why, in a sentence; later failures only follow from it."""
+    for event in events(cfn, stack_id):
+        reason = " ".join(event.get("ResourceStatusReason", "").split()).rstrip(".")
+        real = reason and not any(words in reason for words in CONSEQUENCES)
+        if event["EventId"] not in seen and event["ResourceStatus"].endswith("FAILED") and real:
+            return f"{event['LogicalResourceId']} ({event['ResourceType']}): {reason}"
+    return ""

@@ -1,0 +1,123 @@
+"""What a stack is doing: queues, compute environments, jobs by state, machines that run."""
+
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from infra.aws.account import TAG, Client, rows
+
+LIVE = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING")
+ENDED = ("SUCCEEDED", "FAILED")  # Batch shows them for 7 days
+ALIVE = ("pending", "running", "stopping", "stopped")
+CALLS_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A queue and the compute environment behind it.
+
+    Attributes:
+        state: `ENABLED` or `DISABLED`, and the status where that is not VALID.
+        machines: the same of its compute environment, with the reason where it is INVALID.
+        jobs: how many are in each state.
+        desired_vcpus: what Batch wants to run now; `max_vcpus` is the cap.
+    """
+
+    name: str
+    state: str
+    machines: str
+    jobs: Mapping[str, int]
+    desired_vcpus: int
+    max_vcpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """A machine that is being paid for."""
+
+    id: str
+    type: str
+    state: str
+    spot: bool
+    since: datetime
+    zone: str
+
+
+def queues_of(batch: Any, project: str) -> list[dict[str, Any]]:
+    """The job queues that bear the project's tag."""
+    found = rows(batch, "describe_job_queues", "jobQueues")
+    return [row for row in found if row.get("tags", {}).get(TAG) == project and _is_there(row)]
+
+
+def environments_of(batch: Any, project: str) -> list[dict[str, Any]]:
+    """The compute environments that bear the project's tag."""
+    found = rows(batch, "describe_compute_environments", "computeEnvironments")
+    return [row for row in found if row.get("tags", {}).get(TAG) == project and _is_there(row)]
+
+
+def _is_there(row: Mapping[str, Any]) -> bool:
+    return row.get("status") != "DELETED"
+
+
+def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict[str, Any]]:
+    """Summaries of a queue's jobs in some states."""
+    return [
+        job
+        for state in states
+        for job in rows(batch, "list_jobs", "jobSummaryList", jobQueue=queue, jobStatus=state)
+    ]
+
+
+def read_queues(client: Client, project: str) -> list[Queue]:
+    """Every queue of the project, with its jobs and its machines."""
+    batch = client("batch")
+    environments = {row["computeEnvironmentArn"]: row for row in environments_of(batch, project)}
+    found = sorted(queues_of(batch, project), key=lambda row: row["jobQueueName"])
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as calls:
+        jobs = list(calls.map(lambda row: jobs_in(batch, row["jobQueueName"], LIVE + ENDED), found))
+    return [_queue(row, environments, mine) for row, mine in zip(found, jobs, strict=True)]
+
+
+def _queue(row: dict[str, Any], environments: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Queue:
+    behind = [environments.get(order["computeEnvironment"], {}) for order in row["computeEnvironmentOrder"]]
+    resources = [machines.get("computeResources", {}) for machines in behind]
+    return Queue(
+        name=row["jobQueueName"],
+        state=_state(row),
+        machines="; ".join(_state(machines) for machines in behind if machines) or "none",
+        jobs=dict(Counter(job["status"] for job in jobs)),
+        desired_vcpus=sum(int(each.get("desiredvCpus") or 0) for each in resources),
+        max_vcpus=sum(int(each.get("maxvCpus") or 0) for each in resources),
+    )
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    status = row.get("status", "VALID")
+    if status == "VALID":
+        return str(row["state"])
+    reason = row.get("statusReason", "")
+    return f"{row['state']}, {status}" + (f": {reason}" if reason else "")
+
+
+def read_instances(ec2: Any, project: str) -> list[Instance]:
+    """The machines with the project's tag that are not terminated."""
+    filters = [
+        {"Name": f"tag:{TAG}", "Values": [project]},
+        {"Name": "instance-state-name", "Values": list(ALIVE)},
+    ]
+    found = rows(ec2, "describe_instances", "Reservations", Filters=filters)
+    return [
+        Instance(
+            row["InstanceId"],
+            row["InstanceType"],
+            row["State"]["Name"],
+            row.get("InstanceLifecycle") == "spot",
+            row["LaunchTime"],
+            row["Placement"]["AvailabilityZone"],
+        )
+        for reservation in found
+        for row in reservation["Instances"]
+    ]

@@ -1,0 +1,165 @@
+"""Deleting, by each service's own API, what no stack has any more; what can't be deleted is told."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from infra.aws import stack as stacks
+from infra.aws.account import Account, gone, rows
+from infra.aws.errors import AwsError, sentence
+from infra.aws.leftovers import LOOKS
+from infra.aws.state import environments_of, queues_of
+
+WAIT_S = 900.0
+Say = Callable[[str], None]
+Remove = Callable[[Account, str], Any]
+
+
+def remove_queue(batch: Any, project: str, name: str) -> None:
+    """Disable and delete a job queue, and wait until it is gone."""
+    _remove_slowly(batch, "job_queue", "jobQueue", name, lambda: queues_of(batch, project))
+
+
+def remove_environment(batch: Any, project: str, name: str) -> None:
+    """Disable and delete a compute environment, and wait until it is gone."""
+    _remove_slowly(
+        batch, "compute_environment", "computeEnvironment", name, lambda: environments_of(batch, project)
+    )
+
+
+def _remove_slowly(
+    batch: Any, kind: str, argument: str, name: str, present: Callable[[], list[dict[str, Any]]]
+) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while row := next((row for row in present() if row[f"{argument}Name"] == name), None):
+        settled = row.get("status", "VALID") in ("VALID", "INVALID")
+        if settled and row["state"] != "DISABLED":
+            getattr(batch, f"update_{kind}")(**{argument: name, "state": "DISABLED"})
+        elif settled:
+            getattr(batch, f"delete_{kind}")(**{argument: name})
+        if time.monotonic() > deadline:
+            raise AwsError(f"{kind.replace('_', ' ')} {name} does not go: try again in some minutes")
+        time.sleep(stacks.POLL_S)
+
+
+def detach_policy(account: Account, arn: str) -> list[str]:
+    """Take a policy away from whoever has it, or AWS does not delete it; the names of those who had it."""
+    iam, had = account.client("iam"), []
+    for kind in ("User", "Group", "Role"):
+        for row in rows(iam, "list_entities_for_policy", f"Policy{kind}s", PolicyArn=arn, EntityFilter=kind):
+            name = row[f"{kind}Name"]
+            getattr(iam, f"detach_{kind.lower()}_policy")(**{f"{kind}Name": name, "PolicyArn": arn})
+            had.append(f"{kind.lower()} {name}")
+    return had
+
+
+def policy_arn(account: Account, name: str) -> str:
+    """The ARN of a policy of this account."""
+    return f"arn:{account.partition}:iam::{account.number}:policy/{name}"
+
+
+def _policy(account: Account, name: str) -> None:
+    detach_policy(account, policy_arn(account, name))
+    account.client("iam").delete_policy(PolicyArn=policy_arn(account, name))
+
+
+def _role(account: Account, name: str) -> None:
+    iam = account.client("iam")
+    for policy in rows(iam, "list_role_policies", "PolicyNames", RoleName=name):
+        iam.delete_role_policy(RoleName=name, PolicyName=policy)
+    for row in rows(iam, "list_attached_role_policies", "AttachedPolicies", RoleName=name):
+        iam.detach_role_policy(RoleName=name, PolicyArn=row["PolicyArn"])
+    iam.delete_role(RoleName=name)
+
+
+def _profile(account: Account, name: str) -> None:
+    iam = account.client("iam")
+    for role in iam.get_instance_profile(InstanceProfileName=name)["InstanceProfile"]["Roles"]:
+        iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=role["RoleName"])
+    iam.delete_instance_profile(InstanceProfileName=name)
+
+
+def _instance(account: Account, name: str) -> None:
+    ec2 = account.client("ec2")
+    ec2.terminate_instances(InstanceIds=[name])
+    ec2.get_waiter("instance_terminated").wait(InstanceIds=[name])
+
+
+def _route_table(account: Account, name: str) -> None:
+    ec2 = account.client("ec2")
+    for table in ec2.describe_route_tables(RouteTableIds=[name])["RouteTables"]:
+        for row in table["Associations"]:
+            if not row.get("Main"):
+                ec2.disassociate_route_table(AssociationId=row["RouteTableAssociationId"])
+    ec2.delete_route_table(RouteTableId=name)
+
+
+def _gateway(account: Account, name: str) -> None:
+    ec2 = account.client("ec2")
+    for gateway in ec2.describe_internet_gateways(InternetGatewayIds=[name])["InternetGateways"]:
+        for row in gateway["Attachments"]:
+            ec2.detach_internet_gateway(InternetGatewayId=name, VpcId=row["VpcId"])
+    ec2.delete_internet_gateway(InternetGatewayId=name)
+
+
+def _call(service: str, operation: str, argument: str, several: bool = False, **more: Any) -> Remove:
+    """Deletes by one call that takes the name."""
+
+    def remove(account: Account, name: str) -> Any:
+        value = [name] if several else name
+        return getattr(account.client(service), operation)(**{argument: value, **more})
+
+    return remove
+
+
+# In this order: nothing goes before what hangs on it. Names are those of LOOKS.
+REMOVALS: dict[str, Remove] = {
+    "instances": _instance,
+    "volumes": _call("ec2", "delete_volume", "VolumeId"),
+    "job definitions": _call("batch", "deregister_job_definition", "jobDefinition"),
+    "launch templates": _call("ec2", "delete_launch_template", "LaunchTemplateId"),
+    "VPC endpoints": _call("ec2", "delete_vpc_endpoints", "VpcEndpointIds", several=True),
+    "subnets": _call("ec2", "delete_subnet", "SubnetId"),
+    "security groups": _call("ec2", "delete_security_group", "GroupId"),
+    "route tables": _route_table,
+    "internet gateways": _gateway,
+    "VPCs": _call("ec2", "delete_vpc", "VpcId"),
+    "instance profiles": _profile,
+    "roles": _role,
+    "managed policies": _policy,
+    "log groups": _call("logs", "delete_log_group", "logGroupName"),
+    "image repositories": _call("ecr", "delete_repository", "repositoryName", force=True),
+    "budgets": lambda account, name: account.client("budgets").delete_budget(
+        AccountId=account.number, BudgetName=name
+    ),
+}
+
+
+def sweep(account: Account, project: str, say: Say) -> None:
+    """Delete what is there of the project; what can't be deleted is told, and the rest goes on."""
+    batch = account.client("batch")
+    for name in [row["jobQueueName"] for row in queues_of(batch, project)]:
+        say(f"deleting job queue {name}")
+        remove_queue(batch, project, name)
+    for name in [row["computeEnvironmentName"] for row in environments_of(batch, project)]:
+        say(f"deleting compute environment {name}")
+        remove_environment(batch, project, name)
+    for kind, remove in REMOVALS.items():
+        try:
+            names = list(LOOKS[kind](account, project))
+        except ClientError:
+            continue  # the look afterwards says so
+        for name in names:
+            _try(kind, name, lambda remove=remove, name=name: remove(account, name), say)
+
+
+def _try(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:
+    try:
+        remove()
+    except ClientError as error:
+        if not gone(error):
+            say(f"{kind}: {name} stays: {sentence(error)}")
+        return
+    say(f"deleted from {kind}: {name}")

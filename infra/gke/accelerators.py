@@ -1,0 +1,78 @@
+"""The accelerators of accelerators.yaml: which machine has them, and which driver they get."""
+
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field, PositiveInt
+
+from infra.gke.errors import GkeError
+from tasks.strict import Strict, hint, read_mapping, validated
+
+FILE = Path(__file__).with_name("accelerators.yaml")
+Driver = Literal["LATEST", "DEFAULT"]
+
+
+class Shape(Strict):
+    """A machine with some number of an accelerator.
+
+    Attributes:
+        machine: Compute Engine's machine type.
+        spot_only: it can't be rented on demand.
+    """
+
+    machine: str
+    spot_only: bool = False
+
+
+class Accelerator(Strict):
+    """A GPU model by GKE's name.
+
+    Attributes:
+        gpu: its key in `deployments/gpus.yaml` and in the price facts.
+        shapes: by the number of GPUs in one machine.
+        driver: which of the drivers that GKE installs.
+        unsupported: why it can't be had; None where it can.
+    """
+
+    gpu: str
+    shapes: dict[PositiveInt, Shape] = Field(default_factory=dict)
+    driver: Driver = "LATEST"
+    unsupported: str | None = None
+
+
+class Accelerators(Strict):
+    """The whole file."""
+
+    accelerators: dict[str, Accelerator]
+
+
+@cache
+def accelerators(path: Path = FILE) -> dict[str, Accelerator]:
+    """All of them by GKE's name, those that can't be had included."""
+    return validated(Accelerators, read_mapping(path), path.name).accelerators
+
+
+def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
+    """The accelerator of a name, and the machine with so many of it.
+
+    Raises:
+        GkeError: there is none, it can't be had any more, or not in this number or on demand.
+    """
+    known = accelerators()
+    if name not in known:
+        raise GkeError(f"--accelerator {name!r} is unknown; {hint(name, sorted(known))}")
+    found = known[name]
+    if found.unsupported:
+        raise GkeError(f"--accelerator {name} is unsupported: {found.unsupported}")
+    if gpus not in found.shapes:
+        counts = ", ".join(map(str, found.shapes))
+        raise GkeError(
+            f"--accelerator {name}:{gpus}: no machine has {gpus} of it; there are those with {counts}"
+        )
+    shape = found.shapes[gpus]
+    if shape.spot_only and not spot:
+        whole = [count for count, each in found.shapes.items() if not each.spot_only]
+        other = f", or --accelerator {name}:{min(whole)}" if whole else ""
+        raise GkeError(f"{shape.machine} ({name}:{gpus}) can't be rented on demand: add --spot{other}")
+    return found, shape

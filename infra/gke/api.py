@@ -1,0 +1,86 @@
+"""Where commands work: a project, a zone, and the client that speaks to GKE there."""
+
+import os
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import google.auth
+import grpc
+from google.api_core.client_options import ClientOptions
+from google.cloud.container_v1 import ClusterManagerClient
+from google.cloud.container_v1.services.cluster_manager.transports import ClusterManagerGrpcTransport
+
+from infra.gke.errors import GkeError, in_words
+
+ENDPOINT_VARIABLE = "GRIDBENCH_GKE_ENDPOINT"  # HOST:PORT of the API, instead of Google's own
+PROJECT_VARIABLE = "GOOGLE_CLOUD_PROJECT"  # as Google's own libraries read it
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+LOCAL = ("127.0.0.1", "localhost", "::1")
+EVERYWHERE = "-"  # the API's word for every location
+PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A project and a zone in it.
+
+    Attributes:
+        zone: or `-` for every location, which only lists take.
+    """
+
+    client: ClusterManagerClient
+    project: str
+    zone: str
+
+    @property
+    def parent(self) -> str:
+        """The name under which the API has this place."""
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    def path(self, cluster: str) -> str:
+        """The API's name of a cluster here."""
+        return f"{self.parent}/clusters/{cluster}"
+
+
+def connect(project: str | None, zone: str = EVERYWHERE) -> Place:
+    """The place that is meant, by the application default credentials.
+
+    A local endpoint is spoken to in the clear and without credentials, any other encrypted and with them.
+
+    Raises:
+        GkeError: no credentials, no project, or an endpoint that is none.
+    """
+    endpoint = _endpoint()
+    if endpoint and urlsplit(f"//{endpoint}").hostname in LOCAL:
+        channel = grpc.insecure_channel(endpoint)
+        client = ClusterManagerClient(transport=ClusterManagerGrpcTransport(channel=channel))
+        return Place(client, _project(project or os.environ.get(PROJECT_VARIABLE)), zone)
+    with in_words("signing in"):
+        credentials, found = google.auth.default(scopes=[SCOPE])
+    options = ClientOptions(api_endpoint=endpoint) if endpoint else None
+    named = _project(project or found)
+    return Place(ClusterManagerClient(credentials=credentials, client_options=options), named, zone)
+
+
+def _endpoint() -> str | None:
+    value = os.environ.get(ENDPOINT_VARIABLE, "").strip()
+    try:
+        parts = urlsplit(f"//{value}")
+        well = not value or (parts.hostname and parts.port and parts.netloc == value)
+    except ValueError:
+        well = False
+    if not well:
+        raise GkeError(f"{ENDPOINT_VARIABLE} is {value!r}: it looks like container.googleapis.com:443")
+    return value or None
+
+
+def _project(name: str | None) -> str:
+    if not name:
+        raise GkeError(f"no project: name one with --project, or set {PROJECT_VARIABLE}")
+    if not PROJECT.fullmatch(name):
+        raise GkeError(
+            f"project {name!r} must be a project's id: 6 to 30 small letters, digits and dashes, "
+            "such as my-project-1"
+        )
+    return name

@@ -1,0 +1,87 @@
+"""Making what a plan says: the cluster, then its pools one by one, so that what a zone lacks costs one."""
+
+from google.cloud.container_v1 import Operation
+
+from infra.gke.api import Place
+from infra.gke.clusters import Cluster, cluster_message, find_ours
+from infra.gke.errors import Failed, GkeError, Invalid, NotInZone, QuotaExceeded, Stockout, refusal
+from infra.gke.operations import Say, carry_out
+from infra.gke.plan import BROKEN, Plan
+from infra.gke.pools import Pool, pool_message
+
+OF_ONE_POOL = (Failed, Invalid, NotInZone, QuotaExceeded, Stockout)  # the next pool may still be had
+CLEAR = "`gridbench down gke` clears away what there is of it"
+
+
+def build(place: Place, plan: Plan, say: Say) -> tuple[Cluster, list[GkeError]]:
+    """Make the cluster and its pools; the cluster as it is then, and an error for each pool that it lacks.
+
+    Raises:
+        GkeError: the cluster could not be made, or what failed would fail for every pool.
+    """
+    if plan.cluster is None:
+        _make_cluster(place, plan.name, say)
+    kept_by_gke = bool(plan.cluster and plan.cluster.channel)
+    wanted = {pool.name: pool for pool in (*plan.renew, *plan.add)}
+    failed: dict[str, GkeError] = {}
+    for pool in wanted.values():
+        try:
+            if pool in plan.renew:
+                _delete_pool(place, plan.name, pool, say)
+            _make_pool(place, plan.name, pool, kept_by_gke, say)
+        except OF_ONE_POOL as error:
+            say("  failed")
+            failed[pool.name] = error
+    cluster = _read(place, plan.name)
+    for pool in cluster.pools:
+        if pool.status in BROKEN and pool.name in wanted.keys() - failed.keys():
+            failed[pool.name] = refusal(f"making node pool {pool.name}", None, pool.reason or pool.status)
+    return cluster, list(failed.values())
+
+
+def _make_cluster(place: Place, name: str, say: Say) -> None:
+    doing = f"making cluster {name}"
+    say(f"{doing}: some 5 to 10 minutes")
+    message = cluster_message(name, place.project)
+
+    def call() -> Operation:
+        return place.client.create_cluster(parent=place.parent, cluster=message)
+
+    try:
+        carry_out(place, name, doing, call, say)
+    except GkeError as error:
+        if find_ours(place, name) is None:
+            raise
+        raise GkeError(f"{error}; {CLEAR}") from None
+    cluster = _read(place, name)
+    if cluster.status == "ERROR":
+        raise GkeError(f"{refusal(doing, None, cluster.reason or cluster.status)}; {CLEAR}")
+
+
+def _read(place: Place, name: str) -> Cluster:
+    """The cluster that was made; somebody else's of the same name is refused."""
+    cluster = find_ours(place, name)
+    if cluster is None:
+        raise GkeError(f"cluster {name} is gone: somebody has deleted it; `gridbench up gke` makes it anew")
+    return cluster
+
+
+def _make_pool(place: Place, cluster: str, pool: Pool, kept_by_gke: bool, say: Say) -> None:
+    doing = f"making node pool {pool.name}"
+    say(doing)
+    message = pool_message(pool, kept_by_gke)
+
+    def call() -> Operation:
+        return place.client.create_node_pool(parent=place.path(cluster), node_pool=message)
+
+    carry_out(place, cluster, doing, call, say)
+
+
+def _delete_pool(place: Place, cluster: str, pool: Pool, say: Say) -> None:
+    doing = f"deleting node pool {pool.name}"
+    say(doing)
+
+    def call() -> Operation:
+        return place.client.delete_node_pool(name=f"{place.path(cluster)}/nodePools/{pool.name}")
+
+    carry_out(place, cluster, doing, call, say)

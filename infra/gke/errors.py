@@ -1,0 +1,178 @@
+"""What Google refuses, said in a sentence: by a call's status, or by the error an operation ends with."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from google.api_core import exceptions as api
+from google.auth import exceptions as auth
+from grpc import StatusCode
+
+CREDENTIALS = (
+    "Google Cloud credentials were not found: run `gcloud auth application-default login`, "
+    "or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
+)
+SIGN_IN = "sign in again with `gcloud auth application-default login`"
+LONGEST_WORDS = 500  # characters of an answer that are repeated in a sentence
+
+
+class GkeError(Exception):
+    """Something about GKE that the user can mend or wait for; the message says what and how."""
+
+
+class NoCredentials(GkeError):
+    """There are no credentials, or Google does not take them."""
+
+
+class Refused(GkeError):
+    """These credentials lack the right to do it."""
+
+
+class ApiDisabled(GkeError):
+    """The project has not enabled the Kubernetes Engine API."""
+
+
+class QuotaExceeded(GkeError):
+    """The project may not have more of it."""
+
+
+class Stockout(GkeError):
+    """The zone has no such machine free now."""
+
+
+class NotInZone(GkeError):
+    """The zone does not have such machines at all."""
+
+
+class Exists(GkeError):
+    """What should be made is there already."""
+
+
+class Missing(GkeError):
+    """What is asked for does not exist (any more)."""
+
+
+class Busy(GkeError):
+    """Another operation on the cluster has to end first."""
+
+
+class Invalid(GkeError):
+    """GKE finds the request wrong; asking again would not help."""
+
+
+class Unreachable(GkeError):
+    """GKE did not answer, or failed itself; the request may have been carried out all the same."""
+
+
+class Failed(GkeError):
+    """An operation was begun and did not work, for a reason of GKE's own."""
+
+
+class Foreign(GkeError):
+    """The cluster is there, and it is not Gridbench's to change."""
+
+
+# What decides, the first that fits: words of the reason or the message, then the status. Words come first,
+# because operations end with statuses that say little: a stockout has had several.
+WORDS: tuple[tuple[str, type[GkeError]], ...] = (
+    (r"SERVICE_DISABLED|has not been used in project|API .*(is|been) disabled", ApiDisabled),
+    (r"ZONE_RESOURCE_POOL_EXHAUSTED|STOCKOUT|not have enough resources available", Stockout),
+    (r"QUOTA_EXCEEDED|[Qq]uota.* exceeded|[Ii]nsufficient .*quota", QuotaExceeded),
+    (
+        r"(acceleratorTypes/|machineTypes/|[Aa]ccelerator type|[Mm]achine type)"
+        r".*(not found|not exist|not available|not supported)",
+        NotInZone,
+    ),
+    (r"Getting metadata from plugin failed", NoCredentials),
+)
+CODES: dict[StatusCode, type[GkeError]] = {
+    StatusCode.RESOURCE_EXHAUSTED: QuotaExceeded,
+    StatusCode.ALREADY_EXISTS: Exists,
+    StatusCode.PERMISSION_DENIED: Refused,
+    StatusCode.UNAUTHENTICATED: NoCredentials,
+    StatusCode.FAILED_PRECONDITION: Busy,
+    StatusCode.NOT_FOUND: Missing,
+    StatusCode.INVALID_ARGUMENT: Invalid,
+    **dict.fromkeys((StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED), Unreachable),
+    **dict.fromkeys((StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.ABORTED), Unreachable),
+}
+TEXTS: dict[type[GkeError], str] = {
+    NoCredentials: f"Google does not take these credentials ({{doing}}: {{said}}): {SIGN_IN}",
+    Refused: "Google refuses {doing}: {said}; docs/gke.md lists the rights that are needed",
+    ApiDisabled: (
+        "the Kubernetes Engine API is not enabled ({doing}: {said}): "
+        "`gcloud services enable container.googleapis.com`, then again in some minutes"
+    ),
+    QuotaExceeded: (
+        "{doing}: a quota of this project is used up: {said}; ask for more at "
+        "https://console.cloud.google.com/iam-admin/quotas, or take another region, fewer nodes, or --spot, "
+        "which has quotas of its own"
+    ),
+    Stockout: (
+        "{doing}: the zone has none free now: {said}; try again later, another --zone, "
+        "or the other of spot and on demand"
+    ),
+    NotInZone: (
+        "{doing}: the zone does not have it: {said}; `gcloud compute accelerator-types list` shows the zones "
+        "that do, and another --zone gets a cluster of its own"
+    ),
+    Exists: "{doing}: it is there already: {said}",
+    Missing: "{doing}: there is none: {said}",
+    Busy: "{doing}: the cluster is not ready for it: {said}; wait until that has ended, then again",
+    Invalid: "{doing}: GKE finds the request wrong: {said}",
+    Unreachable: "{doing}: GKE does not answer ({said}): check the network, then again",
+}
+NUMBERS = {code.value[0]: code for code in StatusCode}
+
+
+def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "") -> GkeError:
+    """The error for a refused call or a failed operation.
+
+    Args:
+        doing: what was asked for, such as `making node pool nvidia-l4`.
+        reason: Google's own word for it, where the answer has one.
+    """
+    said = tidy(message) or (code.name if code else "no reason given")
+    kind = next((kind for words, kind in WORDS if re.search(words, f"{reason} {said}")), None)
+    kind = kind or (CODES.get(code) if code else None) or GkeError
+    return kind(TEXTS.get(kind, "{doing}: {said}").format(doing=doing, said=said))
+
+
+def failure(operation: Any, doing: str) -> GkeError | None:
+    """The error that an operation ended with; None where it went well."""
+    if not operation.error.code and not operation.error.message:
+        return None
+    said = operation.error.message or operation.status_message
+    error = refusal(doing, NUMBERS.get(operation.error.code), said)
+    # it is the deed that failed: GKE is not silent, and no other operation is in the way
+    if type(error) in (GkeError, Busy, Exists, Missing, Unreachable):
+        return Failed(f"{doing}: {tidy(said) or 'no reason given'}")
+    return error
+
+
+def tidy(text: str) -> str:
+    """A text of Google's on one line, short, without its full stop."""
+    return " ".join(text.split())[:LONGEST_WORDS].rstrip(" .")
+
+
+@contextmanager
+def in_words(doing: str) -> Iterator[None]:
+    """Turn what Google's client raises into a `GkeError` of one sentence."""
+    try:
+        yield
+    except auth.DefaultCredentialsError as error:
+        raise NoCredentials(f"{CREDENTIALS} ({tidy(str(error))[:150]})") from error
+    except auth.GoogleAuthError as error:
+        raise NoCredentials(
+            f"the Google Cloud credentials can't be used ({tidy(str(error))}): {SIGN_IN}"
+        ) from error
+    except api.RetryError as error:
+        cause = error.cause if isinstance(error.cause, api.GoogleAPICallError) else None
+        raise _answered(doing, cause) if cause else Unreachable(f"{doing}: GKE does not answer") from error
+    except api.GoogleAPICallError as error:
+        raise _answered(doing, error) from error
+
+
+def _answered(doing: str, error: api.GoogleAPICallError) -> GkeError:
+    return refusal(doing, error.grpc_status_code, error.message or "", error.reason or "")

@@ -1,0 +1,114 @@
+"""Credentials for kubectl and every other client of Kubernetes: who to ask for a token, never a token."""
+
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from infra.gke.clusters import Cluster
+from infra.gke.errors import GkeError
+
+PLUGIN = "gke-gcloud-auth-plugin"
+HINT = "install it with `gcloud components install gke-gcloud-auth-plugin`, or the package of that name"
+
+
+def context_name(project: str, zone: str, cluster: str) -> str:
+    """The name of a cluster's context, as gcloud writes it."""
+    return f"gke_{project}_{zone}_{cluster}"
+
+
+def kubeconfig(project: str, cluster: Cluster) -> dict[str, Any]:
+    """The kubeconfig of a cluster.
+
+    Raises:
+        GkeError: the cluster has no address yet.
+    """
+    if not cluster.endpoint or not cluster.ca:
+        raise GkeError(
+            f"cluster {cluster.name} has no address yet ({cluster.status}): repeat in some minutes"
+        )
+    name = context_name(project, cluster.zone, cluster.name)
+    plugin = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": PLUGIN,
+        "installHint": HINT,
+        "interactiveMode": "IfAvailable",
+        "provideClusterInfo": True,
+    }
+    server = {"server": f"https://{cluster.endpoint}", "certificate-authority-data": cluster.ca}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": name, "cluster": server}],
+        "users": [{"name": name, "user": {"exec": plugin}}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "current-context": name,
+    }
+
+
+def write(path: Path, project: str, cluster: Cluster) -> None:
+    """Write a cluster's kubeconfig for its owner's eyes, in one step.
+
+    Raises:
+        GkeError: the file holds something else, or can't be written.
+    """
+    config = kubeconfig(project, cluster)
+    check_free(path)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # a temporary file's mode is 0600 from the start
+        with tempfile.NamedTemporaryFile(
+            "w", dir=path.parent, prefix=".", suffix=".part", delete=False
+        ) as file:
+            temporary = file.name
+            yaml.safe_dump(config, file, sort_keys=False)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise GkeError(f"--kubeconfig {path} can't be written ({error.strerror})") from None
+
+
+def check_free(path: Path) -> None:
+    """Refuse a file that is not ours to replace, such as ~/.kube/config.
+
+    Raises:
+        GkeError: it holds what Gridbench did not write, or can't be read.
+    """
+    _context_in(path)
+
+
+def forget(path: Path, context: str) -> bool:
+    """Delete the kubeconfig of a cluster that is gone; whether there was one."""
+    try:
+        if _context_in(path) != context:
+            return False
+        path.unlink()
+    except (GkeError, OSError):
+        return False
+    return True
+
+
+def _context_in(path: Path) -> str | None:
+    """The context of a file that Gridbench wrote; None where there is no file, or an empty one."""
+    try:
+        raw = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        words = " ".join(str(error).split())
+        raise GkeError(f"--kubeconfig {path} can't be read ({words})") from None
+    if raw is None:
+        return None
+    try:
+        (context,), (user,) = raw["contexts"], raw["users"]
+        if user["user"]["exec"]["installHint"] == HINT:
+            return str(context["name"])
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise GkeError(f"--kubeconfig {path} holds what Gridbench did not write: name another file")

@@ -1,0 +1,114 @@
+"""GKE's long operations: begun once, even if an answer is lost, and followed to their end or a deadline."""
+
+import re
+import time
+from collections.abc import Callable
+
+from google.cloud import container_v1 as gke
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
+from infra.gke.api import Place
+from infra.gke.errors import Busy, Exists, GkeError, Missing, Unreachable, failure, in_words
+
+POLL_S = 5.0
+DEADLINE_S = 2700.0  # GKE itself gives up on machines that don't come after 35 minutes
+TRIES = 5
+Say = Callable[[str], None]
+Begin = Callable[[], gke.Operation]
+
+
+class TimedOut(GkeError):
+    """An operation has not ended within the deadline; GKE goes on with it."""
+
+
+def under_way(place: Place, cluster: str) -> list[gke.Operation]:
+    """The operations on a cluster and its pools that have not ended."""
+    with in_words(f"listing the operations of {place.project}"):
+        found = place.client.list_operations(parent=place.parent).operations
+    mine = re.compile(rf"/clusters/{re.escape(cluster)}(/|$)")
+    return [each for each in found if not _ended(each) and mine.search(each.target_link)]
+
+
+def _ended(operation: gke.Operation) -> bool:
+    return operation.status == gke.Operation.Status.DONE
+
+
+def settle(place: Place, cluster: str, say: Say) -> list[GkeError]:
+    """Wait for whatever is under way on a cluster; the errors that it ended with.
+
+    Raises:
+        GkeError: it does not end in time.
+    """
+    errors, seen = [], set[str]()
+    while waiting := [each for each in under_way(place, cluster) if each.name not in seen]:
+        for operation in waiting:
+            seen.add(operation.name)
+            doing = words(operation)
+            say(f"waiting for {doing}, which is under way")
+            if error := failure(follow(place, operation, doing), doing):
+                say(f"  {error}")
+                errors.append(error)
+    return errors
+
+
+def words(operation: gke.Operation) -> str:
+    """What an operation does, such as `CREATE_NODE_POOL nvidia-l4`."""
+    return f"{gke.Operation.Type(operation.operation_type).name} {operation.target_link.rpartition('/')[2]}"
+
+
+def follow(place: Place, operation: gke.Operation, doing: str) -> gke.Operation:
+    """Follow an operation until it has ended, well or not.
+
+    Raises:
+        TimedOut: it has not within DEADLINE_S.
+    """
+    deadline = time.monotonic() + DEADLINE_S
+    while not _ended(operation):
+        if time.monotonic() > deadline:
+            state = gke.Operation.Status(operation.status).name
+            raise TimedOut(
+                f"{doing} is still {state} after {DEADLINE_S / 60:.0f} min: GKE goes on with it, "
+                "`gridbench status gke` shows it, and the command may be repeated"
+            )
+        time.sleep(POLL_S)
+        try:
+            with in_words(f"following {doing}"):
+                operation = place.client.get_operation(name=f"{place.parent}/operations/{operation.name}")
+        except Unreachable:  # the operation goes on without us
+            continue
+    return operation
+
+
+def carry_out(place: Place, cluster: str, doing: str, call: Begin, say: Say) -> None:
+    """Begin an operation on a cluster and wait for its end.
+
+    What is under way there is waited for. A call without an answer is made again: where the first was carried
+    out, GKE says that the thing exists, or is gone, and then its operation is waited for. What is there
+    afterwards is for the caller to look at.
+
+    Raises:
+        GkeError: it could not be begun, or it failed.
+    """
+
+    def attempt() -> gke.Operation:
+        try:
+            with in_words(doing):
+                return call()
+        except Busy:
+            settle(place, cluster, say)
+            raise
+
+    again = Retrying(
+        retry=retry_if_exception_type((Busy, Unreachable)),
+        stop=stop_after_attempt(TRIES),
+        wait=wait_fixed(POLL_S),
+        reraise=True,
+    )
+    try:
+        operation = again(attempt)
+    except (Exists, Missing):
+        if errors := settle(place, cluster, say):
+            raise errors[0] from None
+        return
+    if error := failure(follow(place, operation, doing), doing):
+        raise error

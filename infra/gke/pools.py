@@ -1,0 +1,139 @@
+"""A node pool as Gridbench sees it, the same for one that is wished and one that GKE has."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+from google.cloud import container_v1 as gke
+from google.protobuf.duration_pb2 import Duration
+
+SYSTEM = "system"
+SYSTEM_MACHINE = "e2-standard-2"  # 2 vCPUs and 8 GB: GKE's own pods, which have no place on GPU nodes
+DISK_GB = 100  # GKE's default; GPU images with CUDA take some 10
+# What nodes may do themselves, the least that GKE documents: pull images, write logs and metrics. Pods get
+# the identity of their own service account (GKE_METADATA), not this.
+SCOPES = tuple(
+    f"https://www.googleapis.com/auth/{name}"
+    for name in ("devstorage.read_only", "logging.write", "monitoring")
+)
+Versions = gke.GPUDriverInstallationConfig.GPUDriverVersion
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A node pool.
+
+    Attributes:
+        machine: Compute Engine's machine type.
+        accelerator: GKE's name of the GPU; empty for none.
+        gpus: in one machine.
+        spot: rented as spot, not on demand.
+        min_nodes: that are always there.
+        max_nodes: that may be there at once.
+        driver: which driver GKE installs, `LATEST` or `DEFAULT`; empty for none.
+        max_run_s: after which a node ends whatever runs on it; 0 for never.
+        status: GKE's, such as `RUNNING`; empty for one that is only wished.
+        reason: why it is not RUNNING.
+    """
+
+    name: str
+    machine: str
+    accelerator: str = ""
+    gpus: int = 0
+    spot: bool = False
+    min_nodes: int = 0
+    max_nodes: int = 1
+    driver: str = ""
+    max_run_s: int = 0
+    status: str = field(default="", compare=False)
+    reason: str = field(default="", compare=False)
+
+    def differences(self, wished: "Pool") -> Iterator[str]:
+        """What of this pool is not as wished, a clause each."""
+        for each in fields(self):
+            mine, theirs = getattr(self, each.name), getattr(wished, each.name)
+            if each.compare and mine != theirs:
+                yield f"{each.name} is {mine}, not {theirs}"
+
+
+SYSTEM_POOL = Pool(SYSTEM, SYSTEM_MACHINE, min_nodes=1)
+
+
+def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
+    """The name of a pool, such as `nvidia-h100-80gb-x8-spot`."""
+    return accelerator + (f"-x{gpus}" if gpus > 1 else "") + ("-spot" if spot else "")
+
+
+def pool_message(pool: Pool, kept_by_gke: bool = False) -> gke.NodePool:
+    """The pool as the API takes it.
+
+    Args:
+        kept_by_gke: GKE repairs and upgrades the nodes, as every release channel demands; else it leaves them
+            alone, because both restart a machine that measures.
+    """
+    scaled = gke.NodePoolAutoscaling(
+        enabled=True,
+        total_min_node_count=pool.min_nodes,
+        total_max_node_count=pool.max_nodes,
+        location_policy=gke.NodePoolAutoscaling.LocationPolicy.ANY,
+    )
+    return gke.NodePool(
+        name=pool.name,
+        config=_node_config(pool),
+        initial_node_count=pool.min_nodes,
+        autoscaling=scaled if pool.accelerator else None,
+        management=gke.NodeManagement(auto_repair=kept_by_gke, auto_upgrade=kept_by_gke),
+        network_config=gke.NodeNetworkConfig(enable_private_nodes=True),
+    )
+
+
+def _node_config(pool: Pool) -> gke.NodeConfig:
+    config = gke.NodeConfig(
+        machine_type=pool.machine,
+        disk_size_gb=DISK_GB,
+        disk_type="pd-balanced",
+        image_type="COS_CONTAINERD",  # the one for which GKE installs both drivers
+        spot=pool.spot,
+        oauth_scopes=SCOPES,
+        metadata={"disable-legacy-endpoints": "true"},
+        workload_metadata_config=gke.WorkloadMetadataConfig(
+            mode=gke.WorkloadMetadataConfig.Mode.GKE_METADATA
+        ),
+    )
+    if pool.accelerator:
+        driver = gke.GPUDriverInstallationConfig(gpu_driver_version=Versions[pool.driver])
+        config.accelerators = [
+            gke.AcceleratorConfig(
+                accelerator_type=pool.accelerator,
+                accelerator_count=pool.gpus,
+                gpu_driver_installation_config=driver,
+            )
+        ]
+        effect = gke.NodeTaint.Effect.NO_SCHEDULE  # nothing but what asks for a GPU
+        config.taints = [gke.NodeTaint(key="nvidia.com/gpu", value="present", effect=effect)]
+    if pool.max_run_s:
+        config.max_run_duration = Duration(seconds=pool.max_run_s)
+    return config
+
+
+def read_pool(message: gke.NodePool) -> Pool:
+    """A pool that GKE has."""
+    config, scaled = message.config, message.autoscaling
+    accelerator = config.accelerators[0] if config.accelerators else gke.AcceleratorConfig()
+    driver = accelerator.gpu_driver_installation_config.gpu_driver_version
+    known = driver in (Versions.LATEST, Versions.DEFAULT)
+    fixed = message.initial_node_count
+    most = scaled.total_max_node_count or scaled.max_node_count
+    return Pool(
+        name=message.name,
+        machine=config.machine_type,
+        accelerator=accelerator.accelerator_type,
+        gpus=accelerator.accelerator_count,
+        spot=config.spot,
+        min_nodes=(scaled.total_min_node_count or scaled.min_node_count) if scaled.enabled else fixed,
+        max_nodes=most if scaled.enabled else fixed,
+        driver=Versions(driver).name if known else "",
+        max_run_s=int(config.max_run_duration.total_seconds()) if config.max_run_duration else 0,
+        status=gke.NodePool.Status(message.status).name,
+        reason=message.status_message
+        or "; ".join(each.message for each in message.conditions if each.message),
+    )

@@ -1,0 +1,126 @@
+"""What `up` is asked for: checked before Google hears of it, then said as node pools."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from infra.gke.accelerators import shape_of
+from infra.gke.errors import GkeError
+from infra.gke.pools import Pool, pool_name
+
+CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # GKE's rule
+ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]+")
+REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
+DRIVERS = ("LATEST", "DEFAULT")
+MOST_NODES = 1000  # GKE's limit for a node pool
+RUN_HOURS = (
+    0.5,
+    168.0,
+)  # shorter than a node's start and a suite is no use; flex-start ends after seven days
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the user asked for.
+
+    Attributes:
+        accelerators: each a name of GKE's, with `:COUNT` for several GPUs in one machine.
+        spot: machines that Google may take back, for less.
+        max_nodes: in each pool at once.
+        driver: `LATEST` or `DEFAULT`; None for what suits the accelerator.
+        max_run_hours: after which a node ends; None for never.
+    """
+
+    cluster: str
+    zone: str
+    accelerators: tuple[str, ...]
+    spot: bool = False
+    max_nodes: int = 1
+    driver: str | None = None
+    max_run_hours: float | None = None
+
+
+def check_cluster(name: str) -> None:
+    """Refuse a cluster's name that GKE would not take.
+
+    Raises:
+        GkeError: it has other characters, or is too long.
+    """
+    if not CLUSTER.fullmatch(name):
+        raise GkeError(
+            f"--cluster {name!r} must be 1 to 40 small letters, digits and dashes, begin with a letter "
+            "and not end with a dash"
+        )
+
+
+def check_zone(zone: str) -> None:
+    """Refuse what is no zone.
+
+    Raises:
+        GkeError: it is a region, or neither.
+    """
+    if REGION.fullmatch(zone):
+        raise GkeError(f"--zone {zone!r} is a region: name one of its zones, such as {zone}-a")
+    if not ZONE.fullmatch(zone):
+        raise GkeError(f"--zone {zone!r} is no zone, such as us-central1-a")
+
+
+def check(wishes: Wishes) -> None:
+    """Refuse what can be seen to be wrong without asking Google.
+
+    Raises:
+        GkeError: a value is no possible one.
+    """
+    check_cluster(wishes.cluster)
+    check_zone(wishes.zone)
+    if not wishes.accelerators:
+        raise GkeError("--accelerator is missing: name at least one, such as nvidia-l4")
+    if not 1 <= wishes.max_nodes <= MOST_NODES:
+        raise GkeError(f"--max-nodes is {wishes.max_nodes}: a node pool may have 1 to {MOST_NODES}")
+    if wishes.driver is not None and wishes.driver not in DRIVERS:
+        raise GkeError(f"--driver {wishes.driver!r} must be one of {', '.join(DRIVERS)}")
+    low, high = RUN_HOURS
+    if wishes.max_run_hours is not None and not low <= wishes.max_run_hours <= high:
+        raise GkeError(
+            f"--max-run-hours is {wishes.max_run_hours:g}: a node may run {low:g} to {high:g} hours"
+        )
+
+
+def wished_pools(wishes: Wishes) -> tuple[Pool, ...]:
+    """The GPU pools that wishes stand for.
+
+    Raises:
+        GkeError: an accelerator is unknown, can't be had, or is named twice.
+    """
+    named = [_parsed(text) for text in wishes.accelerators]
+    _check_twice(named)
+    return tuple(_pool(wishes, name, gpus) for name, gpus in named)
+
+
+def _pool(wishes: Wishes, name: str, gpus: int) -> Pool:
+    accelerator, shape = shape_of(name, gpus, wishes.spot)
+    return Pool(
+        name=pool_name(name, gpus, wishes.spot),
+        machine=shape.machine,
+        accelerator=name,
+        gpus=gpus,
+        spot=wishes.spot,
+        max_nodes=wishes.max_nodes,
+        driver=wishes.driver or accelerator.driver,
+        max_run_s=round((wishes.max_run_hours or 0) * 3600),
+    )
+
+
+def _parsed(text: str) -> tuple[str, int]:
+    name, colon, count = text.strip().partition(":")
+    if colon and not (count.isascii() and count.isdigit()):
+        raise GkeError(
+            f"--accelerator {text!r}: after the colon comes how many of one machine, such as {name}:2"
+        )
+    return name, int(count) if colon else 1
+
+
+def _check_twice(named: Sequence[tuple[str, int]]) -> None:
+    for name, gpus in named:
+        if named.count((name, gpus)) > 1:
+            raise GkeError(f"--accelerator {name}:{gpus} is named twice")

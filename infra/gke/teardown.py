@@ -1,0 +1,51 @@
+"""Taking a cluster down, and looking whether anything is left. Safe to repeat."""
+
+from infra.gke.api import Place
+from infra.gke.clusters import find_ours
+from infra.gke.errors import Failed, Foreign, GkeError
+from infra.gke.operations import Say, carry_out, settle, under_way, words
+
+
+def take_down(place: Place, name: str, say: Say) -> None:
+    """Delete a cluster of ours with all its pools, after what is under way on it.
+
+    Raises:
+        GkeError: it is not ours, or can't be deleted; says why.
+    """
+    if find_ours(place, name) is None:
+        return
+    settle(place, name, say)
+    if find_ours(place, name) is None:  # what was under way was its deletion
+        return
+    doing = f"deleting cluster {name}"
+    say(f"{doing} with its pools: some 5 minutes")
+    try:
+        carry_out(place, name, doing, lambda: place.client.delete_cluster(name=place.path(name)), say)
+    except Failed as error:
+        raise GkeError(f"{error}; `gridbench down gke` may be repeated") from None
+
+
+def left(place: Place, name: str) -> list[str]:
+    """What GKE still has of a cluster of ours, a line each; none where it is gone."""
+    try:
+        cluster = find_ours(place, name)
+    except Foreign:  # somebody else has taken the name since
+        return []
+    lines = []
+    if cluster:
+        pools = ", ".join(pool.name for pool in cluster.pools) or "none"
+        lines.append(
+            f"cluster {name} in {cluster.zone}: {cluster.status}, pools {pools}; nodes: {cluster.nodes}"
+        )
+        lines += [f"operation under way: {words(each)}" for each in under_way(place, name)]
+    return lines
+
+
+def unseen(project: str, name: str) -> str:
+    """What a cluster may leave that GKE's API does not show, and how to look for it."""
+    look = f"gcloud compute {{}} list --project {project}"
+    return (
+        "disks of volume claims, load balancers' addresses and a Cloud NAT of your own are "
+        f"Compute Engine's: `{look.format('disks')} --filter labels.goog-k8s-cluster-name={name}`, "
+        f"`{look.format('addresses')}`, `{look.format('routers')}`"
+    )

@@ -1,0 +1,101 @@
+"""A folder with everything that an image is built from, and hashes of it."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from infra.images.flavours import ROOT, Flavour, constraints, load, requirements
+from tasks.errors import GridbenchError
+
+HERE = Path(__file__).parent
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a build takes from outside the checkout.
+
+    Attributes:
+        wheels: folder of wheels that are taken before any index; the flavour's own index is then not asked.
+        ca_bundle: certificates that the package index is trusted by; used while building, never in the image.
+    """
+
+    wheels: Path | None = None
+    ca_bundle: Path | None = None
+
+    def check(self) -> None:
+        """Refuse what isn't there.
+
+        Raises:
+            GridbenchError: a path is wrong.
+        """
+        if self.wheels and not list(self.wheels.glob("*.whl")):
+            raise GridbenchError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that does")
+        if self.ca_bundle and not self.ca_bundle.is_file():
+            raise GridbenchError(f"--ca-bundle {self.ca_bundle} is no file; name one of PEM certificates")
+
+
+def fill(folder: Path, wanted: Flavour, inputs: Inputs, root: Path = ROOT) -> None:
+    """Write the build context of a flavour into an empty folder."""
+    packages = folder / "packages"
+    for name in ("wheels", "certs"):
+        (packages / name).mkdir(parents=True)
+    shutil.copyfile(HERE / "Dockerfile", folder / "Dockerfile")
+    (packages / "requirements.txt").write_text("\n".join(requirements(wanted, root)) + "\n")
+    (packages / "constraints.txt").write_text("\n".join(constraints(root)) + "\n")
+    if inputs.ca_bundle:
+        shutil.copyfile(inputs.ca_bundle, packages / "certs" / "ca.crt")
+    for wheel in sorted(inputs.wheels.glob("*.whl")) if inputs.wheels else ():
+        link_or_copy(wheel, packages / "wheels" / wheel.name)
+    for name in load()["source"]:
+        source, target = root / name, folder / "source" / name
+        if source.is_dir():
+            shutil.copytree(source, target, ignore=NOT_COPIED)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Wheels are large: a hard link where both are on one disk."""
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def packages_hash(folder: Path) -> str:
+    """A hash of what is installed: builders' caches don't look into what a step mounts."""
+    packages = folder / "packages"
+    wheels = sorted(path.name for path in (packages / "wheels").iterdir())
+    texts = [(packages / name).read_text() for name in ("requirements.txt", "constraints.txt")]
+    return hashlib.sha256("\n".join([*texts, *wheels]).encode()).hexdigest()[:16]
+
+
+def content_hash(folder: Path) -> str:
+    """A hash of the whole context but for certificates, of names and contents alone."""
+    digest = hashlib.sha256(packages_hash(folder).encode())
+    for path in sorted((folder / "source").rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    digest.update((folder / "Dockerfile").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def revision(root: Path = ROOT) -> str:
+    """The checkout's commit, with -dirty when files differ from it; `unknown` outside a checkout."""
+    try:
+        commit = git(root, "rev-parse", "HEAD")
+        return f"{commit}-dirty" if git(root, "status", "--porcelain") else commit
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def git(root: Path, *arguments: str) -> str:
+    """One git command's output."""
+    command = ["git", "-C", str(root), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

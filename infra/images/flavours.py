@@ -1,0 +1,79 @@
+"""The flavours of flavours.yaml, and the packages that an image of one gets."""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tasks.errors import GridbenchError
+
+ROOT = Path(__file__).parents[2]
+FILE = Path(__file__).with_name("flavours.yaml")
+# What torch's builds pin for themselves, each its own version.
+OF_TORCH = re.compile(r"torch==|triton==|cuda-|nvidia-(?!ml-py==)")
+
+
+@dataclass(frozen=True, slots=True)
+class Flavour:
+    """What distinguishes an image: its torch build, and what that build runs on.
+
+    Attributes:
+        torch: the requirement, with its local version.
+        index: address of the package index that has this build.
+        minimum_driver: oldest NVIDIA driver that it runs with; None for CPU builds.
+        capabilities: compute capabilities that it has kernels for.
+    """
+
+    name: str
+    torch: str
+    index: str
+    minimum_driver: str | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+def load(path: Path = FILE) -> dict[str, Any]:
+    """The data file."""
+    loaded: dict[str, Any] = yaml.safe_load(path.read_text())
+    return loaded
+
+
+def flavours(path: Path = FILE) -> dict[str, Flavour]:
+    """All flavours by name."""
+    found = load(path)["flavours"].items()
+    return {
+        name: Flavour(name, **entry | {"capabilities": tuple(entry.get("capabilities", ()))})
+        for name, entry in found
+    }
+
+
+def flavour(name: str) -> Flavour:
+    """The flavour of this name.
+
+    Raises:
+        GridbenchError: there is none.
+    """
+    known = flavours()
+    if name not in known:
+        raise GridbenchError(f"flavour {name!r} is unknown; there are {', '.join(known)}")
+    return known[name]
+
+
+def requirements(wanted: Flavour, root: Path = ROOT) -> list[str]:
+    """What is installed: the project's dependencies without what a lane never uses, and the torch build."""
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    without = {*load()["left_out"], "torch"}
+    return [*(line for line in project["dependencies"] if package(line) not in without), wanted.torch]
+
+
+def package(requirement: str) -> str:
+    """A requirement's package name."""
+    return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
+
+
+def constraints(root: Path = ROOT) -> list[str]:
+    """The versions of requirements.lock, but for torch's own parts."""
+    lines = (root / "requirements.lock").read_text().splitlines()
+    return [line for line in lines if line and not OF_TORCH.match(line)]

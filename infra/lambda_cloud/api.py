@@ -1,0 +1,277 @@
+"""Lambda's cloud API: asked at its pace, again where that is safe, and never twice for one launch."""
+
+import os
+import ssl
+from collections.abc import Sequence
+from functools import cache
+from ipaddress import ip_address
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import anyio
+import httpx
+from pydantic import TypeAdapter, ValidationError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_before_delay
+from tenacity.wait import wait_random_exponential
+
+from infra.lambda_cloud.errors import (
+    KEYS_PAGE,
+    BadRequest,
+    Doubtful,
+    LambdaError,
+    NotFound,
+    Unavailable,
+    refusal,
+)
+from infra.lambda_cloud.models import Instance, Launched, LaunchRequest, Offer, SshKey
+from infra.lambda_cloud.pace import Pace, Turnstile, shared_file, unbroken
+
+URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
+KEY_VARIABLE = "LAMBDA_API_KEY"
+URL_VARIABLE = "LAMBDA_API_URL"
+LOOKS = 3  # an instance may be missing from the first list after its launch
+
+T = TypeVar("T")
+OFFERS = TypeAdapter(dict[str, Offer])
+INSTANCE = TypeAdapter(Instance)
+INSTANCES = TypeAdapter(list[Instance])
+SSH_KEY = TypeAdapter(SshKey)
+SSH_KEYS = TypeAdapter(list[SshKey])
+TERMINATED = TypeAdapter(dict[str, list[Instance]])
+
+
+def api_key() -> str:
+    """The API key from the environment.
+
+    Raises:
+        LambdaError: there is none, or it is none that can be sent.
+    """
+    key = os.environ.get(KEY_VARIABLE, "").strip()
+    if not key:
+        raise LambdaError(f"Lambda's API needs a key: set {KEY_VARIABLE} to one from {KEYS_PAGE}")
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise LambdaError(f"{KEY_VARIABLE} holds characters that no key has: copy it anew from {KEYS_PAGE}")
+    return key
+
+
+def api_url() -> str:
+    """The API's address, which the environment may change.
+
+    Raises:
+        LambdaError: it is no address, or the key would travel to it unencrypted.
+    """
+    url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/") or URL
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise LambdaError(f"{URL_VARIABLE} is {url!r}, which is no address: it looks like {URL}")
+    if parts.scheme == "http" and not _private(parts.hostname):
+        raise LambdaError(f"{URL_VARIABLE} is {url!r}: the key would be sent in the clear, so use https")
+    return url
+
+
+def _private(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_private
+    except ValueError:
+        return False
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return httpx.create_ssl_context()  # takes a tenth of a second
+
+
+class LambdaApi:
+    """The calls that renting needs; an async context manager.
+
+    Every method raises a `LambdaError`: `KeyRefused` for a refused key or account, `Unavailable` when the API
+    did not do its work for `pace.patience_s` seconds, and what else its own text names.
+    """
+
+    def __init__(self, key: str, url: str = URL, pace: Pace | None = None) -> None:
+        self.pace = pace or Pace()
+        self._secrets = (key,)
+        asked, every_s = f"{url} {key}", {"call": self.pace.call_s, "launch": self.pace.launch_s}
+        self._calls, self._launches = (
+            Turnstile(seconds, file=shared_file(asked, what)) for what, seconds in every_s.items()
+        )
+        self._client = httpx.AsyncClient(
+            base_url=f"{url.rstrip('/')}/",
+            headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
+            timeout=self.pace.timeout_s,
+            verify=_certificates(),
+        )
+
+    def __repr__(self) -> str:
+        return f"LambdaApi({str(self._client.base_url)!r})"
+
+    async def __aenter__(self) -> "LambdaApi":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.aclose()
+
+    async def offers(self) -> dict[str, Offer]:
+        """Every instance type by its name, with its price and the regions said to have capacity."""
+        return self._read(OFFERS, await self._surely("listing instance types", "GET", "instance-types"))
+
+    async def instances(self) -> list[Instance]:
+        """All instances of the account; ended ones stay listed for a while only."""
+        return self._read(INSTANCES, await self._surely("listing instances", "GET", "instances"))
+
+    async def instance(self, instance_id: str) -> Instance:
+        """One instance; `NotFound` where there is none (any more)."""
+        path = f"instances/{quote(instance_id, safe='')}"
+        return self._read(INSTANCE, await self._surely(f"looking at {instance_id}", "GET", path))
+
+    async def terminate(self, instance_ids: Sequence[str]) -> list[Instance]:
+        """End instances; returns those that the API says it did, which need not be all."""
+        body = {"instance_ids": list(instance_ids)}
+        doing = f"giving back {', '.join(instance_ids)}"
+        answer = await self._surely(doing, "POST", "instance-operations/terminate", body)
+        return self._read(TERMINATED, answer).get("terminated_instances", [])
+
+    async def ssh_keys(self) -> list[SshKey]:
+        """The public keys that the account knows."""
+        return self._read(SSH_KEYS, await self._surely("listing SSH keys", "GET", "ssh-keys"))
+
+    async def add_ssh_key(self, name: str, public_key: str) -> SshKey:
+        """Register a public key; one that a lost answer has left under this name is taken as it is."""
+
+        async def attempt() -> SshKey:
+            body = {"name": name, "public_key": public_key}
+            try:
+                answer = await self._ask(f"adding the SSH key {name}", "POST", "ssh-keys", body)
+                return self._read(SSH_KEY, answer)
+            except Unavailable as error:
+                known = await self.ssh_keys() if error.perhaps_done else []
+                for key in known:
+                    if (key.name, key.public_key.split()[:2]) == (name, public_key.split()[:2]):
+                        return key
+                raise
+
+        return await self._again()(attempt)
+
+    async def remove_ssh_key(self, key_id: str) -> None:
+        """Forget a public key; one that is not there is no mistake."""
+        try:
+            path = f"ssh-keys/{quote(key_id, safe='')}"
+            await self._surely(f"removing the SSH key {key_id}", "DELETE", path)
+        except NotFound:
+            return
+        except BadRequest:  # the API documents no 404 for keys
+            if any(key.id == key_id for key in await self.ssh_keys()):
+                raise
+
+    async def launch(
+        self, request: LaunchRequest, ours: set[str] | None = None, patience_s: float | None = None
+    ) -> str:
+        """Rent one instance and return its id.
+
+        Args:
+            patience_s: how long it is tried again; the pace's, unless this is shorter.
+            ours: gets the id at once, so that a caller that is cancelled meanwhile knows it.
+
+        Raises:
+            NoCapacity: there is none of this type in this region now.
+            QuotaExceeded, BadRequest, NotFound: asking again would not help.
+            Unavailable: no instance was made.
+            Doubtful: nobody can say whether one was made.
+        """
+        taken = ours if ours is not None else set()
+        unanswered: list[LambdaError] = []
+
+        async def attempt() -> str:
+            await self._launches.wait()
+            return await unbroken(self._launch_once(request, taken, unanswered))
+
+        return await self._again(patience_s)(attempt)
+
+    async def _launch_once(
+        self, request: LaunchRequest, ours: set[str], unanswered: list[LambdaError]
+    ) -> str:
+        doing = f"launching {request.instance_type_name} in {request.region_name}"
+        try:
+            answer = await self._ask(doing, "POST", "instance-operations/launch", request.body())
+            found = Launched.model_validate(answer).instance_ids[0]
+        except (Unavailable, ValidationError) as error:
+            if isinstance(error, Unavailable) and not error.perhaps_done:
+                raise
+            lost = error if isinstance(error, Unavailable) else Unavailable(f"{doing}: the answer has no id")
+            unanswered.append(lost)
+            found = await self._look_for(request.name, lost)
+        except LambdaError as error:
+            if not unanswered:
+                raise
+            found = await self._look_for(request.name, error)  # the one before may have taken the last
+        ours.add(found)
+        return found
+
+    async def _look_for(self, name: str, lost: LambdaError) -> str:
+        """The id of the instance that a launch without an answer has made.
+
+        Raises:
+            LambdaError: it made none: `lost` itself.
+            Doubtful: the API can't be asked.
+        """
+        for _ in range(LOOKS):
+            await anyio.sleep(self.pace.look_s)
+            try:
+                for instance in await self.instances():
+                    if instance.name == name and not instance.ended:
+                        return instance.id
+            except LambdaError as error:
+                raise Doubtful(
+                    f"nobody can say whether an instance named {name} runs now ({lost}; then {error}): "
+                    "`gridbench janitor` gives it back after its deadline"
+                ) from None
+        raise lost
+
+    async def _surely(self, doing: str, method: str, path: str, body: Any = None) -> Any:
+        """Ask again until there is an answer: only for what may be done twice."""
+        return await self._again()(self._ask, doing, method, path, body)
+
+    def _again(self, patience_s: float | None = None) -> AsyncRetrying:
+        longest_s = self.pace.patience_s if patience_s is None else min(patience_s, self.pace.patience_s)
+        grown = wait_random_exponential(multiplier=self.pace.retry_s, max=self.pace.longest_retry_s)
+
+        def wait_s(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome else None
+            return max(grown(state), error.after_s if isinstance(error, Unavailable) else 0.0)
+
+        return AsyncRetrying(
+            retry=retry_if_exception_type(Unavailable),
+            wait=wait_s,
+            stop=stop_before_delay(longest_s),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+
+    async def _ask(self, doing: str, method: str, path: str, body: Any = None) -> Any:
+        """The data of one answer, or an error."""
+        await self._calls.wait()
+        try:
+            answer = await self._client.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+            why = f"{doing}: Lambda's API at {self._client.base_url.host} can't be reached"
+            raise Unavailable(f"{why} ({type(error).__name__})", perhaps_done=not never_sent) from None
+        if not answer.is_success:
+            pause = answer.headers.get("Retry-After", "")
+            raise refusal(doing, answer.status_code, answer.text, pause, self._secrets)
+        try:
+            return answer.json()["data"]
+        except (ValueError, KeyError, TypeError):
+            raise Unavailable(f"{doing}: Lambda's API sent no data (HTTP {answer.status_code})") from None
+
+    @staticmethod
+    def _read(adapter: TypeAdapter[T], data: Any) -> T:
+        try:
+            return adapter.validate_python(data)
+        except ValidationError as error:
+            first = error.errors(include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the answer"
+            raise LambdaError(f"Lambda's API did not answer as documented: {where}: {first['msg']}") from None

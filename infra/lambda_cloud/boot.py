@@ -1,0 +1,111 @@
+"""From a launch to a box that answers."""
+
+import time
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+from infra.lambda_cloud.api import LambdaApi
+from infra.lambda_cloud.errors import LambdaError, Unavailable
+from infra.lambda_cloud.models import ENDED, Instance
+from infra.workers.asked import Refused
+from infra.workers.ssh_configuration import Host
+from infra.workers.ssh_connection import BLOCK, Unreachable, connect
+
+Answers = Callable[[str], Awaitable[bool]]
+LOST = ENDED | {"unhealthy", "preempted"}
+SSH_PORT = 22
+GREETING = b"SSH-2.0"  # RFC 4253, section 4.2
+GREETING_WITHIN_S = 10.0
+
+
+class BadBox(LambdaError):
+    """An instance that will not become a box to work on."""
+
+
+async def greets(ip: str, port: int = SSH_PORT) -> bool:
+    """Whether an SSH server answers there."""
+    heard = b""
+    try:
+        with anyio.fail_after(GREETING_WITHIN_S):
+            async with await anyio.connect_tcp(ip, port) as stream:
+                while len(heard) < len(GREETING):
+                    heard += await stream.receive()
+    except (OSError, anyio.EndOfStream, anyio.BrokenResourceError):  # TimeoutError is an OSError
+        return False
+    return heard.startswith(GREETING)
+
+
+def lets_in(user: str, private_key: str, host_key: str) -> Answers:
+    """Whether a box lets this user in and shows this host key: its SSH server runs before either is there."""
+
+    async def key_of(name: str) -> str:
+        return private_key
+
+    async def answers(ip: str) -> bool:
+        try:
+            host = Host(address=ip, user=user, key=f"{BLOCK}lease", host_key=host_key)
+            connection = await connect(host, key_of)
+        except (Refused, Unreachable):
+            return False
+        connection.close()
+        return True
+
+    return answers
+
+
+async def booted(
+    api: LambdaApi,
+    instance_id: str,
+    within_s: float,
+    answers: Answers,
+    meanwhile: Callable[[list[Instance]], Awaitable[None]],
+) -> Instance:
+    """Wait until an instance is active, has an address, and SSH answers there as is wanted.
+
+    Args:
+        meanwhile: is shown every list of the account's instances.
+
+    Raises:
+        BadBox: it became something else, or none of that came within `within_s` seconds.
+    """
+    limit = time.monotonic() + within_s
+    seen = False
+    state = "it was never listed"
+    while True:
+        listed = await _listed(api)
+        if listed is not None:
+            instance = next((i for i in listed if i.id == instance_id), None)
+            await meanwhile(listed)
+            if instance is None and seen:
+                raise BadBox("it is not listed any more")
+            if instance is not None:
+                seen = True
+                state = _state(instance)
+                if await _answers(instance, answers, limit):
+                    return instance
+        if time.monotonic() >= limit:
+            raise BadBox(f"no SSH server answered within {within_s:g} s of the launch: {state}")
+        await anyio.sleep(api.pace.look_s)
+
+
+async def _listed(api: LambdaApi) -> list[Instance] | None:
+    """All instances; None while the API is out of order, which is no fault of the box."""
+    try:
+        return await api.instances()
+    except Unavailable:
+        return None
+
+
+def _state(instance: Instance) -> str:
+    if instance.status in LOST:
+        raise BadBox(f"it is {instance.status}")
+    return f"it is {instance.status}, {'with' if instance.ip else 'without'} an address"
+
+
+async def _answers(instance: Instance, answers: Answers, limit: float) -> bool:
+    if instance.status != "active" or not instance.ip:
+        return False
+    with anyio.move_on_after(max(limit - time.monotonic(), GREETING_WITHIN_S)):
+        return await answers(instance.ip)
+    return False

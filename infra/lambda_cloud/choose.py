@@ -1,0 +1,99 @@
+"""What may be rented, and in which order it is tried."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+
+from infra.lambda_cloud.errors import BadRequest, TooDear
+from infra.lambda_cloud.models import REGIONS, Offer
+
+MOST_BOXES = 9  # one figure in an instance's name
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is wanted.
+
+    Attributes:
+        instance_types: in the order of preference.
+        until: nothing is launched after this moment; what boots then may go on booting.
+        boot_within_s: from the launch until SSH answers; what takes longer is given back.
+        most_usd_per_hour: a type that costs more now is not rented.
+        regions: in the order of preference; None for any.
+        boxes: how many are tried, at most 9, where one after the other boots badly.
+    """
+
+    instance_types: tuple[str, ...]
+    until: datetime
+    boot_within_s: float
+    most_usd_per_hour: float
+    regions: tuple[str, ...] | None = None
+    boxes: int = 3
+
+    def __post_init__(self) -> None:
+        if self.until.tzinfo is None:
+            raise BadRequest(f"until is {self.until}: it needs a time zone")
+        if not 1 <= self.boxes <= MOST_BOXES:
+            raise BadRequest(f"boxes is {self.boxes}: it needs to be 1 to {MOST_BOXES}")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Something that can be launched."""
+
+    instance_type: str
+    region: str
+    usd_per_hour: float
+
+
+def check(wish: Wish, offers: Mapping[str, Offer]) -> None:
+    """Refuse a wish that no waiting would fulfil.
+
+    Raises:
+        BadRequest: a type or a region is unknown.
+        TooDear: every type costs more than may be paid.
+    """
+    for name in wish.instance_types or ("",):
+        if name not in offers:
+            raise BadRequest(f"instance type {name!r} is none of Lambda's: {_hint(name, list(offers))}")
+    known = {*REGIONS, *(region for offer in offers.values() for region in offer.regions)}
+    for name in wish.regions or ():
+        if name not in known:
+            raise BadRequest(f"region {name!r} is none of Lambda's: {_hint(name, sorted(known))}")
+    affordable(wish, offers)
+
+
+def affordable(wish: Wish, offers: Mapping[str, Offer]) -> list[str]:
+    """The types that cost no more than may be paid, in the order of preference.
+
+    Raises:
+        TooDear: there is none.
+    """
+    prices = {n: offers[n].instance_type.usd_per_hour for n in wish.instance_types if n in offers}
+    fitting = [name for name, usd in prices.items() if usd <= wish.most_usd_per_hour]
+    if prices and not fitting:
+        said = ", ".join(f"{name} {usd:.2f}" for name, usd in prices.items())
+        raise TooDear(
+            f"Lambda asks more than may be paid: {said} USD an hour, "
+            f"the most is {wish.most_usd_per_hour:.2f}; prices change, so raise that if today's is right"
+        )
+    return fitting
+
+
+def places(wish: Wish, offers: Mapping[str, Offer], failed: Counter[tuple[str, str]]) -> list[Place]:
+    """What is said to have capacity: types in order, each in its regions, those that failed last."""
+    found = []
+    for name in affordable(wish, offers):
+        offer = offers[name]
+        regions = [r for r in wish.regions or offer.regions if r in offer.regions]
+        usd = offer.instance_type.usd_per_hour
+        ordered = sorted(regions, key=lambda region: failed[name, region])
+        found += [Place(name, region, usd) for region in ordered]
+    return found
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"

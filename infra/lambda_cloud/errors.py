@@ -1,0 +1,130 @@
+"""What Lambda refuses, said in a sentence that never holds a key."""
+
+import json
+import time
+from collections.abc import Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+KEYS_PAGE = "https://cloud.lambda.ai/api-keys"
+INSTANCES_PAGE = "https://cloud.lambda.ai/instances"
+TOO_MANY = 429
+LONGEST_WORDS = 300  # characters of an answer that are repeated in a sentence
+LONGEST_PAUSE_S = 600.0  # of a Retry-After that is believed
+
+
+class LambdaError(Exception):
+    """Something about Lambda that the user can mend or wait for; the message says what and how."""
+
+
+class NoCapacity(LambdaError):
+    """No such machine is free there now; another region, another type or another time may have one."""
+
+
+class QuotaExceeded(LambdaError):
+    """The account may not rent more; only Lambda's support can change that."""
+
+
+class KeyRefused(LambdaError):
+    """The API key or the account is not accepted."""
+
+
+class BadRequest(LambdaError):
+    """The API finds the request wrong; asking again would not help."""
+
+
+class NotFound(LambdaError):
+    """What the request names does not exist (any more)."""
+
+
+class TooDear(LambdaError):
+    """The price is above what may be paid."""
+
+
+class NotReturned(LambdaError):
+    """What was rented could not be seen to end: it may still cost money."""
+
+
+class Doubtful(LambdaError):
+    """A launch whose answer was lost, and nobody can say whether it took place."""
+
+
+class Unavailable(LambdaError):
+    """The API did not do its work; it may do so later.
+
+    Attributes:
+        perhaps_done: it may have acted all the same, with only the answer lost.
+        after_s: seconds to wait before the next request, where the API says so.
+    """
+
+    def __init__(self, text: str, *, perhaps_done: bool = True, after_s: float = 0.0) -> None:
+        super().__init__(text)
+        self.perhaps_done = perhaps_done
+        self.after_s = after_s
+
+
+# API document, schemas ApiError…
+KINDS: dict[str, type[LambdaError]] = {
+    "instance-operations/launch/insufficient-capacity": NoCapacity,
+    "global/quota-exceeded": QuotaExceeded,
+    "global/invalid-api-key": KeyRefused,
+    "global/account-inactive": KeyRefused,
+    "global/invalid-address": KeyRefused,
+    "global/object-does-not-exist": NotFound,
+}
+STATUSES: dict[int, type[LambdaError]] = {401: KeyRefused, 403: KeyRefused, 404: NotFound}
+TRANSIENT = frozenset({408, 425})  # the server gave up waiting for the request
+
+
+def tidy(text: str, secrets: Sequence[str] = ()) -> str:
+    """A text of the API's on one line, short, and without the secrets that it may repeat."""
+    line = " ".join(text.split())
+    for secret in filter(None, secrets):
+        line = line.replace(secret, "…")
+    return line.partition("-----BEGIN")[0][:LONGEST_WORDS].rstrip(" .")
+
+
+def refusal(
+    doing: str, status: int, body: str, retry_after: str = "", secrets: Sequence[str] = ()
+) -> LambdaError:
+    """The error for an answer that is none of success.
+
+    Args:
+        doing: what was asked for, such as `launching gpu_1x_a10 in us-west-1`.
+        retry_after: the header of that name.
+    """
+    error = _error_of(body)
+    code, message = (tidy(str(error.get(part) or ""), secrets) for part in ("code", "message"))
+    said = f"{doing}: {message or 'no reason given'} (HTTP {status}{f', {code}' if code else ''})"
+    if status == TOO_MANY:
+        said = f"{doing}: Lambda's API is asked too often (HTTP 429)"
+        return Unavailable(said, perhaps_done=False, after_s=pause_s(retry_after))
+    kind = KINDS.get(code)
+    if kind is None and (status >= 500 or status in TRANSIENT or code.startswith("provider/")):
+        return Unavailable(said, after_s=pause_s(retry_after))
+    kind = kind or STATUSES.get(status, BadRequest)
+    hint = tidy(str(error.get("suggestion") or ""), secrets)
+    if kind is KeyRefused and status == 401:
+        said, hint = f"Lambda refuses the key in LAMBDA_API_KEY ({said})", f"make a new one at {KEYS_PAGE}"
+    return kind(f"{said}; {hint[0].lower()}{hint[1:]}" if hint else said)
+
+
+def _error_of(body: str) -> dict[str, Any]:
+    """The documented error object, or nothing where the body is something else."""
+    try:
+        error = json.loads(body)["error"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return {}
+    return error if isinstance(error, dict) else {}
+
+
+def pause_s(retry_after: str) -> float:
+    """The seconds that a Retry-After header asks for, given as seconds or as a date."""
+    try:
+        wanted = float(retry_after)
+    except ValueError:
+        try:
+            wanted = parsedate_to_datetime(retry_after).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            return 0.0
+    return min(max(wanted, 0.0), LONGEST_PAUSE_S) if wanted == wanted else 0.0

@@ -1,0 +1,215 @@
+"""Holding a rented box for one lane: said in the flow run's labels, and given back on every way out."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import anyio
+import httpx
+from prefect import State, get_client
+from prefect.blocks.system import Secret
+from prefect.client.orchestration import PrefectClient
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Completed, Crashed, Failed
+
+from infra.lambda_cloud.api import LambdaApi, api_key, api_url
+from infra.lambda_cloud.boot import LOST
+from infra.lambda_cloud.choose import Wish
+from infra.lambda_cloud.errors import LambdaError, NoCapacity, NotFound
+from infra.lambda_cloud.give_back import Rented, Say
+from infra.lambda_cloud.lease import Lease, new_lease
+from infra.lambda_cloud.leftover import delete_block, return_earlier
+from infra.lambda_cloud.pace import HoldPace, unbroken
+from infra.lambda_cloud.rent import Box, Launch, rented
+from infra.workers.patience import surely
+from tasks.aftermath import measuring
+from tasks.lanes import RECLAIMED
+from tasks.rental import RELEASE, Asked, Rental
+
+NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotReturned"  # names of states
+
+
+async def hold(asked: Asked, flow_run_id: UUID, say: Say) -> State[Any]:
+    """Rent a box, hold it until nobody needs it any more, and give it back; returns how that ended.
+
+    Everything that is known of the box is in the labels of the flow run, as `Rental` has it.
+    """
+    pace = HoldPace()
+    try:
+        async with LambdaApi(api_key(), api_url(), pace.api) as api, get_client() as client:
+            promised_s = asked.capacity_s + asked.boot_s + asked.most_s
+            lease = new_lease(asked.run, asked.hardware, _now() + timedelta(seconds=promised_s))
+            await return_earlier(api, client, asked, flow_run_id, say)
+            holding = Holding(asked, flow_run_id, api, client, lease, say, pace)
+            await surely(client.update_flow_run_labels, flow_run_id, holding.rental.labels)
+            try:
+                state = await _first(holding.follow, holding.look_for_bench, holding.rent)
+            finally:
+                await unbroken(holding.close())
+            left = holding.rented.left
+            return Failed(name=NOT_RETURNED, message="; ".join(left)) if left else state
+    except LambdaError as error:
+        return _refused(error)
+
+
+@dataclass(slots=True)
+class Holding:
+    """One box for one lane, from the search for it to its return.
+
+    Attributes:
+        lease: under its name all is found again by whoever comes after a crash.
+        rental: what the labels say, or will in a moment.
+        rented: what was launched, and what could not be given back.
+        news: set when `rental` is not yet in the labels.
+    """
+
+    asked: Asked
+    flow_run_id: UUID
+    api: LambdaApi
+    client: PrefectClient
+    lease: Lease
+    say: Say
+    pace: HoldPace
+    rental: Rental = field(init=False)
+    rented: Rented = field(default_factory=Rented)
+    news: anyio.Event = field(default_factory=anyio.Event)
+    returned: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.rental = Rental(name=self.lease.name)
+
+    def know(self, **changes: Any) -> None:
+        """Something new is known of the box."""
+        self.rental = self.rental.model_copy(update=changes)
+        self.news.set()
+
+    def note(self, launch: Launch) -> None:
+        """A box is launched, or was given back because it did not boot: then nothing is paid for any more."""
+        self.returned = launch.returned
+        if launch.returned is None:
+            place, since = launch.place, launch.since
+            self.know(
+                instance=launch.instance,
+                type=place.instance_type,
+                region=place.region,
+                usd_per_hour=place.usd_per_hour,
+                since=since,
+            )
+            return
+        now, known = launch.returned, self.rental
+        earlier = {
+            "earlier_s": known.earlier_s + known.billed_s(now),
+            "earlier_usd": known.cost_usd(now),
+        }
+        self.know(**earlier, since=now, usd_per_hour=0.0)
+
+    async def follow(self) -> State[Any]:
+        """Keep the labels up to date; returns when they say that the box is not needed any more."""
+        while True:
+            self.news = anyio.Event()
+            try:
+                said = (await self.client.read_flow_run(self.flow_run_id)).labels
+                if said.get(RELEASE):
+                    return Completed(message="given back")
+                labels = self.rental.labels  # the server may lose one that somebody wrote at the same moment
+                if any(said.get(key) != value for key, value in labels.items()):
+                    await self.client.update_flow_run_labels(self.flow_run_id, labels)
+            except ObjectNotFound:
+                return Completed(message="this flow run was deleted: given back")
+            except httpx.HTTPError:
+                pass  # Prefect's API is away: that ends no measurement
+            with anyio.move_on_after(self.pace.poll_s):
+                await self.news.wait()
+
+    async def look_for_bench(self) -> State[Any]:
+        """Returns when no flow run has been measuring this run for a while."""
+        alone_since: float | None = None
+        while True:
+            try:
+                if await measuring(self.client, self.asked.run):
+                    alone_since = None
+                else:
+                    alone_since = anyio.current_time() if alone_since is None else alone_since
+            except httpx.HTTPError:
+                alone_since = None
+            if alone_since is not None and anyio.current_time() - alone_since >= self.pace.alone_s:
+                return Completed(message=f"nobody measures run {self.asked.run} any more: given back")
+            await anyio.sleep(self.pace.look_s)
+
+    async def rent(self) -> State[Any]:
+        """Rent a box and have it until it is lost or due; then it is given back."""
+        asked = self.asked
+        try:
+            wish = Wish(
+                instance_types=asked.instances,
+                regions=asked.regions,
+                until=_now() + timedelta(seconds=asked.capacity_s),
+                boot_within_s=asked.boot_s,
+                most_usd_per_hour=asked.most_usd_per_hour,
+            )
+            async with rented(self.api, wish, self.lease, self.say, note=self.note, held=self.rented) as box:
+                return await self._have(box)
+        except NoCapacity as error:
+            return Failed(name=NO_CAPACITY, message=str(error))
+        except LambdaError as error:
+            return _refused(error)
+
+    async def _have(self, box: Box) -> State[Any]:
+        since = self.rental.since or _now()
+        until = since + timedelta(seconds=self.asked.most_s)
+        with anyio.move_on_after(max((until - _now()).total_seconds(), 0)):
+            secret = Secret(value=box.private_key)
+            await surely(secret.asave, self.lease.name, overwrite=True, client=self.client)
+            at = {"address": box.ip, "user": box.user, "host_key": " ".join(box.host_key.split()[:2])}
+            self.know(**at, answered=_now(), until=until)
+            self.say(f"{self.rental.type} in {self.rental.region} lets us in at {box.user}@{box.ip}")
+            return await self._lost(box.instance.id)
+        return Failed(
+            name=DUE,
+            message=f"the box was held for {self.asked.most_s:.0f} s, as long as was asked for: given back",
+        )
+
+    async def _lost(self, instance_id: str) -> State[Any]:
+        """Returns when the box is of no use any more."""
+        while True:
+            await anyio.sleep(self.pace.look_s)
+            try:
+                status = (await self.api.instance(instance_id)).status
+            except NotFound:
+                status = "gone"
+            except LambdaError:
+                continue  # nothing is known of the box then
+            if status in {"gone", *LOST}:
+                what = f"{self.rental.type} in {self.rental.region} ({instance_id})"
+                return Crashed(name=RECLAIMED, message=f"Lambda Cloud took the box away: {what} is {status}")
+
+    async def close(self) -> None:
+        """After everything was given back: say so, and forget the key. What may still run has no end."""
+        if not self.rented.left:
+            self.know(returned=self.returned or _now())
+        await surely(self.client.update_flow_run_labels, self.flow_run_id, self.rental.labels)
+        await surely(delete_block, self.client, self.lease.name)
+
+
+async def _first(*watches: Callable[[], Awaitable[State[Any]]]) -> State[Any]:
+    """What the first of them returns; the others are cancelled, and waited for."""
+    ended: list[State[Any]] = []
+    async with anyio.create_task_group() as group:
+
+        async def run(watch: Callable[[], Awaitable[State[Any]]]) -> None:
+            ended.append(await watch())
+            group.cancel_scope.cancel()
+
+        for watch in watches:
+            group.start_soon(run, watch)
+    return ended[0]
+
+
+def _refused(error: LambdaError) -> State[Any]:
+    return Failed(name=REFUSED, message=str(error))
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

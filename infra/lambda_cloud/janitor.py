@@ -1,0 +1,109 @@
+"""What is rented now, and what should not be any more."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from infra.lambda_cloud.api import LambdaApi
+from infra.lambda_cloud.errors import LambdaError
+from infra.lambda_cloud.give_back import Say, give_back, tell
+from infra.lambda_cloud.lease import Lease, deadline_of, lease_of
+from infra.lambda_cloud.models import Instance
+
+KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this much, whatever clocks say
+
+
+@dataclass(frozen=True, slots=True)
+class Rental:
+    """An instance of ours that has not ended.
+
+    Attributes:
+        cost_usd: what it has cost so far in US dollars; None where nobody knows since when it runs.
+        overdue: whether it should be back by now.
+    """
+
+    instance: Instance
+    lease: Lease
+    cost_usd: float | None
+    overdue: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep did: ids of instances, names of SSH keys, and a sentence for each thing that failed."""
+
+    returned: tuple[str, ...] = ()
+    removed_keys: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+async def rentals(api: LambdaApi, now: datetime) -> list[Rental]:
+    """Our instances that run, those first that are due first.
+
+    Raises:
+        LambdaError: the API can't be asked.
+    """
+    return _ours(await api.instances(), now)
+
+
+def _ours(instances: Sequence[Instance], now: datetime) -> list[Rental]:
+    running = [(i, lease) for i in instances if not i.ended and (lease := lease_of(i))]
+    found = [Rental(i, lease, lease.cost_usd(now), lease.overdue(now)) for i, lease in running]
+    return sorted(found, key=lambda rental: rental.lease.until)
+
+
+async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
+    """Give back what is past its deadline, and forget SSH keys of ours that nothing uses any more.
+
+    All overdue instances are asked to end at once: one that does not end keeps no other.
+
+    Raises:
+        LambdaError: the instances can't be listed. All else that fails is in `Swept.problems`.
+    """
+    overdue = [rental for rental in await rentals(api, now) if rental.overdue]
+    returned, problems = await end(api, overdue, say)
+    removed: list[str] = []
+    try:
+        problems += await _remove_keys(api, now, removed, say)
+    except LambdaError as error:
+        problems.append(f"left-over SSH keys could not be looked for: {error}")
+    return Swept(tuple(returned), tuple(removed), tuple(problems))
+
+
+async def end(api: LambdaApi, running: Sequence[Rental], say: Say) -> tuple[list[str], list[str]]:
+    """Give these back, all at once: the ids of those that ended, and a sentence for each that did not."""
+    ended = await asyncio.gather(*(_returned(api, rental, say) for rental in running))
+    returned = [r.instance.id for r, problem in zip(running, ended, strict=True) if not problem]
+    return returned, [problem for problem in ended if problem]
+
+
+async def _returned(api: LambdaApi, rental: Rental, say: Say) -> str:
+    """Give one back; returns a sentence where that failed."""
+    what = f"{rental.lease.hardware} of run {rental.lease.run} ({rental.instance.id})"
+    try:
+        await give_back(api, rental.instance.id)
+    except LambdaError as error:
+        tell(say, f"{what}: {error}")
+        return str(error)
+    cost = "" if rental.cost_usd is None else f"; it has cost {rental.cost_usd:.2f} USD"
+    tell(say, f"{what}, due {rental.lease.until:%Y-%m-%d %H:%M} UTC, is given back{cost}")
+    return ""
+
+
+async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: Say) -> list[str]:
+    """Forget keys past their deadline that no running instance uses; returns a sentence for each failure."""
+    used = {name for i in await api.instances() if not i.ended for name in i.ssh_key_names}
+    failures = []
+    for key in await api.ssh_keys():
+        deadline = deadline_of(key.name)
+        if deadline is None or key.name in used or now < deadline + KEY_GRACE:
+            continue
+        try:
+            await api.remove_ssh_key(key.id)
+        except LambdaError as error:
+            failures.append(f"the SSH key {key.name} could not be removed: {error}")
+        else:
+            removed.append(key.name)
+            tell(say, f"the SSH key {key.name} was left over and is removed")
+    return failures

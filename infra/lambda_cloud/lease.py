@@ -1,0 +1,149 @@
+"""Whose a rented instance is and until when: written into its tags, because the API knows neither."""
+
+import math
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from infra.lambda_cloud.errors import LambdaError
+from infra.lambda_cloud.models import Instance
+from tasks.rental import billed_s
+
+RUN = "gridbench:run"  # also the mark that an instance is ours
+HARDWARE = "gridbench:hardware"
+SINCE = "gridbench:since"
+UNTIL = "gridbench:until"
+USD_PER_HOUR = "gridbench:usd-per-hour"
+LONGEST_TAG = 128  # API document, RequestedTagEntry
+LONGEST_NAME = 62  # API document: 64; two are kept for `attempt`
+UNREADABLE_AFTER = timedelta(hours=24)  # the deadline of an instance whose own can't be read, from its start
+LONG_PAST = datetime(1970, 1, 1, tzinfo=UTC)
+STAMP = "%Y%m%dt%H%M%Sz"
+NAME = re.compile(r"(?P<lease>gridbench-(?P<until>\d{8}t\d{6}z)-[a-z0-9-]+-[0-9a-f]{8})(-\d)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What is rented for which run.
+
+    Attributes:
+        since: when it was launched; None before that, or where nobody knows it any more.
+        until: when it is to be back, whoever has it.
+        usd_per_hour: the price, in US dollars.
+        name: of the instance and of its SSH key; unique, with the deadline in it, for a key carries no time.
+    """
+
+    run: str
+    hardware: str
+    since: datetime | None
+    until: datetime
+    usd_per_hour: float
+    name: str
+
+    def __post_init__(self) -> None:
+        for field, value in (("run", self.run), ("hardware", self.hardware)):
+            if not 0 < len(value) <= LONGEST_TAG:
+                raise LambdaError(f"{field} is {value[:40]!r}: it needs 1 to {LONGEST_TAG} characters")
+        if self.until.tzinfo is None or (self.since is not None and self.since.tzinfo is None):
+            raise LambdaError("a lease needs times with a time zone")
+        if not (math.isfinite(self.usd_per_hour) and self.usd_per_hour >= 0):
+            raise LambdaError(f"usd_per_hour is {self.usd_per_hour}: it needs to be a price")
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The lease as an instance's tags."""
+        since = {SINCE: _text(self.since)} if self.since else {}
+        price = f"{self.usd_per_hour:.4f}"
+        marks = {RUN: self.run, HARDWARE: self.hardware, UNTIL: _text(self.until), USD_PER_HOUR: price}
+        return marks | since
+
+    def overdue(self, now: datetime) -> bool:
+        """Whether it should be back by now."""
+        return now >= self.until
+
+    def cost_usd(self, now: datetime) -> float | None:
+        """What it has cost in US dollars; None where nobody knows since when."""
+        return None if self.since is None else billed_s(self.since, now) * self.usd_per_hour / 3600
+
+    def attempt(self, number: int) -> str:
+        """The name of the n-th instance that is tried for this lease, from 1."""
+        return self.name if number == 1 else f"{self.name}-{number}"
+
+    def owns(self, instance: Instance) -> bool:
+        """Whether an instance was launched for this lease."""
+        names = re.escape(self.name) + r"(-\d)?"
+        return bool(self.name) and re.fullmatch(names, instance.name or "") is not None
+
+
+def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.0) -> Lease:
+    """A lease with a name of its own; the price is replaced by the API's at the launch.
+
+    Raises:
+        LambdaError: a value does not fit into a tag, or `until` has no time zone.
+    """
+    stamp = until.astimezone(UTC).strftime(STAMP)
+    label = re.sub(r"[^a-z0-9]+", "-", hardware.lower()).strip("-")[:24].strip("-") or "box"
+    name = f"gridbench-{stamp}-{label}-{secrets.token_hex(4)}"
+    return Lease(run, hardware, None, until, usd_per_hour, name)
+
+
+def lease_of(instance: Instance) -> Lease | None:
+    """The lease that an instance's tags tell of; None for one that is not ours.
+
+    A deadline that can't be read is taken to be a day after the start: the box may be measuring, so it is not
+    taken away at once. Where the start can't be read either, it is long past: nobody else would end it.
+    """
+    tags = instance.tags
+    if RUN not in tags:
+        return None
+    since = _time(tags, SINCE)
+    until = _time(tags, UNTIL) or (since + UNREADABLE_AFTER if since else LONG_PAST)
+    return Lease(
+        run=tags[RUN][:LONGEST_TAG] or "unknown",
+        hardware=tags.get(HARDWARE, "")[:LONGEST_TAG] or "unknown",
+        since=since,
+        until=until,
+        usd_per_hour=_price(tags, instance.instance_type.usd_per_hour),
+        name=instance.name or "",
+    )
+
+
+def lease_name(name: str | None) -> str | None:
+    """The lease's name in the name of an instance or of an SSH key; None for what is not ours."""
+    found = NAME.fullmatch(name or "")
+    return found["lease"] if found else None
+
+
+def deadline_of(name: str) -> datetime | None:
+    """The deadline in the name of one of our SSH keys; None for a key that is not ours."""
+    found = NAME.fullmatch(name)
+    if not found:
+        return None
+    try:
+        return datetime.strptime(found["until"], STAMP).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _text(time: datetime) -> str:
+    return time.astimezone(UTC).isoformat(timespec="seconds")
+
+
+def _time(tags: Mapping[str, str], key: str) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(tags.get(key, ""))
+        time = (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+        return time if LONG_PAST < time < datetime.max.replace(tzinfo=UTC) - UNREADABLE_AFTER else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def _price(tags: Mapping[str, str], otherwise: float) -> float:
+    """The price in the tag, or today's where that can't be read."""
+    try:
+        usd = float(tags.get(USD_PER_HOUR, ""))
+    except ValueError:
+        return otherwise
+    return usd if math.isfinite(usd) and usd >= 0 else otherwise

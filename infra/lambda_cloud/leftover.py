@@ -1,0 +1,76 @@
+"""What a holder of a box left when it crashed: found again by the name of its lease, and removed."""
+
+from datetime import datetime
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient
+from prefect.exceptions import ObjectNotFound
+
+from infra.lambda_cloud.api import LambdaApi
+from infra.lambda_cloud.give_back import Rented, Say, clear
+from infra.lambda_cloud.janitor import KEY_GRACE
+from infra.lambda_cloud.lease import Lease, deadline_of, lease_name, lease_of
+from infra.workers.patience import surely
+from tasks.rental import PREFIX, Asked
+from tasks.rents import rentals
+
+NAME = f"{PREFIX}name"
+BLOCK_TYPE = "secret"
+PAGE = 200  # the most that Prefect's API returns at once
+
+
+async def return_earlier(api: LambdaApi, client: PrefectClient, asked: Asked, holder: UUID, say: Say) -> None:
+    """Give back what was rented for the same lane and no flow run but `holder` holds.
+
+    Raises:
+        LambdaError: Lambda can't be asked, or something could not be given back.
+    """
+    leases = [
+        lease for instance in await api.instances() if not instance.ended and (lease := lease_of(instance))
+    ]
+    mine = {lease_name(it.name) for it in leases if (it.run, it.hardware) == (asked.run, asked.hardware)}
+    if not mine:
+        return
+    # A name is in the labels before anything of that name is launched: so the instances are listed first.
+    others = [run for run in await surely(rentals, client, asked.run) if run.id != holder]
+    held = {run.labels.get(NAME) for run in others if run.state and run.state.is_running()}
+    for name in sorted(name for name in mine if name and name not in held):
+        say(f"an earlier box for {asked.hardware} of run {asked.run} was left ({name}): it is given back")
+        await return_all(api, name, say)
+        await surely(delete_block, client, name)
+
+
+async def return_all(api: LambdaApi, name: str, say: Say) -> None:
+    """Give back whatever was launched under a lease's name, and remove its SSH key.
+
+    Raises:
+        NotReturned: something may still run.
+    """
+    deadline = deadline_of(name)
+    if deadline is not None:
+        await clear(api, Lease("unknown", "unknown", None, deadline, 0.0, name), Rented(doubt=True), say)
+
+
+async def delete_block(client: PrefectClient, name: str) -> None:
+    """Delete the Secret block of that name; one that is not there is no mistake."""
+    try:
+        block = await client.read_block_document_by_name(name, BLOCK_TYPE, include_secrets=False)
+        await client.delete_block_document(block.id)
+    except ObjectNotFound:
+        return
+
+
+async def sweep_blocks(client: PrefectClient, now: datetime) -> list[str]:
+    """Delete the Secret blocks of leases that are long past their deadline; returns their names."""
+    found: list[str] = []
+    while True:
+        page = await client.read_block_documents_by_type(
+            BLOCK_TYPE, offset=len(found), limit=PAGE, include_secrets=False
+        )
+        found += [block.name or "" for block in page]
+        if len(page) < PAGE:
+            break
+    past = [name for name in found if (due := deadline_of(name)) and now >= due + KEY_GRACE]
+    for name in past:
+        await delete_block(client, name)
+    return past

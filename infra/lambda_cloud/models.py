@@ -1,0 +1,153 @@
+"""What is sent to Lambda's API and what is read of its answers (OpenAPI document 1.8.3)."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
+
+ENDED = frozenset({"terminating", "terminated"})  # nothing is to be done about these any more
+USER_DATA_BYTES = 1_000_000  # API document, InstanceLaunchRequest.user_data: at most 1 MB
+# API document, PublicRegionCode. The answers may name newer ones.
+REGIONS = (
+    "asia-northeast-1",
+    "asia-northeast-2",
+    "asia-south-1",
+    "australia-east-1",
+    "europe-central-1",
+    "me-west-1",
+    "us-east-1",
+    "us-east-2",
+    "us-east-3",
+    "us-midwest-1",
+    "us-midwest-2",
+    "us-south-1",
+    "us-south-2",
+    "us-south-3",
+    "us-west-1",
+    "us-west-2",
+    "us-west-3",
+)
+
+Limited = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Hostname = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][0-9a-z-]{0,62}$")]
+TagKey = Annotated[str, StringConstraints(max_length=55, pattern=r"^[a-z][a-z0-9-:]+$")]
+TagValue = Annotated[str, StringConstraints(max_length=128)]
+
+
+class Answer(BaseModel):
+    """A part of an answer; what else the API says is left out, such as an instance's Jupyter token."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class Specs(Answer):
+    """The size of an instance type."""
+
+    vcpus: int = 0
+    memory_gib: int = 0
+    storage_gib: int = 0
+    gpus: int = 0
+
+
+class InstanceType(Answer):
+    """A machine shape and its price, which is the same in every region."""
+
+    name: str
+    description: str = ""
+    gpu_description: str = ""
+    price_cents_per_hour: float = Field(ge=0, allow_inf_nan=False)
+    specs: Specs = Specs()
+
+    @property
+    def usd_per_hour(self) -> float:
+        """The price in US dollars an hour."""
+        return round(self.price_cents_per_hour / 100, 4)
+
+
+class Region(Answer):
+    """Where instances stand."""
+
+    name: str
+    description: str = ""
+
+
+class Offer(Answer):
+    """An instance type, and where there is said to be capacity for it."""
+
+    instance_type: InstanceType
+    regions_with_capacity_available: tuple[Region, ...] = ()
+
+    @property
+    def regions(self) -> tuple[str, ...]:
+        """The names of the regions with capacity; a launch there may be refused all the same."""
+        return tuple(region.name for region in self.regions_with_capacity_available)
+
+
+def _by_key(tags: Any) -> Any:
+    """The API's list of {key, value}, or null, as a mapping."""
+    if isinstance(tags, list):
+        return {tag.get("key"): tag.get("value") for tag in tags if isinstance(tag, dict)}
+    return tags or {}
+
+
+class Instance(Answer):
+    """A rented machine.
+
+    Attributes:
+        status: booting, active, unhealthy, terminated, terminating or preempted; others may come.
+        ip: public address, which comes some time after the launch.
+    """
+
+    id: str
+    status: str
+    name: str | None = None
+    ip: str | None = None
+    ssh_key_names: tuple[str, ...] = ()
+    region: Region
+    instance_type: InstanceType
+    hostname: str | None = None
+    tags: Annotated[dict[str, str], BeforeValidator(_by_key)] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has been given back."""
+        return self.status in ENDED
+
+
+class SshKey(Answer):
+    """A public key that the account knows."""
+
+    id: str
+    name: str
+    public_key: str
+
+
+class Launched(Answer):
+    """The answer to a launch."""
+
+    instance_ids: tuple[str, ...] = Field(min_length=1)
+
+
+class LaunchRequest(BaseModel):
+    """What is asked for: one instance, with a unique name by which a lost answer is made good."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    region_name: str
+    instance_type_name: str
+    ssh_key_names: tuple[Limited]
+    name: Limited
+    hostname: Hostname | None = None
+    tags: dict[TagKey, TagValue] = {}
+    user_data: str | None = Field(default=None, repr=False)  # holds the host's private key
+
+    @field_validator("user_data")
+    @classmethod
+    def _fits(cls, text: str | None) -> str | None:
+        if text and len(text.encode()) > USER_DATA_BYTES:
+            raise ValueError(f"has {len(text.encode())} bytes, and Lambda takes {USER_DATA_BYTES} at most")
+        return text
+
+    def body(self) -> dict[str, Any]:
+        """The request as the API wants it."""
+        tags = [{"key": key, "value": value} for key, value in self.tags.items()]
+        return {**self.model_dump(exclude_none=True, mode="json"), "tags": tags}

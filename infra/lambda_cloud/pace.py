@@ -1,0 +1,151 @@
+"""How often Lambda is asked, and work that a cancellation waits for."""
+
+import asyncio
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The client's rates and patience, all in seconds.
+
+    Attributes:
+        call_s: between any two requests. API document: one a second.
+        launch_s: between two launches. API document: one in 12 seconds.
+        retry_s: the first wait after a failed request; later ones grow up to `longest_retry_s`.
+        patience_s: how long a request is tried again.
+        look_s: between looks at an instance that boots or ends, or that a lost launch may have made.
+        wait_s: the first wait for capacity; later ones grow up to `longest_wait_s`.
+        return_s: how long an instance is asked to end before that is given up.
+        timeout_s: for one request; a launch may take long to be answered.
+    """
+
+    call_s: float = 1.05
+    launch_s: float = 12.5
+    retry_s: float = 1.0
+    longest_retry_s: float = 30.0
+    patience_s: float = 120.0
+    look_s: float = 5.0
+    wait_s: float = 15.0
+    longest_wait_s: float = 120.0
+    return_s: float = 900.0
+    timeout_s: float = 60.0
+
+
+class HoldPace(BaseSettings):
+    """The rates of the flow that holds a box, in seconds, from `LAMBDA_RENTAL_POLL_S` and so on."""
+
+    model_config = SettingsConfigDict(env_prefix="LAMBDA_RENTAL_")
+
+    poll_s: float = Field(default=3, gt=0, description="Seconds between looks at the labels of its flow run.")
+    look_s: float = Field(default=15, gt=0, description="Seconds between looks at the box, and for its run.")
+    alone_s: float = Field(
+        default=120, gt=0, description="Seconds that nobody measures the run, until return."
+    )
+    api_factor: float = Field(
+        default=1,
+        gt=0,
+        description="Lambda's API is asked with waits so many times ours; 1 for the real one.",
+    )
+
+    @property
+    def api(self) -> Pace:
+        """How Lambda's API is asked."""
+        pace, factor = Pace(), self.api_factor
+        return replace(
+            pace,
+            call_s=pace.call_s * factor,
+            launch_s=pace.launch_s * factor,
+            retry_s=pace.retry_s * factor,
+            longest_retry_s=pace.longest_retry_s * factor,
+            look_s=pace.look_s * factor,
+            wait_s=pace.wait_s * factor,
+            longest_wait_s=pace.longest_wait_s * factor,
+        )
+
+
+def shared_file(secret: str, what: str) -> Path:
+    """Where the processes of this machine that use one API key say when they last asked."""
+    digest = hashlib.sha256(secret.encode()).hexdigest()[:16]
+    return Path(tempfile.gettempdir()) / f"gridbench-lambda-{os.getuid()}-{digest}-{what}"
+
+
+class Turnstile:
+    """Lets one through every so many seconds, in the order in which they came.
+
+    With a file, also those of other processes that have it: they take turns by chance.
+    """
+
+    def __init__(
+        self,
+        every_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        file: Path | None = None,
+    ) -> None:
+        self._every_s, self._clock, self._sleep = every_s, clock, sleep
+        self._file = file if every_s else None
+        self._free_at = float("-inf")
+        self._lock = anyio.Lock()
+
+    async def wait(self) -> None:
+        """Return when it is this caller's turn."""
+        async with self._lock:
+            if (pause := self._free_at - self._clock()) > 0:
+                await self._sleep(pause)
+            while (pause := self._taken_s()) > 0:
+                await self._sleep(pause)
+            self._free_at = self._clock() + self._every_s
+
+    def _taken_s(self) -> float:
+        """Take the turn in the file, or say for how many seconds another process has it."""
+        if self._file is None:
+            return 0.0
+        try:
+            opened = os.open(self._file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError:
+            return 0.0  # each process keeps its own pace then
+        with open(opened, "r+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            now, last = self._clock(), float("-inf")
+            with suppress(ValueError):
+                last = float(file.read())
+            if 0 <= now - last < self._every_s:  # a time to come is from before a reboot
+                return self._every_s - (now - last)
+            file.seek(0)
+            file.truncate()
+            file.write(repr(now))
+        return 0.0
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do all of the work, also when the caller is cancelled meanwhile: the cancellation comes after it.
+
+    A task of its own, because anyio's shield does not hold against `Task.cancel`, and a second Ctrl-C is one.
+    A failure of the work is then the cancellation's cause.
+    """
+    task = asyncio.ensure_future(work)
+    stopped: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                stopped = error
+    if stopped is None:
+        return task.result()
+    raise stopped from (None if task.cancelled() else task.exception())

@@ -1,0 +1,265 @@
+"""Renting a box from Lambda: within a deadline and a price, and given back on every way out."""
+
+import asyncio
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import anyio
+
+from infra.lambda_cloud.api import LambdaApi
+from infra.lambda_cloud.boot import Answers, BadBox, booted, greets, lets_in
+from infra.lambda_cloud.choose import Place, Wish, check, places
+from infra.lambda_cloud.errors import (
+    NoCapacity,
+    NotReturned,
+    Unavailable,
+)
+from infra.lambda_cloud.give_back import Rented, Say, clear, give_back, tell
+from infra.lambda_cloud.keys import cloud_config, key_pair
+from infra.lambda_cloud.lease import Lease, lease_of
+from infra.lambda_cloud.models import Instance, LaunchRequest
+
+USER = "ubuntu"  # Lambda Stack's login
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """A rented machine that answers.
+
+    Attributes:
+        host_key: the one that it must show, as a line `ssh-ed25519 …`.
+        private_key: logs in as `user`; in OpenSSH's format.
+        lease: as it stands in the instance's tags: since when, and at which price.
+    """
+
+    ip: str
+    user: str
+    host_key: str
+    private_key: str = field(repr=False)
+    instance: Instance
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One instance of a search, as soon as it is known.
+
+    Attributes:
+        since: when it was asked for.
+        returned: when it was given back because it did not boot; None before.
+    """
+
+    instance: str
+    place: Place
+    since: datetime
+    returned: datetime | None = None
+
+
+Note = Callable[[Launch], None]
+
+
+def unnoted(launch: Launch) -> None:
+    """Tell nobody of a launch."""
+
+
+@dataclass(slots=True)
+class Search:
+    """One search for a box, and what it has launched so far."""
+
+    api: LambdaApi
+    wish: Wish
+    lease: Lease
+    user_data: str = field(repr=False)
+    say: Say
+    answers: Answers
+    held: Rented
+    note: Note
+    failed: Counter[tuple[str, str]] = field(
+        default_factory=Counter
+    )  # type and region → boxes that booted badly
+
+
+async def rent(
+    api: LambdaApi,
+    wish: Wish,
+    lease: Lease,
+    public_key: str,
+    user_data: str,
+    say: Say,
+    answers: Answers = greets,
+    note: Note = unnoted,
+    held: Rented | None = None,
+) -> Instance:
+    """Rent a box that answers; its tags hold the lease with the true start and price.
+
+    Args:
+        say: is told in sentences what happens.
+        answers: whether SSH answers at an address.
+        note: is told of every launch, and again when what it made is given back for booting badly.
+        held: is kept up to date, for who wants to know what is left after an error.
+
+    Raises:
+        BadRequest, TooDear: nothing was launched, because the wish can't be fulfilled.
+        NoCapacity: the deadline passed without a box.
+        QuotaExceeded, KeyRefused: at once.
+        BadBox: too many in a row booted badly.
+        NotReturned: as a note of the error above, or instead of it: something may still run.
+    """
+    held = Rented() if held is None else held
+    search = Search(api, wish, lease, user_data, say, answers, held, note)
+    check(wish, await api.offers())
+    async with _cleared_on_failure(api, lease, held, say):
+        await api.add_ssh_key(lease.name, public_key)
+        return await _box_that_answers(search)
+
+
+@asynccontextmanager
+async def rented(
+    api: LambdaApi,
+    wish: Wish,
+    lease: Lease,
+    say: Say,
+    answers: Answers | None = None,
+    note: Note = unnoted,
+    held: Rented | None = None,
+) -> AsyncIterator[Box]:
+    """A box for as long as the context lasts, with keys of its own; then it and its key are given back.
+
+    Args:
+        answers: whether SSH answers at an address; by default, whether it lets us in with these keys.
+        note, held: as `rent` has them.
+
+    Raises:
+        NotReturned: it could not be seen to end. Where the context failed, its own error has this as a note.
+        LambdaError: what `rent` raises.
+    """
+    login, host = key_pair(lease.name), key_pair(lease.name)
+    answers = answers or lets_in(USER, login.private, host.public)
+    held = Rented() if held is None else held
+    instance = await rent(api, wish, lease, login.public, cloud_config(host), say, answers, note, held)
+    held.doubt = False  # all the account's instances have been seen
+    async with _cleared_on_failure(api, lease, held, say):
+        yield Box(
+            ip=instance.ip or "",
+            user=USER,
+            host_key=host.public,
+            private_key=login.private,
+            instance=instance,
+            lease=lease_of(instance) or lease,
+        )
+    await clear(api, lease, held, say)
+
+
+@asynccontextmanager
+async def _cleared_on_failure(api: LambdaApi, lease: Lease, held: Rented, say: Say) -> AsyncIterator[None]:
+    """Give everything back when the body fails or is cancelled; its error stays what it is."""
+    try:
+        yield
+    except BaseException as error:
+        try:
+            await clear(api, lease, held, say)
+        except (NotReturned, asyncio.CancelledError) as stopped:
+            left = stopped if isinstance(stopped, NotReturned) else stopped.__cause__
+            if left:
+                tell(say, str(left))
+                error.add_note(str(left))
+            if isinstance(stopped, asyncio.CancelledError):
+                raise
+        raise
+
+
+async def _box_that_answers(search: Search) -> Instance:
+    """Launch until a box answers."""
+    api, wish = search.api, search.wish
+    for number in range(1, wish.boxes + 1):
+        launch = await _launched_somewhere(search, search.lease.attempt(number))
+        instance_id, place = launch.instance, launch.place
+        search.note(launch)
+        search.say(f"{place.instance_type} in {place.region} boots ({instance_id})")
+        left_s = (search.lease.until - datetime.now(UTC)).total_seconds()
+        within_s = max(min(wish.boot_within_s, left_s), 0)
+
+        async def strays(listed: list[Instance], keep: str = instance_id) -> None:
+            await _return_strays(search, listed, keep)
+
+        try:
+            return await booted(api, instance_id, within_s, search.answers, strays)
+        except BadBox as error:
+            search.failed[place.instance_type, place.region] += 1
+            words = f"{place.instance_type} in {place.region} ({instance_id}) is given back: {error}"
+            search.say(words)
+            await give_back(api, instance_id)
+            search.held.returned.add(instance_id)
+            search.note(dataclasses.replace(launch, returned=datetime.now(UTC)))
+            last = BadBox(words)
+    raise BadBox(f"{wish.boxes} boxes in a row booted badly; the last: {last}")
+
+
+async def _return_strays(search: Search, listed: list[Instance], keep: str) -> None:
+    """Give back what a launch without an answer has made after all."""
+    done = search.held.returned
+    for instance in listed:
+        if search.lease.owns(instance) and instance.id not in {keep, *done} and not instance.ended:
+            search.say(f"a second instance of this lease is given back ({instance.id})")
+            search.held.launched.add(instance.id)
+            await give_back(search.api, instance.id)
+            done.add(instance.id)
+
+
+async def _launched_somewhere(search: Search, name: str) -> Launch:
+    """Launch where there is capacity, waiting for it until the deadline."""
+    pace, wish = search.api.pace, search.wish
+    until = min(wish.until, search.lease.until)
+    waits = _waits(pace.wait_s, pace.longest_wait_s)
+    last = "nothing was tried"
+    while datetime.now(UTC) < until:
+        try:
+            found = places(wish, await search.api.offers(), search.failed)
+            last = last if found else "none is listed with capacity"
+        except Unavailable as error:
+            found, last = [], str(error)
+        for place in found:
+            try:
+                return await _launch(search, place, name, until)
+            except (NoCapacity, Unavailable) as error:
+                last = str(error)
+                search.say(f"no {place.instance_type} in {place.region}: {error}")
+            if datetime.now(UTC) >= until:
+                break
+        left = (until - datetime.now(UTC)).total_seconds()
+        await anyio.sleep(max(min(next(waits), left), 0))
+    where = " or ".join(wish.regions) if wish.regions else "any region"
+    raise NoCapacity(
+        f"no {' or '.join(wish.instance_types)} in {where} until {until:%Y-%m-%d %H:%M:%S %Z} ({last}): "
+        "allow more types or regions, or wait longer"
+    )
+
+
+async def _launch(search: Search, place: Place, name: str, until: datetime) -> Launch:
+    """Launch there, with the lease in the tags."""
+    now = datetime.now(UTC)
+    lease = dataclasses.replace(search.lease, since=now, usd_per_hour=place.usd_per_hour)
+    request = LaunchRequest(
+        region_name=place.region,
+        instance_type_name=place.instance_type,
+        ssh_key_names=(lease.name,),
+        name=name,
+        tags=lease.tags,
+        user_data=search.user_data,
+    )
+    search.held.doubt = True
+    made = await search.api.launch(request, search.held.launched, (until - now).total_seconds())
+    return Launch(made, place, now)
+
+
+def _waits(first_s: float, longest_s: float) -> Iterator[float]:
+    """Growing waits, each shortened by chance so that several searches don't ask at once."""
+    wait_s = first_s
+    while True:
+        yield wait_s * random.uniform(0.7, 1.0)
+        wait_s = min(wait_s * 2, longest_s)

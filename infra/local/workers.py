@@ -1,0 +1,113 @@
+"""The worker of one of a stack's pools: started again when it dies, and what becomes of its runs."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+
+from infra.local.api import abandon_runs, cancel_runs, create_pool, pool_exists, settle_runs
+from infra.local.errors import LocalStackError, obituary
+from infra.local.guard import sweep
+from infra.local.processes import Service
+from infra.local.settings import service_environment
+
+PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
+AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine
+DEATHS = 3  # so many within a minute mean that starting it again is no use
+
+
+class PoolWorker:
+    """A worker of type `kind` for `pool`.
+
+    Runs of type `process` end with their worker; those of the other types go on elsewhere, and the next
+    worker of the same name takes them up.
+    """
+
+    def __init__(self, pool: str, kind: str, state: Path, api_url: str) -> None:
+        self.pool = pool
+        self.kind = kind
+        self._state = str(state)
+        self._api_url = api_url
+        self._deaths: list[float] = []
+        self._role = f"worker-{pool}"
+        command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
+        command += ["--name", pool, "--install-policy", "never"]
+        environment = service_environment(state, api_url, self._role)
+        self.service = Service(self._role, command, environment, state / "logs" / f"{self._role}.log", state)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether its runs are processes of this machine."""
+        return self.kind == PROCESS
+
+    def create_pool(self) -> None:
+        """Have the pool; one that exists stays as it is.
+
+        A worker that makes its own pool does so in a transaction that can lock SQLite for a minute.
+
+        Raises:
+            LocalStackError: the server refuses it, or no worker of the type is installed.
+        """
+        if self.runs_here:
+            create_pool(self._api_url, self.pool)
+        elif not pool_exists(self._api_url, self.pool):
+            command = [sys.executable, "-m", "prefect", "--no-prompt", "work-pool", "create", self.pool]
+            made = subprocess.run(
+                [*command, "--type", self.kind],
+                env=self.service.environment,
+                cwd=self.service.cwd,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if made.returncode:
+                words = " ".join((made.stderr or made.stdout).split())[:300]
+                raise LocalStackError(f"The work pool {self.pool} could not be created: {words}")
+
+    def settle(self, message: str) -> int:
+        """Say of runs that nobody executes any more how they ended. Returns how many there were."""
+        with suppress(httpx.HTTPError):
+            if self.runs_here:
+                return settle_runs(self._api_url, self.pool, message)
+            abandon_runs(self._api_url, self.pool, message)
+        return 0
+
+    def start(self, hold: Sequence[int]) -> None:
+        """Start the worker; `hold` are file descriptors that its guard keeps open."""
+        self.service.start(hold)
+
+    def mend(self, hold: Sequence[int]) -> str | None:
+        """Start it again where it has died. Returns a sentence then.
+
+        Raises:
+            LocalStackError: it dies again and again.
+        """
+        if self.service.alive():
+            return None
+        ending = self.service.ending()
+        self._deaths = [at for at in self._deaths if time.monotonic() - at < 60] + [time.monotonic()]
+        if len(self._deaths) >= DEATHS:
+            raise obituary(self.service, f"worker of pool {self.pool}")
+        sweep(self._state, role=self._role)
+        lost = self.settle("The worker that had this run died.") if self.runs_here else 0
+        self.start(hold)
+        runs = "with the runs it had" if self.runs_here else "while its runs go on"
+        also = f"; {lost} of its runs could not say how they ended and were marked as crashed" if lost else ""
+        return f"The worker of pool {self.pool} had stopped ({ending}) {runs}, and was started again{also}."
+
+    def end_runs(self, grace_s: float, hurry: Callable[[], bool]) -> None:
+        """Cancel its runs and wait until they have ended, at most `grace_s` or `AWAY_STOP_S`."""
+        limit_s = grace_s if self.runs_here else max(grace_s, AWAY_STOP_S)
+        with suppress(httpx.HTTPError):
+            cancel_runs(self._api_url, self.pool, limit_s, lambda: hurry() or not self.service.alive())
+
+    def stop(self) -> None:
+        """End the worker, and of its runs what is left here."""
+        self.service.stop()
+        if self.runs_here:  # what runs elsewhere stays Cancelling: the pool's next worker ends it
+            self.settle("The local stack was stopped while this run was under way.")

@@ -1,0 +1,34 @@
+"""Calls of Prefect's API that outlive a restart of the server."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import anyio
+import httpx
+from tenacity import AsyncRetrying, retry_if_exception, wait_random_exponential
+
+LONGEST_WAIT_S = 10
+
+T = TypeVar("T")
+
+
+async def surely(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+    """Call Prefect's API until it answers, however long a restart of the server takes."""
+    again = AsyncRetrying(
+        retry=retry_if_exception(_transient),
+        wait=wait_random_exponential(max=LONGEST_WAIT_S),
+        sleep=anyio.sleep,
+        reraise=True,
+    )
+
+    async def whole() -> T:
+        with anyio.CancelScope(shield=True):  # a worker that stops leaves no request half done
+            return await call(*args, **kwargs)
+
+    return await again(whole)
+
+
+def _transient(error: BaseException) -> bool:
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code >= 500 or error.response.status_code == 429
+    return isinstance(error, httpx.TransportError)

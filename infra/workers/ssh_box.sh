@@ -1,0 +1,255 @@
+#!/bin/sh
+# What the ssh worker does on a box: one measuring container at a time, watched by a process of the box itself, so
+# that a lost connection changes nothing. Called as `sh ssh_box.sh VERB …`; FOLDER is a job's own, its name the job's.
+#
+#   free LOCK WAIT_S                     0 nobody measures, at the latest after so long; 75 somebody does (stdout: who)
+#   start FOLDER LOCK LIMIT_S SECRET_BYTES RUNTIME…
+#                                        0 started, or there already; 75 the box is taken (stdout: by whom)
+#   look FOLDER RUNTIME…                 key=value lines: state, code, oom, late, seen, port
+#   lines FOLDER OFFSET                  the log from a byte on, until the job has ended
+#   stop FOLDER GRACE_S RUNTIME…         stops the container; 0 once it is gone
+#   load LOCK RUNTIME…                   an image from stdin, while nobody measures; 75 the box is taken
+#   session FOLDER                       ends the SSH session that followed the job before: it may hold the tunnel
+#   check IMAGE RUNTIME…                 key=value lines about the box, for the preflight
+#
+# FOLDER/run and FOLDER/pull hold the words of `RUNTIME run …` and `RUNTIME pull …`, each ended by NUL: no shell
+# reads what a user wrote. What nobody may read comes over stdin once the box is taken, lies in memory, and goes away
+# with the container.
+set -u
+umask 077
+BUSY=75
+BROKEN=74
+LOG_LIMIT_BLOCKS=2097152 # of 512 bytes: a log never fills the disk
+WORDS=100000             # with a limit of words, xargs refuses what does not fit instead of splitting it
+MARK=dev.gridbench.measuring
+verb=$1
+shift
+
+boot() { cat /proc/sys/kernel/random/boot_id; }
+
+alive() { # does the process that watches this job run, since this boot?
+    [ -f "$1/watcher" ] && read -r pid of <"$1/watcher" && [ "$of" = "$(boot)" ] &&
+        { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF " watch $1 "
+}
+
+take() { # LOCK WAIT_S [-s]: this process and what inherits its file 9 hold the box, or with -s see it free
+    # Another user may own the file: it is opened without O_CREAT, which a sticky folder refuses.
+    [ -e "$1" ] || (umask 0 && : >>"$1") 2>/dev/null
+    [ -r "$1" ] || exit 73
+    exec 9<"$1"
+    if ! flock ${3:-} -w "$2" 9; then
+        [ ! -r "$1.holder" ] || cat "$1.holder"
+        exit $BUSY
+    fi
+}
+
+ended() { # FOLDER CODE OOM: written once, as a whole, and into space that it has had from the beginning
+    [ -f "$1/ended" ] || { printf '%s %s            \n' "$2" "$3" 1<>"$1/ended.new" && mv "$1/ended.new" "$1/ended"; }
+}
+
+secrets() { printf '/dev/shm/%s' "$(basename "$1")"; }
+
+hide() { # FOLDER BYTES: the container's user reads the inner folder, and nobody else gets to it
+    place=$(secrets "$1")
+    rm -rf -- "$place"
+    mkdir -m 700 "$place" && mkdir -m 755 "$place/prefect-secrets" &&
+        (umask 022 && head -c "$2" >"$place/prefect-secrets/profiles.toml") &&
+        [ "$(wc -c <"$place/prefect-secrets/profiles.toml")" -eq "$2" ]
+}
+
+clean() { # FOLDER RUNTIME…: nothing of the job stays but what it wrote
+    folder=$1
+    shift
+    "$@" rm -f -v "$(basename "$folder")" >/dev/null 2>&1
+    rm -rf -- "$(secrets "$folder")"
+}
+
+over() { # NAME RUNTIME…: is the container surely not running? A runtime that gives no answer does not say so.
+    name=$1
+    shift
+    left=$("$@" ps -q --filter "name=^$name\$" 2>/dev/null) && [ -z "$left" ]
+}
+
+catch_up() { # FOLDER BEFORE RUNTIME…: what the container has printed and the log, which was BEFORE long, lacks
+    folder=$1 name=$(basename "$1") from=$(($(wc -c <"$1/log") - $2 + 1))
+    shift 2
+    # Not live: what comes through a pipe waits in its buffers.
+    "$@" logs "$name" 2>&1 | (ulimit -f "$LOG_LIMIT_BLOCKS" && tail -c "+$from" >>"$folder/log")
+}
+
+copy_log() { # FOLDER RUNTIME…: what the container prints, as it comes; podman may stop following too early
+    folder=$1 name=$(basename "$1") before=$(wc -c <"$1/log")
+    shift
+    (ulimit -f "$LOG_LIMIT_BLOCKS" && exec "$@" logs -f "$name" >>"$folder/log" 2>&1)
+    until over "$name" "$@"; do
+        sleep 5
+        catch_up "$folder" "$before" "$@"
+    done
+    catch_up "$folder" "$before" "$@"
+}
+
+limit() { # FOLDER LIMIT_S RUNTIME…: ends the container after so long, however often that takes
+    trap 'kill "$nap" 2>/dev/null; exit' TERM
+    folder=$1 name=$(basename "$1")
+    sleep "$2" &
+    nap=$!
+    wait "$nap"
+    shift 2
+    : >"$folder/late"
+    until over "$name" "$@" && [ -f "$folder/ended" ]; do
+        timeout 120 "$@" stop -t 30 "$name"
+        sleep 2 &
+        nap=$!
+        wait "$nap"
+    done
+}
+
+watch() { # FOLDER LIMIT_S RUNTIME…: runs the container, and writes down how it ended
+    folder=$1 limit=$2 name=$(basename "$1")
+    shift 2
+    printf 'none none            \n' >"$folder/ended.new" && : >"$folder/log" || exit 1
+    limit "$folder" "$limit" "$@" >/dev/null 2>&1 &
+    timer=$!
+    found='none none'
+    pulled=0
+    if [ -f "$folder/pull" ]; then
+        timeout "$limit" xargs -0 -x -n $WORDS "$@" <"$folder/pull" >>"$folder/log" 2>&1
+        pulled=$?
+        [ "$pulled" -ne 124 ] || : >"$folder/late" # timeout's own exit code
+    fi
+    if [ "$pulled" -ne 0 ]; then
+        found='unpulled none'
+    elif [ ! -f "$folder/late" ] && xargs -0 -x -n $WORDS "$@" <"$folder/run" 2>>"$folder/log" >/dev/null; then
+        copy_log "$folder" "$@"
+        found=$("$@" inspect -f '{{.State.ExitCode}} {{.State.OOMKilled}}' "$name" 2>/dev/null) || found='none none'
+    fi
+    kill "$timer" 2>/dev/null
+    clean "$folder" "$@"
+    # shellcheck disable=SC2086 # two words
+    ended "$folder" $found
+}
+
+case $verb in
+free)
+    take "$1" "$2" -s
+    ;;
+start)
+    folder=$1 lock=$2 limit=$3 bytes=$4
+    shift 4
+    # An earlier start of this job, whose answer was lost, may still be under way.
+    exec 8>"$folder/starting" || exit $BROKEN
+    flock -w 60 8 || exit $BROKEN
+    if [ -f "$folder/ended" ] || alive "$folder"; then exit 0; fi
+    take "$lock" 2 # others who only look hold it for a moment
+    left=$("$@" ps -q --filter "label=$MARK" 8>&- 9<&-) || exit $BROKEN
+    if [ -n "$left" ]; then # its watcher was killed, or somebody started it by hand
+        echo "container $left"
+        exit $BUSY
+    fi
+    if [ "$bytes" -gt 0 ] && ! hide "$folder" "$bytes"; then
+        clean "$folder" "$@" 8>&- 9<&-
+        exit $BROKEN
+    fi
+    rm -f "$lock.holder" 2>/dev/null
+    (umask 022 && basename "$folder" >"$lock.holder") 2>/dev/null
+    # One shell holds the lock and nothing that it runs does: a container's monitor might keep it for ever.
+    # With a command behind it, the last one does not take the shell's place.
+    setsid sh -c '"$@" 9<&-; exit' hold sh "$0" watch "$folder" "$limit" "$@" >/dev/null 2>&1 </dev/null 8>&- &
+    holder=$!
+    until alive "$folder" || [ -f "$folder/ended" ]; do
+        kill -0 "$holder" 2>/dev/null || exit $BROKEN
+        sleep 0.05
+    done
+    ;;
+watch)
+    printf '%s %s\n' "$$" "$(boot)" >"$1/watcher" || exit 1
+    watch "$@"
+    ;;
+look)
+    folder=$1
+    shift
+    if [ ! -d "$folder" ]; then
+        echo state=absent
+    elif alive "$folder"; then
+        echo state=running
+    elif [ -f "$folder/ended" ]; then
+        read -r code oom <"$folder/ended"
+        printf 'state=ended\ncode=%s\noom=%s\n' "$code" "$oom"
+    elif [ ! -s "$folder/watcher" ]; then
+        echo state=prepared
+    else # nobody watches it: what is left is removed
+        read -r pid of <"$folder/watcher"
+        if [ "$of" = "$(boot)" ]; then echo state=abandoned; else echo state=rebooted; fi
+        clean "$folder" "$@"
+    fi
+    [ ! -f "$folder/late" ] || echo late=1
+    for fact in seen port; do
+        [ ! -f "$folder/$fact" ] || printf '%s=%s\n' "$fact" "$(cat "$folder/$fact")"
+    done
+    ;;
+lines)
+    folder=$1 from=$(($2 + 1))
+    until [ -f "$folder/log" ] || ! alive "$folder"; do sleep 0.2; done
+    if alive "$folder"; then
+        read -r pid of <"$folder/watcher"
+        exec tail -c "+$from" -f --pid="$pid" "$folder/log"
+    fi
+    [ ! -f "$folder/log" ] || exec tail -c "+$from" "$folder/log"
+    ;;
+stop)
+    folder=$1 grace=$2 name=$(basename "$1")
+    shift 2
+    timeout "$((grace + 30))" "$@" stop -t "$grace" "$name" >/dev/null 2>&1
+    for _ in 1 2 3 4 5 6 7 8 9 10; do
+        alive "$folder" || break # it writes down how the container ended
+        sleep 0.5
+    done
+    if alive "$folder" && over "$name" "$@"; then # it is still pulling the image
+        read -r pid of <"$folder/watcher"
+        kill -TERM "-$(ps -o pgid= "$pid" | tr -d ' ')"
+    fi
+    clean "$folder" "$@"
+    left=$("$@" ps -aq --filter "name=^$name\$") && [ -z "$left" ] || exit $BROKEN
+    [ ! -d "$folder" ] || ended "$folder" stopped none
+    ;;
+load)
+    take "$1" 2
+    shift
+    "$@" load 9<&-
+    ;;
+session)
+    born() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null; }
+    mine=$$
+    until [ "${mine:-0}" -le 1 ]; do
+        mine=$(ps -o ppid= -p "$mine" | tr -d ' ')
+        case $(cat "/proc/${mine:-0}/comm" 2>/dev/null) in sshd*) break ;; esac
+    done
+    if [ -f "$1/session" ] && read -r old since of <"$1/session" && [ "$old" != "$mine" ]; then
+        if [ "$of" = "$(boot)" ] && [ "$since" = "$(born "$old")" ]; then kill "$old"; fi
+    fi
+    [ ! -d "$1" ] || [ "${mine:-0}" -le 1 ] || echo "$mine $(born "$mine") $(boot)" >"$1/session"
+    ;;
+check)
+    image=$1
+    shift
+    for tool in flock setsid xargs tail ps timeout; do command -v "$tool" >/dev/null || echo "missing=$tool"; done
+    printf 'kernel=%s\narchitecture=%s\nhome=%s\n' "$(uname -r)" "$(uname -m)" "$HOME"
+    # Docker's `info` says yes also where there is no daemon.
+    if said=$("$@" ps -q 2>&1); then
+        echo runtime=ok
+        said=$("$@" info --format '{{json .}}' 2>/dev/null)
+    else
+        echo runtime=failed
+    fi
+    printf 'info=%s\n' "$(printf %s "$said" | tr '\n' ' ')"
+    root=$("$@" info --format '{{.DockerRootDir}}' 2>/dev/null || "$@" info --format '{{.Store.GraphRoot}}' 2>/dev/null)
+    for place in "$HOME" "${root:-/}"; do
+        df -Pk "$place" 2>/dev/null | awk -v place="$place" 'NR == 2 {print "free_kib=" $4 " " place}'
+    done
+    printf 'image=%s\n' "$("$@" image inspect -f '{{.Id}}' "$image" 2>/dev/null)"
+    printf 'lingers=%s\n' "$(loginctl show-user "$(id -un)" -p Linger --value 2>/dev/null)"
+    nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | sed 's/^/gpu=/'
+    exit 0
+    ;;
+*) exit 64 ;;
+esac
