@@ -4,9 +4,11 @@ import os
 import sys
 from pathlib import Path
 
-from prefect import flow, get_run_logger
+from prefect import State, flow, get_run_logger
+from prefect.states import Completed, Failed
 
 from tasks.courier import kept, send
+from tasks.fit import UNFIT, look
 from workloads.harness.record import Record
 from workloads.harness.runs import COMMAND, Repeat
 from workloads.harness.series import measure_or_skip
@@ -18,22 +20,33 @@ ROOT = Path(__file__).parents[1]
     name="lane",
     description="Measures repeats of cells on the machine that it runs on, and sends each record.",
 )
-def lane(repeats: list[Repeat], command: list[str] | None = None) -> None:
+def lane(
+    repeats: list[Repeat], command: list[str] | None = None, reference: list[str] | None = None
+) -> State[None]:
     """Measure `repeats` in their order, each in a fresh process, and send each record as soon as it is there.
 
     Args:
         repeats: what to measure, as `bench` plans it.
         command: runs one repeat, before the arguments of `python -m workloads`; this Python by default.
+        reference: likewise in a frozen environment, for a control beside each repeat; none by default.
     """
-    say = get_run_logger().info
+    say, words = get_run_logger().info, tuple(command or COMMAND)
     os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
+    hindrance, warnings = look(repeats, words)
+    for sentence in warnings:
+        get_run_logger().warning(sentence)
+    if hindrance:
+        return Failed(name=UNFIT, message=hindrance)
     ended: list[Record] = []
     for place, repeat in enumerate(repeats, start=1):
         say(f"[{place}/{len(repeats)}] {repeat.id}")
-        record = kept(repeat) or measure_or_skip(repeat, ended, say, tuple(command or COMMAND))
+        record = kept(repeat) or measure_or_skip(repeat, ended, say, words, reference or ())
         ended.append(record)
         send(record, say)
         say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())
+        if record.control:
+            say(f"its control: {record.control.verdict} {'; '.join(record.control.reasons)}".rstrip())
+    return Completed(message=f"{len(ended)} repeats measured")
 
 
 if __name__ == "__main__":

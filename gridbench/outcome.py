@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
@@ -9,28 +10,37 @@ from prefect.client.schemas.objects import FlowRun
 from rich.console import Console
 
 from tasks.aftermath import collect, lane_jobs
-from tasks.analysis.compare import compare
 from tasks.analysis.model import Comparison
 from tasks.courier import LOST_TOUCH
 from tasks.errors import GridbenchError
+from tasks.gather import judged
 from tasks.measure import FAILURES
+from tasks.plan import skip_lines
 from tasks.publish import write_files
+from tasks.reprice import at_new_prices
 from tasks.store import Store
 from workloads.harness.record import Verdict
 
 LISTED = 10  # failed repeats that are named before the rest is counted
 
 
-def comparison_of(store: Store) -> Comparison:
-    """The comparison of a run's records at the prices of its plan.
+def comparison_of(store: Store, prices: str = "plan") -> Comparison:
+    """The comparison of a run's records at the prices of its plan, or at those of `now`, which it says then.
 
     Raises:
-        GridbenchError: the run has no record.
+        GridbenchError: the run has no record, or `prices` is something else.
     """
-    records, _ = store.records()
+    if prices not in ("plan", "now"):
+        raise GridbenchError(f"prices={prices!r} must be plan or now")
+    records, odd = store.records()
     if not records:
-        raise GridbenchError(f"run {store.plan.run} has no records yet; `gridbench resume {store.plan.run}`")
-    return compare(records, store.plan.machines, store.plan.baseline)
+        none = f"none of its {len(odd)} records can be read" if odd else "has no records yet"
+        raise GridbenchError(f"run {store.plan.run}: {none}; `gridbench resume {store.plan.run}`")
+    if prices == "plan":
+        return judged(records, store)
+    machines, told = at_new_prices(store.plan)
+    found = judged(records, store, machines)
+    return replace(found, answer=(*found.answer, *told))
 
 
 async def _rescue(store: Store) -> list[str]:
@@ -38,9 +48,9 @@ async def _rescue(store: Store) -> list[str]:
         return await collect(client, store, await lane_jobs(client, store.plan.run))
 
 
-def rebuild(store: Store) -> str:
-    """Write the report's files anew; returns the report's path."""
-    return str(write_files(store.records()[0], comparison_of(store), store))
+def rebuild(store: Store, prices: str = "plan") -> str:
+    """Write the report's files anew, at the prices of the plan or of `now`; returns the report's path."""
+    return str(write_files(store.records()[0], comparison_of(store, prices), store))
 
 
 def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> bool:
@@ -59,14 +69,18 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
         say(f"• {sentence}")
     say(f"\nreport: {store.folder / 'report.html'}\nrun:    {page}")
     records, plan = store.records()[0], store.plan
-    failed = [record for record in records if record.verdict in FAILURES]
+    failed = [r for r in records if r.verdict in FAILURES and r.case not in plan.skipped_on(r.hardware)]
+    for sentence in skip_lines(plan)[:LISTED]:
+        say(sentence)
     for record in failed[:LISTED]:
         say(f"{record.id} {record.verdict.value}: {'; '.join(record.reasons)}")
     if len(failed) > LISTED:
         say(f"and {len(failed) - LISTED} more: gridbench show {flow_run.name}")
     if any(record.verdict is Verdict.CAPACITY for record in failed):
         say(f"what could not be measured can be tried again: gridbench resume {flow_run.name}")
-    return not failed and len(records) == len(plan.cells) * plan.repeats
+    planned = set(plan.cells)
+    measured = sum(record.cell in planned for record in records)
+    return not failed and measured == len(planned) * plan.repeats
 
 
 def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) -> None:

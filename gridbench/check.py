@@ -1,0 +1,158 @@
+"""`gridbench check`: judges a table of times that somebody else published."""
+
+import json
+import math
+import textwrap
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tasks.analysis.digits import significant
+from tasks.analysis.judge import judge
+from tasks.analysis.model import Machine
+from tasks.analysis.published import Judgement, Printed, Row, others
+from tasks.analysis.published_rules import spread
+from tasks.catalog import load_gpus
+from tasks.errors import GridbenchError
+from tasks.published import read_table
+from tasks.report.boxes import box
+
+MOST_BYTES = 2**20
+WIDTH = 110
+OURS = {"hardware", "case", "verdict"}  # columns of our own tables
+
+
+def check(
+    file: Annotated[Path, typer.Argument(help="CSV, or text with a table in lines of | and +")],
+    gpu: Annotated[
+        str | None,
+        typer.Option(help="A key of deployments/gpus.yaml, whose peaks its GPU times must keep to"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON")] = False,
+) -> None:
+    """Judge a table of times from elsewhere: 0 if nothing is found, 1 if something is, 2 if unreadable."""
+    judged = judge(read_table(read_text(file), file.name), gpu_machine(gpu) if gpu else None)
+    typer.echo(
+        json.dumps(as_data(judged), indent=1, allow_nan=False) if as_json else as_text(judged, file.name)
+    )
+    raise typer.Exit(1 if judged.findings else 0)
+
+
+def read_text(file: Path) -> str:
+    """The text of a published table.
+
+    Raises:
+        GridbenchError: it can't be read, is no text, or is a file of ours, which has its own command.
+    """
+    if file.is_dir():
+        raise GridbenchError(
+            f"{file} is a folder; of a run, write the report anew: gridbench report {file.name}"
+        )
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise GridbenchError(f"{file} can't be read ({error.strerror})") from None
+    if file.suffix in (".json", ".jsonl", ".parquet"):
+        raise GridbenchError(
+            f"{file} is no published table; of records, see them by: python -m workloads show"
+        )
+    if len(content) > MOST_BYTES:
+        raise GridbenchError(f"{file} has {len(content) / 2**20:.1f} MiB, a published table at most 1 MiB")
+    encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError:
+        raise GridbenchError(f"{file} is no text in UTF-8; save it as CSV in UTF-8") from None
+    if "\0" in text or not text.strip():
+        raise GridbenchError(
+            f"{file} is {'no text' if text.strip() else 'empty'}; a table of times is wanted"
+        )
+    if set(text.partition("\n")[0].strip().split(",")) >= OURS:
+        raise GridbenchError(f"{file} is a comparison of ours, judged already: gridbench report RUN says how")
+    return text
+
+
+def gpu_machine(key: str) -> Machine:
+    """The peaks of a GPU model.
+
+    Raises:
+        GridbenchError: no such model has peaks here; none is guessed, for an A10G is no A10.
+    """
+    peaks = load_gpus().get(key)
+    if peaks is None:
+        known = ", ".join(load_gpus())
+        raise GridbenchError(f"--gpu {key!r} has no peaks in deployments/gpus.yaml; there are {known}")
+    flops = tuple((precision, rate * 1e12) for precision, rate in peaks.tflops.items())
+    return Machine(key, None, peak_flops=flops, peak_bytes_per_s=peaks.gb_per_s * 1e9)
+
+
+def as_text(judged: Judgement, name: str) -> str:
+    """The verdict, a table for each column of times beside the base, the findings with their numbers."""
+    table, count = judged.table, len(judged.findings)
+    rows = f"{len(table.rows)} rows, {len(table.times)} columns of times"
+    if count:
+        things = f"{count} thing{'s' * (count > 1)}"
+        verdict = f"{name}: {things} can't be taken as printed ({rows})."
+    else:
+        verdict = f"{name}: nothing found; its numbers agree within their rounding ({rows})."
+    parts = [verdict, *(_versus(judged, side) for side in others(table))]
+    parts += ["\n".join(_item(f"{n}. ", f.text) for n, f in enumerate(judged.findings, start=1))]
+    parts += ["\n".join(_item("* ", note) for note in judged.notes)]
+    return "\n\n".join(filter(None, parts))
+
+
+def as_data(judged: Judgement) -> dict[str, Any]:
+    """The same as JSON holds it: a bound that doesn't exist, and a number that isn't finite, is null."""
+    return {
+        "columns": [column.header for column in judged.table.times],
+        "rows": [
+            {
+                "row": claim.row,
+                "column": claim.column,
+                "printed": claim.printed.text if claim.printed else None,
+            }
+            | (_finite(asdict(claim.bounds)) if claim.bounds else dict.fromkeys(("value", "low", "high")))
+            for claim in judged.claims
+        ],
+        "overall": [
+            {"column": column, "way": way} | _finite(asdict(estimate))
+            for column, way, estimate in judged.overall
+        ],
+        "findings": [asdict(finding) for finding in judged.findings],
+        "notes": list(judged.notes),
+    }
+
+
+def _versus(judged: Judgement, side: int) -> str:
+    table = judged.table
+    column = table.times[side].header
+    header = ["Operation", table.times[table.base].header, column, "Speedup", "Rounding leaves"]
+    bounds = {claim.row: claim for claim in judged.claims if claim.column == column}
+
+    def line(row: Row) -> list[str]:
+        claim = bounds[row.name]
+        value = significant(claim.bounds.value, 3) if claim.bounds else "-"
+        printed = _text(claim.printed) if claim.printed else value
+        times = [_text(row.times[table.base]), _text(row.times[side])]
+        return [row.name, *times, printed, spread(claim.bounds) if claim.bounds else "-"]
+
+    total = line(table.total) if table.total else None
+    ways = [
+        f"{significant(e.value, 3)} ({spread(e)}) {way}" for name, way, e in judged.overall if name == column
+    ]
+    drawn = box(header, [line(row) for row in table.rows], total)
+    return "\n".join([drawn, _item("", f"Speedup of the whole: {'; '.join(ways)}.")] if ways else [drawn])
+
+
+def _text(printed: Printed | None) -> str:
+    return printed.text if printed else "-"
+
+
+def _item(mark: str, sentence: str) -> str:
+    return textwrap.fill(sentence, WIDTH, initial_indent=mark, subsequent_indent=" " * len(mark))
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: v if v is not None and math.isfinite(v) else None for name, v in values.items()}

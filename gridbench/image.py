@@ -1,0 +1,125 @@
+"""gridbench image: the container image that jobs run in, built here and pushed to a registry."""
+
+import json
+import re
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridbench.terminal import say
+from infra.images import engine
+from infra.images.context import HERE, Inputs, fill, packages_hash, revision
+from infra.images.flavours import Flavour, flavour, flavours, load
+from tasks.errors import GridbenchError
+
+NAME = "localhost/gridbench-lane"
+
+app = typer.Typer(help="The container image that jobs run in.", no_args_is_help=True)
+FlavourName = Annotated[str, typer.Option("--flavour", help=f"One of {', '.join(flavours())}")]
+Engine = Annotated[
+    str | None, typer.Option("--engine", help="docker or podman; the one that works by default")
+]
+
+
+@app.command()
+def build(
+    name: FlavourName = "cpu",
+    base: Annotated[
+        str | None, typer.Option(help="Image to start from; the flavours' own by default")
+    ] = None,
+    tag: Annotated[str | None, typer.Option(help="Name of the image; made from flavour and commit")] = None,
+    wheels: Annotated[
+        Path | None,
+        typer.Option(envvar="GRIDBENCH_IMAGE_WHEELS", help="Folder with torch's wheel, instead of its index"),
+    ] = None,
+    ca_bundle: Annotated[
+        Path | None,
+        typer.Option(envvar="GRIDBENCH_IMAGE_CA_BUNDLE", help="PEM certificates to trust while building"),
+    ] = None,
+    with_engine: Engine = None,
+    reference: Annotated[
+        str | None, typer.Option(help="Earlier image, HOST/NAME@sha256:…, to carry frozen for controls")
+    ] = None,
+) -> None:
+    """Build an image of a flavour from this checkout."""
+    wanted, inputs, started = flavour(name), Inputs(wheels, ca_bundle), time.monotonic()
+    inputs.check()
+    if reference and not re.fullmatch(r"[^@]+@sha256:[0-9a-f]{64}", reference):
+        raise GridbenchError(f"--reference {reference} names no image by its digest, HOST/NAME@sha256:…")
+    chosen, commit = engine.choose(with_engine), revision()
+    image = tag or default_tag(wanted.name, commit)
+    base = base or str(load()["base"])
+    with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
+        fill(Path(folder), wanted, inputs)
+        engine.build(chosen, Path(folder), image, arguments(wanted, inputs, Path(folder), base, commit))
+    if reference:
+        add_reference(chosen, image, reference)
+    digest, size_bytes = engine.inspect(chosen, image)
+    say(f"{image} sha256:{digest}")
+    say(f"{size_bytes / 1e9:.2f} GB, built by {chosen} in {time.monotonic() - started:.0f} s")
+
+
+def add_reference(chosen: str, image: str, reference: str) -> None:
+    """Put the environment and the workloads of an earlier image into this one, at /opt/reference.
+
+    Raises:
+        GridbenchError: the build failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
+        shutil.copyfile(HERE / "reference.Dockerfile", Path(folder) / "Dockerfile")
+        engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
+    command = ("/opt/reference/bin/python", "-P", "-m", "workloads")
+    say(f"its hardware files may say reference: {json.dumps(command)}")
+
+
+def arguments(wanted: Flavour, inputs: Inputs, context: Path, base: str, commit: str) -> dict[str, str]:
+    """The Dockerfile's arguments."""
+    return {
+        "BASE_IMAGE": base,
+        "UV": str(load()["uv"]),
+        "PACKAGES": packages_hash(context),
+        "INDEX_OPTIONS": "" if inputs.wheels else f"--extra-index-url {wanted.index}",
+        "REVISION": commit,
+        "FLAVOUR": wanted.name,
+    }
+
+
+def default_tag(name: str, commit: str) -> str:
+    """An image's name, by its flavour and commit."""
+    short, _, dirty = commit.partition("-")
+    return f"{NAME}:{name}-{short[:12]}{'-dirty' if dirty else ''}"
+
+
+@app.command()
+def push(
+    repository: Annotated[str, typer.Argument(help="Where to, as `gridbench status aws` says: HOST/NAME")],
+    name: FlavourName = "cpu",
+    image: Annotated[str | None, typer.Option(help="Image to push; this commit's of the flavour")] = None,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Push although files differ from the commit")
+    ] = False,
+    with_engine: Engine = None,
+) -> None:
+    """Push an image, and print the reference by digest that work pools take."""
+    target = repository.removesuffix("/")
+    if "/" not in target or ":" in target.rpartition("/")[2] or "@" in target:
+        raise GridbenchError(f"repository {repository!r} must be HOST/NAME without a tag or digest")
+    commit = revision()
+    if commit.endswith("-dirty") and not allow_dirty:
+        raise GridbenchError(
+            "files differ from the commit, so the image's label would not say what is in it; "
+            "commit them, or push with --allow-dirty"
+        )
+    from infra.images import ecr  # boto3 is slow to import
+
+    chosen = engine.choose(with_engine)
+    local = image or default_tag(flavour(name).name, commit)
+    engine.inspect(chosen, local)
+    if region := ecr.region_of(target):
+        engine.log_in(chosen, target.partition("/")[0], *ecr.credentials(region))
+    digest = engine.push(chosen, local, f"{target}:{default_tag(name, commit).rpartition(':')[2]}")
+    say(f"{target}@{digest}")

@@ -1,0 +1,113 @@
+"""gridbench prices: what is known of prices, how old and how doubtful it is; and getting new ones."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from gridbench.terminal import console, say
+from tasks import catalog
+from tasks.analysis.prices import usd_text
+from tasks.errors import GridbenchError
+from tasks.prices import aws, lambda_cloud
+from tasks.prices.facts import FILE, Fact, dates, load_facts, write_facts
+from tasks.prices.price import fact_doubts
+from tasks.prices.renewal import Answer, jumps, kept, renewed
+from tasks.strict import hint
+
+app = typer.Typer(help="Price facts: list them, get new ones.", no_args_is_help=True)
+Ask = Callable[[Sequence[Fact], date], Answer]
+SOURCES: dict[str, Ask] = {"aws": aws.ask, "lambda": lambda_cloud.ask}
+
+
+@app.command("list")
+def list_prices(
+    provider: Annotated[str | None, typer.Option(help="Only this provider's")] = None,
+) -> None:
+    """Show the snapshot of price facts, with the age of each in days and what is doubtful about it."""
+    facts, today = load_facts(catalog.DEPLOYMENTS), utc_today()
+    if provider:
+        _check(provider, sorted({fact.provider for fact in facts}), "has no price")
+    shown = [fact for fact in facts if provider in (None, fact.provider)]
+    if not shown:
+        say(f"no prices in {catalog.DEPLOYMENTS / FILE}")
+        return
+    notes: dict[str, int] = {}
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    for column in ("what", "purchase", "region", "USD/h", "days", "notes"):
+        table.add_column(column, no_wrap=True, justify="right" if column in ("USD/h", "days") else "left")
+    for fact in shown:
+        texts = [f"from {fact.source}", *(f"to check: {doubt}" for doubt in fact_doubts(fact, facts, today))]
+        numbers = " ".join(str(notes.setdefault(text, len(notes) + 1)) for text in texts)
+        row = (fact.name, fact.purchase, fact.region or "every", usd_text(fact.usd_per_hour))
+        table.add_row(*map(escape, (*row, str((today - fact.date).days), numbers)))
+    console.print(table)
+    for text, number in notes.items():
+        say(f"{number} {text}")
+
+
+@app.command("refresh")
+def refresh(
+    provider: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Whom to ask, several times for several; all by default: {', '.join(SOURCES)}"),
+    ] = None,
+) -> None:
+    """Ask providers for today's prices and put them into the snapshot; what does not come stays as it was.
+
+    AWS is asked with the credentials that boto3 finds, Lambda with the key in LAMBDA_API_KEY.
+    """
+    wanted = list(dict.fromkeys(provider or SOURCES))
+    for name in wanted:
+        _check(name, [*SOURCES], "can't be asked for prices")
+    old, today = load_facts(catalog.DEPLOYMENTS), utc_today()
+    answers = {name: _answer(name, old, today) for name in wanted}
+    new = [fact for answer in answers.values() if answer for fact in answer.facts]
+    if new:
+        facts = renewed(old, new)
+        path = write_facts(catalog.DEPLOYMENTS, facts)
+        for name, answer in answers.items():
+            if answer:
+                _tell(name, answer, old, facts, today)
+        say(f"{len(new)} prices of {today} are in {path}")
+    whole = all(answer and not answer.broken for answer in answers.values())
+    raise typer.Exit(0 if whole else 1)
+
+
+def utc_today() -> date:
+    """The day by UTC, which prices are dated with."""
+    return datetime.now(UTC).date()
+
+
+def _check(name: str, known: list[str], what: str) -> None:
+    if name not in known:
+        raise GridbenchError(f"provider {name!r} {what}; {hint(name, known)}")
+
+
+def _answer(name: str, old: Sequence[Fact], today: date) -> Answer | None:
+    """What a provider says, or nothing, with the reason and what is used instead."""
+    ours = [fact for fact in old if fact.provider == name]
+    try:
+        return SOURCES[name](ours, today)
+    except GridbenchError as error:
+        say(f"{name}: no new prices: {error}; those of {dates(ours)} stay")
+        return None
+
+
+def _tell(name: str, answer: Answer, old: Sequence[Fact], facts: Sequence[Fact], today: date) -> None:
+    """What came, what did not, what moved far and what is doubtful."""
+    left = kept(old, answer.facts, name)
+    say(f"{name}: {len(answer.facts)} new prices, {len(left)} as they were")
+    for sentence in answer.missing:
+        say(f"  not told: {sentence}")
+    for fact in left:
+        say(f"  as it was: {fact.words}, {usd_text(fact.usd_per_hour)} USD/h of {fact.date}")
+    for sentence in jumps(old, answer.facts):
+        say(f"  jumped: {sentence}")
+    for fact in answer.facts:
+        for doubt in fact_doubts(fact, facts, today):
+            say(f"  to check: {fact.words}: {doubt}")

@@ -1,0 +1,130 @@
+"""gridbench rented, give-back and janitor: what Lambda Cloud bills us for now, and how that ends."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+
+from gridbench.terminal import console, say
+from tasks.errors import GridbenchError
+
+T = TypeVar("T")
+
+
+def rented(as_json: Annotated[bool, typer.Option("--json", help="One JSON array instead")] = False) -> None:
+    """List the boxes of ours that run at Lambda Cloud, until when, and what they have cost so far."""
+    from infra.lambda_cloud.janitor import rentals
+
+    now = datetime.now(UTC)
+    found = _ask(lambda api: rentals(api, now))
+    if as_json:
+        print(json.dumps([_row(rental) for rental in found], indent=1))
+    elif not found:
+        say("nothing of ours runs at Lambda Cloud")
+    else:
+        table = Table()
+        for column in ("box", "run", "type", "region", "status", "since", "until", "USD so far"):
+            table.add_column(column)
+        for rental in found:
+            row = _row(rental)
+            cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
+            late = f", {_apart(now - rental.lease.until)} overdue" if row["overdue"] else ""
+            table.add_row(
+                *(row[name] for name in ("hardware", "run", "type", "region", "status")),
+                row["since"] or "unknown",
+                f"{row['until']}{late}",
+                cost,
+            )
+        console.print(table)
+    raise typer.Exit(1 if any(rental.overdue for rental in found) else 0)
+
+
+def give_back(
+    which: Annotated[
+        list[str] | None,
+        typer.Argument(help="Runs, hardware, or ids as `gridbench rented --json` says them"),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All boxes of ours")] = False,
+) -> None:
+    """Give boxes of ours at Lambda Cloud back now, whoever still measures on them."""
+    from infra.lambda_cloud.janitor import end, rentals
+
+    if bool(which) == everything:
+        raise GridbenchError("name what to give back, by run, hardware or instance id, or say --all")
+
+    async def ended(api: Any) -> list[str]:
+        running = await rentals(api, datetime.now(UTC))
+        names = [{r.lease.run, r.lease.hardware, r.instance.id} for r in running]
+        if odd := sorted({*(which or ())} - {name for of in names for name in of}):
+            raise GridbenchError(f"nothing of ours that runs is called {odd[0]}: see `gridbench rented`")
+        chosen = [r for r, of in zip(running, names, strict=True) if everything or of & {*(which or ())}]
+        return (await end(api, chosen, say))[1]
+
+    problems = _ask(ended)
+    for problem in problems:
+        say(f"error: {problem}")
+    if everything and not problems:
+        say("nothing of ours runs at Lambda Cloud any more")
+    raise typer.Exit(1 if problems else 0)
+
+
+def janitor() -> None:
+    """Give back the boxes at Lambda Cloud that are past their deadline, and remove left-over SSH keys."""
+    from infra.lambda_cloud.janitor import sweep
+
+    swept = _ask(lambda api: sweep(api, datetime.now(UTC), say))
+    for problem in swept.problems:
+        say(f"error: {problem}")
+    if not (swept.returned or swept.removed_keys or swept.problems):
+        say("nothing of ours is overdue at Lambda Cloud")
+    raise typer.Exit(1 if swept.problems else 0)
+
+
+def _ask(question: Callable[[Any], Awaitable[T]]) -> T:
+    """Ask Lambda's API one thing.
+
+    Raises:
+        GridbenchError: there is no key, or the API did not answer.
+    """
+    from infra.lambda_cloud.api import LambdaApi, api_key, api_url
+    from infra.lambda_cloud.errors import LambdaError
+
+    async def asked() -> T:
+        async with LambdaApi(api_key(), api_url()) as api:
+            return await question(api)
+
+    try:
+        return asyncio.run(asked())
+    except LambdaError as error:
+        raise GridbenchError(str(error)) from None
+
+
+def _row(rental: Any) -> dict[str, Any]:
+    """A rental as plain values, times in ISO 8601 UTC."""
+    instance, lease = rental.instance, rental.lease
+    return {
+        "hardware": lease.hardware,
+        "run": lease.run,
+        "id": instance.id,
+        "ip": instance.ip,
+        "type": instance.instance_type.name,
+        "region": instance.region.name,
+        "status": instance.status,
+        "since": lease.since and _time(lease.since),
+        "until": _time(lease.until),
+        "usd_per_hour": lease.usd_per_hour,
+        "cost_usd": rental.cost_usd,
+        "overdue": rental.overdue,
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="minutes")
+
+
+def _apart(span: timedelta) -> str:
+    return str(timedelta(minutes=int(span.total_seconds() // 60))).removesuffix(":00")
