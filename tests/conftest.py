@@ -2,15 +2,36 @@
 
 import os
 import signal
+import sys
+import threading
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("gridbench", deadline=None, max_examples=50)
+pytest_plugins = ["tests.emulators.fixtures"]
+
+# The same examples every time: a change is judged by what it changes. `--hypothesis-profile=search` draws new ones.
+settings.register_profile("gridbench", deadline=None, max_examples=30, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=50)
 settings.load_profile("gridbench")
+# What Prefect has started in this process is not a forked child's to end: a data loader's worker would fail there.
+os.register_at_fork(after_in_child=lambda: threading._threading_atexits.clear())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "GRIDBENCH_"))]:
     del os.environ[name]
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a test that wants instance metadata brings its own
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.fixture(autouse=True)
+def no_session_of_boto3():
+    """boto3 keeps the credentials that its first client found for all later ones: those are of that test alone."""
+    yield
+    if boto3 := sys.modules.get("boto3"):
+        boto3.DEFAULT_SESSION = None
 
 
 @pytest.fixture

@@ -2,13 +2,35 @@
 
 import sys
 
-from tests.benchmarks import cells, harness, through_prefect
+from tests.benchmarks import (
+    batch,
+    cells,
+    gate,
+    harness,
+    kubernetes,
+    lane,
+    models,
+    overhead,
+    report,
+    ssh_lane,
+    ssh_many,
+    through_prefect,
+)
 
 BENCHMARKS = {
     "medians": harness.medians,
     "monitor": harness.monitor,
+    "overhead": overhead.main,
+    "models": models.main,
+    "report": lambda: report.run(report.RECORDS),
     "cells": cells.main,
+    "gate": gate.main,
+    "lane": lane.main,
     "suite": through_prefect.main,
+    "batch": batch.main,
+    "kubernetes": kubernetes.main,
+    "ssh-lane": ssh_lane.main,
+    "ssh-many": ssh_many.main,
 }
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,8 @@ price: {{usd_per_hour: 0, purchase: assumption, source: a benchmark, date: 2026-
 """
 NOTHINGS = 'title = "{n} cells"\nrepeats = 1\n[[cases]]\nworkload = "nothing"\nsize = {{ n = {sizes} }}\n'
 
+NO_MORE: Mapping[str, str] = {}
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -38,11 +40,15 @@ class Ran:
 
 
 @contextmanager
-def stack(cells: tuple[int, ...] = ()) -> Iterator[LocalStack]:
-    """A stack with a suite of so many cells for each number, and hardware `instant` to run them on."""
-    with tempfile.TemporaryDirectory(prefix="gridbench-perf-") as name:
-        folder = Path(name)
+def stack(
+    cells: tuple[int, ...] = (), workloads: Path = HERE / "workloads", files: Mapping[str, str] = NO_MORE
+) -> Iterator[LocalStack]:
+    """A stack with a suite of so many cells for each number, and hardware `instant` to run them on; `files` are more deployments."""
+    with tempfile.TemporaryDirectory(prefix="gridbench-perf-") as root:
+        folder = Path(root)
         shutil.copytree(ROOT / "deployments", folder / "deployments")
+        for name, text in files.items():
+            (folder / "deployments" / name).write_text(text)
         for n in cells:
             text = NOTHINGS.format(n=n, sizes=list(range(1, n + 1)))
             (folder / "deployments" / "suites" / f"nothing-{n}.toml").write_text(text)
@@ -50,7 +56,7 @@ def stack(cells: tuple[int, ...] = ()) -> Iterator[LocalStack]:
         (folder / "deployments" / "hardware" / "instant.yaml").write_text(text)
         os.environ |= {
             "GRIDBENCH_DEPLOYMENTS": str(folder / "deployments"),
-            "GRIDBENCH_WORKLOADS": str(HERE / "workloads"),
+            "GRIDBENCH_WORKLOADS": str(workloads),
             "GRIDBENCH_RESULTS": str(folder / "results"),
         }
         with LocalStack(folder / "state") as up:

@@ -1,8 +1,10 @@
 """A real Prefect server and worker, for the whole session, with deployments, results and box of their own."""
 
 import asyncio
-import os
+import contextlib
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,9 +14,11 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.states import Cancelling
 
-from gridbench.session import deploy
+from gridbench.session import ROOT, deploy
 from infra.local.stack import LocalStack
 from tasks.store import Store
+from tests.emulators.fixtures import environment
+from tests.emulators.prefect_api import client_of, with_tables
 
 HERE = Path(__file__).parent
 DEPLOYMENTS = HERE.parents[1] / "deployments"
@@ -23,31 +27,140 @@ title = "Naps"
 repeats = 1
 quick = true
 timeout_s = 60
-estimate_s = 3
+minutes = 0.2
 [[cases]]
 workload = "nap"
-size = { ms = [2, 3, 4, 5] }
+size = { ms = [2, 3, 4] }
 """
 LONG = """
 title = "Many naps"
 repeats = 2
 quick = true
 timeout_s = 60
-estimate_s = 3
+minutes = 0.3
 [[cases]]
 workload = "nap"
-size = { ms = [2, 3, 4, 5] }
+size = { ms = [2, 3] }
 """
+TOO_LARGE = """
+title = "A nap, and what no machine can hold"
+repeats = 1
+quick = true
+timeout_s = 60
+minutes = 0.1
+[[cases]]
+workload = "nap"
+size = { ms = 2 }
+[[cases]]
+workload = "matmul"
+size = { n = 10000000 }
+"""
+RACE = """
+title = "Two machines that cross"
+repeats = 3
+minutes = 0.1
+[[cases]]
+workload = "matmul"
+size = { n = [340, 500] }
+"""
+RACER = """
+title: A machine of known times
+pool: local
+box: local
+device: cpu
+price: {{usd_per_hour: 0.10, purchase: assumption, source: of a test, date: 2026-11-21}}
+command: [{python}, {racer}]
+"""
+CLOUD = """
+title = "Naps in the cloud"
+repeats = 2
+quick = true
+timeout_s = 120
+minutes = 0.2
+[[cases]]
+workload = "nap"
+size = { ms = [2, 4, 6] }
+"""
+CLOUDY = """
+title: An emulated {instance} by way of queue {queue}
+pool: aws-batch
+box: emulator
+device: cpu
+threads: 1
+instance_type: {instance}
+price: {{provider: aws, instance: {instance}, region: us-east-1, purchase: {purchase}}}
+start_s: 60
+start_within_s: 280
+job_variables:
+  image: "{{{{ prefect.variables.gridbench_image_cpu }}}}"
+  job_queue: {queue}
+  vcpus: {vcpus}
+  memory_mib: 3000
+  shared_memory_mib: 256
+  timeout_s: 600
+"""
+CLOUDS = {"cloud-c5": ("c5.2xlarge", "on-demand"), "cloud-m5-spot": ("m5.2xlarge", "spot")}
+
+# At sizes that take milliseconds: what the suite `accelerators` compares, without its whole trainings.
+ACCELERATORS = """
+title = "MNIST, CIFAR-10 and Cora on accelerators, in miniature"
+repeats = 1
+quick = true
+timeout_s = 120
+minutes = 0.3
+[[cases]]
+workload = "mnist"
+size = { batch = 2 }
+[[cases]]
+workload = "cifar10"
+size = { batch = 8 }
+[[cases]]
+workload = "gcn"
+size = { hidden = 4 }
+"""
+NODES = """
+title: A CPU in place of {accelerator}, {purchase}
+pool: gke
+box: {box}
+device: cpu
+threads: 1
+gpus: 1
+instance_type: {host}
+price: {{provider: gcp, host: {host}, gpu: {gpu}, region: us-central1, purchase: {purchase}}}
+start_s: 60
+start_within_s: 400
+job_variables:
+  image: "{{{{ prefect.variables.gridbench_image_cpu }}}}"
+  labels: {{gridbench/hardware: gke-{gpu}}}
+  accelerator: {accelerator}
+  gpus: 1
+  spot: {spot}
+  node_selector: {{node.kubernetes.io/instance-type: {host}}}
+  vcpus: 7
+  memory_mib: 3000
+  shared_memory_mib: 256
+  ephemeral_storage_mib: 1024
+  timeout_s: 600
+  schedule_within_s: {within_s}
+"""
+# The last one's accelerator is in no node pool. Those that measure share this computer, so they take turns.
+NODE_FIELDS = ("accelerator", "gpu", "host", "purchase", "box", "within_s")
+NODES_OF = {
+    "node-l4": ("nvidia-l4", "l4", "g2-standard-8", "on-demand", "emulator", 300),
+    "node-t4": ("nvidia-tesla-t4", "t4", "n1-standard-8", "on-demand", "emulator", 300),
+    "node-l4-spot": ("nvidia-l4", "l4", "g2-standard-8", "spot", "emulator", 300),
+    "node-p4": ("nvidia-tesla-p4", "p4", "n1-standard-8", "on-demand", "none", 5),
+}
 
 
 class Bench:
     """A stack that is up, and what tests do with it."""
 
-    def __init__(self, stack: LocalStack, results: Path) -> None:
-        self.stack, self.results = stack, results
+    def __init__(self, stack: LocalStack, results: Path, environment: dict[str, str]) -> None:
+        self.stack, self.results, self.environment = stack, results, environment
 
     def client(self) -> PrefectClient:
-        return PrefectClient(self.stack.api_url)
+        return client_of(self.stack.api_url)
 
     async def start(self, **parameters):
         """Start a run of naps on one piece of hardware; returns the flow run's id."""
@@ -56,16 +169,27 @@ class Bench:
             found = await client.read_deployment_by_name("bench/quick")
             return (await client.create_flow_run_from_deployment(found.id, parameters=asked)).id
 
+    async def nightly(self):
+        """The deployment that a schedule would run, which stays still here."""
+        command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
+        options = {"cwd": ROOT, "check": True, "capture_output": True, "timeout": 240}
+        await asyncio.to_thread(subprocess.run, command, **options)
+        async with self.client() as client:
+            deployment = await client.read_deployment_by_name("nightly/nightly")
+            await client.pause_deployment(deployment.id)
+        return deployment
+
     async def state(self, run_id):
         async with self.client() as client:
             return (await client.read_flow_run(run_id)).state
 
-    async def end(self, run_id, within_s=150):
+    async def end(self, run_id, within_s=600):
         """Wait for a run's end; returns its state."""
         deadline = time.monotonic() + within_s
-        while not (state := await self.state(run_id)).is_final():
-            assert time.monotonic() < deadline, f"still {state.name} after {within_s} s"
-            await asyncio.sleep(0.3)
+        async with self.client() as client:
+            while not (state := (await client.read_flow_run(run_id)).state).is_final():
+                assert time.monotonic() < deadline, f"still {state.name} after {within_s} s"
+                await asyncio.sleep(0.5)
         return state
 
     async def cancel(self, run_id):
@@ -83,19 +207,16 @@ class Bench:
         async with self.client() as client:
             return {task.name: task for task in await client.read_task_runs(flow_run_filter=wanted)}
 
-    async def records(self, run_id, at_least, within_s=60):
+    async def records(self, run_id, at_least, within_s=150):
         """Wait until the store has so many records; returns the store."""
         deadline = time.monotonic() + within_s
-        while time.monotonic() < deadline:
-            folder = self.results / await self._name(run_id) / "records"
-            if len(list(folder.rglob("*.json"))) >= at_least:
-                return await self.store(run_id)
-            await asyncio.sleep(0.2)
-        raise AssertionError(f"fewer than {at_least} records within {within_s} s")
-
-    async def _name(self, run_id):
         async with self.client() as client:
-            return (await client.read_flow_run(run_id)).name
+            while time.monotonic() < deadline:
+                name = (await client.read_flow_run(run_id)).name  # the flow gives it one
+                if len(list((self.results / name / "records").rglob("*.json"))) >= at_least:
+                    return Store.open(self.results, name)
+                await asyncio.sleep(0.3)
+        raise AssertionError(f"fewer than {at_least} records within {within_s} s")
 
     async def lane_pid(self):
         """The process of the running lane: the parent of the measuring process."""
@@ -108,14 +229,23 @@ class Bench:
         """The worker's process."""
         return next(p for p in self._marked() if "worker" in p.cmdline() and "prefect" in p.cmdline()[:4])
 
-    async def measuring(self, within_s=30):
+    async def measuring(self, within_s=150):
         """The process that measures, once there is one."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
-            if found := measuring():
+            if found := self.naps():
                 return found[0]
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
         raise AssertionError(f"nothing measures within {within_s} s")
+
+    def naps(self):
+        """Its processes that measure naps."""
+        found = []
+        for process in self._marked():
+            with contextlib.suppress(psutil.Error):
+                if {"workloads", "run", "nap"} <= set(process.cmdline()):
+                    found.append(process)
+        return found
 
     def _marked(self):
         for process in psutil.process_iter():
@@ -126,34 +256,44 @@ class Bench:
                 continue
 
 
-def measuring():
-    """Every process on this machine that measures naps."""
-    found = []
-    for process in psutil.process_iter(["cmdline"]):
-        words = process.info["cmdline"] or []
-        if "workloads" in words and "run" in words and "nap" in words:
-            found.append(process)
-    return found
-
-
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory):
+def session_bench(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flows")
     shutil.copytree(DEPLOYMENTS, folder / "deployments")
     (folder / "deployments" / "suites" / "naps.toml").write_text(NAPS)
     (folder / "deployments" / "suites" / "long.toml").write_text(LONG)
+    (folder / "deployments" / "suites" / "large.toml").write_text(TOO_LARGE)
+    (folder / "deployments" / "suites" / "race.toml").write_text(RACE)
+    for name in ("sloping", "flat"):
+        text = RACER.format(python=sys.executable, racer=HERE / "racer.py")
+        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(text)
+    (folder / "deployments" / "suites" / "cloud.toml").write_text(CLOUD)
+    machines = {name: (name, *of, 2) for name, of in CLOUDS.items()}
+    for name, of in (machines | {"cloud-huge": ("cloud-c5", *CLOUDS["cloud-c5"], 64)}).items():
+        text = CLOUDY.format_map(dict(zip(("queue", "instance", "purchase", "vcpus"), of, strict=True)))
+        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(text)
+    (folder / "deployments" / "suites" / "miniature.toml").write_text(ACCELERATORS)
+    for name, of in NODES_OF.items():
+        fields = dict(zip(NODE_FIELDS, of, strict=True))
+        text = NODES.format(**fields, spot=str(fields["purchase"] == "spot").lower())
+        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(text)
     ours = {
         "GRIDBENCH_DEPLOYMENTS": str(folder / "deployments"),
         "GRIDBENCH_WORKLOADS": str(HERE / "workloads"),
         "GRIDBENCH_RESULTS": str(folder / "results"),
         "GRIDBENCH_BOX_LOCK": str(folder / "box.lock"),
     }
-    os.environ.update(ours)
-    try:
-        with LocalStack(folder / "state") as stack:
-            os.environ.update(stack.environment)
-            deploy(schedules=False, settings=stack.environment)
-            yield Bench(stack, folder / "results")
-    finally:
-        for name in [*ours, *stack.environment]:
-            os.environ.pop(name, None)
+    with contextlib.ExitStack() as held:
+        with environment(**ours):
+            stack = held.enter_context(LocalStack(with_tables(folder / "state"), start_s=280))
+            ours |= stack.environment
+            with environment(**ours):
+                deploy(schedules=False, settings=stack.environment)
+        yield Bench(stack, folder / "results", ours)
+
+
+@pytest.fixture
+def bench(session_bench):
+    """The stack, for a test: only while that runs, this process is set up to use it."""
+    with environment(**session_bench.environment):
+        yield session_bench

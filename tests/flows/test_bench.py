@@ -5,12 +5,11 @@ import json
 
 import psutil
 import pytest
-from conftest import measuring
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
 from workloads.harness.record import Record, Verdict
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def contents(store):
@@ -45,9 +44,24 @@ async def test_the_main_job(bench):
     shown = await artifacts(bench, run_id)
     assert shown["bench-progress"].data == 100.0
     assert shown["bench-summary"].data.index("report") > 0
-    assert {"bench-plan", "bench-comparison", "bench-report"} <= shown.keys()
+    assert {"bench-plan", "bench-report"} <= shown.keys()
+    assert {"bench-speedups", "bench-refused"} & shown.keys(), "numbers, or why there are none on a busy box"
     tasks = await bench.tasks(run_id)
     assert {cell.id for cell in store.plan.cells} <= tasks.keys()
+
+
+async def test_what_can_not_fit_is_skipped_as_planned_and_the_rest_is_measured(bench):
+    run_id = await bench.start(suite="large")
+    assert (await bench.end(run_id)).is_completed()
+    store = await bench.store(run_id)
+    nap, huge = store.records()[0]
+    assert nap.wall and huge.verdict is Verdict.SKIPPED and huge.wall_s == 0
+    assert huge.reasons[0].startswith("needs at least 1.2 PB; local-cpu has ")
+    task = (await bench.tasks(run_id))["local-cpu/matmul/n=10000000/fp32"]
+    assert (task.state.name, task.state.message) == ("Skipped", huge.reasons[0])
+    assert task.state.is_completed()
+    assert "needs at least 1.2 PB" in (store.folder / "report.html").read_text()
+    assert huge.reasons[0] in (await artifacts(bench, run_id))["bench-plan"].description
 
 
 async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(bench):
@@ -55,18 +69,18 @@ async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(benc
     await bench.records(run_id, at_least=1)
     await bench.measuring()
     await bench.cancel(run_id)
-    async with asyncio.timeout(15):
-        while measuring():
+    async with asyncio.timeout(60):
+        while bench.naps():
             await asyncio.sleep(0.1)
     assert (await bench.end(run_id)).is_cancelled()
     await asyncio.sleep(3)
-    assert not measuring(), "the lane went on"
+    assert not bench.naps(), "the lane went on"
     store = await bench.store(run_id)
     before = contents(store)
     again = await bench.start(resume=store.plan.run)
     assert (await bench.end(again)).is_completed()
     after = contents(store)
-    assert len(after) == 8 and before.items() <= after.items()
+    assert len(after) == 4 and before.items() <= after.items()
 
 
 async def test_a_killed_measuring_process_costs_its_repeat_only(bench):
@@ -75,7 +89,7 @@ async def test_a_killed_measuring_process_costs_its_repeat_only(bench):
     assert (await bench.end(run_id)).is_completed()
     records, _ = (await bench.store(run_id)).records()
     died = [record for record in records if record.verdict is Verdict.CRASHED]
-    assert len(records) == 4 and len(died) == 1
+    assert len(records) == 3 and len(died) == 1
     assert "killed by SIGKILL" in died[0].reasons[0]
 
 
@@ -86,7 +100,7 @@ async def test_a_killed_lane_is_started_again_for_what_is_left(bench):
     psutil.Process(await bench.lane_pid()).kill()
     assert (await bench.end(run_id)).is_completed()
     after = contents(store)
-    assert len(after) == 8 and before.items() <= after.items()
+    assert len(after) == 4 and before.items() <= after.items()
     assert all(Record.from_json(text.decode()).wall for text in after.values())
 
 
@@ -95,14 +109,14 @@ async def test_a_killed_bench_leaves_its_records_and_is_resumed(bench):
     store = await bench.records(run_id, at_least=1)
     psutil.Process(await bench.bench_pid(run_id)).kill()
     assert (await bench.end(run_id)).is_crashed()
-    async with asyncio.timeout(15):
-        while measuring():
+    async with asyncio.timeout(60):
+        while bench.naps():
             await asyncio.sleep(0.1)
     before = contents(store)
     again = await bench.start(resume=store.plan.run)
     assert (await bench.end(again)).is_completed()
     after = contents(store)
-    assert len(after) == 8 and before.items() <= after.items() and len(before) >= 1
+    assert len(after) == 4 and before.items() <= after.items() and len(before) >= 1
 
 
 async def test_a_killed_worker_is_replaced_and_the_run_is_resumed(bench):
@@ -111,29 +125,27 @@ async def test_a_killed_worker_is_replaced_and_the_run_is_resumed(bench):
     bench.worker().kill()
     while (sentence := await asyncio.to_thread(bench.stack.check)) is None:
         await asyncio.sleep(0.2)
-    assert "worker had stopped" in sentence
+    assert "The worker of pool local had stopped" in sentence
     assert (await bench.end(run_id)).is_crashed()
     before = contents(store)
     again = await bench.start(resume=store.plan.run)
     assert (await bench.end(again)).is_completed()
     after = contents(store)
-    assert len(after) == 8 and before.items() <= after.items()
+    assert len(after) == 4 and before.items() <= after.items()
 
 
 async def test_two_runs_never_measure_at_once(bench):
     runs = [await bench.start() for _ in range(2)]
     most = 0
     while not all([(await bench.state(run_id)).is_final() for run_id in runs]):
-        most = max(
-            most, len([p for p in measuring() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
-        )
+        most = max(most, len(bench.naps()))
         await asyncio.sleep(0.1)
     assert most == 1
     assert all([(await bench.state(run_id)).is_completed() for run_id in runs])
 
 
 async def test_a_run_that_is_under_way_is_not_resumed(bench):
-    run_id = await bench.start()
+    run_id = await bench.start(suite="long")
     store = await bench.records(run_id, at_least=1)
     refused = await bench.end(await bench.start(resume=store.plan.run))
     assert refused.is_failed() and f"under way in flow run {run_id}" in refused.message
@@ -151,7 +163,7 @@ async def test_a_run_that_is_under_way_is_not_resumed(bench):
     ],
 )
 async def test_a_mistake_fails_the_run_with_one_sentence(bench, parameters, words):
-    state = await bench.end(await bench.start(**parameters), within_s=40)
+    state = await bench.end(await bench.start(**parameters), within_s=300)
     assert state.is_failed() and words in state.message and "Traceback" not in state.message
 
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from gridbench import follow, main, outcome
 from tasks.errors import GridbenchError
-from tasks.plan import make_plan
+from tasks.plan import PlannedSkip, make_plan
 from tasks.publish import report_url
 from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.record import Verdict
@@ -27,6 +27,11 @@ def said(capsys):
         (["run", "[/x]"], "error: suite '[/x]' is unknown"),
         (["run", "quick", "--on", "laptop"], "error: hardware 'laptop' is unknown"),
         (["run", "quick", "--repeats", "0"], "error: repeats=0 must be 1 or more"),
+        (["run", "quick", "--on", "aws-p3.2xlarge"], "error: hardware aws-p3.2xlarge is not supported: AWS"),
+        (
+            ["run", "quick", "--on", "aws-c5.2xlarge"],
+            "error: hardware aws-c5.2xlarge is measured by work pool",
+        ),
         (["show", "a**"], "error: run 'a**' is unknown"),
         (["resume", "../x"], "error: run '../x' is no name of a run"),
     ],
@@ -66,6 +71,18 @@ def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but
     fill(store, verdict, but)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) is well
     assert ("gridbench resume" in said(capsys)) is (verdict is Verdict.CAPACITY)
+
+
+def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
+    skip = PlannedSkip(hardware="local-cpu", case=store.plan.cases[0], reason="too large for a test")
+    store = Store.create(
+        store.folder.parent, store.plan.model_copy(update={"skips": (skip,), "run": "with-a-skip"})
+    )
+    for record in store.plan.skipped():
+        store.add(record)
+    fill(store, Verdict.NOISY)
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
+    assert f"local-cpu/{skip.case.case.id} is skipped: too large for a test" in said(capsys)
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, capsys, monkeypatch):

@@ -6,20 +6,25 @@ from types import SimpleNamespace
 from uuid import uuid4
 
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Completed, Crashed, Running, Scheduled
+from prefect.states import Completed, Crashed, Pending, Running, Scheduled
 
+from tasks import dispatch, submit
 from tasks.aftermath import REPEATS
+from tasks.rental import RELEASE, Rental
 from workloads.harness.record import Verdict
 
 
 class FakePrefect:
     """Lane jobs do nothing by themselves: a test starts them, has them deliver, and ends them.
 
-    `troubles` are raised by the next requests, one each; None lets a request through.
+    `troubles` are raised by the next requests, one each; None lets a request through. `measured` makes the
+    record of a repeat; without it all time out.
     """
 
-    def __init__(self):
+    def __init__(self, measured=None):
+        self.measured = measured
         self.jobs, self.artifacts, self.by_key = {}, [], {}
+        self.rentals = {}
         self.troubles = deque()
 
     async def __aenter__(self):
@@ -42,11 +47,16 @@ class FakePrefect:
                 tags=tags,
                 state=Scheduled(),
                 start_time=None,
+                end_time=None,
+                states=[],
+                labels={},
                 created=datetime.now(UTC),
                 expected_start_time=datetime.now(UTC) + timedelta(microseconds=len(self.jobs)),
                 estimated_run_time=timedelta(0),
             )
-            self.jobs[job.id] = self.by_key[idempotency_key] = job
+            job.job_variables = others.get("job_variables")
+            among = self.rentals if name.startswith("rental/") else self.jobs
+            among[job.id] = self.by_key[idempotency_key] = job
         self._trouble()  # the answer may be lost as well
         return self.by_key[idempotency_key]
 
@@ -54,13 +64,17 @@ class FakePrefect:
         self._trouble()
         wanted = flow_run_filter.id.any_ if flow_run_filter.id else None
         tags = set(flow_run_filter.tags.all_) if flow_run_filter.tags else set()
-        found = [j for j in self.jobs.values() if (wanted is None or j.id in wanted) and tags <= set(j.tags)]
+        every = [*self.jobs.values(), *self.rentals.values()]
+        found = [j for j in every if (wanted is None or j.id in wanted) and tags <= set(j.tags)]
         return found[offset : offset + limit]
 
     async def read_flow_run(self, flow_run_id):
-        if flow_run_id not in self.jobs:
+        if flow_run_id not in self.jobs | self.rentals:
             raise ObjectNotFound(None)
-        return self.jobs[flow_run_id]
+        return (self.jobs | self.rentals)[flow_run_id]
+
+    async def read_flow_run_states(self, flow_run_id):
+        return self.jobs[flow_run_id].states
 
     async def set_flow_run_state(self, flow_run_id, state, force=False):
         self.jobs[flow_run_id].state = state
@@ -76,6 +90,28 @@ class FakePrefect:
         found = [a for a in reversed(self.artifacts) if a.job in wanted]
         return found[offset : offset + limit]
 
+    async def update_flow_run_labels(self, flow_run_id, labels):
+        self._trouble()
+        self.rentals[flow_run_id].labels |= labels
+        if labels.get(RELEASE) and not self.rentals[flow_run_id].state.is_final():
+            self.give_back(self.rentals[flow_run_id])
+
+    # what rentals do
+
+    def rent(self, run, **known):
+        """A box boots and answers."""
+        now = datetime.now(UTC)
+        box = {"name": f"box-{len(self.rentals)}", "address": "10.0.0.1", "user": "ubuntu", "since": now}
+        box |= {"answered": now, "until": now + timedelta(hours=1), "usd_per_hour": 1.5, "type": "gpu_1x_a10"}
+        run.labels |= Rental(**box | known).labels
+        run.state, run.start_time = Running(), now
+
+    def give_back(self, run, state=None):
+        run.labels |= {
+            k: v for k, v in Rental(returned=datetime.now(UTC)).labels.items() if k.endswith("returned")
+        }
+        run.state = state or Completed(message="given back")
+
     # what lane jobs do
 
     @property
@@ -87,11 +123,12 @@ class FakePrefect:
         return REPEATS.validate_python(job.parameters["repeats"])
 
     def start(self, job):
+        job.states.append(Pending())
         job.state, job.start_time = Running(), datetime.now(UTC)
 
     def deliver(self, job, repeats, verdict=Verdict.TIMEOUT):
         for repeat in repeats:
-            record = repeat.failed(verdict, "of a fake")
+            record = self.measured(repeat) if self.measured else repeat.failed(verdict, "of a fake")
             self.artifacts.append(
                 SimpleNamespace(id=uuid4(), key=repeat.id, data=record.to_json(), job=job.id)
             )
@@ -100,10 +137,19 @@ class FakePrefect:
         """A job that measures all that it was asked for."""
         self.start(job)
         self.deliver(job, self.repeats(job))
-        job.state = Completed()
+        job.state, job.end_time = Completed(), datetime.now(UTC)
 
     def crash(self, job):
-        job.state = Crashed(message="killed")
+        job.state, job.end_time = Crashed(message="killed"), datetime.now(UTC)
 
     def stopped(self, job):
         return job.state.is_cancelled() or job.state.is_cancelling()
+
+
+def installed(monkeypatch, measured=None):
+    """A fake in place of the API that the dispatcher asks, which waits for nobody."""
+    fake = FakePrefect(measured)
+    monkeypatch.setattr(dispatch, "get_client", lambda: fake)
+    monkeypatch.setattr(submit, "arun_deployment", fake.run_deployment)
+    monkeypatch.setattr(dispatch, "GATHER_S", 0.01)
+    return fake

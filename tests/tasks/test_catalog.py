@@ -1,5 +1,6 @@
 """Hardware, GPUs and suites as data: what is there is sound, and a mistake is one sentence that names it."""
 
+import re
 import shutil
 
 import pytest
@@ -62,6 +63,37 @@ def test_a_mistake_in_a_hardware_file_is_one_sentence(deployments, text, words):
         load_hardware("odd", deployments)
     assert words in str(caught.value) and "odd.yaml" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+RENTED = HEAD.replace("local", "ssh") + "price: {provider: lambda, instance: gpu_1x_a10}\n"
+
+
+def test_a_rent_stands_for_the_instance_that_is_priced(deployments):
+    for rent in ("lambda", "{provider: lambda, most_hours: 2}"):
+        (deployments / "hardware" / "box.yaml").write_text(f"{RENTED}rent: {rent}\n")
+        machine = load_hardware("box", deployments)
+        assert machine.rent.instances == ("gpu_1x_a10",) and machine.rent.regions is None
+    assert machine.rent.most_hours == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (RENTED + "rent: runpod", "rent.provider is 'runpod': input should be 'lambda'"),
+        (RENTED + "rent: 3", "rent is 3"),
+        (RENTED + "rent: {provider: lambda, regions: []}", "rent.regions is []"),
+        (
+            RENTED.replace("ssh", "local") + "rent: lambda",
+            "pool is 'local': what is rented is reached by pool",
+        ),
+        (RENTED + "rent: lambda\njob_variables: {hosts: []}", "either has hosts or is rented"),
+        (HEAD.replace("local", "ssh") + PRICE + "\nrent: lambda", "the key 'rent.instances' is missing"),
+    ],
+)
+def test_a_mistake_in_a_rent_is_one_sentence(deployments, text, words):
+    (deployments / "hardware" / "box.yaml").write_text(text)
+    with pytest.raises(GridbenchError, match=re.escape(words)):
+        load_hardware("box", deployments)
 
 
 def test_unknown_hardware_names_the_nearest():

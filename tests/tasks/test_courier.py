@@ -1,12 +1,15 @@
 """Records on their way: keys that the API takes, and what stays behind on a box is found again."""
 
+import json
 import re
+from dataclasses import replace
 
 import httpx
 import pytest
 
 from tasks import courier
-from workloads.harness.record import Verdict
+from workloads.harness.parts import Control
+from workloads.harness.record import Record, Verdict
 
 
 @pytest.fixture
@@ -25,6 +28,29 @@ def test_keys_are_what_the_api_takes_and_tell_repeats_apart(repeats):
     assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key) for key in keys)
 
 
+def controlled(repeat):
+    control = Control("abc", "noisy", ("a neighbour",), 0.5, "def", "2026-01-01T00:00:00+00:00")
+    return replace(repeat.failed(Verdict.TIMEOUT, "x"), control=control)
+
+
+def test_a_control_travels_and_is_stored_with_its_record(repeats, store, monkeypatch):
+    sent = []
+
+    class Taken:
+        def __init__(self, data, **fields):
+            sent.append(json.dumps(data))
+
+        def create(self):
+            return None
+
+    monkeypatch.setattr(courier, "Artifact", Taken)
+    record = controlled(repeats[0])
+    courier.send(record, pytest.fail)
+    came = Record.from_json(sent[0])
+    assert came == record and store.add(came)
+    assert store.records() == ([record], [])
+
+
 def test_a_record_that_nobody_takes_stays_on_the_box_and_is_found_again(repeats, unsent, monkeypatch):
     class Refusing:
         def __init__(self, **fields):
@@ -35,7 +61,7 @@ def test_a_record_that_nobody_takes_stays_on_the_box_and_is_found_again(repeats,
 
     monkeypatch.setattr(courier, "Artifact", Refusing)
     said = []
-    record = repeats[0].failed(Verdict.TIMEOUT, "too slow")
+    record = controlled(repeats[0])
     assert courier.kept(repeats[0]) is None
     courier.send(record, said.append, patience_s=0.0)
     assert "is kept in" in said[-1]

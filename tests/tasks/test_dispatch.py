@@ -1,17 +1,21 @@
 """The dispatcher against an API in memory: nothing is lost, nothing measured twice, nobody waits for ever."""
 
 import asyncio
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import httpx
 import pytest
-from fake_prefect import FakePrefect
+from fake_prefect import installed
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Completed
+from prefect.states import Cancelled, Completed, Crashed, Pending
 
-from tasks import dispatch
+from tasks import dispatch, submit
+from tasks.aftermath import has_ended
 from tasks.dispatch import Dispatcher, LaneLost, stop_jobs
 from tasks.errors import GridbenchError
+from tasks.measure import measure
+from tasks.plan import PlannedSkip
 from tasks.store import Store
 from workloads.harness.record import Verdict
 
@@ -26,11 +30,7 @@ def answer(code):
 
 @pytest.fixture
 def api(monkeypatch):
-    fake = FakePrefect()
-    monkeypatch.setattr(dispatch, "get_client", lambda: fake)
-    monkeypatch.setattr(dispatch, "arun_deployment", fake.run_deployment)
-    monkeypatch.setattr(dispatch, "GATHER_S", 0.01)
-    return fake
+    return installed(monkeypatch)
 
 
 def planned(store, plan, **changes):
@@ -71,13 +71,13 @@ class Run:
 
     async def ended(self):
         """Every record, once every cell has ended."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             done = await asyncio.gather(*self.cells.values())
         return [record for records in done for record in records]
 
 
 async def until(condition):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.005)
 
@@ -136,7 +136,7 @@ async def test_what_the_api_refuses_ends_the_run_with_a_sentence(api, store, mon
     async def refuse(*args, **kwargs):
         raise trouble
 
-    monkeypatch.setattr(dispatch, "arun_deployment", refuse)
+    monkeypatch.setattr(submit, "arun_deployment", refuse)
     with pytest.raises(GridbenchError, match=words):
         async with Run(store) as run:
             with pytest.raises(GridbenchError, match=words):
@@ -154,6 +154,7 @@ async def test_whatever_ends_the_watcher_wakes_everyone(api, worker, store):
 
 
 async def test_a_store_that_cannot_be_written_ends_the_run_with_a_sentence(api, worker, store):
+    (store.folder / "records").rmdir()
     (store.folder / "records").write_text("in the way")
     with pytest.raises(GridbenchError, match="can't be written"):
         async with Run(store) as run:
@@ -196,6 +197,40 @@ async def test_jobs_that_nobody_starts_are_given_up(api, store, monkeypatch):
         assert all(api.stopped(job) for job in api.jobs.values())
 
 
+async def test_a_machine_that_does_not_come_is_given_up_by_the_hardwares_own_patience(
+    api, store, plan, monkeypatch
+):
+    monkeypatch.setattr(dispatch, "START_WITHIN_S", 0.05)
+    patient = plan.hardware[0].model_copy(update={"start_within_s": 0.6})
+    async with Run(planned(store, plan, hardware=(patient,))) as run:
+        await until(lambda: api.jobs)
+        api.job.state = Pending()  # a worker has taken it
+        await asyncio.sleep(0.2)
+        assert not api.stopped(api.job)
+        records = await run.ended()
+        assert {record.verdict for record in records} == {Verdict.CAPACITY}
+        assert "pool local has not started the lane within 1 s" in records[0].reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("pool", "state", "over"),
+    [
+        ("aws-batch", Crashed(message="Execution was aborted by a termination signal."), False),
+        ("local", Crashed(message="Execution was aborted by a termination signal."), True),
+        ("aws-batch", Crashed(name="Reclaimed", message="Host EC2 terminated: signal"), True),
+        ("aws-batch", Crashed(message="The container ended with exit code 3."), True),
+        ("aws-batch", Completed(), True),
+        ("aws-batch", Pending(), False),
+    ],
+)
+def test_a_cloud_has_time_to_say_why_a_signal_came(pool, state, over):
+    now = state.model_copy(update={"timestamp": datetime.now(UTC)})  # made when the tests were collected
+    assert has_ended(SimpleNamespace(state=now), pool) is over
+    long_ago = state.model_copy(update={"timestamp": datetime.now(UTC) - timedelta(hours=1)})
+    assert has_ended(SimpleNamespace(state=long_ago), pool) is state.is_final()
+    assert has_ended(None, pool)
+
+
 async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api, store):
     async with Run(store, budget_usd=1.0) as run:
         await until(lambda: api.jobs)
@@ -204,7 +239,7 @@ async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api,
         await until(lambda: len(run.lanes.arrived) == 3)
         api.job.estimated_run_time = timedelta(hours=11)  # at 0.10 USD an hour
         records = await run.ended()
-        assert run.lanes.spent_usd() == pytest.approx(1.1) and api.stopped(api.job)
+        assert run.lanes.spent_usd() == pytest.approx(1.1 + 0.1 * 10 / 3600) and api.stopped(api.job)
     verdicts = [record.verdict for record in records]
     assert verdicts.count(Verdict.CAPACITY) == 25 and "budget of 1 USD" in str(records[-1].reasons)
     api.job.state = Cancelled()
@@ -238,7 +273,7 @@ async def test_many_small_jobs_are_all_paid_for(api, store, plan):
             paid.add(job.id)
             await asyncio.sleep(0.03)
         await run.ended()
-        assert run.lanes.spent_usd() == pytest.approx(14 * one.price.usd_per_hour)
+        assert run.lanes.spent_usd() == pytest.approx(14 * one.price.usd_per_hour * (1 + one.start_s / 3600))
 
 
 async def test_a_resume_takes_over_a_live_job_and_asks_for_nothing_twice(api, store):
@@ -300,3 +335,35 @@ async def test_leaving_in_a_hurry_stops_the_jobs(api, store):
     assert api.job.state.is_cancelling()
     await stop_jobs(api, [api.job.id])
     assert api.job.state.is_cancelling(), "a worker that is about to stop it must still see so"
+
+
+async def test_what_is_planned_as_skipped_is_in_the_store_and_in_no_job(api, store, plan):
+    case = plan.cases[0]
+    skips = tuple(
+        PlannedSkip(hardware=machine.name, case=planned, reason="too large")
+        for machine in plan.hardware
+        for planned in (plan.cases if machine.name == "local-cpu" else [case])
+    )
+    store = planned(store, plan, skips=skips)
+    worker = asyncio.create_task(serve(api))
+    async with Run(store) as run:
+        records = await run.ended()
+        states = [await measure.fn(cell, run.lanes) for cell in run.cells if cell.hardware == "local-cpu"]
+    worker.cancel()
+    assert {r.verdict for r in records if r.hardware == "local-cpu"} == {Verdict.SKIPPED}
+    assert {s.name for s in states} == {"Skipped"} and all(s.is_completed() for s in states)
+    asked = [repeat for job in api.jobs.values() for repeat in api.repeats(job)]
+    assert {r.hardware for r in asked} == {"local-cpu-1"}  # the other lane had nothing left
+    assert case.case not in {r.case for r in asked}
+    assert len(store.records()[0]) == len(plan.cells) * plan.repeats
+
+
+async def test_a_skip_that_nobody_planned_is_a_failure(api, alone):
+    async with Run(alone) as run:
+        await until(lambda: api.jobs)
+        job = api.job
+        api.start(job)
+        api.deliver(job, api.repeats(job), Verdict.SKIPPED)
+        await run.ended()
+        cell = next(iter(run.cells))
+        assert (await measure.fn(cell, run.lanes)).is_failed()

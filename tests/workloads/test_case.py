@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.harness.case import Case, Cell, parse_size, positive
+from workloads.harness.case import Case, Cell, parse_size, whole
 from workloads.harness.errors import WorkloadsError
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True)
@@ -35,13 +35,12 @@ def test_a_size_comes_back_from_its_text(size):
         ("n=", "size 'n=' is not of the form name=number"),
         ("=5", "size '=5' is not of the form"),
         ("N=5", "size 'N=5' is not of the form"),
-        ("n=5;m=6", "size n=5;m=6 must be a whole number above 0"),
-        ("n=5.5", "size n=5.5 must be a whole number above 0"),
-        ("n=1e3", "size n=1e3 must be a whole number above 0"),
-        ("n=0", "size n=0 must be above 0"),
-        ("n=-3", "size n=-3 must be above 0"),
+        ("n=5;m=6", "size n=5;m=6 must be a whole number from 0 on"),
+        ("n=5.5", "size n=5.5 must be a whole number from 0 on"),
+        ("n=1e3", "size n=1e3 must be a whole number from 0 on"),
+        ("n=-3", "size n=-3 must be from 0 on"),
         ("n=5,n=6", "size n is given twice"),
-        (f"n={'9' * 5000}", "size n=9999.* must be a whole number above 0"),
+        (f"n={'9' * 5000}", "size n=9999.* must be a whole number from 0 on"),
     ],
 )
 def test_a_wrong_size_is_said(text, words):
@@ -53,9 +52,15 @@ def test_a_wrong_size_is_said(text, words):
 @pytest.mark.parametrize("value", [True, False, 1.0, None, "x", "", [1], "1.0", "0x10", "1_000"])
 def test_only_whole_numbers_are_sizes(value):
     with pytest.raises(WorkloadsError, match=r"size n=.* must be a whole number above 0"):
-        positive("n", value)
+        whole("n", value)
+
+
+def test_only_some_parameters_may_be_0():
+    assert whole("workers", 0, least=0) == 0
+    with pytest.raises(WorkloadsError, match="size n=0 must be above 0"):
+        whole("n", 0)
 
 
 @pytest.mark.parametrize("value", [7, "7", "007"])
 def test_numbers_may_come_as_text(value):
-    assert positive("n", value) == 7
+    assert whole("n", value) == 7

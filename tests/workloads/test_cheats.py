@@ -11,6 +11,8 @@ from tests.workloads.virtual import VirtualTime
 from workloads.harness.record import Record, Verdict
 from workloads.harness.sampling import Rules
 
+pytestmark = pytest.mark.slow  # whole measurements
+
 WRONG = {
     "hands_out_one_result": "with changed inputs, .* NaN .*: it does not follow its inputs",
     "hands_out_copies_of_one_result": "with changed inputs, the result is off by .*: it does not follow its inputs",
@@ -79,6 +81,7 @@ def test_a_known_length_is_reported_within_two_percent(engine, virtual, us):
     assert record.work.units / record.compute_s == pytest.approx(3e6 / us, rel=0.02)
 
 
+@pytest.mark.alone
 def test_ten_real_milliseconds_are_reported_within_two_percent(engine):
     record = engine("sleeps", us=10_000)
     asleep_s = sys.modules["gridbench_workloads_times"].SLEPT_S[

@@ -191,7 +191,7 @@ def test_two_runs_of_the_command_never_measure_at_once(box_lock):
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
         for _ in "ab"
     ]
-    outputs = [run.communicate(timeout=60) for run in runs]
+    outputs = [run.communicate(timeout=240) for run in runs]
     records = [json.loads(out) for out, _ in outputs]
     spans = []
     for record in records:

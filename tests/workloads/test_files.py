@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,7 +14,9 @@ import pytest
 from workloads.harness.case import Case
 from workloads.harness.errors import RecordError, WorkloadsError
 from workloads.harness.files import read_records, record_path, write_record, write_text
+from workloads.harness.parts import Operator, Profile
 from workloads.harness.record import Record, Verdict
+from workloads.harness.words import detail
 
 RECORD = Record("r", "a-box", Case.of("matmul", {"n": 64}), 2, Verdict.OK, wall_s=1.0)
 PLACE = Path("a-box/matmul/n=64/fp32/2.json")
@@ -131,6 +134,60 @@ class TestWriting:
             write_record(tmp_path, RECORD)
 
 
+ROWS = (
+    Operator("aten::conv2d", 6, 0.002, 0.5, 0.0, 0.0, -3 * 2**20, "[[2, 3, 256, 256]]"),
+    Operator("aten::relu", 3, 0.001, 0.001, 0.004, 0.25, 1, ""),
+)
+PROFILED = replace(RECORD, profile=Profile(3, 0.75, "self_cpu_time_total", ROWS))
+
+
+class TestProfile:
+    def test_lies_beside_its_record_as_a_table(self, tmp_path):
+        assert write_record(tmp_path, PROFILED)
+        assert below(tmp_path) == [str(PLACE), str(PLACE.with_suffix(".profile.txt"))]
+        text = (tmp_path / PLACE.with_suffix(".profile.txt")).read_text()
+        head, names, _, conv, relu = text.splitlines()
+        assert head == "3 steps under the profiler took 750 ms; operators by self CPU time"
+        columns = ["operator", "calls", "self CPU", "CPU", "self device", "device", "self memory", "shapes"]
+        assert re.split("  +", names) == columns
+        assert re.split("  +", conv) == [
+            *("aten::conv2d", "6", "2 ms", "500 ms", "–", "–", "-3 MiB", "[[2, 3, 256, 256]]")
+        ]
+        assert re.split("  +", relu)[:7] == [
+            "aten::relu",
+            "3",
+            "1 ms",
+            "1 ms",
+            "4 ms",
+            "250 ms",
+            "9.537e-07 MiB",
+        ]
+
+    def test_on_a_gpu_its_kernels_are_counted(self, tmp_path):
+        on_gpu = replace(PROFILED.profile, sorted_by="self_device_time_total", kernels=12, busy_s=0.5)
+        write_record(tmp_path, replace(PROFILED, profile=on_gpu))
+        text = (tmp_path / PLACE.with_suffix(".profile.txt")).read_text()
+        assert "operators by self device time; 12 kernels kept the device busy for 500 ms\n" in text
+
+    def test_is_shown_with_its_record_and_is_none_itself(self, tmp_path):
+        write_record(tmp_path, PROFILED)
+        (read,) = read_records(tmp_path)
+        assert read == PROFILED
+        assert (tmp_path / PLACE.with_suffix(".profile.txt")).read_text().strip() in detail(read)
+        assert "operators by" not in detail(RECORD)
+
+    def test_is_written_once_with_its_record(self, tmp_path):
+        write_record(tmp_path, PROFILED)
+        assert not write_record(tmp_path, replace(PROFILED, profile=replace(PROFILED.profile, steps=9)))
+        assert "3 steps" in (tmp_path / PLACE.with_suffix(".profile.txt")).read_text()
+
+    def test_a_disk_that_is_full_for_it_leaves_no_record(self, tmp_path):
+        (tmp_path / PLACE.with_suffix(".profile.txt")).mkdir(parents=True)
+        with pytest.raises(WorkloadsError, match=r"2.profile.txt can't be written"):
+            write_record(tmp_path, PROFILED)
+        assert list(read_records(tmp_path)) == []
+
+
 class TestReading:
     def test_a_file_with_a_record_a_line(self, tmp_path):
         path = tmp_path / "records.jsonl"
@@ -146,7 +203,9 @@ class TestReading:
         assert first == RECORD
         assert all(isinstance(error, RecordError) for error in errors)
         assert [str(error).partition(":")[0] for error in errors] == [f"{path}, line {n}" for n in (2, 3, 4)]
-        assert "has schema 7, this version reads 1; read it with the version that wrote it" in str(errors[1])
+        assert "has schema 7, this version reads 1 to 3; read it with the version that wrote it" in str(
+            errors[1]
+        )
 
     def test_a_line_is_numbered_as_in_an_editor(self, tmp_path):
         path = tmp_path / "records.jsonl"

@@ -15,6 +15,7 @@ from workloads.harness.intervals import (
     outliers,
     ratio_interval,
     t_quantile,
+    variance,
 )
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=10)
@@ -111,3 +112,8 @@ def test_one_repeat_has_no_interval(time):
     assert log_mean_interval([time]) is None
     assert ratio_interval([time], [time, time]) is None
     assert ratio_interval([time, time], [time]) is None
+
+
+@given(st.lists(st.floats(-12, 12), min_size=2, max_size=20))
+def test_variance_is_that_of_exact_arithmetic(values):
+    assert variance(values) == pytest.approx(statistics.variance(values), rel=1e-9, abs=1e-18)

@@ -5,7 +5,7 @@ import json
 import math
 import types
 import typing
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from workloads.harness.case import Case
 from workloads.harness.errors import RecordError
+from workloads.harness.parts import Control
 from workloads.harness.record import SCHEMA, Check, Memory, Record, Timing, Transfer, Verdict, Work
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
-COUNT = st.integers(-(2**63), 2**63)
+COUNT = st.integers(-(2**63), 2**63 - 1)
 JSON = st.recursive(
     st.none() | st.booleans() | COUNT | FINITE | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
@@ -90,6 +91,7 @@ FULL = Record(
     monitor={"t_s": (0.25, 0.5)},
     environment={"cpu_model": None, "gpus": [{"name": "x"}]},
     environment_id="abc",
+    control=Control("def", "ok", (), 1.25, "abc", "2026-01-01T00:00:00+00:00"),
 )
 
 
@@ -124,6 +126,12 @@ class TestRoundTrip:
         record = Record.from_json(text)
         assert record.cell.id == "h/matmul/n=8/fp32"
         assert (record.compute_s, record.end_to_end_s, record.ok) == (None, None, False)
+
+    @pytest.mark.parametrize("schema", [1, 2])
+    def test_what_an_earlier_version_wrote_has_no_control(self, schema):
+        raw = json.loads(FULL.to_json()) | {"schema": schema}
+        del raw["control"]
+        assert Record.from_json(json.dumps(raw)) == replace(FULL, schema=schema, control=None)
 
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
     @pytest.mark.parametrize("where", ["wall_s", "energy_j"])
@@ -163,7 +171,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("path", "value", "words"),
         [
-            (["schema"], 2, "has schema 2, this version reads 1"),
+            (["schema"], 4, "has schema 4, this version reads 1 to 3"),
             (["schema"], ..., "has schema None"),
             (["verdict"], "fine", "record.verdict is 'fine', expected Verdict"),
             (["verdict"], [], r"record.verdict is '\[\]', expected Verdict"),
@@ -187,6 +195,8 @@ class TestRefusals:
             (["wall", "steady"], 1, "record.wall.steady is '1', expected bool"),
             (["wall", "median_s"], ..., "record.wall lacks .*median_s"),
             (["monitor", "t_s"], [[1]], r"record.monitor.t_s\[0\]"),
+            (["control", "compute_s"], "fast", "record.control.compute_s is 'fast', expected float"),
+            (["control", "verdict"], ..., "record.control lacks .*verdict"),
             (["probes"], [], r"record.probes is '\[\]'"),
             (["probes", "steal_share"], "much", "record.probes.steal_share is 'much', expected float"),
             (["colour"], 1, "record has the unknown field 'colour'"),
@@ -225,7 +235,7 @@ class TestRefusals:
     @given(data=st.data())
     def test_any_value_anywhere_is_read_or_refused_and_never_breaks_us(self, data):
         paths = [[f.name] for f in fields(Record)]
-        for parent in ("case", "wall", "work", "check", "memory", "transfer"):
+        for parent in ("case", "wall", "work", "check", "memory", "transfer", "control"):
             paths += [[parent, f.name] for f in fields(getattr(FULL, parent))]
         text = changed(data.draw(st.sampled_from(paths)), data.draw(JSON))
         try:

@@ -156,6 +156,12 @@ class TestSampling:
         assert len(stream.sampled.samples_s) == 6
         assert stream.sampled.precise
 
+    @pytest.mark.parametrize("step_s", [0.001, 0.1, 2.0])
+    def test_brief_ends_after_a_few_samples_of_a_machine_that_never_settles(self, step_s):
+        stream = Stream(lambda chance, call: 1 + call / 5, step_s, 0).measure(Rules().brief())
+        assert not stream.warm.steady and len(stream.sampled.samples_s) >= 2
+        assert stream.calls * step_s < max(0.2, 6 * step_s)
+
     def test_quick_is_less_patient_and_not_less_precise(self):
         rules, quick = Rules(), Rules().quick()
         assert quick.sample_cap_s < rules.sample_cap_s

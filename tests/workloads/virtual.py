@@ -2,7 +2,7 @@
 
 import time
 
-from workloads.harness import clock, phases, timing
+from workloads.harness import clock, phases
 
 
 class VirtualTime:
@@ -26,6 +26,6 @@ class VirtualTime:
 
     def install(self, monkeypatch):
         """Put this time beneath every part of the engine that reads one."""
-        for module in (clock, phases, timing):
+        for module in (clock, phases):
             monkeypatch.setattr(module, "time", self)
         return self

@@ -11,6 +11,8 @@ from stack_probe import until
 from infra.local.guard import MARK, ROLE, marked, sweep
 from infra.local.processes import GUARD
 
+pytestmark = [pytest.mark.slow, pytest.mark.alone]  # processes that refuse to die
+
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
 PARENT_OF_A_SESSION = (
     "import subprocess, time; subprocess.Popen(['sleep', '60'], start_new_session=True); time.sleep(60)"
@@ -113,6 +115,16 @@ def test_a_command_started_where_sigint_is_ignored_can_be_interrupted(mark: str)
     assert process.stdout and process.stdout.read() == b"True\n"
     process.wait()
     os.close(process.lifeline)
+
+
+def test_a_worker_that_ends_leaves_the_other_worker_alone(mark: str):
+    other = subprocess.Popen(["sleep", "60"], env={**os.environ, MARK: mark, ROLE: "worker-other"})
+    process = guarded(mark, "sh", "-c", "sleep 60 & exit 0")
+    assert process.wait(10) == 0
+    assert [one.pid for one in marked(mark)] == [other.pid]
+    os.close(process.lifeline)
+    other.kill()
+    other.wait()
 
 
 def test_a_sweep_spares_servers_strangers_and_whom_it_is_told(mark: str):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 from infra.local.ledger import Ledger
 
+NOTE = {"api_url": "x", "pools": ["local"], "created": 1.0}
+
 
 def test_only_one_has_the_folder(tmp_path: Path):
     first, second = Ledger(tmp_path), Ledger(tmp_path)
@@ -33,10 +35,12 @@ def test_the_note_is_there_while_its_writer_holds_the_folder(tmp_path: Path):
     ledger = Ledger(tmp_path)
     assert ledger.read() is None
     assert ledger.take()
-    ledger.write("http://127.0.0.1:1/api")
+    ledger.write("http://127.0.0.1:1/api", {"local": "process", "ssh": "ssh"})
     assert Ledger(tmp_path).read() == "http://127.0.0.1:1/api"
+    assert Ledger(tmp_path).pools() == {"local", "ssh"}
     ledger.retract()
     assert Ledger(tmp_path).read() is None
+    assert Ledger(tmp_path).pools() == set()
     assert not Ledger(tmp_path).take()
     ledger.release()
 
@@ -44,12 +48,12 @@ def test_the_note_is_there_while_its_writer_holds_the_folder(tmp_path: Path):
 def test_a_note_of_a_process_that_has_died_is_not_believed(tmp_path: Path):
     gone = subprocess.Popen(["true"])
     gone.wait()
-    (tmp_path / "stack.json").write_text(json.dumps({"api_url": "x", "pid": gone.pid, "created": 1.0}))
+    (tmp_path / "stack.json").write_text(json.dumps(NOTE | {"pid": gone.pid}))
     assert Ledger(tmp_path).read() is None
 
 
 def test_a_note_whose_process_number_was_used_again_is_not_believed(tmp_path: Path):
-    (tmp_path / "stack.json").write_text(json.dumps({"api_url": "x", "pid": os.getpid(), "created": 1.0}))
+    (tmp_path / "stack.json").write_text(json.dumps(NOTE | {"pid": os.getpid()}))
     assert Ledger(tmp_path).read() is None
 
 
@@ -61,7 +65,7 @@ def test_a_note_that_is_cut_short_is_not_believed(tmp_path: Path):
 def test_somebody_else_does_not_remove_the_note(tmp_path: Path):
     ours, theirs = Ledger(tmp_path), Ledger(tmp_path)
     assert ours.take()
-    ours.write("http://127.0.0.1:1/api")
+    ours.write("http://127.0.0.1:1/api", ["local"])
     theirs.retract()
     theirs.release()
     assert theirs.read()

@@ -1,3 +1,4 @@
+import ssl
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,14 @@ def test_nothing_that_the_users_prefect_was_told_reaches_ours(monkeypatch: pytes
     monkeypatch.setenv("PREFECT_API_KEY", "secret")
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "secret")
     monkeypatch.setenv("PREFECT_API_URL", "https://api.prefect.cloud/api")
-    monkeypatch.setenv("SOMETHING", "else")
-    for role in ("server", "worker"):
+    theirs = {"SOMETHING": "else", "HOME": "/home/somebody", "SSH_AUTH_SOCK": "/run/agent"}
+    for name, value in theirs.items():
+        monkeypatch.setenv(name, value)
+    for role in ("server", "worker-ssh"):
         environment = service_environment(STATE, API, role)
         assert "secret" not in environment.values()
         assert environment["PREFECT_API_URL"] == API
-        assert environment["SOMETHING"] == "else"
+        assert environment.items() >= theirs.items()
 
 
 def test_files_stay_in_the_state_folder():
@@ -28,6 +31,12 @@ def test_files_stay_in_the_state_folder():
 
 def test_a_client_is_not_marked_as_a_part_of_the_stack():
     assert not [name for name in client_environment(STATE, API) if name.startswith("GRIDBENCH")]
+
+
+def test_clients_read_a_certificate_that_openssl_takes():
+    """And that is nobody's: the server speaks http."""
+    own = ssl.create_default_context(cafile=client_environment(STATE, API)["PREFECT_API_SSL_CERT_FILE"])
+    assert [dict(*found["subject"]) for found in own.get_ca_certs()] == [{"commonName": "nobody"}]
 
 
 def test_every_setting_is_one_that_prefect_knows():

@@ -2,9 +2,10 @@ import pytest
 
 from tasks.analysis.answer import answer, case_by_case, cheapest, fastest, not_ok, price_notes
 from tasks.analysis.compare import compare
-from tasks.analysis.model import Machine, Outcome
+from tasks.analysis.model import Machine
 from tasks.analysis.repeats import group
 from tasks.analysis.totals import Suite
+from tasks.analysis.values import Outcome
 from tests.tasks.analysis.records import IMAGES, MATMUL, failed, machine, repeats
 from workloads.harness.record import Verdict
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.analysis.compare import compare
-from tasks.analysis.model import Outcome
+from tasks.analysis.values import Outcome
 from tests.tasks.analysis import seed_table
 from tests.tasks.analysis.records import (
     A10G,

@@ -46,3 +46,11 @@ def test_repeats_of_two_stacks_are_both_named():
 def test_an_absent_or_odd_fingerprint_says_nothing():
     empty = [record(1.0, device="cuda", environment={"memory_total_bytes": "much"})]
     assert confounds(empty, side()) == confounds([], side()) == ()
+
+
+def test_an_emptied_cache_is_a_confound_and_a_smaller_one_is_not():
+    from workloads.harness.record import Cache
+
+    emptied, warm, large = (record(1.0, cache=Cache(state, 1, 2)) for state in ("cold", "warm", "n/a"))
+    assert confounds([emptied], [warm]) == ("cache before each step: emptied against as it was",)
+    assert confounds([large], [warm]) == confounds([emptied], [record(1.0)]) == ()

@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.analysis.cost import cost_efficiency, cost_words, usd, usd_per_million_units
-from tasks.analysis.model import Estimate, Outcome, Ratio
 from tasks.analysis.speedup import ONE_REPEAT, speedup
+from tasks.analysis.values import Estimate, Outcome, Ratio
 from tests.tasks.analysis.seed_table import CPU, GPU, ROWS
 
 

@@ -11,7 +11,7 @@ from tasks.analysis.digits import (
     format_usd,
     ratio_of_rounded,
 )
-from tasks.analysis.model import Estimate, Outcome, Ratio
+from tasks.analysis.values import Estimate, Outcome, Ratio
 
 
 @pytest.mark.parametrize(

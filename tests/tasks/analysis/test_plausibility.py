@@ -3,16 +3,17 @@ from dataclasses import replace
 import pytest
 
 from tasks.analysis.coherence import copied, shrinks, superlinear
-from tasks.analysis.model import Estimate
 from tasks.analysis.plausibility import (
     above_bandwidth,
     above_peak,
+    elsewhere,
     gate,
     not_a_time,
     not_its_median,
     not_its_sum,
 )
 from tasks.analysis.repeats import key
+from tasks.analysis.values import Estimate
 from tests.tasks.analysis import seed_table
 from tests.tasks.analysis.records import IMAGES, MATMUL, failed, machine, record, repeats, timing
 from workloads.harness.case import Case
@@ -199,3 +200,22 @@ def test_only_ok_records_are_judged_and_only_plausible_ones_compared():
     assert gate([failed(Verdict.CRASHED, "it died")], []) == {}
     assert gate([replace(broken, verdict=Verdict.NOISY)], []) == {}
     assert set(gate([broken, replace(twin, wall=replace(broken.wall, median_s=1.0))], [])) == {key(broken)}
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"instance_type": "g5.xlarge", "purchase": "spot"}, None),
+        ({}, None),
+        ({"instance_type": None, "purchase": None}, None),
+        ({"instance_type": "g5.2xlarge", "purchase": "spot"}, "measured on g5.2xlarge"),
+        ({"instance_type": "g5.xlarge", "purchase": "on-demand"}, "is priced is spot"),
+    ],
+)
+def test_another_machine_than_planned_is_refused(said, reason):
+    planned = machine("gpu", instance_type="g5.xlarge", purchase="spot")
+    measured = record(1.0, hardware="gpu", environment=said)
+    found = elsewhere(measured, planned)
+    assert found is None if reason is None else reason in found
+    assert bool(gate([measured], [planned])) is bool(reason)
+    assert elsewhere(measured, machine("gpu")) is None and elsewhere(measured, None) is None

@@ -2,15 +2,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.analysis.model import Estimate
 from tasks.analysis.scaling import (
     band,
     device_ratio,
     devices,
     efficiency,
+    scaled_serial_fraction,
     scaling,
+    serial,
     serial_fraction,
 )
+from tasks.analysis.values import Estimate
 from tests.tasks.analysis.records import machine, record
 
 
@@ -30,14 +32,27 @@ def test_the_seeds_example():
 @pytest.mark.parametrize(
     ("share", "name"),
     [
-        *((1.06, "above 100 %"), (1.05, "perfect"), (1.0, "perfect"), (0.95, "perfect")),
+        *((1.06, "above 100 %"), (1.05, "perfect"), (1.0, "perfect"), (0.99, "very good")),
         *((0.94, "very good"), (0.875, "very good"), (0.87, "good"), (0.75, "good")),
-        *((0.74, "acceptable"), (0.5, "acceptable"), (0.49, "poor"), (0.0, "poor")),
+        *((0.74, "acceptable"), (0.5, "acceptable"), (0.49, "poor"), (0.0, "poor"), (-0.1, "poor")),
     ],
 )
 def test_bands(share, name):
     assert band(Estimate(share)) == name
-    assert band(Estimate(share + 0.2, share, share + 0.4)) == name, "the lower bound counts"
+    assert band(Estimate(share + 0.001, share, share + 0.002)) == name, "the lower bound counts"
+
+
+def test_perfect_is_an_interval_that_reaches_all_of_it_and_holds_nothing_bad():
+    assert band(Estimate(0.97, 0.93, 1.01)) == "perfect"
+    assert band(Estimate(0.97, 0.95, 0.99)) == "very good"
+    assert band(Estimate(0.90, 0.60, 1.20)) == "acceptable", "too wide to praise"
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 8, 64])
+def test_bands_hold_for_any_number_of_devices(count):
+    """7 of 8 is where the legend for 8 devices names nothing; elsewhere the same shares count."""
+    named = {share: band(efficiency(Estimate(share * count), count)) for share in (0.9, 0.8, 0.6, 0.4)}
+    assert list(named.values()) == ["very good", "good", "acceptable", "poor"]
 
 
 @settings(deadline=None)
@@ -47,8 +62,16 @@ def test_karp_and_flatt_invert_amdahl(n, e):
     assert serial_fraction(speedup, n) == pytest.approx(e, abs=1e-9)
 
 
+@given(n=st.integers(2, 1000), s=st.floats(0, 1))
+def test_weak_scaling_has_gustafsons_fraction(n, s):
+    assert scaled_serial_fraction(n - s * (n - 1), n) == pytest.approx(s, abs=1e-9)
+    assert serial("weak", n - s * (n - 1), n) == pytest.approx(s, abs=1e-9)
+    assert serial("strong", 6.45, 8) == serial_fraction(6.45, 8)
+
+
 def test_no_serial_fraction_of_one_device():
     assert serial_fraction(1.0, 1) is None
+    assert scaled_serial_fraction(1.0, 1) is None
 
 
 def test_devices_are_threads_or_accelerators():

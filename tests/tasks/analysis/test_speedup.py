@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.analysis.digits import ratio_of_rounded
-from tasks.analysis.model import Estimate, Outcome
 from tasks.analysis.repeats import group
 from tasks.analysis.speedup import ONE_REPEAT, decide, per_unit, refusal, speedup
+from tasks.analysis.values import Estimate, Outcome
 from tests.tasks.analysis.records import MATMUL, failed, repeats, work
 from workloads.harness.record import Verdict
 

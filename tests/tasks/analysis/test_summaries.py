@@ -1,9 +1,9 @@
 import pytest
 
-from tasks.analysis.model import Estimate
 from tasks.analysis.plausibility import gate
 from tasks.analysis.repeats import group, latest
 from tasks.analysis.summaries import cold_s, over_repeats, summarise
+from tasks.analysis.values import Estimate
 from tests.tasks.analysis.records import IMAGES, MATMUL, failed, machine, record, repeats, work
 from workloads.harness.intervals import log_mean_interval
 from workloads.harness.record import Transfer, Verdict

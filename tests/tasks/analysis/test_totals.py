@@ -4,10 +4,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tasks.analysis.model import Estimate
 from tasks.analysis.repeats import group
 from tasks.analysis.speedup import speedup
 from tasks.analysis.totals import Suite, geomean_ratio, time_ratio, totals
+from tasks.analysis.values import Estimate
 from tests.tasks.analysis import seed_table
 from tests.tasks.analysis.records import IMAGES, MATMUL, failed, machine, repeats, work
 from workloads.harness.intervals import t_quantile

@@ -14,9 +14,12 @@ RUN = RunInfo("2026-07-24-nightly-3f2a", "images-and-matmul", "2026-07-24T02:00:
 BASELINE = "aws-r5.4xlarge"
 MACHINES = (
     Machine(BASELINE, 1.008, "on-demand, us-east-1, 2026-07-20"),
-    Machine("aws-g5.8xlarge", 2.448, "on-demand, us-east-1, 2026-07-20", 1, (("fp32", 31.2e12),), 600e9),
+    Machine(
+        "aws-g5.8xlarge", 2.448, "on-demand, us-east-1, 2026-07-20", 1, (("fp32", 31.2e12),), 600e9,
+        spot_usd_per_hour=0.9812,
+    ),
     Machine("gke-l4", None, "", 1, (("fp32", 30.3e12),), 300e9),
-)
+)  # fmt: skip
 HOSTILE = "the reference said <script>alert('x')</script> & \"more\""
 SPEED = {BASELINE: 1.0, "aws-g5.8xlarge": 26.0, "gke-l4": 17.0}
 CASES = (
@@ -70,6 +73,22 @@ def environment(hardware: str) -> dict[str, object]:
     }
 
 
+def monitor(accelerated: bool, chance: random.Random) -> dict[str, tuple[float, ...]]:
+    """Samples of a process that imports, computes and ends."""
+    at = tuple(0.25 * i for i in range(1, 40))
+    busy = tuple(0.95 + 0.04 * chance.random() if t > 3 else 0.1 for t in at)
+    columns = {
+        "t_s": at,
+        "cpu_percent": tuple((100 if accelerated else 1600) * share for share in busy),
+        "rss_bytes": tuple(2**20 * (200 + 90 * min(t, 3)) for t in at),
+    }
+    if accelerated:
+        columns["gpu_utilisation_share"] = busy
+        columns["gpu_memory_used_bytes"] = tuple(2**30 * (6.0 if t > 3 else 0.4) for t in at)
+        columns["gpu_power_w"] = tuple(300 * share for share in busy)
+    return columns
+
+
 def good_record(hardware: str, case: Case, repeat: int, samples: int = 40) -> Record:
     """One repeat without any trouble."""
     chance = random.Random(f"{hardware}{case.id}{repeat}")
@@ -84,7 +103,7 @@ def good_record(hardware: str, case: Case, repeat: int, samples: int = 40) -> Re
         "h2d": 0.004,
         "first_call": 0.12 + seconds * 1.5,
         "warmup": 0.4,
-        "samples": 2.0,
+        "samples": sum(wall.samples_s),
     }
     return Record(
         RUN.run, hardware, case, repeat, Verdict.OK,
@@ -95,7 +114,8 @@ def good_record(hardware: str, case: Case, repeat: int, samples: int = 40) -> Re
         transfer=Transfer(moved, moved // 3, moved / 6e9, moved / 12e9, moved / 18e9, moved / 36e9) if accelerated
         else Transfer(),
         check=Check(2e-7, 1e-5, 4096), memory=Memory(900 * 2**20, 2**30 if accelerated else None, None, 0),
-        probes={"steal_share": 0.001}, missing={} if accelerated else {"energy": "no RAPL on this machine"},
+        probes={"steal_share": 0.001, "window_start_s": 4.0, "window_end_s": 9.0},
+        monitor=monitor(accelerated, chance), missing={} if accelerated else {"energy": "no RAPL on this machine"},
         environment=environment(hardware), environment_id={BASELINE: "e1a4", "gke-l4": "77b0"}.get(hardware, "c90d"),
     )  # fmt: skip
 

@@ -3,13 +3,12 @@
 import re
 
 import pytest
+from report_browser import chromium, opened, sync_api
 from report_examples import RUN, comparison, nothing_ok, records
 
 from tasks.report.html import report_html
 
 pytestmark = pytest.mark.slow
-sync_api = pytest.importorskip("playwright.sync_api")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 
 
 @pytest.fixture(scope="module")
@@ -22,23 +21,8 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield browser
-        browser.close()
-
-
-def opened(browser, path, width=1280, height=900, scheme="light"):
-    """The page, drawn, with everything that it asked for and complained of in `page.heard`."""
-    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
-    page = context.new_page()
-    page.heard = []
-    page.on("request", lambda request: page.heard.append(request.url))
-    page.on("console", lambda message: page.heard.append(message.text))
-    page.on("pageerror", lambda error: page.heard.append(str(error)))
-    page.goto(path.as_uri())
-    page.locator("html[data-drawn]").wait_for()
-    return page
+    with chromium() as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +40,7 @@ def column(page, index):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_it_asks_for_nothing_complains_of_nothing_and_never_scrolls_sideways(browser, path, scheme, width):
     page = opened(browser, path, width, 844, scheme)
-    assert page.locator(".chart svg.marks").count() == 9
+    assert page.locator(".chart svg.marks").count() == page.locator("[data-chart]").count() > 20
     page.mouse.wheel(0, 20_000)
     assert page.heard == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -123,8 +107,34 @@ def test_a_legend_button_dims_its_machine_and_brings_it_back(page):
 def test_charts_follow_when_the_page_turns_dark(browser, path):
     page = opened(browser, path)
     page.emulate_media(color_scheme="dark")
-    page.locator("html[data-drawn=dark]").wait_for()
+    page.locator("html[data-complete=dark]").wait_for()
     assert page.heard == [path.as_uri()]
+
+
+def test_the_map_is_one_stop_of_the_tab_key_with_arrows_inside_and_enter_leads_to_the_row(page):
+    assert page.locator(".map a.field[tabindex='0']").count() == 1
+    page.locator(".map a.field[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    focused = page.locator(":focus")
+    assert focused.get_attribute("aria-label").startswith("faster 25.")
+    page.keyboard.press("End")
+    assert page.locator(":focus").text_content() == "▲ 17.02×"
+    page.keyboard.press("Enter")
+    target = page.locator("tr:target")
+    assert "n=5000" in target.text_content() and target.is_visible()
+    page.keyboard.press("Tab")  # goes on from the row
+    assert page.evaluate("document.activeElement.closest('.map')") is None
+
+
+def test_everything_that_can_be_pressed_can_be_reached_and_seen_by_keyboard(page):
+    page.goto(page.url.partition("#")[0])
+    page.locator("html[data-complete]").wait_for()
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate(REACHED))
+    assert {"a.skip", "#map", "button[data-dims]", "nav"} <= seen and "invisible" not in seen
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -155,4 +165,14 @@ CONTRAST = """() => {
     if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(e.outerHTML.slice(0, 120));
   }
   return poor;
+}"""
+
+REACHED = """() => {
+  const e = document.activeElement;
+  const style = getComputedStyle(e);
+  if (style.outlineStyle === "none" || !e.checkVisibility()) return "invisible";
+  if (e.matches("a.skip")) return "a.skip";
+  if (e.closest("nav")) return "nav";
+  if (e.closest("#map")) return "#map";
+  return e.matches("button[data-dims]") ? "button[data-dims]" : "other";
 }"""

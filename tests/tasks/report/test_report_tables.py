@@ -12,6 +12,8 @@ from tasks.analysis.model import Comparison
 from tasks.report.boxes import box, text_tables
 from tasks.report.results import benchmark_json
 from tasks.report.table import comparison_table, results_table
+from workloads.harness.parts import Control
+from workloads.harness.probes.machine import machine_id
 from workloads.harness.record import Verdict
 
 
@@ -46,6 +48,32 @@ def test_a_failed_repeat_has_a_verdict_and_no_numbers(made):
     row = results_table(made).query("verdict == 'wrong'").iloc[0]
     assert row["reasons"] == HOSTILE
     assert pd.isna(row["compute_s"]) and pd.isna(row["flops_per_s"])
+
+
+def test_results_end_with_what_a_series_over_nights_needs(made, tmp_path):
+    control = Control("abc", "noisy", ("a neighbour",), 0.5, "def")
+    odd = {"gpus": ["no description"], "memory_total_bytes": "much"}
+    last = replace(made[-1], environment=odd)
+    dead = replace(last, control=Control("", "crashed"))
+    table = results_table([replace(made[0], control=control), *made[1:-1], dead])
+    names = ["control_s", "control_verdict", "reference", "machine_id", "commit", "hostname"]
+    assert list(table.columns[-6:]) == names
+    first, second, end = (table.iloc[place] for place in (0, 1, -1))
+    assert [first[name] for name in names[:3]] == [0.5, "noisy", "abc"]
+    assert first["machine_id"] == machine_id(made[0].environment)
+    assert all(pd.isna(second[name]) for name in names[:3]) and pd.isna(end["machine_id"])
+    assert end["control_verdict"] == "crashed" and pd.isna(end["reference"]) and pd.isna(end["control_s"])
+    table.to_parquet(tmp_path / "r.parquet")
+    assert list(pd.read_parquet(tmp_path / "r.parquet")["control_s"].dropna()) == [0.5]
+
+
+def test_a_control_moves_no_number(made, compared):
+    control = Control("abc", "ok", (), 1e-9, "def")
+    controlled = [replace(record, control=control) for record in made]
+    assert comparison(controlled) == compared
+    plain, rows = (benchmark_json(of, compared, RUN)["rows"] for of in (made, controlled))
+    assert [row["control"]["compute_s"] for row in rows] == [1e-9] * len(made)
+    assert [row | {"control": None} for row in rows] == plain
 
 
 def test_results_survive_parquet(made, tmp_path):

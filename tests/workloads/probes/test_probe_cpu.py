@@ -225,10 +225,8 @@ def test_a_stat_of_another_form_gives_a_reason(tmp_path_factory, line):
 
 
 class TestCanary:
-    def test_repeats_itself(self):
-        first = cpu.canary_s()
-        assert first > 0
-        assert min(abs(cpu.canary_drift(first, cpu.canary_s())) for _ in range(3)) < 0.5
+    def test_takes_about_a_millisecond_a_piece(self):
+        assert 1e-5 < cpu.canary_s() < 1  # orders of magnitude only: machines that run tests are shared
 
     def test_is_the_best_of_its_pieces(self):
         pieces = iter([9, 4, 5, 3, 8, *[7] * 15])

@@ -63,7 +63,7 @@ class TestFingerprint:
             "instance_type": "m7i.large",
             "nvidia_driver": "580.65.06",
             "gpus": [L4],
-            "missing": {},
+            "missing": dict.fromkeys(("instance_id", "zone", "purchase"), "AWS_EC2_METADATA_DISABLED is set"),
         }
         assert {name: found[name] for name in expected} == expected
         json.dumps(found, allow_nan=False)
@@ -168,6 +168,26 @@ class TestEnvironmentId:
     )
     def test_another_machine(self, found, change):
         assert machine.environment_id(found | change) != machine.environment_id(found)
+
+    @pytest.mark.parametrize(
+        "change", [{"torch": "2.12.0"}, {"cuda": "12.6"}, {"python": "3.99.1"}, {"commit": "0"}]
+    )
+    def test_a_machine_is_the_same_under_another_stack(self, found, change):
+        assert (
+            machine.machine_id(found | change) == machine.machine_id(found) != machine.environment_id(found)
+        )
+
+    @pytest.mark.parametrize(
+        "change", [{"cpu_model": "AMD EPYC 9R14"}, {"nvidia_driver": "570.1"}, {"gpus": [L4, L4]}]
+    )
+    def test_a_machine_is_another_with_other_hardware_or_driver(self, found, change):
+        assert machine.machine_id(found | change) != machine.machine_id(found)
+
+    def test_stays_what_it_was_for_those_that_are_stored(self):
+        assert (
+            machine.environment_id({"cpu_model": "x", "torch": "2.13.0", "python": "3.11.2"})
+            == "cc86f606552f"
+        )
 
     def test_survives_json_and_an_empty_fingerprint(self, found):
         assert machine.environment_id(json.loads(json.dumps(found))) == machine.environment_id(found)

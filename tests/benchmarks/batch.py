@@ -1,0 +1,148 @@
+"""The aws-batch worker's DescribeJobs calls and memory with 1, 100 and 1,000 live jobs, against a counting stub.
+
+The stub answers at the level of HTTP, so all of botocore, the poller and the followers are measured; 1,000 real
+jobs would measure the emulator.
+"""
+
+import asyncio
+import gc
+import logging
+import math
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from json import dumps, loads
+
+import anyio
+import psutil
+from prefect.client.schemas.objects import FlowRun
+
+from infra.workers.batch_configuration import AwsBatchJobConfiguration
+from infra.workers.batch_follow import Follow
+from infra.workers.batch_logs import Tail
+from infra.workers.batch_pace import Pace
+from infra.workers.batch_poller import Poller
+from infra.workers.batch_region import Region
+from infra.workers.batch_submit import describe
+from tests.emulators.fixtures import environment
+
+LIVE = (1, 100, 1000)
+AGES = {"just started": 0.0, "an hour old": 3600.0}
+MINUTE_S = 60.0
+ENVIRONMENT = [{"name": f"VARIABLE_{n}", "value": "x" * 100} for n in range(40)]  # as large as Prefect's own
+
+
+class Batch(BaseHTTPRequestHandler):
+    """AWS Batch, as far as DescribeJobs goes."""
+
+    protocol_version = "HTTP/1.1"
+    calls = 0
+
+    def do_POST(self) -> None:
+        """Tell of the jobs that are asked for: they run, and go on running."""
+        jobs = loads(self.rfile.read(int(self.headers["Content-Length"])))["jobs"]
+        type(self).calls += 1
+        body = dumps({"jobs": [described(job_id) for job_id in jobs]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Say nothing."""
+
+
+def described(job_id: str) -> dict[str, object]:
+    """A running job, as large as they are."""
+    container = {"image": "bench", "environment": ENVIRONMENT, "command": ["python", "-m", "prefect.engine"]}
+    arn = f"arn:aws:batch:us-east-1:123456789012:job/{job_id}"
+    return {"jobId": job_id, "jobArn": arn, "jobName": job_id, "status": "RUNNING", "container": container}
+
+
+@contextmanager
+def stub() -> Iterator[None]:
+    """AWS at a port of this machine."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Batch)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    ours = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.server_port}",
+        "AWS_ACCESS_KEY_ID": "none",
+        "AWS_SECRET_ACCESS_KEY": "none",
+    }
+    try:
+        with environment(**ours):
+            yield
+    finally:
+        server.shutdown()
+
+
+class Minutes:
+    """The poller's clock, which the benchmark moves on."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now_s
+
+
+async def follow(jobs: int, age_s: float) -> tuple[int, int]:
+    """Follow so many jobs for a minute; returns the calls in it, and the bytes that the process has then."""
+    region, pace, clock = Region("us-east-1"), Pace(), Minutes()
+    poller = Poller(partial(describe, region), pace.poll_s, pace.slowest_s, clock=clock)
+    asked = AwsBatchJobConfiguration(image="bench", job_queue="q")
+    log = logging.LoggerAdapter(logging.getLogger("batch-benchmark"), {})
+
+    async def nothing(stream: str) -> None:
+        return None
+
+    async with anyio.create_task_group() as group:
+        for _ in range(jobs):
+            run = FlowRun(id=uuid.uuid4(), flow_id=uuid.UUID(int=1), name="a-lane")
+            tail = Tail(run.id, nothing)
+            one = Follow(run, str(uuid.uuid4()), asked, region, poller, tail, pace, log)
+            group.start_soon(one.to_the_end)
+        await anyio.wait_all_tasks_blocked()
+        await poller.round()
+        clock.now_s = age_s
+        await poller.round()
+        calls = -Batch.calls
+        while clock.now_s < age_s + MINUTE_S:
+            clock.now_s += poller.pause_s
+            await poller.round()
+        calls += Batch.calls
+        gc.collect()
+        memory = psutil.Process().memory_info().rss
+        group.cancel_scope.cancel()
+    return calls, memory
+
+
+def main() -> None:
+    """Measure in a process of its own, whose memory is a worker's."""
+    subprocess.run([sys.executable, "-m", "tests.benchmarks.batch"], check=True)
+
+
+def measure() -> None:
+    """Print calls and memory as ratios to those of one job."""
+    with stub():
+        asyncio.run(follow(1, 0))  # imports and clients are there before anything is counted
+        for said, age_s in AGES.items():
+            found = {jobs: asyncio.run(follow(jobs, age_s)) for jobs in LIVE}
+            one_calls, one_bytes = found[1]
+            for jobs, (calls, memory) in found.items():
+                print(
+                    f"aws-batch, {jobs} jobs {said}: {calls} DescribeJobs calls a minute,"
+                    f" {calls / one_calls:.2f} times those of one job (goal {math.ceil(jobs / 100)});"
+                    f" worker memory {memory / one_bytes:.3f} times that with one job"
+                    f" ({memory / 2**20:.0f} MiB)"
+                )
+
+
+if __name__ == "__main__":
+    measure()

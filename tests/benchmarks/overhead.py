@@ -1,0 +1,52 @@
+"""What the harness itself adds to steps of 1 and 10 ms, against a plain loop over the same step."""
+
+import statistics
+import time
+
+from workloads.harness.clock import HostClock
+from workloads.harness.monitor import Monitor
+from workloads.harness.phases import Phases
+from workloads.harness.sampling import Rules
+from workloads.harness.timing import time_step
+
+PAIRS = 9
+PLAIN_S = 1.0
+GOAL = 1.005
+
+
+def main() -> None:
+    """Print the harness's median, its monitor running, over the plain loop's, for both lengths."""
+    for ms in (1, 10):
+        ratios = []
+        for pair in range(PAIRS):
+            turns = (harness_s, plain_s) if pair % 2 else (plain_s, harness_s)
+            seconds = {turn: turn(ms / 1e3) for turn in turns}
+            ratios.append(seconds[harness_s] / seconds[plain_s])
+        low, high = min(ratios), max(ratios)
+        print(
+            f"harness / plain loop, a step of {ms} ms: {statistics.median(ratios):.5f} "
+            f"({low:.4f} to {high:.4f}, goal at most {GOAL})"
+        )
+
+
+def spin(length_s: float) -> None:
+    """A step of a known length: it ends when its time is over, so that nothing but overhead can add to it."""
+    end = time.perf_counter() + length_s
+    while time.perf_counter() < end:
+        pass
+
+
+def harness_s(length_s: float) -> float:
+    """Seconds per step by the harness, with its monitor."""
+    with Monitor():
+        return time_step(lambda: spin(length_s), HostClock(), Rules(), Phases()).wall.median_s
+
+
+def plain_s(length_s: float) -> float:
+    """Seconds per step by a loop that people write: the clock around each step."""
+    seconds, ends = [], time.perf_counter() + PLAIN_S
+    while time.perf_counter() < ends:
+        started = time.perf_counter()
+        spin(length_s)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)

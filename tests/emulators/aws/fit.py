@@ -1,0 +1,90 @@
+"""Whether a compute environment's instance types can hold a job, and which instance it gets."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+
+from . import reasons
+
+# [doc] docs.aws.amazon.com/batch/latest/userguide/memory-management.html: the kernel and the ECS agent keep
+# some of an instance's memory, so that a job asking for all of it never fits. How much is [belief].
+KERNEL_SHARE = 0.04
+AGENT_MIB = 32
+FAMILIES_OF_OPTIMAL = ("c4", "m4", "r4")  # [doc] botocore: CreateComputeEnvironment, instanceTypes
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a job asks for."""
+
+    vcpus: float
+    memory_mib: int
+    gpus: int
+
+
+def needs_of(job) -> Needs:
+    """The job's resources, its overrides first."""
+    return Needs(
+        vcpus=float(resource(job, "VCPU", "vcpus", 1)),
+        memory_mib=int(float(resource(job, "MEMORY", "memory", 512))),
+        gpus=int(float(resource(job, "GPU", None, 0))),
+    )
+
+
+def resource(job, kind: str, old_name: str | None, default: float) -> Any:
+    for source in (job.container_overrides, job.job_definition.container_properties or {}):
+        for requirement in source.get("resourceRequirements") or []:
+            if requirement["type"].upper() == kind:
+                return requirement["value"]
+        if old_name and source.get(old_name):
+            return source[old_name]
+    return default
+
+
+def types_of(environment) -> list[str]:
+    """The instance types of a compute environment, families spelled out."""
+    found = []
+    for wanted in (environment.compute_resources or {}).get("instanceTypes", []):
+        families = FAMILIES_OF_OPTIMAL if wanted == "optimal" else (wanted,)
+        if wanted in INSTANCE_TYPES:
+            found.append(wanted)
+        else:
+            found += [name for name in INSTANCE_TYPES if name.split(".")[0] in families]
+    return found
+
+
+def vcpus_of(instance_type: str) -> int:
+    return INSTANCE_TYPES[instance_type]["VCpuInfo"]["DefaultVCpus"]
+
+
+def holds(instance_type: str, needs: Needs) -> bool:
+    about = INSTANCE_TYPES[instance_type]
+    usable_mib = about["MemoryInfo"]["SizeInMiB"] * (1 - KERNEL_SHARE) - AGENT_MIB
+    gpus = sum(gpu["Count"] for gpu in about.get("GpuInfo", {}).get("Gpus", []))
+    return vcpus_of(instance_type) >= needs.vcpus and usable_mib >= needs.memory_mib and gpus >= needs.gpus
+
+
+def choices(queue, needs: Needs) -> list[tuple[Any, str]]:
+    """Environments and types that can hold the job, best first, whatever their vCPU limit."""
+    return [
+        (environment, name)
+        for environment in queue.environments
+        if environment.state == "ENABLED"
+        for name in sorted(types_of(environment), key=vcpus_of)
+        if holds(name, needs)
+    ]
+
+
+def largest_vcpus(environment) -> int:
+    return int((environment.compute_resources or {}).get("maxvCpus", 0))
+
+
+def misconfiguration(queue, needs: Needs) -> str | None:
+    """Why the job can never run in this queue, in AWS's words; None when it can."""
+    fitting = choices(queue, needs)
+    if not fitting:
+        return reasons.RESOURCE_REQUIREMENT
+    if all(vcpus_of(name) > largest_vcpus(environment) for environment, name in fitting):
+        return reasons.MAX_RESOURCE
+    return None

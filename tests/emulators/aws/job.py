@@ -1,0 +1,208 @@
+"""A Batch job as AWS runs it, in place of moto's: states, queueing, attempts, retries, reasons.
+
+moto 5.2.5 (moto/batch/models.py) starts one container and knows SUCCEEDED or FAILED. AWS, by
+docs.aws.amazon.com/batch/latest/userguide/job_states.html and job_retries.html, queues, diagnoses, retries.
+"""
+
+import copy
+import threading
+import time
+import traceback
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Any
+
+from moto.batch import models
+
+from . import attempt as attempts
+from . import reasons
+from .attempt import Attempt, Place
+from .control import control
+from .fit import choices, largest_vcpus, misconfiguration, needs_of, vcpus_of
+from .retry import is_retried
+
+ENDED = ("SUCCEEDED", "FAILED")
+LONGEST_WAIT_S = 0.5
+
+asked: ContextVar[dict[str, Any] | None] = ContextVar(
+    "asked", default=None
+)  # the SubmitJob request that makes a job
+placing = threading.Lock()
+
+
+class Job(models.Job):
+    """One job, or one child of an array; the thread of it is the job's life."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        self._state = "SUBMITTED"
+        super().__init__(*arguments, **options)
+        request = asked.get() or {}
+        self.retry_strategy = request.get("retryStrategy") or self.job_definition.retry_strategy or {}
+        self.array_index: int | None = self.array_properties.get("index")
+        self.array_size = (request.get("arrayProperties") or {}).get("size")
+        # moto appends to the request's own list at every DescribeJobs; nothing here changes these
+        self.container_overrides = copy.deepcopy(self.container_overrides)
+        self.properties: dict[str, Any] = self.job_definition.container_properties or {}
+        self.status_reason: str | None = None
+        self.tries: list[Attempt] = []
+        self.place: Place | None = None
+        self.abandoned = False
+        self.polls_until_seen = control.forget_polls
+
+    # moto's state comes from a managed transition; ours is what the life below sets.
+    @property
+    def status(self) -> str:
+        return self._state
+
+    @status.setter
+    def status(self, value: str) -> None:
+        self._state = value
+
+    @property
+    def log_backend(self) -> Any:
+        return self._log_backend
+
+    @property
+    def image(self) -> str:
+        return self.properties.get("image", "")
+
+    @property
+    def command(self) -> list[str]:
+        wanted = self.container_overrides.get("command") or self.properties.get("command") or []
+        return self._add_parameters_to_command(wanted)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        sources = (self.properties.get("environment"), self.container_overrides.get("environment"))
+        return {entry["name"]: entry.get("value", "") for source in sources for entry in source or []}
+
+    @property
+    def timeout_s(self) -> int | None:
+        return self._get_attempt_duration()
+
+    def terminate(self, reason: str) -> None:
+        super().terminate(reason)
+        for child in self._child_jobs or []:
+            child.terminate(reason)
+        control.notify()
+
+    def abandon(self) -> None:
+        """The account is emptied: ends at once."""
+        self.abandoned = True
+        self.terminate("the account was reset")
+
+    def become(self, state: str, reason: str | None = None) -> None:
+        self._state, self.status_reason = state, reason
+        control.notify()
+
+    def running(self, attempt: Attempt) -> None:
+        self.job_started_at = datetime.now()
+        self.become("RUNNING")
+
+    def run(self) -> None:
+        try:
+            self.live()
+        except Exception as error:  # a bug of the emulator must not look like a stuck job
+            traceback.print_exc()
+            self.end("FAILED", reasons.BROKEN.format(error=error))
+
+    def live(self) -> None:
+        if not self.properties:
+            return self.end("FAILED", reasons.NO_MULTINODE)
+        if ended := self.after_dependencies():
+            return self.end("FAILED", ended)
+        while True:
+            attempt = self.queue_for_place()
+            if attempt is None:
+                return self.end("FAILED", self.job_stopped_reason)
+            self.become("STARTING")
+            try:
+                attempts.run(self, attempt)
+            finally:
+                self.place = None
+            if not self.stop and attempt.exit_code == 0 and not attempt.timed_out:
+                return self.end("SUCCEEDED", attempt.status_reason)
+            if self.stop or attempt.timed_out or not is_retried(self.retry_strategy, attempt):
+                return self.end("FAILED", self.job_stopped_reason or attempt.status_reason)
+
+    def after_dependencies(self) -> str | None:
+        """Waits for the jobs that this one depends on; why it ends here, if it does."""
+        waiting = [entry["jobId"] for entry in self.depends_on or [] if entry.get("jobId")]
+        if waiting:
+            self.become("PENDING")
+        while waiting:
+            states = {name: self.all_jobs[name].status for name in waiting if name in self.all_jobs}
+            if self.stop:
+                return self.job_stopped_reason
+            if "FAILED" in states.values():
+                return reasons.DEPENDENCY_FAILED
+            waiting = [name for name, state in states.items() if state != "SUCCEEDED"]
+            control.wait(LONGEST_WAIT_S if waiting else 0)
+        return None
+
+    def queue_for_place(self) -> Attempt | None:
+        """RUNNABLE until there is room; None when the job is cancelled before."""
+        number = len(self.tries) + 1
+        self.become("RUNNABLE")
+        since = time.monotonic()
+        never = misconfiguration(self.job_queue, needs_of(self))
+        while not self.stop:
+            waited_s = time.monotonic() - since
+            first = self.at_head()
+            blocked, reason = self.blocked(number, waited_s, never)
+            # [doc] job_stuck_in_runnable: only the job at the head of the queue is told why it waits
+            self.status_reason = reason if first else None
+            if reason and first and self.over_time_limit(reason, waited_s):
+                self.terminate(reasons.TIME_LIMIT.format(reason=reason.split(" - ")[0]))
+            elif first and not blocked and waited_s >= control.queued_s and self.take_place():
+                self.tries.append(Attempt(number, self.place))
+                return self.tries[-1]
+            control.wait(min(LONGEST_WAIT_S, 0.05 + waited_s / 4))
+        return None
+
+    def blocked(self, number: int, waited_s: float, never: str | None) -> tuple[bool, str | None]:
+        """Whether something holds the job back, and what AWS says of it."""
+        if never:
+            return True, never
+        if fault := control.fault("stuck", self.job_name, number):
+            fault.hits = 1
+            names = [name for _, name in choices(self.job_queue, needs_of(self))]
+            return True, fault.reason or reasons.INSUFFICIENT_CAPACITY.format(instance_type=names[0])
+        fault = control.fault("delay", self.job_name, number)
+        if fault and waited_s < fault.after_s:
+            fault.hits = 1
+            return True, fault.reason
+        return False, None
+
+    def at_head(self) -> bool:
+        """FIFO: a RUNNABLE job blocks those behind it, [doc] job_stuck_in_runnable."""
+        return next(job for job in self.job_queue.jobs if job.status == "RUNNABLE") is self
+
+    def over_time_limit(self, reason: str, waited_s: float) -> bool:
+        """[doc] CreateJobQueue, jobStateTimeLimitActions: cancels the job at the head after a time."""
+        return any(
+            limit["state"] == "RUNNABLE"
+            and reason.startswith(limit["reason"])
+            and waited_s >= int(limit["maxTimeSeconds"]) * control.time_limit_scale
+            for limit in getattr(self.job_queue, "time_limits", [])
+        )
+
+    def take_place(self) -> bool:
+        """An instance in the first compute environment whose maxvCpus has room for it."""
+        with placing:
+            living = [job.place for job in list(self.all_jobs.values()) if job.place]
+            if len(living) >= control.containers_at_once:
+                return False
+            for environment, name in choices(self.job_queue, needs_of(self)):
+                used = sum(
+                    vcpus_of(place.instance_type) for place in living if place.environment is environment
+                )
+                if used + vcpus_of(name) <= largest_vcpus(environment):
+                    self.place = Place(environment, name)
+                    return True
+        return False
+
+    def end(self, state: str, reason: str | None) -> None:
+        self.job_stopped, self.job_stopped_at = True, datetime.now()
+        self.job_stopped_reason = reason
+        self.become(state, reason)

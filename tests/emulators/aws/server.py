@@ -1,0 +1,156 @@
+"""AWS on a port of this machine: moto's server in a thread of this process, with the mends and the faults.
+
+In this process, because the mends change moto from within, and because a test's faults then take effect at once.
+"""
+
+import contextlib
+import gzip
+import io
+import json
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import botocore
+from moto.backends import get_backend
+from moto.core.base_backend import BackendDict
+from moto.core.model_instances import reset_model_data
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from . import batch, cloudformation
+from .control import CallFault, control
+
+SCOPE = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/")
+JSON_ERRORS = {"throttled": (429, "TooManyRequestsException"), "server_error": (500, "ServerException")}
+# [doc] each service's own name of "too many requests"
+XML_ERRORS = {"throttled": (503, "Throttling"), "server_error": (500, "InternalFailure")}
+
+
+def service_of(environ: dict[str, Any]) -> str:
+    """The service that the request's signature names; S3 where it has none, as moto does."""
+    found = SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return found.group(1) if found else "s3"
+
+
+@cache
+def batch_operations() -> dict[str, str]:
+    """Request path → operation, from botocore's own model."""
+    folder = Path(botocore.__file__).parent / "data/batch/2016-08-10"
+    packed = folder / "service-2.json.gz"
+    text = (
+        gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / "service-2.json").read_bytes()
+    )
+    operations = json.loads(text)["operations"]
+    return {entry["http"]["requestUri"]: name for name, entry in operations.items()}
+
+
+def take_body(environ: dict[str, Any]) -> bytes:
+    """The request's body, put back for the service to read."""
+    body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+    environ["wsgi.input"] = io.BytesIO(body)
+    return body
+
+
+def operation_of(service: str, environ: dict[str, Any], body: bytes) -> str:
+    """DescribeJobs, CreateStack…; for services that speak plain REST the method, as in `PUT`."""
+    path, target = environ.get("PATH_INFO", ""), environ.get("HTTP_X_AMZ_TARGET", "")
+    if service == "batch":
+        return batch_operations().get(path, environ["REQUEST_METHOD"])
+    if target:
+        return target.split(".")[-1]
+    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
+        return parse_qs(body.decode(errors="replace")).get("Action", [environ["REQUEST_METHOD"]])[0]
+    return environ["REQUEST_METHOD"]
+
+
+def gate(application: Callable) -> Callable:
+    """Counts each call, and lets the faults have it first."""
+
+    def serve(environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
+        if environ.get("PATH_INFO", "").startswith("/moto-api"):
+            return application(environ, start)
+        service = service_of(environ)
+        body = b"" if service == "s3" else take_body(environ)
+        operation = operation_of(service, environ, body)
+        control.calls[operation] += 1
+        if service == "batch":
+            control.batch_calls.append((operation, json.loads(body or b"{}")))
+        struck = [fault for fault in control.call_faults if fault.strikes(service, operation)]
+        if not struck:
+            return application(environ, start)
+        if struck[0].done:
+            list(application(environ, lambda *answer: lambda data: None))
+        return failure(struck[0], environ, start)
+
+    return serve
+
+
+def failure(fault: CallFault, environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
+    """An error in the words of the service's protocol, or none at all."""
+    if fault.answer == "hang_up":
+        environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+        start("500 Lost", [])
+        return [b""]
+    service = service_of(environ)
+    if service == "batch" or "HTTP_X_AMZ_TARGET" in environ:
+        status, code = JSON_ERRORS[fault.answer]
+        if service != "batch" and fault.answer == "throttled":
+            status, code = 400, "ThrottlingException"
+        text = json.dumps({"__type": code, "message": "Rate exceeded"})
+        headers = [("Content-Type", "application/json"), ("x-amzn-ErrorType", code)]
+    else:
+        status, code = XML_ERRORS[fault.answer]
+        error = f"<Error><Code>{code}</Code><Message>Rate exceeded</Message></Error>"
+        text = error if service == "s3" else f"<ErrorResponse>{error}</ErrorResponse>"
+        headers = [("Content-Type", "text/xml")]
+    start(f"{status} Fault", headers)
+    return [text.encode()]
+
+
+class Quiet(WSGIRequestHandler):
+    """Calls are counted, not printed: a poller makes thousands."""
+
+    def log_request(self, *arguments: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def aws_server() -> Iterator[str]:
+    """The address of an empty account that lives as long as the context."""
+    batch.install()
+    cloudformation.install()
+    application = gate(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True, request_handler=Quiet)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        empty_account()
+        server.shutdown()
+        server.server_close()
+
+
+def empty_account() -> None:
+    """Ends all jobs, waits for their containers, and forgets everything."""
+    control.reset()
+    jobs = [
+        job
+        for regions in get_backend("batch").values()
+        for backend in regions.values()
+        for job in list(backend._jobs.values())
+        if job.is_alive()
+    ]
+    for job in jobs:
+        job.abandon()
+    for job in jobs:
+        job.join(60)
+    BackendDict.reset()
+    reset_model_data()

@@ -1,0 +1,14 @@
+# The first process of a box: its own mounts, then sshd. $1 is the box's folder.
+set -e
+box=$1
+mount -t proc proc /proc
+mount --bind "$box/etc/boot_id" /proc/sys/kernel/random/boot_id
+mount --bind "$box/home" /root
+mount --bind "$box/etc/passwd" /etc/passwd
+mount -t tmpfs tmpfs /dev/shm
+mount -t tmpfs tmpfs /run
+mount -t tmpfs -o mode=1777 tmpfs "$box/tmp"
+mkdir -p /run/sshd /run/box
+mount --bind "$box/bin" /usr/local/bin
+mount --bind "$box/tmp" /tmp
+exec /usr/sbin/sshd -D -f "$box/etc/sshd_config" -E "$box/etc/sshd.log"

@@ -1,0 +1,128 @@
+"""What the stand-in has: clusters, operations that take some looks to end, and the faults that are asked for."""
+
+import itertools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from google.cloud import container_v1 as gke
+from google.rpc.status_pb2 import Status
+from grpc import StatusCode
+
+HOST = "https://container.googleapis.com/v1"
+CA = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"  # how a certificate begins, in base64
+DONE = gke.Operation.Status.DONE
+STATUS = gke.Operation.Status
+Deed = Callable[[str], None]  # what an operation does when it ends, given the text of its error
+
+
+class Refusal(Exception):
+    """What a method answers instead of a result."""
+
+    def __init__(self, code: StatusCode, text: str, reason: str = "") -> None:
+        super().__init__(text)
+        self.code, self.text, self.reason = code, text, reason
+
+
+@dataclass
+class Fault:
+    """A method that fails.
+
+    Attributes:
+        after: it is carried out, and only its answer is lost.
+        reason: Google's own word, in the details of the error.
+    """
+
+    method: str
+    code: StatusCode
+    text: str = "try again"
+    times: int = 1
+    after: bool = False
+    reason: str = ""
+
+
+@dataclass
+class Work:
+    """An operation, and what it does when it ends."""
+
+    operation: gke.Operation
+    deed: Deed
+    looks: int = 0
+
+
+@dataclass
+class Account:
+    """The stand-in's memory.
+
+    Attributes:
+        requests: every method that was called, with its message.
+        failing: the name of a cluster or pool, and code and text that the next operation on it ends with.
+        absent: accelerators that the zone does not have.
+        looks: how often an operation is looked at before it ends.
+        stuck: operations don't go on.
+    """
+
+    clusters: dict[str, gke.Cluster] = field(default_factory=dict)
+    works: dict[str, Work] = field(default_factory=dict)
+    requests: list[tuple[str, Any]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    failing: dict[str, tuple[int, str]] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    missing_zones: list[str] = field(default_factory=list)
+    looks: int = 2
+    stuck: bool = False
+    lock: Any = field(default_factory=threading.RLock)
+    numbers: Any = field(default_factory=lambda: itertools.count(1))
+
+    def called(self, method: str) -> list[Any]:
+        """The messages that came for a method."""
+        return [message for name, message in self.requests if name == method]
+
+    @property
+    def changes(self) -> list[str]:
+        """The methods that were called to change something, in their order."""
+        return [name for name, _ in self.requests if name.startswith(("Create", "Delete"))]
+
+    def begin(self, kind: str, target: str, deed: Deed) -> gke.Operation:
+        """Begin an operation on what has this full name."""
+        parent = target.partition("/clusters/")[0]
+        name = f"operation-{next(self.numbers)}"
+        operation = gke.Operation(
+            name=name,
+            operation_type=gke.Operation.Type[kind],
+            status=STATUS.PENDING,
+            target_link=f"{HOST}/{target}",
+            location=parent.rpartition("/")[2],
+        )
+        self.works[f"{parent}/operations/{name}"] = Work(operation, deed)
+        return operation
+
+    def check_idle(self, cluster: str) -> None:
+        """Refuse a change while another is under way."""
+        for work in self.works.values():
+            target = work.operation.target_link.removeprefix(f"{HOST}/")
+            if work.operation.status != DONE and f"{target}/".startswith(f"{cluster}/"):
+                text = f"Cluster is running incompatible operation {work.operation.name}."
+                raise Refusal(StatusCode.FAILED_PRECONDITION, text)
+
+    def look(self, name: str) -> gke.Operation:
+        """An operation, one step further than at the last look."""
+        work = self.works.get(name)
+        if work is None:
+            raise Refusal(StatusCode.NOT_FOUND, f"Not found: {name}.")
+        if work.operation.status != DONE and not self.stuck:
+            work.looks += 1
+            if work.looks >= self.looks:
+                self._end(work)
+            else:
+                work.operation.status = STATUS.RUNNING
+        return work.operation
+
+    def _end(self, work: Work) -> None:
+        operation = work.operation
+        code, text = self.failing.pop(operation.target_link.rpartition("/")[2], (0, ""))
+        if text:
+            operation.error = Status(code=code, message=text)
+        operation.status = DONE
+        work.deed(text)

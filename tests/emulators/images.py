@@ -1,0 +1,48 @@
+"""The project's own image for tests: built once, named by a hash of what goes into it."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock
+
+from gridbench.image import build
+from infra.images.context import Inputs, content_hash, fill, revision
+from infra.images.flavours import flavour
+from tests.emulators import containers
+
+NAME = "localhost/gridbench-test"
+FLAVOUR = "cpu"
+
+
+def inputs() -> Inputs:
+    """Wheels and certificates as pip is told of them here, so that the build finds what `make install` found."""
+    names = ("GRIDBENCH_IMAGE_WHEELS", "PIP_FIND_LINKS")
+    wheels = next((Path(os.environ[name]) for name in names if name in os.environ), None)
+    names = ("GRIDBENCH_IMAGE_CA_BUNDLE", "PIP_CERT", "SSL_CERT_FILE")
+    bundle = next((Path(os.environ[name]) for name in names if name in os.environ), None)
+    has_torch = wheels is not None and any(wheels.glob("torch-*.whl"))
+    return Inputs(wheels if has_torch else None, bundle)
+
+
+def tag(given: Inputs) -> str:
+    """The image's name: its contents and its commit, which is its label."""
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder), flavour(FLAVOUR), given)
+        commit = revision()
+        return (
+            f"{NAME}:{content_hash(Path(folder))}-{commit[:12]}{'-dirty' if commit.endswith('dirty') else ''}"
+        )
+
+
+def built(base: str) -> str:
+    """The image's name; it is built unless podman has it."""
+    from tests.emulators.fixtures import environment
+
+    given = inputs()
+    with FileLock(Path(tempfile.gettempdir()) / "gridbench-image.lock"):
+        name = tag(given)
+        if not containers.has_image(name):
+            with environment(CONTAINERS_CONF=containers.environment()["CONTAINERS_CONF"]):
+                build(FLAVOUR, base, name, given.wheels, given.ca_bundle, "podman")
+    return name

@@ -1,0 +1,112 @@
+"""The cluster autoscaler: node pools that grow when a pod finds no node."""
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from .nodes import node
+from .objects import Obj
+from .quantities import quantity, requests_of
+from .scheduler import unfit
+from .store import Change
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
+
+COMPONENT = "cluster-autoscaler"
+OUT_OF_STOCK = (
+    "Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources. Pod is at "
+    "risk of not being scheduled."
+)
+
+
+class Pool:
+    """Nodes that are alike, named `<name>-<n>`. out_of_stock: the cloud has none of them to give."""
+
+    def __init__(
+        self, name: str, after_s: float, at_most: int, out_of_stock: bool, template: dict[str, Any]
+    ) -> None:
+        self.name, self.after_s, self.at_most, self.out_of_stock = name, after_s, at_most, out_of_stock
+        self.template, self.made = template, 0
+        self.coming: dict[str, dict[str, Decimal]] = {}  # node on its way → what is taken of it
+
+    def node(self, name: str) -> Obj:
+        return node(name, **self.template)
+
+
+class Autoscaler:
+    """Looks at each pod that the scheduler has refused."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self.cluster, self.store = cluster, cluster.store
+        self.pools: list[Pool] = []
+        self.helped: set[str] = set()
+
+    def on_change(self, change: Change) -> None:
+        if change.plural == "pods" and self.pools and change.type == "MODIFIED" and refused(change.object):
+            self.cluster.soon("autoscale", self.look)
+
+    def look(self) -> None:
+        """Makes a place for every refused pod that has none on the way."""
+        for pod in self.store.all("pods"):
+            uid = pod["metadata"]["uid"]
+            if refused(pod) and uid not in self.helped and self.help(pod):
+                self.helped.add(uid)
+
+    def help(self, pod: Obj) -> bool:
+        """Whether a node for the pod is on its way now."""
+        wanted = requests_of(pod)
+        fitting = [pool for pool in self.pools if not unfit(pod, pool.node("new"), wanted, {}, 0)]
+        for pool in fitting:
+            if self.share(pool, wanted):
+                return True
+        for pool in fitting:
+            if pool.out_of_stock:
+                self.cluster.event(pod, "FailedScaleUp", OUT_OF_STOCK, COMPONENT, warning=True)
+            elif pool.made < pool.at_most:
+                self.grow(pool, pod, wanted)
+                return True
+        if not fitting or all(not pool.out_of_stock for pool in fitting):
+            reason = (
+                "max node group size reached"
+                if fitting
+                else "node(s) didn't match Pod's node affinity/selector"
+            )
+            said = f"pod didn't trigger scale-up: {len(self.pools)} {reason}"
+            self.cluster.event(pod, "NotTriggerScaleUp", said, COMPONENT)
+        return False
+
+    def share(self, pool: Pool, wanted: dict[str, Decimal]) -> bool:
+        """Takes room on a node that is on its way, if there is enough."""
+        free = {name: quantity(value) for name, value in pool.node("new")["status"]["allocatable"].items()}
+        for taken in pool.coming.values():
+            sums = {name: taken.get(name, Decimal(0)) + amount for name, amount in wanted.items()}
+            if all(amount <= free.get(name, Decimal(0)) for name, amount in sums.items()):
+                taken.update(sums)
+                return True
+        return False
+
+    def grow(self, pool: Pool, pod: Obj, wanted: dict[str, Decimal]) -> None:
+        said = f"pod triggered scale-up: [{{{pool.name} {pool.made}->{pool.made + 1} (max: {pool.at_most})}}]"
+        self.cluster.event(pod, "TriggeredScaleUp", said, COMPONENT)
+        pool.made += 1
+        name = f"{pool.name}-{pool.made}"
+        pool.coming[name] = dict(wanted)
+
+        def arrive() -> None:
+            del pool.coming[name]
+            self.store.add("nodes", pool.node(name))
+
+        self.cluster.later(pool.after_s, arrive)
+
+    def left(self, name: str) -> None:
+        """A node of a pool is gone: the pool may grow again, and its pods may ask again."""
+        for pool in self.pools:
+            if name.startswith(f"{pool.name}-"):
+                pool.at_most += 1
+        self.helped.clear()
+
+
+def refused(pod: Obj) -> bool:
+    """Whether the scheduler has found no node for it."""
+    conditions = pod["status"].get("conditions") or []
+    return not pod["spec"].get("nodeName") and any(c.get("reason") == "Unschedulable" for c in conditions)

@@ -1,0 +1,214 @@
+"""What a test tells the cluster to do, and what the API server saw. All of it may be used from any thread."""
+
+import asyncio
+import contextlib
+import fnmatch
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+from . import ends, nodes
+from .autoscaler import Pool
+from .cluster import Cluster
+from .objects import Obj, finished, key_of, labels_of
+
+T = TypeVar("T")
+Away = Literal["refused", "503"]
+HANG_UP = 0  # as a fault's code: the connection is closed without an answer
+
+
+@dataclass(eq=False)
+class Fault:
+    """What happens to the next `times` requests (None: to all) of a method and a path, both globs.
+
+    code: the answer's status; 0 closes the connection. after: the request is carried out, its answer is lost.
+    headers and body replace what such an answer carries usually.
+    """
+
+    method: str = "*"
+    path: str = "*"
+    code: int = 503
+    times: int | None = 1
+    after: bool = False
+    headers: dict[str, str] = field(default_factory=dict)
+    body: str | None = None
+    hits: int = 0
+
+    def strikes(self, method: str, path: str) -> bool:
+        """Counts a request that it meets."""
+        met = fnmatch.fnmatchcase(method, self.method) and fnmatch.fnmatchcase(path, self.path)
+        if not met or (self.times is not None and self.hits >= self.times):
+            return False
+        self.hits += 1
+        return True
+
+
+@dataclass(eq=False)
+class Request:
+    """A request that came in; status 0 while there is no answer, and where none was sent."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    who: str
+    body: Any = None
+    status: int = 0
+
+
+class Control:
+    """The cluster's knobs and its memory."""
+
+    def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster, self.loop = cluster, loop
+        self.requests: list[Request] = []
+        self.warnings: list[str] = []
+        self.faults: list[Fault] = []
+        self.away_as: Away | None = None
+        # set by the server: closes or opens the port, and ends the streams that are open
+        self.listen: Callable[[bool], Any] = lambda _: None
+        self.break_streams: Callable[[], None] = lambda: None
+
+    def call(self, act: Callable[[], T]) -> T:
+        """Acts in the cluster's own thread, and returns what comes of it."""
+
+        async def there() -> T:
+            return act()
+
+        return asyncio.run_coroutine_threadsafe(there(), self.loop).result()
+
+    @property
+    def images(self) -> dict[str, str]:
+        """Image reference (glob) → the image that the runner has for it."""
+        return self.cluster.images
+
+    @property
+    def pull_failures(self) -> dict[str, str]:
+        """Image reference (glob) → the text with which its pull fails, while it is here."""
+        return self.cluster.pull_failures
+
+    # The API
+
+    def fault(self, method: str = "*", path: str = "*", code: int = 503, **options: Any) -> Fault:
+        """A fault from now on."""
+        self.faults.append(Fault(method, path, code, **options))
+        return self.faults[-1]
+
+    def throttle(self, times: int | None = 1, retry_after_s: int = 1, path: str = "*") -> Fault:
+        """429 with Retry-After, as API priority and fairness answers."""
+        return self.fault("*", path, 429, times=times, headers={"Retry-After": str(retry_after_s)})
+
+    @contextlib.contextmanager
+    def away(self, how: Away = "refused") -> Iterator[None]:
+        """Meanwhile the API refuses connections, or answers all with 503; open streams break."""
+        self.go_away(how)
+        try:
+            yield
+        finally:
+            self.come_back()
+
+    def go_away(self, how: Away = "refused") -> None:
+        """The API is away until `come_back`."""
+        self.away_as = how
+        if how == "refused":
+            asyncio.run_coroutine_threadsafe(self.listen(False), self.loop).result()
+        self.break_watches()
+
+    def come_back(self) -> None:
+        """The API is there again, at the same address."""
+        if self.away_as == "refused":
+            asyncio.run_coroutine_threadsafe(self.listen(True), self.loop).result()
+        self.away_as = None
+
+    def break_watches(self) -> None:
+        """Closes the streams that are open now."""
+        self.call(self.break_streams)
+
+    def compact(self) -> None:
+        """Forgets the history: watches and pages from before get 410 Gone."""
+        self.call(self.cluster.store.compact)
+
+    def asked(self, method: str = "*", path: str = "*") -> list[Request]:
+        """The requests of a method and a path, both globs."""
+        wanted = (method, path)
+        return [r for r in list(self.requests) if all(map(fnmatch.fnmatchcase, (r.method, r.path), wanted))]
+
+    # Machines
+
+    def add_node(
+        self,
+        name: str,
+        labels: dict[str, str] | None = None,
+        taints: tuple[Obj, ...] = (),
+        **allocatable: str,
+    ) -> None:
+        """A machine joins. `allocatable` replaces the usual: {"nvidia.com/gpu": "1", "cpu": "4"}."""
+        self.call(lambda: self.cluster.store.add("nodes", nodes.node(name, labels, taints, **allocatable)))
+
+    def remove_node(self, name: str) -> None:
+        """A machine's node object is deleted, and its pods with it."""
+        self.call(lambda: self.cluster.store.remove("nodes", ("", name)))
+
+    def autoscale(
+        self,
+        pool: str,
+        after_s: float = 0.0,
+        *,
+        at_most: int = 1,
+        out_of_stock: bool = False,
+        **template: Any,
+    ) -> None:
+        """A pool that grows after_s seconds after a pod needed it; `template` is what `add_node` takes."""
+        resources = template.pop("allocatable", {})
+        made = Pool(pool, after_s, at_most, out_of_stock, template | resources)
+        self.call(lambda: self.cluster.autoscaler.pools.append(made))
+
+    def cordon(self, node: str) -> None:
+        """No new pods on it."""
+        self.call(lambda: self.cluster.nodes.cordon(node))
+
+    def uncordon(self, node: str) -> None:
+        """It takes pods again."""
+        self.call(lambda: self.cluster.nodes.cordon(node, False))
+
+    def drain(self, node: str) -> None:
+        """Cordons it and evicts its pods by the API."""
+        self.call(lambda: self.cluster.nodes.drain(node))
+
+    def lose_node(self, node: str, removed: bool = True) -> None:
+        """The machine answers no more; after a while the cloud says that it is gone, unless not `removed`."""
+        self.call(lambda: self.cluster.nodes.lose(node, removed))
+
+    def reclaim_node(self, node: str) -> None:
+        """A spot machine is taken back with notice."""
+        self.call(lambda: self.cluster.nodes.reclaim(node))
+
+    # Pods
+
+    def pods(self, job: str | None = None) -> list[Obj]:
+        """The pods, of a Job or all."""
+        found = self.call(lambda: self.cluster.store.all("pods"))
+        return [pod for pod in found if job is None or labels_of(pod).get("job-name") == job]
+
+    def end(self, pod: str | Obj, verdict: ends.Verdict) -> None:
+        """Ends a pod; the name alone is enough where it is the only one. KeyError where it does not run."""
+
+        def there() -> None:
+            name = pod if isinstance(pod, str) else pod["metadata"]["name"]
+            found = [p for p in self.cluster.store.all("pods") if key_of(p)[1] == name and not finished(p)]
+            if not found or found[0]["metadata"]["uid"] not in self.cluster.kubelet.workers:
+                raise KeyError(f"no pod {name} is on a node")
+            self.cluster.kubelet.workers[found[0]["metadata"]["uid"]].end(verdict)
+
+        self.call(there)
+
+    def kill_pod(self, pod: str | Obj, reason: str = "", message: str = "") -> None:
+        """SIGKILL to its container: exit code 137; with a reason, the pod's status carries it."""
+        self.end(pod, ends.Verdict(reason=reason, message=message))
+
+    def oom(self, pod: str | Obj) -> None:
+        """The kernel kills its container for its memory."""
+        self.end(pod, ends.OUT_OF_MEMORY)
+
+    def evict(self, pod: str | Obj, message: str = ends.LOW_ON_MEMORY) -> None:
+        """The kubelet evicts it: the node is short of what the message says."""
+        self.end(pod, ends.evicted(message.replace("{container}", "main")))

@@ -1,0 +1,67 @@
+"""Kubernetes' quantities: 500m, 1.5Gi, 8."""
+
+import re
+from decimal import Decimal
+from typing import Any
+
+from .objects import Obj, bad_request
+
+# k8s.io/apimachinery/pkg/api/resource
+FORM = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")
+WRONG_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+WRONG_SUFFIX = "unable to parse quantity's suffix"
+BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
+DECIMAL = {
+    suffix: Decimal(10) ** power
+    for suffix, power in zip(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), range(-9, 19, 3), strict=True)
+}
+
+
+class WrongQuantity(ValueError):
+    """No quantity; the text is the API server's."""
+
+
+def quantity(value: Any) -> Decimal:
+    """Its number, in units, bytes or cores; WrongQuantity where it is none."""
+    found = FORM.fullmatch(str(value))
+    if not found:
+        raise WrongQuantity(WRONG_FORM)
+    number, unit = found.groups()
+    if re.fullmatch(r"[eE][-+]?[0-9]+", unit):
+        return Decimal(number + unit)
+    if unit not in BINARY and unit not in DECIMAL:
+        raise WrongQuantity(WRONG_SUFFIX)
+    return Decimal(number) * (BINARY.get(unit) or DECIMAL[unit])
+
+
+def checked(value: Any, kind: str) -> Decimal:
+    """`quantity`, as a 400 where an object of that kind can't be read for it."""
+    try:
+        return quantity(value)
+    except WrongQuantity as error:
+        message = f'{kind} in version "v1" cannot be handled as a {kind}: {error}'
+        raise bad_request(message) from None
+
+
+def shown(amount: Decimal, like: str = "") -> str:
+    """As the server writes a sum: with binary suffixes where `like` has one."""
+    table = BINARY if like.endswith("i") else {u: DECIMAL[u] for u in ("k", "M", "G", "T")}
+    fitting = [(unit, size) for unit, size in table.items() if amount and amount % size == 0]
+    if fitting:
+        unit, size = fitting[-1]
+        return f"{int(amount / size)}{unit}"
+    return str(int(amount)) if amount == int(amount) else f"{int(amount * 1000)}m"
+
+
+def requests_of(pod: Obj) -> dict[str, Decimal]:
+    """What a pod asks of its node, summed over its containers."""
+    return total(pod, "requests")
+
+
+def total(pod: Obj, which: str) -> dict[str, Decimal]:
+    """The sum of the containers' requests or limits."""
+    amounts: dict[str, Decimal] = {}
+    for container in pod["spec"]["containers"]:
+        for name, value in ((container.get("resources") or {}).get(which) or {}).items():
+            amounts[name] = amounts.get(name, Decimal(0)) + quantity(value)
+    return amounts

@@ -1,0 +1,133 @@
+"""Who asks, and whether a Role gives them that: real manifests, in the store, decide."""
+
+import secrets
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from .objects import KINDS, Kind, Obj, Refused
+from .store import Store
+
+ADMIN_TOKEN = "admin-of-the-stand-in"
+MASTERS = "system:masters"
+OPEN_PATHS = {"/version", "/healthz", "/livez", "/readyz"}  # system:public-info-viewer
+
+
+class User(NamedTuple):
+    """As whom a request is carried out."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+
+
+ADMIN = User("kubernetes-admin", (MASTERS, "system:authenticated"))
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Asked(NamedTuple):
+    """What a request wants to do to what."""
+
+    verb: str
+    kind: Kind
+    subresource: str
+    namespace: str
+    name: str
+
+    @property
+    def resource(self) -> str:
+        return self.kind.plural + (f"/{self.subresource}" if self.subresource else "")
+
+
+def service_account(namespace: str, name: str) -> User:
+    """The user that a ServiceAccount's token stands for."""
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    return User(f"system:serviceaccount:{namespace}:{name}", groups)
+
+
+class Tokens:
+    """Bearer tokens and whom they belong to."""
+
+    def __init__(self) -> None:
+        self.users = {ADMIN_TOKEN: ADMIN}
+
+    def issue(self, user: User) -> str:
+        """A new token."""
+        token = secrets.token_urlsafe(24)
+        self.users[token] = user
+        return token
+
+    def revoke(self, token: str) -> None:
+        """From now on it is answered with 401."""
+        self.users.pop(token, None)
+
+    def user(self, header: str | None) -> User:
+        """Whose token the Authorization header carries; 401 where it is unknown, anonymous without one."""
+        if not header:
+            return ANONYMOUS
+        scheme, _, token = header.partition(" ")
+        if scheme.lower() != "bearer" or token not in self.users:
+            raise Refused(401, "Unauthorized", "Unauthorized")
+        return self.users[token]
+
+
+def authorize(store: Store, user: User, asked: Asked) -> None:
+    """403 with the server's text, unless a binding gives the right."""
+    if may(store, user, asked):
+        return
+    name, kind = asked.name, asked.kind
+    what = kind.full + (f' "{name}"' if name else "")
+    scope = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
+    text = f'User "{user.name}" cannot {asked.verb} resource "{asked.resource}" in API group "{kind.group}"'
+    details = {"kind": kind.plural} | ({"group": kind.group} if kind.group else {})
+    details |= {"name": name} if name else {}
+    raise Refused(403, "Forbidden", f"{what} is forbidden: {text} {scope}", **details)
+
+
+def authorize_path(user: User, path: str) -> None:
+    """Discovery is for everybody who is known."""
+    if "system:authenticated" not in user.groups and path not in OPEN_PATHS:
+        text = f'forbidden: User "{user.name}" cannot get path "{path}"'
+        raise Refused(403, "Forbidden", text)
+
+
+def may(store: Store, user: User, asked: Asked) -> bool:
+    """Whether the user may do it."""
+    if MASTERS in user.groups:
+        return True
+    return any(allows(rule, asked) for rule in rules_of(store, user, asked.namespace))
+
+
+def allows(rule: Obj, asked: Asked) -> bool:
+    """Whether one rule of a Role covers it."""
+
+    def covers(field: str, value: str) -> bool:
+        return bool({value, "*"} & set(rule.get(field) or []))
+
+    named = rule.get("resourceNames")
+    return (
+        covers("verbs", asked.verb)
+        and covers("apiGroups", asked.kind.group)
+        and covers("resources", asked.resource)
+        and (not named or asked.name in named)
+    )
+
+
+def rules_of(store: Store, user: User, namespace: str) -> Iterator[Obj]:
+    """The rules that the user's bindings lead to: the namespace's, and the cluster's."""
+    bindings = store.all("rolebindings", namespace) if namespace else []
+    for binding in [*bindings, *store.all("clusterrolebindings")]:
+        if any(is_subject(subject, user, binding) for subject in binding.get("subjects") or []):
+            ref = binding["roleRef"]
+            plural = "roles" if ref["kind"] == "Role" else "clusterroles"
+            where = binding["metadata"].get("namespace", "") if KINDS[plural].namespaced else ""
+            role = store.find(plural, (where, ref["name"])) or {}
+            yield from role.get("rules") or []
+
+
+def is_subject(subject: Obj, user: User, binding: Obj) -> bool:
+    """Whether a binding's subject is the user."""
+    if subject["kind"] == "ServiceAccount":
+        namespace = subject.get("namespace") or binding["metadata"].get("namespace", "")
+        return user.name == f"system:serviceaccount:{namespace}:{subject['name']}"
+    if subject["kind"] == "Group":
+        return subject["name"] in user.groups
+    return bool(subject["name"] == user.name)

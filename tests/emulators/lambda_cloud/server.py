@@ -1,0 +1,188 @@
+"""Lambda's cloud API on a port of this machine: a thread of this process, an account of its own."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Map, Rule
+from werkzeug.serving import WSGIRequestHandler, make_server
+from werkzeug.wrappers import Request, Response
+
+from . import checks
+from .account import Account, Refused
+from .control import Call, CallFault, Control
+from .machines import Greeters, Machines
+
+ROUTES = Map(
+    [
+        Rule("/api/v1/instance-types", methods=["GET"], endpoint="listInstanceTypes"),
+        Rule("/api/v1/instances", methods=["GET"], endpoint="listInstances"),
+        Rule("/api/v1/instances/<one>", methods=["GET"], endpoint="getInstance"),
+        Rule("/api/v1/instance-operations/launch", methods=["POST"], endpoint="launchInstance"),
+        Rule("/api/v1/instance-operations/terminate", methods=["POST"], endpoint="terminateInstance"),
+        Rule("/api/v1/ssh-keys", methods=["GET"], endpoint="listSSHKeys"),
+        Rule("/api/v1/ssh-keys", methods=["POST"], endpoint="addSSHKey"),
+        Rule("/api/v1/ssh-keys/<one>", methods=["DELETE"], endpoint="deleteSSHKey"),
+    ],
+    strict_slashes=True,
+)
+FORBIDDEN = {
+    "global/account-inactive": "Your account is inactive.",
+    "global/invalid-address": "Your billing address is invalid.",
+}
+
+
+class Standin(NamedTuple):
+    """Where the API is, what steers it, what is in the account, and what stands behind the instances."""
+
+    url: str
+    control: Control
+    account: Account
+    machines: Any
+
+
+class Api:
+    """The WSGI application."""
+
+    def __init__(self, account: Account) -> None:
+        self.account, self.control = account, account.control
+        self.last: dict[str, float] = {}
+
+    def __call__(self, environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
+        request = Request(environ)
+        request.get_data()
+        try:
+            operation, arguments = ROUTES.bind_to_environ(environ).match()
+        except HTTPException as error:
+            return error.get_response(environ)(environ, start)
+        with self.control.lock:
+            fault = next((f for f in self.control.call_faults if f.strikes(operation)), None)
+            answer = None if fault and not fault.done else self.answer(operation, request, **arguments)
+            if fault:
+                answer = failure(fault)
+            self.control.calls.append(self.logged(operation, request, answer))
+        if answer is None:
+            environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
+            start("500 Lost", [])
+            return [b""]
+        return answer(environ, start)
+
+    def logged(self, operation: str, request: Request, answer: Response | None) -> Call:
+        body = request.get_json(silent=True) if request.method == "POST" else None
+        return Call(operation, body, answer.status_code if answer else 0)
+
+    def answer(self, operation: str, request: Request, one: str = "") -> Response:
+        try:
+            self.check_pace(operation)
+            self.check_key(request, operation)
+            return reply(200, {"data": self.act(operation, one, body_of(request))})
+        except Refused as refused:
+            if refused.status == 429:
+                return too_many(self.control.retry_after)
+            return reply(refused.status, {"error": refused.error})
+
+    def act(self, operation: str, one: str, body: Any) -> Any:
+        account = self.account
+        match operation:
+            case "listInstanceTypes":
+                return account.offers()
+            case "listInstances":
+                return [i.shown() for i in account.instances.values() if i.listed]
+            case "getInstance":
+                return account.find(one).shown()
+            case "launchInstance":
+                request = checks.launch(body, account.key_names())
+                names = {key["name"]: key["public_key"] for key in account.keys.values()}
+                return account.launch(request, names[request["ssh_key_names"][0]])
+            case "terminateInstance":
+                return account.terminate(checks.instance_ids(body))
+            case "listSSHKeys":
+                return list(account.keys.values())
+            case "addSSHKey":
+                return account.add_key(**checks.ssh_key(body))
+        return account.remove_key(one)
+
+    def check_pace(self, operation: str) -> None:
+        now = time.monotonic()
+        limits = [("call", self.control.call_least_s)]
+        if operation == "launchInstance":
+            limits.append(("launch", self.control.launch_least_s))
+        for name, least_s in limits:
+            if now - self.last.get(name, float("-inf")) < least_s:
+                raise Refused(429, "", "")
+            self.last[name] = now
+
+    def check_key(self, request: Request, operation: str) -> None:
+        given = request.authorization
+        key = given and (given.token if given.type == "bearer" else given.username)
+        if key != self.control.key:
+            advice = "Check your API key or create a new one, then try again."
+            message = "API key was invalid, expired, or deleted."
+            raise Refused(401, "global/invalid-api-key", message, advice)
+        code = self.control.account
+        if code == "global/account-inactive" or (code in FORBIDDEN and operation == "launchInstance"):
+            raise Refused(403, code, FORBIDDEN[code], "Contact Support if problems continue.")
+
+
+def body_of(request: Request) -> Any:
+    """The JSON that a POST must bring."""
+    if request.method != "POST":
+        return None
+    checks.demand(request.mimetype == "application/json", "The body is not JSON.")
+    try:
+        return json.loads(request.get_data())
+    except ValueError:
+        return checks.demand(False, "The body is not JSON.")
+
+
+def reply(status: int, data: Any) -> Response:
+    return Response(json.dumps(data), status, content_type="application/json")
+
+
+def too_many(retry_after: str | None) -> Response:
+    headers = {"Retry-After": retry_after} if retry_after else {}
+    return Response("Too Many Requests", 429, headers, content_type="text/plain")
+
+
+def failure(fault: CallFault) -> Response | None:
+    """The answer that a fault gives; None for none at all."""
+    if fault.answer == "hang_up":
+        return None
+    if fault.answer == "throttled":
+        return too_many(fault.retry_after)
+    if fault.answer == "empty":
+        return reply(200, {})
+    if fault.answer == "provider":
+        error = {"code": "provider/internal-unavailable", "message": "Provider unavailable"}
+        return reply(503, {"error": {**error, "suggestion": "Try again shortly"}})
+    error = {"code": "global/internal-error", "message": "An internal server error occurred."}
+    return reply(500, {"error": {**error, "suggestion": "Try again later."}})
+
+
+class Quiet(WSGIRequestHandler):
+    """Calls are kept, not printed."""
+
+    def log_request(self, *arguments: Any) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def lambda_cloud(control: Control | None = None, machines: Machines | None = None) -> Iterator[Standin]:
+    """An empty account that lives as long as the context; `url` is what LAMBDA_API_URL is set to."""
+    control, machines = control or Control(), machines or Greeters()
+    account = Account(control, machines)
+    server = make_server("127.0.0.1", 0, Api(account), threaded=True, request_handler=Quiet)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield Standin(f"http://127.0.0.1:{server.server_port}/api/v1", control, account, machines)
+    finally:
+        account.close()
+        server.shutdown()
+        server.server_close()

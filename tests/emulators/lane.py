@@ -1,0 +1,64 @@
+"""Lanes on stand-ins: the work pool of AWS Batch, a pool's worker, and the image built here with a test's own workloads."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.exceptions import ObjectAlreadyExists
+
+from infra.workers.aws_batch import AwsBatchWorker
+from tests.emulators import containers
+
+LOG_GROUP = "/gridbench/lanes"
+STOP_S = 30
+RECIPE = """
+FROM {image}
+COPY {name} /opt/measured/{name}
+ENV GRIDBENCH_WORKLOADS=/opt/measured
+"""
+
+
+def with_workload(image: str, workload: Path) -> str:
+    """An image like `image` that has one more workload; made once for the same content."""
+    recipe = RECIPE.format(image=image, name=workload.name)
+    content = hashlib.sha256(recipe.encode() + workload.read_bytes()).hexdigest()[:12]
+    name = f"localhost/gridbench-{workload.stem}:{content}"
+    command = ["podman", "build", "--quiet", "--tag", name, "--file", "-", str(workload.parent)]
+    env = containers.environment()
+    subprocess.run(command, input=recipe, text=True, check=True, env=env, capture_output=True)
+    return name
+
+
+async def make_pool(client: PrefectClient, image: str | None = None, name: str = "aws-batch") -> None:
+    """The work pool, with defaults as `gridbench up aws` prints them."""
+    template = AwsBatchWorker.get_default_base_job_template()
+    chosen = {"image": image, "region": "us-east-1", "log_group": LOG_GROUP}
+    for field, value in chosen.items():
+        template["variables"]["properties"][field]["default"] = value
+    with suppress(ObjectAlreadyExists):
+        await client.create_work_pool(WorkPoolCreate(name=name, type="aws-batch", base_job_template=template))
+
+
+@contextmanager
+def worker(
+    settings: Mapping[str, str], log: Path, pool: str = "aws-batch", kind: str = "aws-batch"
+) -> Iterator[subprocess.Popen]:
+    """A worker of the pool, as a person starts it; one of AWS Batch asks AWS twice a second."""
+    command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", kind]
+    env = os.environ | dict(settings) | {"AWS_BATCH_WORKER_POLL_S": "0.5"}
+    with log.open("wb") as out, subprocess.Popen(command, env=env, stdout=out, stderr=out) as process:
+        try:
+            yield process
+        finally:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(STOP_S)
+            finally:
+                process.kill()

@@ -1,0 +1,52 @@
+"""What tests of a Prefect server of their own share: its tables, and clients."""
+
+import shutil
+import sqlite3
+import ssl
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+import prefect
+from filelock import FileLock
+from prefect.client.orchestration import PrefectClient
+
+from infra.local.settings import service_environment
+
+DATABASE = "prefect.db"  # of a state folder
+
+
+def client_of(api_url: str) -> PrefectClient:
+    """A client; all share what TLS needs, which to read anew takes 60 ms of CPU, many times a second."""
+    return PrefectClient(api_url, httpx_settings={"verify": _certificates()})
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def with_tables(state: Path) -> Path:
+    """A state folder with a database of Prefect's that has its tables, which take a server 12 s of CPU to make."""
+    state.mkdir(parents=True, exist_ok=True)
+    shutil.copy(tables(), state / DATABASE)
+    return state
+
+
+def tables() -> Path:
+    """The database, made once per machine and version of Prefect."""
+    made = Path(tempfile.gettempdir()) / f"gridbench-prefect-{prefect.__version__}.db"
+    with FileLock(f"{made}.lock"):
+        if not made.exists():
+            with tempfile.TemporaryDirectory(dir=made.parent) as folder:
+                database = Path(folder) / DATABASE
+                env = service_environment(Path(folder), "", "server")
+                command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+                subprocess.run(command, env=env, check=True, capture_output=True)
+                with closing(sqlite3.connect(database)) as opened:
+                    opened.execute("pragma wal_checkpoint(truncate)")  # this one file is copied
+                database.replace(made)
+    return made

@@ -1,0 +1,13 @@
+"""Stands in for `python -m workloads` on two machines that cross: time grows with n on one, not on the other."""
+
+from stand_in import answer, asked, case_of
+
+CROSSING = 415
+
+repeat = asked()
+step_s = 1e-3 * (case_of(repeat).params["n"] / CROSSING if repeat.hardware == "sloping" else 1)
+# repeats differ by 0.1 %, samples by less, and no two cases have the same ones
+answer(
+    repeat,
+    tuple(step_s * (1 + 1e-3 * repeat.repeat + 1e-6 * i + 1e-9 * repeat.order) for i in range(30)),
+)

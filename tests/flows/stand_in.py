@@ -1,0 +1,44 @@
+"""What scripts share that stand in for `python -m workloads`: what they are asked, and the record they answer."""
+
+import argparse
+
+from workloads.harness.case import Case, parse_size
+from workloads.harness.record import Record, Verdict
+from workloads.harness.runs import now_text
+from workloads.harness.timing import summarise
+
+
+def asked(*before):
+    """The arguments of one repeat, after others of the script's own; how it would be measured is no matter."""
+    parser = argparse.ArgumentParser()
+    for name in (*before, "command", "workload"):
+        parser.add_argument(name)
+    for name in ("size", "precision", "run", "hardware"):
+        parser.add_argument(f"--{name}")
+    for name in ("repeat", "order", "seed"):
+        parser.add_argument(f"--{name}", type=int)
+    return parser.parse_known_args()[0]
+
+
+def case_of(repeat):
+    return Case.of(repeat.workload, parse_size(repeat.size), repeat.precision)
+
+
+def answer(repeat, samples, **facts):
+    """Print an ok record with these samples (s)."""
+    record = Record(
+        run=repeat.run,
+        hardware=repeat.hardware,
+        case=case_of(repeat),
+        repeat=repeat.repeat,
+        verdict=Verdict.OK,
+        order=repeat.order,
+        seed=repeat.seed,
+        started_at=now_text(),
+        threads=1,
+        wall=summarise(samples, 1, True, True),
+        phases_s={"samples": sum(samples)},
+        wall_s=sum(samples),
+        **facts,
+    )
+    print(record.to_json())

@@ -1,0 +1,156 @@
+"""`gridbench check`: the published table's known errors come out, and the README shows what is really printed."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from gridbench import main
+from tasks.catalog import load_gpus
+
+ROOT = Path(__file__).parents[2]
+BLOG = ROOT / "docs" / "examples" / "aws-blog-table.csv"
+AS_PUBLISHED = """
++-------------------------+---------------+---------------+----------------+
+| Operation               | CPU Time (s)  | GPU Time (s)  | Speedup Factor |
++-------------------------+---------------+---------------+----------------+
+| Matrix 1000x1000        | 0.02          | 0.88          | 0.02           |
+| Matrix 5000x5000        | 0.50          | 0.01          | 50.00          |
+| Matrix 8000x8000        | 1.46          | 0.04          | 36.50          |
+| Matrix 10000x10000      | 2.45          | 0.09          | 27.22          |
+| Image 2048x2048 (batch 1) | 0.29          | 0.16          | 1.81           |
+| Image 2048x2048 (batch 2) | 0.54          | 0.04          | 13.50          |
+| Image 4096x4096 (batch 1) | 0.29          | 0.16          | 1.81           |
+| Image 4096x4096 (batch 2) | 2.14          | 0.21          | 10.19          |
+| Gaussian Blur           | 0.09          | 0.04          | 2.25           |
++-------------------------+---------------+---------------+----------------+
+| Total Job Time          | 10.13         | 3.03          | 3.34           |
++-------------------------+---------------+---------------+----------------+
+"""
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Runs `gridbench check` and returns its exit code, its output and its error."""
+
+    def check(*words):
+        monkeypatch.setattr(sys, "argv", ["gridbench", "check", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return ended.value.code or 0, *capsys.readouterr()
+
+    return check
+
+
+@pytest.fixture(params=["csv", "as published"])
+def blog(request, tmp_path):
+    if request.param == "csv":
+        return BLOG
+    path = tmp_path / "post.md"
+    path.write_text(f"# A post\n\n```\n{AS_PUBLISHED}```\n\n| Hardware | What |\n|---|---|\n| GPU | A10G |\n")
+    return path
+
+
+def test_the_known_errors_of_the_published_table_come_out(run, blog):
+    code, text, _ = run(blog, "--json")
+    data = json.loads(text)
+    assert code == 1
+    said = {finding["rule"]: finding["text"] for finding in data["findings"]}
+    assert set(said) == {
+        "copied row",
+        "seconds in no row",
+        "one speedup of the whole among several",
+        "cold first row",
+        "time that falls as work grows",
+        "digits that rounding doesn't leave",
+    }
+    assert said["copied row"].startswith(
+        "Image 2048x2048 (batch 1) and Image 4096x4096 (batch 1) have the same"
+    )
+    assert said["seconds in no row"].startswith(
+        "2.35 s of 10.13 s (23 %) in CPU Time (s) and 1.40 s of 3.03 s (46 %) in GPU Time (s)"
+    )
+    assert (
+        "3.34× by the total, 4.77× by the sum of its rows" in said["one speedup of the whole among several"]
+    )
+    assert said["cold first row"].startswith("Matrix 1000x1000, the first row, took 0.88 s")
+    bounds = {row["row"]: (row["low"], row["high"]) for row in data["rows"]}
+    assert bounds["Matrix 5000x5000"] == pytest.approx((33, 101), abs=0.05)
+    assert bounds["Matrix 8000x8000"] == pytest.approx((32.3, 41.9), abs=0.05)
+    assert bounds["Matrix 10000x10000"] == pytest.approx((25.7, 28.9), abs=0.05)
+    overall = {way["way"]: way["value"] for way in data["overall"]}
+    assert overall == {
+        "by the total": pytest.approx(3.34, abs=0.005),
+        "by the sum of its rows": pytest.approx(4.77, abs=0.005),
+        "by the sum of its rows without the cold first row": pytest.approx(10.3, abs=0.05),
+        "by geometric mean": pytest.approx(4.71, abs=0.005),
+        "by geometric mean without the cold first row and copies": pytest.approx(11.6, abs=0.05),
+    }
+
+
+def test_the_readme_shows_what_the_command_prints(run, monkeypatch):
+    readme = (ROOT / "README.md").read_text()
+    _, _, after = readme.partition("$ gridbench check ")
+    command, _, rest = after.partition("\n")
+    shown, _, _ = rest.partition("\n```")
+    monkeypatch.chdir(ROOT)
+    code, text, _ = run(*shlex.split(command))
+    assert code == 1 and text.rstrip("\n") == shown.rstrip("\n")
+
+
+def test_a_table_without_mistakes_gives_0_and_says_what_was_looked_at(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("op,cpu (s),gpu (s),speedup\na,1.000,0.100,10\nb,2.000,0.500,4\n")
+    code, text, _ = run(path)
+    assert code == 0
+    assert text.startswith(
+        "t.csv: nothing found; its numbers agree within their rounding (2 rows, 2 columns of times)."
+    )
+
+
+@pytest.mark.parametrize("key", sorted(load_gpus()))
+def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
+    code, text, _ = run(BLOG, "--gpu", key)
+    fastest = max(load_gpus()[key].tflops.values())
+    assert code == 1 and ("above the peak" in text) is (1.05 * fastest < 22.76)  # 2 x 8000^3 FLOP in 0.045 s
+    assert "the precision isn't stated: held against" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("no.csv", None, "no.csv can't be read (No such file or directory)"),
+        ("run", ..., "run is a folder; of a run, write the report anew: gridbench report run"),
+        ("e.csv", b" \n", "e.csv is empty"),
+        ("b.csv", b"\xff\xd8\xff", "b.csv is no text in UTF-8"),
+        ("z.csv", b"op,t (s)\na,1\0\n", "z.csv is no text"),
+        ("l.csv", b"x" * (2**20 + 1), "l.csv has 1.0 MiB, a published table at most 1 MiB"),
+        ("r.json", b"{}", "r.json is no published table; of records"),
+        ("results.parquet", b"PAR1", "results.parquet is no published table"),
+        ("comparison.csv", b"hardware,case,verdict,compute_s\n", "is a comparison of ours, judged already"),
+        ("t.csv", b"op,t (s)\na,zero\n", "t.csv, row 1 (a), column 't (s)': 'zero' is no number"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence_and_code_2(run, tmp_path, name, content, words):
+    path = tmp_path / name
+    if content is ...:
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    code, text, error = run(path)
+    assert code == 2 and not text and words in " ".join(error.split())
+
+
+def test_a_gpu_without_peaks_is_never_guessed(run):
+    code, _, error = run(BLOG, "--gpu", "a10-of-another-kind")
+    assert (
+        code == 2 and "--gpu 'a10-of-another-kind' has no peaks in deployments/gpus.yaml; there are" in error
+    )
+
+
+def test_excel_in_utf_16_is_read(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("op\tcpu (s)\tgpu (µs)\na\t1.00\t500\n".encode("utf-16"))
+    assert run(path)[0] == 0

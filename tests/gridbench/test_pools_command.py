@@ -1,0 +1,37 @@
+import json
+import sys
+
+import pytest
+
+from gridbench import main
+
+
+def printed(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["gridbench", "pool", *words])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    return ended.value.code or 0, capsys.readouterr()
+
+
+def test_it_prints_what_prefect_makes_the_pool_from(monkeypatch, capsys):
+    code, said = printed(monkeypatch, capsys, "gke", "--set", "namespace=bench", "--set", "vcpus=2")
+    template = json.loads(said.out)
+    defaults = {name: of.get("default") for name, of in template["variables"]["properties"].items()}
+    assert code == 0 and (defaults["namespace"], defaults["vcpus"]) == ("bench", 2)
+    assert defaults["node_labels"]["accelerator"] == "cloud.google.com/gke-accelerator"
+    assert template["job_configuration"]["job_manifest"]["spec"]["backoffLimit"] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["nowhere"], "pool 'nowhere' is unknown: name one of gke, kubernetes"),
+        (["gke", "--set", "namespace"], "--set is 'namespace': write NAME=VALUE"),
+        (["gke", "--set", "namespace={"], "--set is 'namespace={': the value is no YAML"),
+        (["gke", "--set", "cpus=2"], "job_variables has 'cpus'"),
+        (["gke", "--set", "vcpus=many"], "vcpus is 'many'"),
+    ],
+)
+def test_a_mistake_is_one_sentence(monkeypatch, capsys, words, sentence):
+    code, said = printed(monkeypatch, capsys, *words)
+    assert code == 2 and sentence in " ".join((said.out + said.err).split()) and "Traceback" not in said.err

@@ -1,0 +1,122 @@
+import asyncio
+
+import pytest
+
+from infra.lambda_cloud.boot import BadBox, greets
+from infra.lambda_cloud.errors import NoCapacity
+from tests.emulators.lambda_cloud.control import Fate
+from tests.emulators.lambda_cloud.quick import (
+    A10,
+    client,
+    nothing_left,
+    soon,
+    taker,
+    wish,
+)
+from tests.emulators.lambda_cloud.server import lambda_cloud
+
+EAST, WEST, SOUTH = "us-east-1", "us-west-1", "us-south-1"
+H100, GH200 = "gpu_1x_h100_pcie", "gpu_1x_gh200"
+
+
+@pytest.fixture
+def cloud():
+    with lambda_cloud() as cloud:
+        yield cloud
+
+
+@pytest.fixture
+async def api(cloud):
+    async with client(cloud) as api:
+        yield api
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def take(cloud, api, said):
+    return taker(cloud, api, said)
+
+
+BAD = [
+    (Fate("unhealthy", 0.01), "it is unhealthy"),
+    (Fate("preempted", 0.01), "it is preempted"),
+]
+
+
+@pytest.mark.parametrize(("fate", "words"), BAD)
+async def test_a_box_that_goes_bad_is_given_back_and_another_rented(cloud, take, said, fate, words):
+    cloud.control.boot_s = 0.2
+    cloud.control.fates += [fate, None]
+    instance = await take(wish())
+    assert [i.id for i in cloud.account.running() if i.status == "active"] == [instance.id]
+    bad, good = cloud.account.launched
+    assert good.id == instance.id and bad.ending.is_set()
+    assert any("is given back" in line and words in line for line in said)
+    assert good.request["name"] == f"{take.lease.name}-2"
+
+
+SLOW = [
+    (Fate("no_ip"), "it is active, without an address"),
+    (Fate("never_active"), "it is booting, with an address"),
+    (Fate("mute"), "it is active, with an address"),
+]
+
+
+@pytest.mark.parametrize(("fate", "words"), SLOW)
+async def test_a_box_that_never_answers_is_given_back(cloud, take, said, fate, words):
+    cloud.control.boot_s = 0
+    cloud.control.fates += [fate]
+    with pytest.raises(BadBox, match=f"1 boxes in a row.*within 1 s of the launch: {words}"):
+        await take(wish(boot_within_s=1, boxes=1))
+    assert nothing_left(cloud)
+    assert len(cloud.account.launched) == 1
+
+
+async def test_boxes_are_not_tried_for_ever(cloud, take):
+    cloud.control.fates += [Fate("unhealthy")] * 9
+    with pytest.raises(BadBox, match="2 boxes in a row booted badly; the last: gpu_1x_a10 in us-east-1"):
+        await take(wish(boxes=2))
+    assert len(cloud.account.launched) == 2
+    assert nothing_left(cloud)
+
+
+async def test_after_a_bad_box_another_region_comes_first(cloud, take):
+    cloud.control.capacity |= {(A10, WEST): 1}
+    cloud.control.fates += [Fate("unhealthy")]
+    assert (await take(wish())).region.name == WEST
+
+
+async def test_no_other_box_is_launched_after_the_deadline(cloud, take):
+    wanted = wish(until_s=2, boot_within_s=1.5)
+
+    async def answers(ip):
+        await asyncio.sleep(max((wanted.until - soon(0)).total_seconds(), 0) + 0.01)
+        return False
+
+    cloud.control.boot_s = 0
+    with pytest.raises(NoCapacity):
+        await take(wanted, answers)
+    assert len(cloud.account.launched) == 1
+    assert nothing_left(cloud)
+
+
+async def test_a_box_that_is_listed_late_is_waited_for(cloud, take):
+    cloud.control.listed_after_s = 0.3
+    instance = await take(wish())
+    assert [i.id for i in cloud.account.launched] == [instance.id]
+
+
+@pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 400\r\n", b"SSH", b""])
+async def test_only_an_ssh_server_greets_like_one(greeting):
+    async def greet(reader, writer):
+        writer.write(greeting)
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        assert await greets("127.0.0.1", port) == greeting.startswith(b"SSH-2.0")
+    assert not await greets("127.0.0.1", port)

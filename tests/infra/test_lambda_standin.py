@@ -1,0 +1,160 @@
+"""The stand-in refuses what Lambda would: a client that passes here asks rightly."""
+
+import asyncio
+import threading
+
+import httpx
+import pytest
+
+from tests.emulators.lambda_cloud.control import Fate
+from tests.emulators.lambda_cloud.quick import A10, PUBLIC_KEY
+from tests.emulators.lambda_cloud.server import lambda_cloud
+
+LAUNCH = {"region_name": "us-east-1", "instance_type_name": A10, "ssh_key_names": ["k"]}
+
+
+@pytest.fixture(scope="module")
+def cloud():
+    with lambda_cloud() as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="module")
+def plain(cloud):
+    headers = {"Authorization": f"Bearer {cloud.control.key}"}
+    with httpx.Client(base_url=cloud.url, headers=headers) as plain:
+        plain.post("/ssh-keys", json={"name": "k", "public_key": PUBLIC_KEY}).raise_for_status()
+        yield plain
+
+
+def without(name):
+    return {key: value for key, value in LAUNCH.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        without("region_name"),
+        without("instance_type_name"),
+        without("ssh_key_names"),
+        LAUNCH | {"ssh_key_names": []},
+        LAUNCH | {"ssh_key_names": ["k", "k"]},
+        LAUNCH | {"ssh_key_names": "k"},
+        LAUNCH | {"quantity": 1},
+        LAUNCH | {"name": "x" * 65},
+        LAUNCH | {"hostname": "-box"},
+        LAUNCH | {"hostname": "box\n"},
+        LAUNCH | {"tags": {"run": "1"}},
+        LAUNCH | {"tags": [{"key": "run"}]},
+        LAUNCH | {"tags": [{"key": "Run", "value": ""}]},
+        LAUNCH | {"tags": [{"key": "r", "value": ""}]},
+        LAUNCH | {"tags": [{"key": "r" * 56, "value": ""}]},
+        LAUNCH | {"tags": [{"key": "run", "value": "x" * 129}]},
+        LAUNCH | {"tags": [{"key": "run", "value": ""}] * 2},
+        LAUNCH | {"user_data": "x" * 1_000_001},
+        LAUNCH | {"user_data": "#cloud-config\n: ["},
+    ],
+)
+def test_a_wrong_launch_is_refused(cloud, plain, body):
+    answer = plain.post("/instance-operations/launch", json=body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "global/invalid-parameters")
+    assert cloud.account.launched == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("region_name", "moon-1"), ("instance_type_name", "gpu"), ("ssh_key_names", ["other"])],
+)
+def test_a_launch_of_what_is_unknown_is_not_found(plain, name, value):
+    answer = plain.post("/instance-operations/launch", json=LAUNCH | {name: value})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "global/object-does-not-exist")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"name": "x"},
+        {"name": "", "public_key": PUBLIC_KEY},
+        {"name": "x" * 65, "public_key": PUBLIC_KEY},
+        {"name": "x", "public_key": "ssh-ed25519 nonsense"},
+        {"name": "x", "public_key": PUBLIC_KEY.replace("ssh-ed25519", "ssh-rsa")},
+        {"name": "k", "public_key": PUBLIC_KEY},
+    ],
+)
+def test_a_wrong_key_is_refused(cloud, plain, body):
+    assert plain.post("/ssh-keys", json=body).status_code == 400
+    assert cloud.account.key_names() == ["k"]
+
+
+def test_what_is_not_json_is_refused(plain):
+    assert plain.post("/instance-operations/launch", content="{}").status_code == 400
+    header = {"Content-Type": "application/json"}
+    assert plain.post("/instance-operations/launch", content="{", headers=header).status_code == 400
+
+
+def test_other_paths_are_not_there(plain):
+    assert plain.get("/instances/").status_code == 404
+    assert plain.put("/instances").status_code == 405
+
+
+@pytest.mark.parametrize("body", [{}, {"instance_ids": []}, {"instance_ids": "i"}, {"instance_ids": [1]}])
+def test_a_wrong_termination_is_refused(plain, body):
+    assert plain.post("/instance-operations/terminate", json=body).status_code == 400
+
+
+class Remembered:
+    """Machines that only remember."""
+
+    def __init__(self):
+        self.started, self.stopped = [], []
+        self.ready = threading.Event()
+
+    def start(self, instance_id, request, public_key):
+        self.ready.wait()
+        self.started.append((instance_id, request["name"], public_key))
+        return "10.1.2.3"
+
+    def stop(self, instance_id):
+        self.stopped.append(instance_id)
+
+
+async def test_an_instance_goes_its_way_with_a_machine_behind_it():
+    machines = Remembered()
+    with lambda_cloud(machines=machines) as cloud:
+        cloud.control.boot_s = 0
+        async with httpx.AsyncClient(base_url=cloud.url, auth=(cloud.control.key, "")) as plain:
+            await plain.post("/ssh-keys", json={"name": "k", "public_key": PUBLIC_KEY})
+            answer = await plain.post("/instance-operations/launch", json=LAUNCH | {"name": "box"})
+            [made] = answer.json()["data"]["instance_ids"]
+
+            async def state():
+                answer = await plain.get(f"/instances/{made}")
+                row = answer.json().get("data", {})
+                return answer.status_code, row.get("status"), row.get("ip")
+
+            assert await state() == (200, "booting", None)
+            machines.ready.set()
+            while await state() != (200, "active", "10.1.2.3"):
+                await asyncio.sleep(0.005)
+            ids = {"instance_ids": [made]}
+            answer = await plain.post("/instance-operations/terminate", json=ids)
+            assert answer.json()["data"]["terminated_instances"][0]["status"] == "terminating"
+            while (await state())[0] != 404:
+                await asyncio.sleep(0.005)
+    assert machines.started == [(made, "box", PUBLIC_KEY)]
+    assert machines.stopped == [made]
+
+
+@pytest.mark.parametrize("fate", [None, Fate("preempted"), Fate("never_active"), Fate("no_ip")])
+def test_the_end_of_the_stand_in_stops_every_machine(fate):
+    machines = Remembered()
+    machines.ready.set()
+    with lambda_cloud(machines=machines) as cloud:
+        cloud.control.fates.append(fate)
+        cloud.control.terminating_s = 600
+        with httpx.Client(base_url=cloud.url, auth=(cloud.control.key, "")) as plain:
+            plain.post("/ssh-keys", json={"name": "k", "public_key": PUBLIC_KEY})
+            plain.post("/instance-operations/launch", json=LAUNCH).raise_for_status()
+        made = cloud.account.launched[0].id
+    assert machines.stopped == [made]

@@ -1,0 +1,117 @@
+"""What would spoil every measurement is one sentence, before the first."""
+
+import os
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from workloads.__main__ import main
+from workloads.harness import preflight
+
+
+def a_torch(cuda="12.6", architectures=("sm_75", "sm_80", "sm_86", "sm_90"), version="2.13.0+cu126"):
+    about = SimpleNamespace(get_arch_list=lambda: list(architectures))
+    return SimpleNamespace(__version__=version, version=SimpleNamespace(cuda=cuda), cuda=about)
+
+
+class Nvml:
+    """A driver with some GPUs, each of a name and a compute capability."""
+
+    def __init__(self, driver="580.95.05", gpus=(("Tesla T4", (7, 5)),)):
+        self.driver, self.gpus = driver, gpus
+
+    def nvmlInit(self):
+        if self.driver is None:
+            raise RuntimeError("NVML Shared Library Not Found")
+
+    def nvmlSystemGetDriverVersion(self):
+        return self.driver
+
+    def nvmlDeviceGetCount(self):
+        return len(self.gpus)
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return index
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle):
+        return self.gpus[handle][1]
+
+    def nvmlDeviceGetName(self, handle):
+        return self.gpus[handle][0]
+
+
+L4, A100, V100, B200 = ("NVIDIA L4", (8, 9)), ("A100", (8, 0)), ("Tesla V100", (7, 0)), ("B200", (10, 0))
+
+
+@pytest.mark.parametrize(
+    ("torch", "nvml", "wanted", "said"),
+    [
+        (a_torch(cuda=None, version="2.13.0+cpu"), Nvml(), 1, r"2\.13\.0\+cpu is a build without CUDA"),
+        (a_torch(), Nvml(driver=None), 1, r"no GPU is visible.*NVML Shared Library Not Found"),
+        (a_torch(), Nvml(gpus=()), 1, "no GPU is visible"),
+        (a_torch(), Nvml(driver="470.82.01"), 1, "470.82.01 is too old for CUDA 12.6.*525.60.13.*CUDA 11"),
+        (a_torch(cuda="13.0"), Nvml(driver="550.54.15"), 1, "too old for CUDA 13.0.*580.65.06.*CUDA 12"),
+        (
+            a_torch(cuda="11.8"),
+            Nvml(driver="418.40"),
+            1,
+            "too old for CUDA 11.8: update it to 450.80.02 or newer$",
+        ),
+        (a_torch(), Nvml(gpus=(A100,) * 4), 8, "4 of 8 GPUs are visible: ask for 8"),
+        (a_torch(), Nvml(gpus=(V100,)), 1, r"no kernels for Tesla V100 \(sm_70\), only for sm_75"),
+        (a_torch(), Nvml(gpus=(B200,)), 1, r"no kernels for B200 \(sm_100\)"),
+    ],
+)
+def test_a_hindrance_is_said_once(torch, nvml, wanted, said):
+    found = preflight.gpus(wanted, nvml, torch)
+    assert [well for well, _ in found] == [False]
+    assert re.search(said, found[0][1])
+
+
+@pytest.mark.parametrize(
+    ("torch", "gpus"),
+    [
+        (a_torch(), (L4,)),  # runs what was built for 8.0 and 8.6
+        (a_torch(), (A100,) * 8),
+        (a_torch(architectures=("sm_80", "compute_90")), (B200,)),  # by PTX
+        (a_torch(cuda="99.1"), (L4,)),  # a CUDA that this table doesn't know hinders nobody
+    ],
+)
+def test_what_runs_is_told(torch, gpus):
+    found = preflight.gpus(len(gpus), Nvml(gpus=gpus), torch)
+    assert [well for well, _ in found] == [True]
+    assert f"{len(gpus)} GPUs are visible" in found[0][1]
+
+
+def test_shared_memory_of_docker_is_too_small(monkeypatch):
+    size = SimpleNamespace(f_frsize=4096, f_blocks=16384)
+    monkeypatch.setattr(os, "statvfs", lambda folder: size)
+    well, text = preflight.shared_memory()
+    assert not well
+    assert "has 64 MiB, data loaders want 512" in text
+    size.f_blocks *= 8
+    assert preflight.shared_memory()[0]
+
+
+def test_no_shared_memory_at_all(tmp_path):
+    well, text = preflight.shared_memory(tmp_path / "shm")
+    assert not well
+    assert "No such file" in text
+
+
+def test_check_before_measuring_has_an_exit_code(monkeypatch, capsys):
+    monkeypatch.setattr(preflight, "shared_memory", lambda: (True, "shared memory is well"))
+    assert main(["check", "--before", "cpu"]) == 0
+    assert "shared memory is well" in capsys.readouterr().out
+    monkeypatch.setattr(preflight, "gpus", lambda wanted: [(False, f"none of {wanted} GPUs")])
+    assert main(["check", "--before", "cuda", "--gpus", "4"]) == 1
+    assert "warn  none of 4 GPUs" in capsys.readouterr().out
+
+
+def test_without_torch_only_that_is_said(monkeypatch, capsys):
+    from workloads.harness import fitness
+
+    monkeypatch.setattr(fitness.importlib.util, "find_spec", lambda name: None)
+    assert main(["check", "--before", "cuda"]) == 1
+    assert "torch is not installed" in capsys.readouterr().out

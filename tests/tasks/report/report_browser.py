@@ -1,0 +1,30 @@
+"""A real browser for the tests of the report's page."""
+
+from contextlib import contextmanager
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+
+
+@contextmanager
+def chromium():
+    """Debian's Chromium, without a window."""
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield browser
+        browser.close()
+
+
+def opened(browser, path, width=1280, height=900, scheme="light", **context):
+    """The page, drawn, with everything that it asked for and complained of in `page.heard`."""
+    made = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **context)
+    page = made.new_page()
+    page.heard = []
+    page.on("request", lambda request: page.heard.append(request.url))
+    page.on("console", lambda message: page.heard.append(message.text))
+    page.on("pageerror", lambda error: page.heard.append(str(error)))
+    page.goto(path.as_uri())
+    page.locator("html[data-complete]").wait_for()
+    return page

@@ -1,0 +1,60 @@
+"""The tables of the UI: every number as text, every refusal with its reason, and no table without a row."""
+
+import json
+from dataclasses import replace
+
+from report_examples import BASELINE, HOSTILE, comparison, nothing_ok, records
+
+from tasks import artifacts
+from tasks.artifacts import stage_tables
+
+
+def rows(found, key):
+    return found[key][1]
+
+
+def test_every_stage_has_its_table_and_json_can_carry_it():
+    found = stage_tables(comparison(records()))
+    assert {*found} == {"bench-speedups", "bench-cost", "bench-refused"}
+    assert all(isinstance(text, str) for _, table in found.values() for row in table for text in row.values())
+    assert len(json.dumps(found)) < 512_000
+
+
+def test_a_speedup_has_its_interval_and_the_baseline_is_named():
+    table = rows(stage_tables(comparison(records())), "bench-speedups")
+    row = next(row for row in table if row["cell"] == "gke-l4/matmul/n=5000/fp32")
+    assert row["verdict"] == "faster" and "×" in row["speedup"] and "–" in row["speedup"]
+    assert "confounded by" in row["note"] and row["repeats"] == "3 of 3"
+    assert {r["verdict"] for r in table if r["cell"].startswith(BASELINE)} == {"baseline"}
+
+
+def test_cost_names_the_front_and_what_beats_the_rest():
+    table = rows(stage_tables(comparison(records())), "bench-cost")
+    assert table[0]["what"] == "one pass through the suite"
+    assert {row["machine"] for row in table} == {BASELINE, "aws-g5.8xlarge"}, "gke-l4 has no price"
+    assert any(row["front"] == "on the front" for row in table)
+    assert {row["verdict"] for row in table if row["cost efficiency"]} <= {"cheaper", "dearer", "undecided"}
+
+
+def test_refused_numbers_have_their_reasons():
+    table = rows(stage_tables(comparison(records())), "bench-refused")
+    assert {row["verdict"] for row in table} == {"out of memory", "wrong"}
+    assert any(HOSTILE in row["why"] for row in table)
+
+
+def test_nothing_ok_leaves_only_the_refusals():
+    assert {*stage_tables(nothing_ok()[1])} == {"bench-refused"}
+
+
+def test_a_long_table_is_cut_and_says_so(monkeypatch):
+    monkeypatch.setattr(artifacts, "MOST_ROWS", 5)
+    description, table = stage_tables(comparison(records()))["bench-speedups"]
+    assert len(table) == 5 and "20 more rows are in comparison.csv" in description
+
+
+def test_a_spot_price_is_said_to_be_one():
+    made = comparison(records())
+    machines = tuple(replace(machine, spot_usd_per_hour=0.5) for machine in made.machines)
+    spot = tuple(replace(offer, purchase="spot") for offer in made.offers[:1])
+    table = rows(stage_tables(replace(made, machines=machines, offers=spot)), "bench-cost")
+    assert table[0]["price"] == "0.50 USD/h, spot"

@@ -1,0 +1,150 @@
+"""The transformer: its parts against plain formulas, its FLOPs against a count by hand, what it must refuse."""
+
+import math
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from workloads import transformer
+from workloads.harness.correctness import check, check_loss, first_step
+from workloads.harness.errors import WorkloadsError
+from workloads.harness.prepared import Env
+from workloads.harness.registry import find
+
+LAYERS, VOCABULARY = transformer.LAYERS, transformer.VOCABULARY
+
+
+def env(precision="fp32", seed=0):
+    kinds = {"fp32": torch.float32, "bf16": torch.bfloat16}
+    generator = torch.Generator().manual_seed(seed)
+    return Env(
+        torch.device("cpu"), kinds[precision], "contiguous", generator, lambda tensor: tensor, precision
+    )
+
+
+def build(name, precision="fp32", **size):
+    return find(name).build(env(precision), **size)
+
+
+def attended(model, x):
+    """One block's attention, written out: softmax of what the mask leaves, head by head."""
+    together, out = model.together, model.out
+    width = x.shape[-1]
+    heads = max(width // 64, 1)
+    q, k, v = (x @ together.weight.T + together.bias).split(width, dim=-1)
+    length = x.shape[1]
+    mask = torch.full((length, length), -math.inf, dtype=x.dtype).triu(1)
+    mixed = []
+    for head in range(heads):
+        part = slice(head * width // heads, (head + 1) * width // heads)
+        scores = q[..., part] @ k[..., part].transpose(1, 2) / math.sqrt(width / heads) + mask
+        mixed.append(scores.softmax(-1) @ v[..., part])
+    return torch.cat(mixed, -1) @ out.weight.T + out.bias
+
+
+@pytest.mark.parametrize("width", [32, 128])
+def test_its_attention_is_the_textbooks(width):
+    torch.manual_seed(0)
+    attention = transformer.block(width, max(width // 64, 1))[0].inner.double()
+    x = torch.randn(2, 10, width, dtype=torch.float64)
+    torch.testing.assert_close(attention(x), attended(attention, x))
+
+
+def test_a_position_sees_only_what_came_before_it():
+    model = env().model(lambda: transformer.decoder(32, 12)).eval()
+    tokens = torch.arange(12)[None]
+    changed = tokens.clone()
+    changed[0, 7] = 99
+    with torch.inference_mode():
+        one, other = model(tokens)[0], model(changed)[0]
+    same = [torch.equal(a, b) for a, b in zip(one, other, strict=True)]
+    assert same == [True] * 7 + [False] * 5
+
+
+def test_the_last_position_alone_is_the_last_of_all():
+    every = env().model(lambda: transformer.decoder(32, 12)).eval()
+    last = transformer.decoder(32, 12, last_only=True).eval()
+    last.load_state_dict(every.state_dict())
+    tokens = torch.arange(24).reshape(2, 12)
+    torch.testing.assert_close(last(tokens), every(tokens)[:, -1])
+
+
+@pytest.mark.parametrize("width", [64, 256])
+def test_its_parameters_are_those_of_the_formula(width):
+    length = 24
+    block = 12 * width**2 + 13 * width  # products 3 + 1 + 4 + 4, biases 3 + 1 + 4 + 1, two norms of two
+    wanted = VOCABULARY * width + length * width + LAYERS * block + 2 * width + (width + 1) * VOCABULARY
+    assert build("transformer_infer", width=width, length=length, batch=1).parameters == wanted
+
+
+class TestFlops:
+    width, length, batch = 64, 20, 3
+
+    def linear(self, positions):
+        """Forward: every token through the blocks, `positions` of them through the output layer."""
+        tokens = self.batch * self.length
+        return 2 * tokens * LAYERS * 12 * self.width**2 + 2 * positions * self.width * VOCABULARY
+
+    def attention(self):
+        pairs = sum(range(1, self.length + 1))  # each position with itself and those before it
+        return LAYERS * self.batch * pairs * 2 * 2 * self.width
+
+    def test_inference(self):
+        made = build("transformer_infer", width=self.width, length=self.length, batch=self.batch)
+        assert made.matmul_flops == self.linear(self.batch)
+        assert made.flops == self.linear(self.batch) + self.attention()
+
+    def test_training_takes_three_times_a_forward_pass(self):
+        made = build("transformer_train", width=self.width, length=self.length, batch=self.batch)
+        forward = self.linear(self.batch * self.length)
+        assert made.matmul_flops == 3 * forward
+        assert made.flops == 3 * (forward + self.attention())
+
+    @pytest.mark.parametrize("name", ["transformer_train", "transformer_infer"])
+    @pytest.mark.parametrize(
+        "size", [{"width": 64, "length": 20, "batch": 3}, {"width": 256, "length": 7, "batch": 1}]
+    )
+    def test_they_are_known_before_anything_is_built(self, name, size):
+        made, workload = build(name, **size), find(name)
+        assert workload.flops(**size) == made.flops
+
+    def test_torch_counts_the_whole_square_where_attention_is_products(self):
+        """Its counter knows no attention on a CPU; without the fused kernel it sees all l^2 pairs."""
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), torch.inference_mode():
+            made = build("transformer_infer", width=self.width, length=self.length, batch=self.batch)
+            with FlopCounterMode(display=False) as counter:
+                made.step()
+        square = LAYERS * 4 * self.batch * self.length**2 * self.width
+        assert counter.get_total_flops() == made.matmul_flops + square
+        assert self.attention() == square * (self.length + 1) / (2 * self.length)
+
+
+def test_its_loss_begins_at_chance_and_falls():
+    made = build("transformer_train", width=32, length=16, batch=2)
+    first = float(first_step(made))
+    assert first == pytest.approx(math.log(VOCABULARY), rel=0.05)
+    last = [float(made.step()) for _ in range(20)][-1]
+    check_loss(first, last, 20)
+    assert float(first_step(made)) == pytest.approx(first, rel=1e-4)
+
+
+def test_its_tokens_follow_a_rule_that_can_be_learnt():
+    tokens = transformer.sentences(env(), 8, 512)
+    assert tokens.dtype == torch.int64
+    assert 0 <= int(tokens.min()) <= int(tokens.max()) < VOCABULARY
+    follows = torch.randperm(VOCABULARY, generator=torch.Generator().manual_seed(0))
+    share = float((follows[tokens[:, :-1]] == tokens[:, 1:]).float().mean())
+    assert share == pytest.approx(1 - transformer.NOISE, abs=0.03)
+
+
+@pytest.mark.parametrize("name", ["transformer_train", "transformer_infer"])
+def test_a_width_that_heads_do_not_divide(name):
+    with pytest.raises(WorkloadsError, match="width=200 must be a multiple of 64"):
+        build(name, width=200, length=8, batch=1)
+
+
+@pytest.mark.parametrize("name", ["transformer_train", "transformer_infer"])
+def test_it_is_sound_with_several_heads(name):
+    made = build(name, width=128, length=8, batch=1)
+    assert check(made, first_step(made), "fp32").error < 1e-6
