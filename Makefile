@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-fast lint perf browser clean
+.PHONY: install bench test test-fast test-cluster lint perf browser containers clean
 
 install: $(STAMP)
 
@@ -18,11 +18,23 @@ $(STAMP): requirements.lock pyproject.toml
 bench: install
 	$(BIN)/gridbench run quick
 
-test: install browser lint
-	$(BIN)/python -m pytest
+# Two at a time what can be, then what measures time or looks at processes; the second also where the first fails.
+# Real servers on a shared machine: what fails is run once more and named in the summary, not hidden.
+AGAIN = --reruns 1 -rfER
+test: install browser containers lint
+	$(BIN)/python -m tests.emulators >/dev/null
+	@failed=0; \
+	$(BIN)/python -m pytest -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder $(AGAIN) || failed=1; \
+	$(BIN)/python -m pytest -m alone $(AGAIN) || failed=1; \
+	exit $$failed
 
 test-fast: install
 	$(BIN)/python -m pytest -m "not slow" -n 2
+
+# The scenarios of the Kubernetes worker on a real cluster, in a namespace of their own; what needs a GPU node says so.
+test-cluster: install
+	@[ -n "$$KUBECONFIG" ] || { echo "KUBECONFIG is not set: name the file of a cluster that may be tested on"; exit 2; }
+	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/test_kubernetes_scenarios.py -v -rs
 
 lint: install
 	$(BIN)/ruff check --quiet .
@@ -38,6 +50,17 @@ browser:
 	  echo "installing chromium for the browser tests"; \
 	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq chromium >/dev/null; }
+
+# Clouds and boxes are emulated with real containers, network namespaces and sshd; debootstrap makes the containers'
+# base image where no registry can be reached.
+containers:
+	@command -v podman >/dev/null && command -v runc >/dev/null && command -v debootstrap >/dev/null \
+	  && command -v ip >/dev/null && [ -x /usr/sbin/sshd ] || { \
+	  echo "installing podman and sshd for the tests of clouds and boxes"; \
+	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends podman buildah runc \
+	    netavark aardvark-dns uidmap slirp4netns catatonit containernetworking-plugins debootstrap \
+	    openssh-server openssh-client iproute2 procps >/dev/null; }
 
 clean:
 	rm -rf $(VENV) .gridbench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
