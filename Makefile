@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-fast test-cluster lint perf browser containers clean
+.PHONY: install bench test test-all test-fast test-cluster lint perf browser containers clean
 
 install: $(STAMP)
 
@@ -19,12 +19,14 @@ bench: install
 	$(BIN)/gridbench run quick
 
 # Two at a time what can be, then what measures time or looks at processes; the second also where the first fails.
-# Real servers on a shared machine: what fails is run once more and named in the summary, not hidden.
-AGAIN = --reruns 1 -rfER
-test: install browser containers lint
+# Real servers on a shared machine: what fails is run up to twice more and named in the summary, not hidden.
+AGAIN = --reruns 2 -rfER
+SIDE_BY_SIDE = not alone and not deep
+test-all: SIDE_BY_SIDE = not alone
+test test-all: install browser containers lint
 	$(BIN)/python -m tests.emulators >/dev/null
 	@failed=0; \
-	$(BIN)/python -m pytest -m "not alone" -n 2 --dist loadfile --no-loadscope-reorder $(AGAIN) || failed=1; \
+	$(BIN)/python -m pytest -m "$(SIDE_BY_SIDE)" -n 2 --dist loadfile --no-loadscope-reorder $(AGAIN) || failed=1; \
 	$(BIN)/python -m pytest -m alone $(AGAIN) || failed=1; \
 	exit $$failed
 

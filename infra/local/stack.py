@@ -22,13 +22,14 @@ __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
 HOST = "127.0.0.1"
 NEEDED_BYTES = 100_000_000
+ANSWER_S = 15.0  # the server of a stack that is up answers, but a busy machine may make it slow
 LOCAL = MappingProxyType({"local": PROCESS})
 
 
 def running_api(state: Path) -> str | None:
     """The API of the stack that is up in `state`, where there is one and it answers."""
     api_url = Ledger(state.absolute()).read()
-    return api_url if api_url and healthy(api_url) else None
+    return api_url if api_url and healthy(api_url, ANSWER_S) else None
 
 
 class LocalStack:

@@ -50,6 +50,7 @@ async def test_the_main_job(bench):
     assert {cell.id for cell in store.plan.cells} <= tasks.keys()
 
 
+@pytest.mark.deep
 async def test_what_can_not_fit_is_skipped_as_planned_and_the_rest_is_measured(bench):
     run_id = await bench.start(suite="large")
     assert (await bench.end(run_id)).is_completed()
@@ -83,6 +84,7 @@ async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(benc
     assert len(after) == 4 and before.items() <= after.items()
 
 
+@pytest.mark.deep
 async def test_a_killed_measuring_process_costs_its_repeat_only(bench):
     run_id = await bench.start()
     (await bench.measuring()).kill()
@@ -93,6 +95,7 @@ async def test_a_killed_measuring_process_costs_its_repeat_only(bench):
     assert "killed by SIGKILL" in died[0].reasons[0]
 
 
+@pytest.mark.deep
 async def test_a_killed_lane_is_started_again_for_what_is_left(bench):
     run_id = await bench.start(suite="long")
     store = await bench.records(run_id, at_least=1)
@@ -119,6 +122,7 @@ async def test_a_killed_bench_leaves_its_records_and_is_resumed(bench):
     assert len(after) == 4 and before.items() <= after.items() and len(before) >= 1
 
 
+@pytest.mark.deep
 async def test_a_killed_worker_is_replaced_and_the_run_is_resumed(bench):
     run_id = await bench.start(suite="long")
     store = await bench.records(run_id, at_least=1)
@@ -134,6 +138,7 @@ async def test_a_killed_worker_is_replaced_and_the_run_is_resumed(bench):
     assert len(after) == 4 and before.items() <= after.items()
 
 
+@pytest.mark.deep
 async def test_two_runs_never_measure_at_once(bench):
     runs = [await bench.start() for _ in range(2)]
     most = 0
@@ -144,6 +149,7 @@ async def test_two_runs_never_measure_at_once(bench):
     assert all([(await bench.state(run_id)).is_completed() for run_id in runs])
 
 
+@pytest.mark.deep
 async def test_a_run_that_is_under_way_is_not_resumed(bench):
     run_id = await bench.start(suite="long")
     store = await bench.records(run_id, at_least=1)

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow
 CROSSING = 415  # of the stand-in racer.py
 
 
+@pytest.mark.deep
 async def test_further_sizes_are_measured_until_the_break_even_is_known(bench):
     run_id = await bench.start(suite="race", hardware=["sloping", "flat"], break_even=True)
     assert (await bench.end(run_id, within_s=600)).is_completed()

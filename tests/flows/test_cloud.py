@@ -98,6 +98,7 @@ async def test_two_machines_are_measured_in_containers_and_the_report_is_in_the_
     assert cloud.control.calls["SubmitJob"] == 2, "one job a lane"
 
 
+@pytest.mark.deep
 async def test_a_reclaimed_lane_goes_on_with_what_is_left(bench, cloud):
     fault = cloud.control.add("reclaim", after_line="[3/6]")
     run_id = await bench.start(suite="cloud", hardware=["cloud-m5-spot"])
@@ -116,6 +117,7 @@ async def test_a_reclaimed_lane_goes_on_with_what_is_left(bench, cloud):
     assert lost.state.name == "Reclaimed" and "terminated" in lost.state.message
 
 
+@pytest.mark.deep
 async def test_a_machine_that_is_too_big_for_its_queue_ends_the_lane_with_the_number(bench, cloud):
     run_id = await bench.start(suite="cloud", hardware=["cloud-huge"])
     assert (await bench.end(run_id, within_s=400)).is_completed()

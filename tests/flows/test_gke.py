@@ -196,6 +196,7 @@ def billed(found, jobs):
         assert bill.usd == pytest.approx(bill.billed_s / 3600 * machine.usd_per_hour)
 
 
+@pytest.mark.deep
 async def test_a_reclaimed_lane_goes_on_with_what_is_left_on_a_new_node(bench, cluster):
     run_id = await bench.start(suite="cloud", hardware=["node-l4-spot"])
     pod = await until(lambda: pod_that_says(cluster, "[3/6]"))
@@ -214,6 +215,7 @@ async def test_a_reclaimed_lane_goes_on_with_what_is_left_on_a_new_node(bench, c
     assert lost.state.name == "Reclaimed" and f"{pod['spec']['nodeName']} was shut down" in lost.state.message
 
 
+@pytest.mark.deep
 async def test_an_accelerator_that_no_pool_has_ends_its_lane_and_no_other(bench, cluster):
     store, records = await finished(bench, await bench.start(hardware=["node-p4", "node-t4"]))
     absent = [record for record in records if record.hardware == "node-p4"]

@@ -190,6 +190,7 @@ def measuring():
     return [p for p in psutil.process_iter(["cmdline"]) if str(WATCHED) in (p.info["cmdline"] or ())]
 
 
+@pytest.mark.deep
 async def test_a_cancelled_night_ends_all_that_it_has_under_way(bench, watch):
     night = await watch.start(SPEEDS | {"pause_s": 300})
     async with asyncio.timeout(150):

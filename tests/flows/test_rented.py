@@ -164,6 +164,7 @@ def test_boxes_are_rented_measured_on_billed_compared_and_given_back(gridbench, 
     assert BOOT in (store.folder / "report.html").read_text()
 
 
+@pytest.mark.deep
 def test_a_box_that_lambda_takes_back_is_replaced_and_nothing_is_measured_twice(gridbench, cloud):
     running = gridbench.start("run", "rented", "--on", "lambda-cpu")
     gridbench.records(at_least=2)
@@ -178,6 +179,7 @@ def test_a_box_that_lambda_takes_back_is_replaced_and_nothing_is_measured_twice(
     assert max(asked) == 4 and sorted(asked)[-2] < 4, "what had come is not asked for again"
 
 
+@pytest.mark.deep
 def test_ctrl_c_stops_the_container_and_gives_the_box_back(gridbench, cloud):
     running = gridbench.start("run", "rented", "--on", "lambda-cpu")
     gridbench.records()
@@ -190,6 +192,7 @@ def test_ctrl_c_stops_the_container_and_gives_the_box_back(gridbench, cloud):
     assert run_of(gridbench)[1], "what had come is kept"
 
 
+@pytest.mark.deep
 def test_after_a_power_cut_the_box_is_shown_until_the_janitor_gives_it_back_at_its_deadline(gridbench, cloud):
     gridbench.start("run", "rented", "--on", "lambda-cpu")
     gridbench.records()

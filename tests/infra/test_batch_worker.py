@@ -80,6 +80,7 @@ async def test_every_job_ends_in_the_right_state(pool, aws):
     assert len(definitions) == 3  # one per content: 128, 64 and 20000 MiB
 
 
+@pytest.mark.deep
 async def test_trouble_on_the_way_loses_nothing(pool, aws):
     aws.control.throttle("*", every=3)
     aws.control.forget_polls = 5
@@ -118,6 +119,7 @@ async def test_cancelling_ends_the_job(pool, aws):
     assert {job["statusReason"].partition(":")[0] for job in described} == {"Cancelled"}
 
 
+@pytest.mark.deep
 async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, aws):
     """Killed with -9 while a job runs and another one waits to be submitted; the next worker takes both over."""
     script = "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 1; done"
@@ -134,6 +136,7 @@ async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, aws):
     assert len(submitted(aws)) == 1
 
 
+@pytest.mark.deep
 async def test_a_stopped_worker_says_what_goes_on_and_another_one_takes_over(pool, prefect, aws):
     run_id = await pool.start("long", script="for n in 1 2 3 4 5 6 7 8 9; do echo $n; sleep 1; done")
     first = prefect.worker_process(pool.name, "one")
@@ -150,6 +153,7 @@ async def test_a_stopped_worker_says_what_goes_on_and_another_one_takes_over(poo
     assert len(submitted(aws)) == 1
 
 
+@pytest.mark.deep
 async def test_two_workers_share_a_pool(pool, aws):
     """Each run is submitted once and followed by one; the runs of one that stops go to the other."""
     until_told = "echo once; until [ -e /tmp/told ]; do sleep 0.2; done"
@@ -227,6 +231,7 @@ async def test_the_engine_runs_a_flow_again_that_is_running_already(pool, prefec
         assert (await client.read_flow_run(run.id)).run_count == 2
 
 
+@pytest.mark.deep
 async def test_a_restarted_prefect_server_loses_nothing(pool, prefect, aws):
     """It is away while one job ends, and while another one is to be submitted."""
     script = "for n in 1 2 3 4 5 6; do echo $n; sleep 1; done"

@@ -159,6 +159,7 @@ async def test_cancelling_deletes_the_job_whether_it_runs_or_waits(pool, place):
     assert not (await place.batch.list_namespaced_job(place.name)).items
 
 
+@pytest.mark.deep
 async def test_a_pod_that_somebody_deletes_is_lost(pool, place):
     async with pool.worker():
         run_id, _, pod = await running(pool, place)
@@ -167,6 +168,7 @@ async def test_a_pod_that_somebody_deletes_is_lost(pool, place):
     assert (ended.name, pod in ended.message) == ("PodLost", True) or "exit code" in ended.message, ended
 
 
+@pytest.mark.deep
 async def test_a_pod_that_is_evicted_by_the_api_was_drained(pool, place):
     async with pool.worker():
         run_id, _, pod = await running(pool, place)
@@ -176,6 +178,7 @@ async def test_a_pod_that_is_evicted_by_the_api_was_drained(pool, place):
     assert ended.name == "Drained", ended.message
 
 
+@pytest.mark.deep
 async def test_a_job_that_somebody_deletes_ends_its_run(pool, place):
     async with pool.worker():
         run_id, job, _ = await running(pool, place)
@@ -184,6 +187,7 @@ async def test_a_job_that_somebody_deletes_ends_its_run(pool, place):
     assert ended.name == "Crashed" and "deleted from outside" in ended.message, ended.message
 
 
+@pytest.mark.deep
 async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, place):
     script = "for n in 1 2 3 4 5 6 7 8 9; do echo $n; sleep 1; done"
     run_id = await pool.start("long", script=script)

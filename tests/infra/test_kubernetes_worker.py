@@ -115,7 +115,10 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(one, marks=pytest.mark.deep) if one in ("drained", "reclaimed") else one for one in FAULTS],
+)
 async def test_what_happens_to_a_pod_is_told_apart(pool, cluster, fault):
     act, state, words = FAULTS[fault]
     async with pool.worker():
@@ -125,6 +128,7 @@ async def test_what_happens_to_a_pod_is_told_apart(pool, cluster, fault):
     assert (ended.name, words in ended.message) == (state, True), ended.message
 
 
+@pytest.mark.deep
 async def test_a_node_that_comes_late_is_waited_for(pool, cluster):
     cluster.control.autoscale(
         "l4",
@@ -140,6 +144,7 @@ async def test_a_node_that_comes_late_is_waited_for(pool, cluster):
     assert labels["kubernetes.unscheduled_s"] >= 2 and labels["kubernetes.starting_s"] >= 0
 
 
+@pytest.mark.deep
 async def test_a_quota_that_is_used_up_is_no_capacity(pool, cluster):
     cluster.apply(
         [
@@ -157,6 +162,7 @@ async def test_a_quota_that_is_used_up_is_no_capacity(pool, cluster):
     assert ended.name == "NoCapacity" and "exceeded quota: few" in ended.message, ended.message
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["refused", "503"])
 async def test_an_api_that_is_away_for_a_while_loses_nothing(pool, cluster, how):
     script = "echo on; sleep 6; echo off"

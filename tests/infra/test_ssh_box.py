@@ -150,6 +150,7 @@ async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, mach
     await box.free(LOCK, 30)
 
 
+@pytest.mark.deep
 async def test_the_box_ends_a_container_that_takes_too_long(box, machine, base_image):
     job, name = asked(machine, base_image, "echo on; sleep 600"), new_name()
     await begin(box, job, name, limit_s=3)

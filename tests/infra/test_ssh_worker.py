@@ -103,6 +103,7 @@ async def test_who_the_box_is_not_gets_nothing(pool, two, tmp_path, prefect, bas
             assert (ended.name, words in ended.message) == (state, True), ended.message
 
 
+@pytest.mark.deep
 async def test_one_job_at_a_time_on_a_box(pool, box):
     script = "echo on; sleep 2; echo off"
     runs = [await pool.start(f"r{n}", script=script) for n in range(3)]
@@ -116,6 +117,7 @@ async def test_one_job_at_a_time_on_a_box(pool, box):
     assert all(before[-1] <= after[0] for before, after in pairwise(begun))
 
 
+@pytest.mark.deep
 async def test_two_boxes_share_the_work_and_a_cut_one_is_waited_for(pool, two):
     hosts = [box.host for box in two]
     script = "echo on; sleep 8; echo off"
@@ -145,6 +147,7 @@ async def test_two_boxes_share_the_work_and_a_cut_one_is_waited_for(pool, two):
     assert [box.containers() for box in two] == [[], []]
 
 
+@pytest.mark.deep
 async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, box, prefect):
     run_id = await pool.start("goes-on", script="for i in $(seq 20); do echo $i; sleep 1; done")
     worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)
@@ -164,6 +167,7 @@ async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, box, prefect
     assert len(lines) <= 30
 
 
+@pytest.mark.deep
 async def test_a_reboot_is_told(pool, two):
     run_id = await pool.start("rebooted", script="echo on; sleep 100")
     async with pool.worker():

@@ -105,6 +105,7 @@ def test_each_pool_has_a_worker_and_none_is_left(state: Path, monkeypatch: pytes
     assert not everything_of(state)
 
 
+@pytest.mark.deep
 def test_a_dead_worker_is_replaced_and_the_other_goes_on(state: Path, stack: LocalStack):
     local, first = worker_of(state, "local"), worker_of(state, "ssh")
     api = Api(stack)
@@ -123,6 +124,7 @@ def test_a_dead_worker_is_replaced_and_the_other_goes_on(state: Path, stack: Loc
     assert stack.check() is None
 
 
+@pytest.mark.deep
 def test_what_a_stack_left_on_a_box_is_ended_by_the_next_one(state: Path):
     with LocalStack(state, pools=POOLS, start_s=START_S) as stack:
         api = Api(stack)

@@ -64,7 +64,11 @@ def test_an_exception_ends_it_and_cancels_what_runs_with_all_that_it_started(sta
 
 @pytest.mark.parametrize(
     ("number", "status", "outcome"),
-    [(signal.SIGINT, 1, "CANCELLED"), (signal.SIGTERM, 143, "CANCELLED"), (signal.SIGKILL, -9, "CRASHED")],
+    [
+        (signal.SIGINT, 1, "CANCELLED"),
+        pytest.param(signal.SIGTERM, 143, "CANCELLED", marks=pytest.mark.deep),
+        (signal.SIGKILL, -9, "CRASHED"),
+    ],
 )
 def test_a_signal_to_its_owner_ends_everything(
     state: Path, holder: Holder, number: int, status: int, outcome: str
@@ -116,6 +120,7 @@ def test_a_second_one_joins_and_leaves_the_first_alone(state: Path, stack: Local
         second.check()
 
 
+@pytest.mark.deep
 def test_one_that_comes_while_the_first_stops_takes_over(state: Path, holder: Holder):
     first = holder.api_url
     holder.process.terminate()
@@ -125,6 +130,7 @@ def test_one_that_comes_while_the_first_stops_takes_over(state: Path, holder: Ho
             assert stack.check() is None
 
 
+@pytest.mark.deep
 def test_runs_that_nobody_waits_for_any_more_are_not_resurrected(state: Path):
     with LocalStack(state) as stack:
         stack._workers.pop().service.stop()
@@ -170,6 +176,7 @@ def test_a_server_that_takes_too_long_is_given_up(state: Path):
     assert not everything_of(state)
 
 
+@pytest.mark.deep
 def test_a_worker_that_dies_again_and_again_is_given_up(state: Path, stack: LocalStack):
     stack._workers[0].service.command = ["sh", "-c", "echo no such luck; exit 3"]
     process_of(state, "worker").kill()
