@@ -193,6 +193,7 @@ def put_results(aws):
     return bucket
 
 
+@pytest.mark.deep
 def test_results_outlive_the_stack_until_they_are_given_up(aws, run, monkeypatch):
     before = inventory(aws)
     run("up", "--yes", *SMALL)
@@ -213,6 +214,7 @@ def test_results_outlive_the_stack_until_they_are_given_up(aws, run, monkeypatch
     assert inventory(aws) == before
 
 
+@pytest.mark.deep
 def test_down_ends_jobs_and_may_be_interrupted(aws, base_image, run, monkeypatch):
     before = inventory(aws)
     run("up", "--yes", *SMALL)
@@ -246,6 +248,7 @@ def test_a_policy_that_somebody_has_does_not_keep_the_stack(aws, run):
     assert iam.list_attached_user_policies(UserName="me")["AttachedPolicies"] == []
 
 
+@pytest.mark.deep
 def test_what_has_no_stack_is_found_and_cleared_away(aws, run):
     before = inventory(aws)
     run("up", "--yes", *SMALL)
@@ -276,6 +279,7 @@ def test_what_has_no_stack_is_found_and_cleared_away(aws, run):
     assert left == before
 
 
+@pytest.mark.deep
 def test_another_projects_stack_is_left_alone(aws, run):
     run("up", "--yes", *SMALL, "--project", "gridbench-two")
     both = inventory(aws)

@@ -167,6 +167,7 @@ class TestForReal:
         code, command = reference
         assert self.controlled(repeat_of(trial=True), command).reference == content_id(code, versions())
 
+    @pytest.mark.deep
     def test_nor_do_its_ranks_find_the_checkout_where_they_work(self, reference, monkeypatch):
         monkeypatch.chdir(ROOT)
         code, command = reference

@@ -321,6 +321,7 @@ class TestShares:
         assert outcome.value < outcome.losses[0]
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_two_processes_do_the_whole_job(box_lock):
     """A step of theirs is measured with the suites, where it takes its time once."""

@@ -181,6 +181,7 @@ def command(*arguments, data_bytes=resource.RLIM_INFINITY):
     return found.returncode, found.stdout.strip(), found.stderr
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_processes_that_really_run_out(fills, box_lock):
     """Beside the tensor, whose size is the answer, there is what torch itself holds: the same for each."""

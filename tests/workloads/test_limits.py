@@ -113,6 +113,7 @@ class TestFormulas:
             kept = sum(t.numel() * t.element_size() for t in (*prepared.inputs, result))
             assert kept <= stated <= live.peak
 
+    @pytest.mark.deep
     @pytest.mark.slow
     @pytest.mark.parametrize(("name", "size"), FILLING.items(), ids=FILLING)
     def test_a_process_that_holds_less_can_not_step(self, name, size, box_lock):

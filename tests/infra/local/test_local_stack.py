@@ -52,6 +52,7 @@ def test_it_runs_a_flow_and_leaves_nothing(state: Path):
     stack.stop()
 
 
+@pytest.mark.deep
 def test_an_exception_ends_it_and_cancels_what_runs_with_all_that_it_started(state: Path):
     with pytest.raises(ZeroDivisionError), LocalStack(state) as stack:
         runs = Runs(stack.api_url)
@@ -84,6 +85,7 @@ def test_a_signal_to_its_owner_ends_everything(
     assert running_api(state) is None
 
 
+@pytest.mark.deep
 def test_a_worker_that_dies_is_replaced_and_its_run_has_crashed(state: Path, stack: LocalStack):
     runs = Runs(stack.api_url)
     run = runs.start()
