@@ -15,6 +15,7 @@ from prefect_aws import AwsCredentials, S3Bucket
 
 from gridbench.session import deploy
 from tasks.gather import judged
+from tests.emulators import containers
 from tests.emulators.lane import LOG_GROUP, make_pool, with_workload, worker
 from workloads.harness.record import Verdict
 
@@ -126,3 +127,22 @@ async def test_a_machine_that_is_too_big_for_its_queue_ends_the_lane_with_the_nu
     assert len(records) == 6 and {r.verdict for r in records} == {Verdict.CAPACITY}
     assert "vcpus 64" in records[0].reasons[0] and "cloud-c5" in records[0].reasons[0]
     assert cloud.control.calls["SubmitJob"] == 1
+
+
+@pytest.mark.deep
+async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, image):
+    theirs = "localhost/gridbench-version:v2"
+    containers.podman("tag", image, theirs)
+    await save(bench, cloud, "localhost/the-machines-own:missing")
+    version = {"name": "v2", "image": theirs}
+    night = {"confirms": "bisect-one", "cases": ["nap/ms=2/fp32"], "version": version}
+    run_id = await bench.start(suite="cloud", hardware=["cloud-c5"], night=night)
+    state = await bench.end(run_id, within_s=900)
+    assert state.is_completed(), state.message
+    records, odd = (await bench.store(run_id)).records()
+    assert not odd and [r.case.id for r in records] == ["nap/ms=2/fp32"] * 2
+    assert {r.verdict for r in records} <= MEASURED
+    batch = cloud.client("batch")
+    (job,) = batch.list_jobs(jobQueue="cloud-c5", jobStatus="SUCCEEDED")["jobSummaryList"]
+    (told,) = batch.describe_jobs(jobs=[job["jobId"]])["jobs"]
+    assert told["container"]["image"] == theirs
