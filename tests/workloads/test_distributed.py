@@ -355,11 +355,20 @@ class TestTogether:
         ("name", "verdict", "reason"),
         [
             ("one_is_killed", "crashed", r"^rank 1 of 2 was killed by SIGKILL in step \d+$"),
-            ("one_exits", "crashed", r"^rank 1 of 2 ended with code 3 in step \d+$"),
+            pytest.param(
+                "one_exits", "crashed", r"^rank 1 of 2 ended with code 3 in step \d+$", marks=pytest.mark.deep
+            ),
             ("one_raises", "crashed", "^rank 1 of 2: the workload raised KeyError: 'a key'"),
-            ("one_dies_early", "crashed", "^rank 1 of 2 ended with code 5 "),
+            pytest.param(
+                "one_dies_early", "crashed", "^rank 1 of 2 ended with code 5 ", marks=pytest.mark.deep
+            ),
             ("one_runs_out_of_memory", "out_of_memory", "^rank 1 of 2: memory ran out at n=64,processes=2"),
-            ("all_raise", "crashed", "^the workload raised ZeroDivisionError: before it was built$"),
+            pytest.param(
+                "all_raise",
+                "crashed",
+                "^the workload raised ZeroDivisionError: before it was built$",
+                marks=pytest.mark.deep,
+            ),
             ("forgets_to_exchange", "wrong", "gradients differ after a step: they were not exchanged$"),
         ],
     )

@@ -48,12 +48,13 @@ def build(
         device.clock.time(prepared.step, 1)
     if not others or repeat.trial:
         return Built(prepared, layout, {})
+    count = 1 if repeat.brief else TRIALS
     with phases("layout"):
-        trials_s = {layout: _trial_s(prepared, device)}
+        trials_s = {layout: _trial_s(prepared, device, count)}
         for layout in others:
             del prepared
             prepared = _build_steps(workload, repeat, device, phases, layout, seat)
-            trials_s[layout] = _trial_s(prepared, device)
+            trials_s[layout] = _trial_s(prepared, device, count)
         best = fastest(trials_s)
         if best != layout:
             del prepared
@@ -67,9 +68,9 @@ def fastest(trials_s: dict[str, float]) -> str:
     return best if trials_s[best] < CLEARLY_FASTER * trials_s[first] else first
 
 
-def _trial_s(prepared: Prepared, device: Device) -> float:
+def _trial_s(prepared: Prepared, device: Device, count: int) -> float:
     device.clock.time(prepared.step, 1)
-    return min(device.clock.time(prepared.step, 1).wall_s for _ in range(TRIALS))
+    return min(device.clock.time(prepared.step, 1).wall_s for _ in range(count))
 
 
 def _build_steps(
