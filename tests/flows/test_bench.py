@@ -107,6 +107,7 @@ async def test_a_killed_lane_is_started_again_for_what_is_left(bench):
     assert all(Record.from_json(text.decode()).wall for text in after.values())
 
 
+@pytest.mark.deep
 async def test_a_killed_bench_leaves_its_records_and_is_resumed(bench):
     run_id = await bench.start(suite="long")
     store = await bench.records(run_id, at_least=1)

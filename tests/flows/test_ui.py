@@ -11,7 +11,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymen
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
 playwright_api = pytest.importorskip("playwright.async_api")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
-PATIENCE_MS = 60_000
+PATIENCE_MS = 150_000
 SHOTS = os.environ.get("SHOTS")  # a folder for pictures, where somebody wants to look
 
 

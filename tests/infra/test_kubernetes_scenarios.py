@@ -125,6 +125,7 @@ ENDS = {
 }
 
 
+@pytest.mark.deep
 async def test_every_job_ends_in_the_right_state(pool):
     runs = {name: await pool.start(name, **variables) for name, (variables, _, _) in ENDS.items()}
     async with pool.worker():

@@ -178,6 +178,7 @@ async def test_a_reboot_is_told(pool, two):
     assert two[0].containers() == []
 
 
+@pytest.mark.deep
 async def test_cancelling_stops_the_container_and_frees_the_box(pool, box):
     runs, waits = await pool.start("runs", script="echo on; sleep 600"), None
     async with pool.worker():

@@ -57,6 +57,7 @@ def nothing_is_left(aws):
     return not live and batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"] == []
 
 
+@pytest.mark.deep
 @pytest.mark.slow
 def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, capsys):
     code, found = quick("--yes")

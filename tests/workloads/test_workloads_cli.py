@@ -100,6 +100,7 @@ class TestRun:
         assert Record.from_json(out).verdict == verdict
         assert "Traceback" not in err
 
+    @pytest.mark.deep
     @pytest.mark.slow
     def test_the_same_seed_gives_the_same_answer(self, box_lock):
         errors = [

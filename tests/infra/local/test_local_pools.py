@@ -136,6 +136,7 @@ def test_what_a_stack_left_on_a_box_is_ended_by_the_next_one(state: Path):
         assert until(lambda: Api(stack).state(run) == "CANCELLED", 40)
 
 
+@pytest.mark.deep
 def test_a_stack_without_the_worker_is_not_joined(state: Path):
     with (
         LocalStack(state, start_s=START_S),
@@ -145,6 +146,7 @@ def test_a_stack_without_the_worker_is_not_joined(state: Path):
         pass
 
 
+@pytest.mark.deep
 def test_a_worker_that_cannot_start_is_said(state: Path):
     with (
         pytest.raises(LocalStackError, match=r"work pool odd could not be created: .*no-such-type"),

@@ -100,6 +100,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_has_crashed(state: Path, sta
     runs.wait(runs.start(seconds=0), "COMPLETED")
 
 
+@pytest.mark.deep
 def test_a_server_that_dies_comes_back_where_it_was(state: Path, stack: LocalStack):
     runs = Runs(stack.api_url)
     process_of(state, "server").kill()
