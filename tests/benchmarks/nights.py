@@ -22,10 +22,11 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.schedules import IntervalSchedule
 
 from tasks.verdicts import Ticket, read_verdicts
-from tests.benchmarks.stack import HERE, ROOT, stack
+from tests.benchmarks.stack import ROOT, stack
 
 KINDS = [*["quiet"] * 13, "slow", "slow", "hog", "hog"]
 EVERY_S = 60
+SLEEPERS = ROOT / "tests" / "flows" / "workloads"
 MACHINE = """
 title: This machine
 pool: local
@@ -52,7 +53,7 @@ PLANTED = {"quiet": 1.0, "slow": 1.2, "hog": 1.2}
 
 def main(kinds: list[str]) -> int:
     files = {"suites/real.toml": SUITE, "hardware/real.yaml": machine("quiet")}
-    with stack(workloads=HERE / "sleepers", files=files) as up:
+    with stack(workloads=SLEEPERS, files=files) as up:
         deploy = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
         subprocess.run(deploy, cwd=ROOT, check=True, capture_output=True)
         filed = asyncio.run(nights(up.api_url, kinds))

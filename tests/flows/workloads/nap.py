@@ -1,18 +1,17 @@
-"""A step that sleeps: time that is known beforehand, for tests of everything around the measurement."""
+"""Steps that sleep: time that is known beforehand, for tests of everything around the measurement."""
 
+import os
 import time
 
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
 
 
-@workload(ms=(2, 5), tiny={"ms": 1})
-def nap(env: Env, ms: int) -> Prepared:
-    """Sleep `ms` milliseconds and double a few numbers."""
+def _sleeping(env: Env, wait_s: float) -> Prepared:
     numbers = env.rand(64)
 
     def step():
-        time.sleep(ms / 1e3)
+        time.sleep(wait_s)
         return numbers * 2
 
     return Prepared(
@@ -26,3 +25,15 @@ def nap(env: Env, ms: int) -> Prepared:
         bytes=512,
         matmul_flops=0,
     )
+
+
+@workload(ms=(2, 5), tiny={"ms": 1})
+def nap(env: Env, ms: int) -> Prepared:
+    """Sleep `ms` milliseconds and double a few numbers."""
+    return _sleeping(env, ms / 1e3)
+
+
+@workload(ms=(2, 5), tiny={"ms": 1})
+def doze(env: Env, ms: int) -> Prepared:
+    """Sleep `ms` milliseconds, times DOZE_FACTOR, and double a few numbers."""
+    return _sleeping(env, ms / 1e3 * float(os.environ.get("DOZE_FACTOR", "1")))
