@@ -7,16 +7,16 @@ from prefect import State, flow, get_run_logger
 from prefect.states import Failed
 from pydantic import NonNegativeFloat, PositiveInt
 
-from flows.aftermath import collect_and_stop
-from tasks.bucket import Mirror
-from tasks.catalog import hardware_names, suites
-from tasks.dispatch import Dispatcher
+from flows.hooks import collect_and_stop
+from tasks.dispatch.break_even import further_cells
+from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
 from tasks.measure import measure
-from tasks.open import open_store
+from tasks.planning.hardware import hardware_names, suites
 from tasks.publish import Progress, announce, publish
-from tasks.refine import further_cells
+from tasks.start import open_store
+from tasks.store.bucket import Mirror
 
 Suite = Literal[tuple(suites())]  # type: ignore[valid-type]
 Hardware = Literal[tuple(hardware_names())]  # type: ignore[valid-type]

@@ -7,11 +7,11 @@ from pathlib import Path
 from prefect import State, flow, get_run_logger
 from prefect.states import Completed, Failed
 
-from tasks.courier import kept, send
-from tasks.fit import UNFIT, look
-from workloads.harness.record import Record
-from workloads.harness.runs import COMMAND, Repeat
-from workloads.harness.series import measure_or_skip
+from tasks.dispatch.mailbox import kept, send
+from tasks.dispatch.preflight import UNFIT, look
+from workloads.harness.records.record import Record
+from workloads.harness.repeat.runs import COMMAND, Repeat
+from workloads.harness.repeat.series import measure_or_skip
 
 ROOT = Path(__file__).parents[1]
 

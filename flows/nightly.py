@@ -7,11 +7,11 @@ from prefect import State, flow, get_run_logger
 from prefect.states import Completed, Failed
 from pydantic import NonNegativeFloat, PositiveInt
 
-from flows.aftermath import end_children
 from flows.bench import Hardware, Suite, bench
+from flows.hooks import end_children
 from tasks.errors import GridbenchError
-from tasks.overdue import overdue
-from tasks.publish_night import judge, publish_night, spent_on
+from tasks.judge import judge, publish_night, spent_on
+from tasks.regressions.catch_up import overdue
 
 
 @flow(name="nightly", on_cancellation=[end_children], on_crashed=[end_children])

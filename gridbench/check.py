@@ -9,15 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from tasks.analysis.digits import significant
-from tasks.analysis.judge import judge
-from tasks.analysis.model import Machine
-from tasks.analysis.published import Judgement, Printed, Row, others
-from tasks.analysis.published_rules import spread
-from tasks.catalog import load_gpus
 from tasks.errors import GridbenchError
-from tasks.published import read_table
-from tasks.report.boxes import box
+from tasks.planning.hardware import load_gpus
+from tasks.published.judge import judge
+from tasks.published.read import read_table
+from tasks.published.rules import spread
+from tasks.published.table import Judgement, Printed, Row, others
+from tasks.report.text.boxes import box
+from tasks.results.format import significant
+from tasks.results.model import Machine
 
 MOST_BYTES = 2**20
 WIDTH = 110

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gridbench.session import ROOT, STATE
+from gridbench.run.session import ROOT, STATE
 from infra.local.stack import running_api
-from tasks.catalog import hardware_names, load_gpus, load_hardware, load_suite_checked, suites
 from tasks.errors import GridbenchError
+from tasks.planning.hardware import hardware_names, load_gpus, load_hardware, load_suite_checked, suites
 
 NEEDS_FREE_BYTES = 2**30
 Finding = tuple[bool, str]

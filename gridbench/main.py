@@ -11,17 +11,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from gridbench import alerts, aws, bisect, gate, gke, history, image, pools, prices, reference, rented, ssh
+from gridbench import prices
 from gridbench.check import check
-from gridbench.reach import check_reach, for_flow
+from gridbench.machines import aws, gke, image, pools, rented, ssh
+from gridbench.run.reach import check_reach, for_flow
 from gridbench.terminal import Results, console, say
-from tasks.analysis.answer import price_notes
-from tasks.bucket import find, folder_of
-from tasks.catalog import hardware_names, suites
-from tasks.cluster import load_cluster
+from gridbench.watch import alerts, bisect, gate, history, reference
 from tasks.errors import GridbenchError
-from tasks.plan import FURTHER, Plan, check_budget, make_plan, skip_lines
-from tasks.store import DEFAULT, runs
+from tasks.findings.answer import price_notes
+from tasks.planning.cluster import load_cluster
+from tasks.planning.hardware import hardware_names, suites
+from tasks.planning.plan import FURTHER, Plan, check_budget, make_plan, skip_lines
+from tasks.store.bucket import find, folder_of
+from tasks.store.store import DEFAULT, runs
 
 app = typer.Typer(
     help="Which machine should run this torch workload, at what speed and at what price?",
@@ -136,7 +138,7 @@ def report(
     at: Annotated[str, typer.Option("--prices", help="plan: those of its plan; now: of today")] = "plan",
 ) -> None:
     """Write a run's report anew from its records."""
-    from gridbench.outcome import rebuild
+    from gridbench.run.outcome import rebuild
 
     console.print(rebuild(find(results, name), at), soft_wrap=True)
 
@@ -147,7 +149,7 @@ def show(
     results: Results = DEFAULT,
 ) -> None:
     """Show the records of a run, or list the runs."""
-    from workloads.harness.words import HEAD, line, table
+    from workloads.harness.records.text import HEAD, line, table
 
     if name is None:
         console.print("\n".join(runs(folder_of(results))) or f"no runs in {results}", soft_wrap=True)
@@ -169,7 +171,7 @@ def up(
     """Keep a server and workers running here, with schedules, until Ctrl-C; or make a cloud's stack."""
     if context.invoked_subcommand:
         return
-    from gridbench.session import POOLS, session
+    from gridbench.run.session import POOLS, session
 
     with session(console.print, folder_of(results), port, schedules=True, pools=POOLS) as api:
         console.print(f"UI: {api.ui_url}\nPREFECT_API_URL={api.api_url}\nCtrl-C stops it.", soft_wrap=True)
@@ -224,9 +226,9 @@ def show_plan(plan: Plan) -> None:
 
 def _run(parameters: dict[str, Any], results: Path, plan: Plan) -> None:
     """Have `bench` run with these parameters, print the answer; exits with 1 if a cell was not measured."""
-    from gridbench.follow import follow
-    from gridbench.outcome import tell
-    from gridbench.session import pools_of, session
+    from gridbench.run.follow import follow
+    from gridbench.run.outcome import tell
+    from gridbench.run.session import pools_of, session
 
     suite = parameters.get("suite")
     deployment = f"bench/{suite}" if suite in ("quick", "full") else "bench/quick"

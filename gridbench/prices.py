@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from gridbench.terminal import console, say
-from tasks import catalog
-from tasks.analysis.prices import usd_text
 from tasks.errors import GridbenchError
-from tasks.prices import aws, lambda_cloud
-from tasks.prices.facts import FILE, Fact, dates, load_facts, write_facts
-from tasks.prices.price import fact_doubts
-from tasks.prices.renewal import Answer, jumps, kept, renewed
-from tasks.strict import hint
+from tasks.planning import hardware
+from tasks.pricing import aws, lambda_cloud
+from tasks.pricing.checks import usd_text
+from tasks.pricing.facts import FILE, Fact, dates, load_facts, write_facts
+from tasks.pricing.price import fact_doubts
+from tasks.pricing.refresh import Answer, jumps, kept, renewed
+from tasks.schema import hint
 
 app = typer.Typer(help="Price facts: list them, get new ones.", no_args_is_help=True)
 Ask = Callable[[Sequence[Fact], date], Answer]
@@ -29,12 +29,12 @@ def list_prices(
     provider: Annotated[str | None, typer.Option(help="Only this provider's")] = None,
 ) -> None:
     """Show the snapshot of price facts, with the age of each in days and what is doubtful about it."""
-    facts, today = load_facts(catalog.DEPLOYMENTS), utc_today()
+    facts, today = load_facts(hardware.DEPLOYMENTS), utc_today()
     if provider:
         _check(provider, sorted({fact.provider for fact in facts}), "has no price")
     shown = [fact for fact in facts if provider in (None, fact.provider)]
     if not shown:
-        say(f"no prices in {catalog.DEPLOYMENTS / FILE}")
+        say(f"no prices in {hardware.DEPLOYMENTS / FILE}")
         return
     notes: dict[str, int] = {}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
@@ -64,12 +64,12 @@ def refresh(
     wanted = list(dict.fromkeys(provider or SOURCES))
     for name in wanted:
         _check(name, [*SOURCES], "can't be asked for prices")
-    old, today = load_facts(catalog.DEPLOYMENTS), utc_today()
+    old, today = load_facts(hardware.DEPLOYMENTS), utc_today()
     answers = {name: _answer(name, old, today) for name in wanted}
     new = [fact for answer in answers.values() if answer for fact in answer.facts]
     if new:
         facts = renewed(old, new)
-        path = write_facts(catalog.DEPLOYMENTS, facts)
+        path = write_facts(hardware.DEPLOYMENTS, facts)
         for name, answer in answers.items():
             if answer:
                 _tell(name, answer, old, facts, today)

@@ -6,12 +6,12 @@ from dataclasses import replace
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.analysis.compare import compare as compare_records
-from tasks.analysis.model import Comparison, Machine
-from tasks.analysis.remarks import partial, remarks
-from tasks.jobs import jobs_of
-from tasks.store import Store
-from workloads.harness.record import Record
+from tasks.dispatch.job_notes import jobs_of
+from tasks.findings.compare import compare as compare_records
+from tasks.plausibility.remarks import partial, remarks
+from tasks.results.model import Comparison, Machine
+from tasks.store.store import Store
+from workloads.harness.records.record import Record
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)

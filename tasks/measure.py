@@ -4,10 +4,10 @@ from prefect import State, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed
 
-from tasks.dispatch import Dispatcher, LaneLost
+from tasks.dispatch.dispatcher import Dispatcher, LaneLost
 from tasks.errors import GridbenchError
-from workloads.harness.case import Cell
-from workloads.harness.record import Record, Verdict
+from workloads.harness.records.case import Cell
+from workloads.harness.records.record import Record, Verdict
 
 FAILURES = frozenset(
     {

@@ -17,18 +17,18 @@ from prefect.artifacts import (
 )
 from prefect.cache_policies import NO_CACHE
 
-from tasks.analysis.model import Comparison
-from tasks.analysis.two_runs import Side, compare_runs
-from tasks.artifacts import stage_tables
-from tasks.bucket import hand_in
-from tasks.courier import LOST_TOUCH
-from tasks.dispatch import Dispatcher
+from tasks.dispatch.dispatcher import Dispatcher
+from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.errors import GridbenchError
-from tasks.plan import FURTHER, Plan, plan_rows, skip_lines
+from tasks.findings.two_runs import Side, compare_runs
+from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines
+from tasks.report.artifacts import stage_tables
 from tasks.report.info import RunInfo
-from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
-from workloads.harness.errors import WorkloadsError
-from workloads.harness.record import Record
+from tasks.results.model import Comparison
+from tasks.store.bucket import hand_in
+from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Record
 
 
 async def announce(plan: Plan) -> None:
@@ -144,7 +144,7 @@ def report_url(report: Path) -> str:
 
 def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
     """The answer first, in markdown; what comes from outside can't become markup."""
-    from tasks.report.boxes import text_tables
+    from tasks.report.text.boxes import text_tables
 
     told = (*comparison.answer, *comparison.observations)
     sentences = "\n".join(f"- {plain(sentence)}" for sentence in told)

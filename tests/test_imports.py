@@ -20,15 +20,18 @@ CLOUDS = {
     "paramiko",
     "asyncssh",
 }
+PURE = {*CLOUDS, "torch", "yaml", "httpx", "requests"}  # what pure functions on records have no use for
 # Part of the tree, what of ours it may import, and what of others' it may not: the longest name that fits counts.
 RULES = {
     "workloads": ({"workloads"}, {*CLOUDS, "pandas", "pydantic", "yaml", "scipy", "rich", "typer", "altair"}),
     "tasks": ({"tasks", "workloads"}, {"torch", "typer"}),
-    "tasks.analysis": (
-        {"tasks.analysis", "workloads.harness"},
-        {*CLOUDS, "torch", "yaml", "httpx", "requests"},
+    "tasks.results": ({"tasks.results", "workloads.harness"}, PURE),
+    "tasks.plausibility": ({"tasks.plausibility", "tasks.results", "workloads.harness"}, PURE),
+    "tasks.findings": (
+        {"tasks.findings", "tasks.plausibility", "tasks.results", "workloads.harness"},
+        PURE,
     ),
-    "flows": ({"flows", "tasks", "workloads"}, {"torch", "typer"}),
+    "flows": ({"flows", "infra", "tasks", "workloads"}, {"torch", "typer"}),
     "infra": ({"infra", "tasks", "workloads"}, {"torch"}),
     "infra.workers": ({"infra.workers"}, {"torch"}),
     "gridbench": ({"gridbench", "infra", "tasks", "workloads"}, {"torch"}),
@@ -95,8 +98,8 @@ def test_a_box_needs_torch_and_little_else(module):
 def test_all_parts_were_looked_at():
     for module in (
         "workloads.harness.probes.gpu",
-        "tasks.analysis.speedup",
-        "tasks.plan",
+        "tasks.results.speedup",
+        "tasks.planning.plan",
         "flows.bench",
         "gridbench",
     ):
@@ -106,22 +109,26 @@ def test_all_parts_were_looked_at():
 @pytest.mark.parametrize(
     ("module", "source", "found"),
     [
-        ("workloads.x", "import tasks.plan", ["tasks.plan"]),
-        ("workloads.x", "def f():\n    from tasks import plan", ["tasks.plan"]),
+        ("workloads.x", "import tasks.planning.plan", ["tasks.planning.plan"]),
+        ("workloads.x", "def f():\n    from tasks import plan", ["tasks.planning.plan"]),
         ("workloads.x", "from prefect.artifacts import Artifact", ["prefect.artifacts.Artifact"]),
         ("workloads.x", "if TYPE_CHECKING:\n    import pandas as pd", ["pandas"]),
         ("workloads.x", "import torch, numpy.linalg, workloads.y", []),
         ("workloads.x", "import tasks_of_another", []),
         ("tasks.x", "from flows.bench import bench", ["flows.bench.bench"]),
         ("tasks.x", "from tasks.analysis import cost; import prefect", []),
-        ("tasks.analysis.x", "from tasks.plan import Plan", ["tasks.plan.Plan"]),
-        ("tasks.analysis.x", "from workloads import matmul", ["workloads.matmul"]),
-        ("tasks.analysis.x", "from workloads.harness.record import Record", []),
-        ("tasks.analysis.x", "import prefect", ["prefect"]),
-        ("tasks.analysis.x", "from ..plan import Plan", ["tasks.plan.Plan"]),
-        ("tasks.analysis.x", "from .model import Machine", []),
+        ("tasks.results.x", "from tasks.planning.plan import Plan", ["tasks.planning.plan.Plan"]),
+        ("tasks.results.x", "from workloads import matmul", ["workloads.matmul"]),
+        ("tasks.results.x", "from workloads.harness.records.record import Record", []),
+        ("tasks.results.x", "import prefect", ["prefect"]),
+        ("tasks.results.x", "from ..plan import Plan", ["tasks.planning.plan.Plan"]),
+        ("tasks.results.x", "from .model import Machine", []),
         ("flows.x", "import gridbench", ["gridbench"]),
-        ("infra.workers.x", "from workloads.harness.runs import Repeat", ["workloads.harness.runs.Repeat"]),
+        (
+            "infra.workers.x",
+            "from workloads.harness.repeat.runs import Repeat",
+            ["workloads.harness.repeat.runs.Repeat"],
+        ),
         ("infra.workers.x", "from infra.local import stack", ["infra.local.stack"]),
         ("gridbench.x", "from flows.bench import bench", ["flows.bench.bench"]),
         ("gridbench.x", "import torch", ["torch"]),
@@ -143,7 +150,10 @@ def loaded_by(code):
 HEAVY = {"torch", "numpy", "scipy", "pandas", "prefect", "boto3", "pydantic", "yaml"}
 
 
-LATER = ("workloads.nets", "workloads.harness.data_files")  # loaded when a workload is built that needs them
+LATER = (
+    "workloads.nets",
+    "workloads.harness.training.data_files",
+)  # loaded when a workload is built that needs them
 
 
 @pytest.mark.parametrize(

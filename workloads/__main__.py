@@ -10,26 +10,26 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from workloads.harness import loadtest
-from workloads.harness.bounds import roofline_json, roofline_text
-from workloads.harness.case import PRECISIONS, Case, parse_size
-from workloads.harness.device import DEVICES
-from workloads.harness.errors import RecordError, WorkloadsError
-from workloads.harness.exclusive import whole_box
-from workloads.harness.files import make_folder, read_records, record_path, write_record
+from workloads.harness.engine.device import DEVICES
+from workloads.harness.engine.measure import measure
+from workloads.harness.engine.phases import Phases, since_process_start_s
 from workloads.harness.fitness import before_measuring, findings
+from workloads.harness.group.launch import follow, lead, taken_seat
 from workloads.harness.largest import answer, find_largest, first_case
-from workloads.harness.launch import follow, lead, taken_seat
-from workloads.harness.measure import measure
 from workloads.harness.model_table import model_table
-from workloads.harness.phases import Phases, since_process_start_s
 from workloads.harness.probes.cpu import cores
-from workloads.harness.record import Record
+from workloads.harness.records.case import PRECISIONS, Case, parse_size
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.files import make_folder, read_records, record_path, write_record
+from workloads.harness.records.record import Record
+from workloads.harness.records.text import HEAD, comparison, detail, line, table
 from workloads.harness.registry import all_workloads, find
-from workloads.harness.runs import Repeat, be_a_good_child
-from workloads.harness.series import measure_suite
-from workloads.harness.suite import load_suite, suite_names
-from workloads.harness.words import HEAD, comparison, detail, line, table
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.runs import Repeat, be_a_good_child
+from workloads.harness.repeat.series import measure_suite
+from workloads.harness.repeat.suite import load_suite, suite_names
+from workloads.harness.roofline.bounds import roofline_json, roofline_text
+from workloads.loadtest import command as load_test
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -112,8 +112,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _suite(options: argparse.Namespace) -> int:
     suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
-    if loadtest.is_meant(options, suite):
-        return loadtest.run(options, suite, _repeat(options, suite.cases[0]))
+    if load_test.is_meant(options, suite):
+        return load_test.run(options, suite, _repeat(options, suite.cases[0]))
     records: list[Record] = []
 
     def keep(record: Record) -> None:
@@ -213,7 +213,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--tiny", action="store_true", help="tiny sizes, once each: does everything run here?")
     sub.add_argument("--out", type=Path, help="folder for the records; standard output by default")
     _measuring(sub)
-    loadtest.add_options(sub)
+    load_test.add_options(sub)
 
     sub = command("model", _model, "Show a workload's model: layers, output shapes, parameters.")
     sub.add_argument("workload", help="name of a workload that has a model")

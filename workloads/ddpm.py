@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from workloads.harness.data import CIFAR10, load_images, normalised
-from workloads.harness.device import UnsupportedError
-from workloads.harness.errors import WorkloadsError
+from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.prepared import Env, Job, Prepared
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import LAYOUTS, workload
+from workloads.harness.training.data import CIFAR10, load_images, normalised
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +106,7 @@ def _step(env: Env, batch: int, in_group: bool) -> Prepared:
     """Steps on the same pictures, noise and times again and again, of which each rank takes its share."""
     import torch
 
-    from workloads.harness.distributed import check_exchange
+    from workloads.harness.group.distributed import check_exchange
     from workloads.nets.diffusion import Trainer
     from workloads.nets.unet import STEPS
 
@@ -160,7 +160,7 @@ def _check_precision(env: Env) -> None:
 
 
 def _parameters(net: UNet) -> int:
-    from workloads.harness.layers import parameter_count
+    from workloads.harness.training.layers import parameter_count
 
     return parameter_count(net)
 
@@ -169,7 +169,7 @@ def _image_flops(net: UNet) -> float:
     """Operations of a training step for one image, in convolutions, linear layers and attention."""
     import torch
 
-    from workloads.harness.layers import layer_flops
+    from workloads.harness.training.layers import layer_flops
     from workloads.nets.unet import PIXELS
 
     one = torch.zeros(1, 3, PIXELS, PIXELS), torch.zeros(1, dtype=torch.int64)

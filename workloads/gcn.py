@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workloads.harness.data import Graph, load_graph
-from workloads.harness.fitting import Recipe, fresh, numbers
-from workloads.harness.layers import parameter_bytes, parameter_count
 from workloads.harness.prepared import Env, Job, Outcome, Prepared
 from workloads.harness.registry import workload
-from workloads.harness.training import Learner, training_step
+from workloads.harness.training.data import Graph, load_graph
+from workloads.harness.training.fitting import Recipe, fresh, numbers
+from workloads.harness.training.layers import parameter_bytes, parameter_count
+from workloads.harness.training.training import Learner, training_step
 
 if TYPE_CHECKING:
     import torch

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from workloads.harness.data import MNIST, load_images
-from workloads.harness.fitting import Recipe, classifier_job, classifier_step
 from workloads.harness.prepared import Env, Job, Prepared
 from workloads.harness.registry import LAYOUTS, workload
+from workloads.harness.training.data import MNIST, load_images
+from workloads.harness.training.fitting import Recipe, classifier_job, classifier_step
 
 if TYPE_CHECKING:
     import torch

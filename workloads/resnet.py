@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from workloads.harness.errors import WorkloadsError
 from workloads.harness.prepared import Env, Job, Prepared
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import LAYOUTS, workload
 from workloads.nets import classifier
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from workloads.harness.errors import WorkloadsError
 from workloads.harness.prepared import Env, Prepared
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import workload
-from workloads.harness.training import inference_step, training_step
+from workloads.harness.training.training import inference_step, training_step
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, PositiveInt
 
 from infra.gke.errors import GkeError
-from tasks.strict import Strict, hint, read_mapping, validated
+from tasks.schema import Strict, hint, read_mapping, validated
 
 FILE = Path(__file__).with_name("accelerators.yaml")
 Driver = Literal["LATEST", "DEFAULT"]

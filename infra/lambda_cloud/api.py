@@ -25,7 +25,7 @@ from infra.lambda_cloud.errors import (
     refusal,
 )
 from infra.lambda_cloud.models import Instance, Launched, LaunchRequest, Offer, SshKey
-from infra.lambda_cloud.pace import Pace, Turnstile, shared_file, unbroken
+from infra.lambda_cloud.settings import Pace, Turnstile, shared_file, unbroken
 
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
 KEY_VARIABLE = "LAMBDA_API_KEY"

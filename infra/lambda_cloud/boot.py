@@ -8,9 +8,9 @@ import anyio
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.errors import LambdaError, Unavailable
 from infra.lambda_cloud.models import ENDED, Instance
-from infra.workers.asked import Refused
-from infra.workers.ssh_configuration import Host
-from infra.workers.ssh_connection import BLOCK, Unreachable, connect
+from infra.workers.base.job_configuration import Refused
+from infra.workers.ssh.configuration import Host
+from infra.workers.ssh.connection import BLOCK, Unreachable, connect
 
 Answers = Callable[[str], Awaitable[bool]]
 LOST = ENDED | {"unhealthy", "preempted"}

@@ -18,7 +18,7 @@ from infra.lambda_cloud.errors import (
 )
 from infra.lambda_cloud.lease import Lease
 from infra.lambda_cloud.models import ENDED
-from infra.lambda_cloud.pace import unbroken
+from infra.lambda_cloud.settings import unbroken
 
 # A preempted instance was taken away already; it is asked to end all the same before this counts.
 OVER = ENDED | {"preempted"}

@@ -21,12 +21,12 @@ from infra.lambda_cloud.errors import LambdaError, NoCapacity, NotFound
 from infra.lambda_cloud.give_back import Rented, Say
 from infra.lambda_cloud.lease import Lease, new_lease
 from infra.lambda_cloud.leftover import delete_block, return_earlier
-from infra.lambda_cloud.pace import HoldPace, unbroken
 from infra.lambda_cloud.rent import Box, Launch, rented
-from infra.workers.patience import surely
-from tasks.aftermath import measuring
-from tasks.lanes import RECLAIMED
-from tasks.rental import RELEASE, Asked, Rental
+from infra.lambda_cloud.settings import HoldPace, unbroken
+from infra.workers.base.retry import surely
+from tasks.dispatch.flow_runs import measuring
+from tasks.dispatch.lane import RECLAIMED
+from tasks.dispatch.rental import RELEASE, Asked, Rental
 
 NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotReturned"  # names of states
 

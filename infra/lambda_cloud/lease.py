@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.models import Instance
-from tasks.rental import billed_s
+from tasks.dispatch.rental import billed_s
 
 RUN = "gridbench:run"  # also the mark that an instance is ours
 HARDWARE = "gridbench:hardware"

@@ -10,9 +10,9 @@ from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.give_back import Rented, Say, clear
 from infra.lambda_cloud.janitor import KEY_GRACE
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_name, lease_of
-from infra.workers.patience import surely
-from tasks.rental import PREFIX, Asked
-from tasks.rents import rentals
+from infra.workers.base.retry import surely
+from tasks.dispatch.rental import PREFIX, Asked
+from tasks.dispatch.rentals import rentals
 
 NAME = f"{PREFIX}name"
 BLOCK_TYPE = "secret"

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from infra.local.guard import GRACE_S, MARK
+from infra.local.supervisor import GRACE_S, MARK
 
-GUARD = Path(__file__).with_name("guard.py")
+GUARD = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 10_000_000
 STOP_S = 3 * GRACE_S  # the guard's own worst case: its child, then what it left, twice
 

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from infra.local.guard import MARK, ROLE
+from infra.local.supervisor import MARK, ROLE
 
 SLOW_LOOPS = (
     "CLEANUP_RECONCILER_LOOP",

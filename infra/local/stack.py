@@ -10,12 +10,12 @@ from typing import Self
 
 from infra.local.api import healthy
 from infra.local.errors import LocalStackError, obituary
-from infra.local.guard import SERVER, sweep
-from infra.local.ledger import Ledger
+from infra.local.lock_file import Ledger
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
 from infra.local.settings import client_environment, service_environment
 from infra.local.signals import StopSignals
+from infra.local.supervisor import SERVER, sweep
 from infra.local.workers import PROCESS, PoolWorker
 
 __all__ = ["LocalStack", "LocalStackError", "running_api"]

@@ -11,9 +11,9 @@ import httpx
 
 from infra.local.api import abandon_runs, cancel_runs, create_pool, pool_exists, settle_runs
 from infra.local.errors import LocalStackError, obituary
-from infra.local.guard import sweep
 from infra.local.processes import Service
 from infra.local.settings import service_environment
+from infra.local.supervisor import sweep
 
 PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
 AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.analysis.model import Comparison, Machine, Pairing, Summary
-from tasks.analysis.processes import PROCESSES
-from workloads.harness.case import Case
-from workloads.harness.record import Record, Work
+from tasks.findings.scaling_families import PROCESSES
+from tasks.results.model import Comparison, Machine, Pairing, Summary
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record, Work
 
 _WORK = (("flops", "FLOP"), ("bytes", "bytes"))
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import altair as alt
 
-from tasks.analysis.digits import format_seconds
-from tasks.report.charts import Panel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
 from tasks.report.grid import Grid, Group, size_text
-from tasks.report.words import verdict_text
-from workloads.harness.case import Case
-from workloads.harness.record import Record
-from workloads.harness.words import seconds
+from tasks.results.format import format_seconds
+from tasks.results.wording import verdict_text
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+from workloads.harness.records.text import seconds
 
 BUSY, EVENTS, HOST = "busy by profile", "device events", "host clock, the CPU is the device"
 _LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.value, '~s') + 's'"

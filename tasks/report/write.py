@@ -4,17 +4,17 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.analysis.model import Comparison
-from tasks.report.finite import to_json
-from tasks.report.html import report_html
+from tasks.report.charts.pictures import models_png, speedup_png, time_by_size_png
+from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
+from tasks.report.files.benchmark_results import benchmark_json
+from tasks.report.files.comparison_table import comparison_table, results_table
+from tasks.report.files.finite_json import to_json
+from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
-from tasks.report.pictures import models_png, speedup_png, time_by_size_png
-from tasks.report.results import benchmark_json
-from tasks.report.scaling_pictures import gpu_comparison_png, summary_table_png
-from tasks.report.table import comparison_table, results_table
-from tasks.report.text import full_text
-from workloads.harness.files import write_whole
-from workloads.harness.record import Record
+from tasks.report.text.comparison import full_text
+from tasks.results.model import Comparison
+from workloads.harness.records.files import write_whole
+from workloads.harness.records.record import Record
 
 
 def write_report(folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo) -> Path:

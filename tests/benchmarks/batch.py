@@ -22,13 +22,13 @@ import anyio
 import psutil
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.batch_configuration import AwsBatchJobConfiguration
-from infra.workers.batch_follow import Follow
-from infra.workers.batch_logs import Tail
-from infra.workers.batch_pace import Pace
-from infra.workers.batch_poller import Poller
-from infra.workers.batch_region import Region
-from infra.workers.batch_submit import describe
+from infra.workers.batch.configuration import AwsBatchJobConfiguration
+from infra.workers.batch.follow import Follow
+from infra.workers.batch.logs import Tail
+from infra.workers.batch.poller import Poller
+from infra.workers.batch.region import Region
+from infra.workers.batch.settings import Pace
+from infra.workers.batch.submit import describe
 from tests.emulators.fixtures import environment
 
 LIVE = (1, 100, 1000)

@@ -10,9 +10,9 @@ import time
 
 import numpy as np
 
-from tasks.analysis.gate import judge
-from tasks.analysis.panel import Panel
-from tasks.analysis.series import SeriesKey
+from tasks.regressions.nightly_gate import judge
+from tasks.regressions.panel import Panel
+from tasks.regressions.series import SeriesKey
 from tests.benchmarks.stack import ROOT
 from workloads.harness.probes.memory import peak_rss_bytes
 

@@ -7,13 +7,13 @@ from contextlib import nullcontext
 import torch
 from torch.utils.benchmark import Timer
 
-from workloads.harness.clock import HostClock
-from workloads.harness.intervals import median_interval
-from workloads.harness.monitor import Monitor
-from workloads.harness.phases import Phases
+from workloads.harness.engine.clock import HostClock
+from workloads.harness.engine.monitor import Monitor
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.timing import time_step
 from workloads.harness.probes.cpu import cores
-from workloads.harness.sampling import Rules
-from workloads.harness.timing import time_step
+from workloads.harness.records.intervals import median_interval
 
 PAIRS = 9
 TURNS, TURN_S = 60, 1.0

@@ -30,12 +30,12 @@ import psutil
 from prefect.client.schemas.objects import FlowRun
 from prefect_kubernetes.credentials import KubernetesClusterConfig
 
-from infra.workers.kubernetes_api import Api, client_of
-from infra.workers.kubernetes_configuration import KubernetesJobsConfiguration, default_template, job_name
-from infra.workers.kubernetes_follow import Follow
-from infra.workers.kubernetes_pace import Pace
-from infra.workers.kubernetes_reasons import CONTAINER, finished
-from infra.workers.kubernetes_view import View
+from infra.workers.kubernetes.api import Api, client_of
+from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration, default_template, job_name
+from infra.workers.kubernetes.follow import Follow
+from infra.workers.kubernetes.reasons import CONTAINER, finished
+from infra.workers.kubernetes.settings import Pace
+from infra.workers.kubernetes.view import View
 from tests.emulators.kube.control import Request
 from tests.emulators.kube.pace import Pace as ClusterPace
 from tests.emulators.kube.runner import Processes

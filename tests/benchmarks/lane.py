@@ -12,7 +12,7 @@ from pathlib import Path
 
 from prefect.client.orchestration import PrefectClient
 
-from gridbench.session import deploy
+from gridbench.run.session import deploy
 from tests.benchmarks.stack import run, stack
 from tests.emulators import containers, fixtures, images
 from tests.emulators.lane import LOG_GROUP, make_pool, with_workload, worker

@@ -9,15 +9,15 @@ import torch
 from torch.nn import functional as F
 
 from workloads.ddpm import ddpm
-from workloads.harness.clock import HostClock
-from workloads.harness.device import open_device
-from workloads.harness.monitor import Monitor
-from workloads.harness.phases import Phases
+from workloads.harness.engine.clock import HostClock
+from workloads.harness.engine.device import open_device
+from workloads.harness.engine.monitor import Monitor
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.restarts import Restarts
+from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.timing import time_step
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.probes.cpu import cores
-from workloads.harness.restarts import Restarts
-from workloads.harness.sampling import Rules
-from workloads.harness.timing import time_step
 from workloads.nets.diffusion import DECAY, LEARNING_RATE, schedule
 from workloads.nets.unet import STEPS, UNet
 from workloads.resnet import net, resnet_train

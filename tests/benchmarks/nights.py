@@ -21,7 +21,7 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymen
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.schedules import IntervalSchedule
 
-from tasks.verdicts import Ticket, read_verdicts
+from tasks.regressions.gate_file import Ticket, read_verdicts
 from tests.benchmarks.stack import ROOT, stack
 
 KINDS = [*["quiet"] * 13, "slow", "slow", "hog", "hog"]

@@ -3,11 +3,11 @@
 import statistics
 import time
 
-from workloads.harness.clock import HostClock
-from workloads.harness.monitor import Monitor
-from workloads.harness.phases import Phases
-from workloads.harness.sampling import Rules
-from workloads.harness.timing import time_step
+from workloads.harness.engine.clock import HostClock
+from workloads.harness.engine.monitor import Monitor
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.timing import time_step
 
 PAIRS = 9
 PLAIN_S = 1.0

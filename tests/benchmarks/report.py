@@ -13,16 +13,16 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tasks.analysis.compare import compare
-from tasks.analysis.model import Machine
+from tasks.findings.compare import compare
 from tasks.report.info import RunInfo
 from tasks.report.write import write_report
+from tasks.results.model import Machine
 from tests.benchmarks.stack import ROOT
-from tests.tasks.analysis.records import failed, record
-from workloads.harness.case import Case
-from workloads.harness.parts import Group, Rank
+from tests.tasks.examples.records import failed, record
 from workloads.harness.probes.memory import peak_rss_bytes
-from workloads.harness.record import Record, Verdict, Work
+from workloads.harness.records.case import Case
+from workloads.harness.records.parts import Group, Rank
+from workloads.harness.records.record import Record, Verdict, Work
 
 RECORDS = (1_000, 10_000, 100_000)
 MACHINES, REPEATS, SIZES = 5, 2, 8

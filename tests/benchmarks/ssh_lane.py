@@ -20,11 +20,11 @@ from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import LogSort
 
-from gridbench.session import deploy
+from gridbench.run.session import deploy
 from infra.local.stack import LocalStack
 from infra.local.workers import PoolWorker
-from tasks.aftermath import lane_jobs
-from tasks.store import Store
+from tasks.dispatch.flow_runs import lane_jobs
+from tasks.store.store import Store
 from tests.benchmarks.stack import run, stack
 from tests.emulators import containers, images
 from tests.emulators.boxes import boxes

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from infra.workers.ssh import SshWorker
+from infra.workers.ssh.worker import SshWorker
 from tests.emulators.boxes import Box, boxes
-from tests.infra.worker_prefect import Pool, Prefect
+from tests.infra.workers.worker_prefect import Pool, Prefect
 
 BOXES = 50
 HOLD_S = 15.0  # that all containers run at the same time

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 from prefect.client.orchestration import PrefectClient
 
-from gridbench.session import deploy
+from gridbench.run.session import deploy
 from infra.local.stack import LocalStack
 
 HERE = Path(__file__).parent

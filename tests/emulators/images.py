@@ -6,7 +6,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from gridbench.image import build
+from gridbench.machines.image import build
 from infra.images.context import Inputs, content_hash, fill, revision
 from infra.images.flavours import flavour
 from tests.emulators import containers

@@ -13,7 +13,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists
 
-from infra.workers.aws_batch import AwsBatchWorker
+from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators import containers
 
 LOG_GROUP = "/gridbench/lanes"

@@ -14,9 +14,9 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.states import Cancelling
 
-from gridbench.session import ROOT, deploy
+from gridbench.run.session import ROOT, deploy
 from infra.local.stack import LocalStack
-from tasks.store import Store
+from tasks.store.store import Store
 from tests.emulators.fixtures import environment
 from tests.emulators.prefect_api import client_of, with_tables
 

@@ -2,10 +2,10 @@
 
 import argparse
 
-from workloads.harness.case import Case, parse_size
-from workloads.harness.record import Record, Verdict
-from workloads.harness.runs import now_text
-from workloads.harness.timing import summarise
+from workloads.harness.engine.timing import summarise
+from workloads.harness.records.case import Case, parse_size
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.runs import now_text
 
 
 def asked(*before):

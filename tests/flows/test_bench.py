@@ -7,7 +7,7 @@ import psutil
 import pytest
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-from workloads.harness.record import Record, Verdict
+from workloads.harness.records.record import Record, Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

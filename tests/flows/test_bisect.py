@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_nightly import MACHINE, SPEEDS, SUITE, WATCHED
 
-from gridbench.session import ROOT, deploy
-from tasks.nights import read_nights
-from tasks.rounds import runs_of
+from gridbench.run.session import ROOT, deploy
+from tasks.regressions.bisect_runs import runs_of
+from tasks.regressions.nights import read_nights
+from tests.flows.test_nightly import MACHINE, SPEEDS, SUITE, WATCHED
 
 pytestmark = [pytest.mark.slow, pytest.mark.deep, pytest.mark.timeout(900)]
 VERSIONS = {"v1": 0.0100, "v2": 0.0100, "v3": 0.0101, "v4": 0.0120, "v5": 0.0120}  # seconds of a step

@@ -7,17 +7,17 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import CLOUDS
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.variables import Variable
 from prefect_aws import AwsCredentials, S3Bucket
 
-from gridbench.session import deploy
+from gridbench.run.session import deploy
 from tasks.gather import judged
 from tests.emulators import containers
 from tests.emulators.lane import LOG_GROUP, make_pool, with_workload, worker
-from workloads.harness.record import Verdict
+from tests.flows.conftest import CLOUDS
+from workloads.harness.records.record import Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 

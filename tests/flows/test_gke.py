@@ -7,21 +7,21 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import NODES_OF
 
-from gridbench.session import deploy, name_images
-from infra.workers.kubernetes_api import OF_RUNS
-from infra.workers.kubernetes_pool import base_job_template, read_pool
-from tasks.catalog import DEPLOYMENTS
+from gridbench.run.session import deploy, name_images
+from infra.workers.kubernetes.api import OF_RUNS
+from infra.workers.kubernetes.pool import base_job_template, read_pool
 from tasks.gather import judged
 from tasks.measure import FAILURES
-from tasks.prices.facts import load_facts
+from tasks.planning.hardware import DEPLOYMENTS
+from tasks.pricing.facts import load_facts
 from tests.emulators.fixtures import environment
 from tests.emulators.kube.pace import quick
 from tests.emulators.kube.podman import Containers
 from tests.emulators.kube.server import kube
 from tests.emulators.lane import with_workload, worker
-from workloads.harness.record import Verdict
+from tests.flows.conftest import NODES_OF
+from workloads.harness.records.record import Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 

@@ -22,11 +22,11 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.schedules import IntervalSchedule
 
-from gridbench.session import ROOT
-from tasks.store import Store
-from tasks.verdicts import read_verdicts
-from tests.tasks.night_examples import keep
-from workloads.harness.timing import summarise
+from gridbench.run.session import ROOT
+from tasks.regressions.gate_file import read_verdicts
+from tasks.store.store import Store
+from tests.tasks.examples.nights import keep
+from workloads.harness.engine.timing import summarise
 
 pytestmark = pytest.mark.slow
 WATCHED = Path(__file__).parent / "watched.py"

@@ -13,20 +13,20 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import CLOUD
 
 from infra.lambda_cloud.janitor import sweep
-from tasks.catalog import DEPLOYMENTS
+from tasks.dispatch.job_notes import BOOT, REST, jobs_of
 from tasks.gather import judged
-from tasks.jobs import BOOT, REST, jobs_of
-from tasks.store import Store
+from tasks.planning.hardware import DEPLOYMENTS
+from tasks.store.store import Store
 from tests.emulators.lambda_cloud.control import Control
 from tests.emulators.lambda_cloud.quick import client, nothing_left
 from tests.emulators.lambda_cloud.server import lambda_cloud
 from tests.emulators.lambda_cloud.ssh_boxes import SshBoxes
 from tests.emulators.lane import with_workload
 from tests.emulators.prefect_api import with_tables
-from workloads.harness.record import Verdict
+from tests.flows.conftest import CLOUD
+from workloads.harness.records.record import Verdict
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(1800)]
 

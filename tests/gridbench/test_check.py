@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gridbench import main
-from tasks.catalog import load_gpus
+from tasks.planning.hardware import load_gpus
 
 ROOT = Path(__file__).parents[2]
 BLOG = ROOT / "docs" / "examples" / "aws-blog-table.csv"

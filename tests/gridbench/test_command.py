@@ -9,12 +9,13 @@ import pytest
 from prefect.states import Cancelled, Completed, Running
 from rich.console import Console
 
-from gridbench import follow, main, outcome
+from gridbench import main
+from gridbench.run import follow, outcome
 from tasks.errors import GridbenchError
-from tasks.plan import PlannedSkip, make_plan
+from tasks.planning.plan import PlannedSkip, make_plan
 from tasks.publish import report_url
-from tasks.store import REPORTS_FOLDER, REPORTS_URL, Store
-from workloads.harness.record import Verdict
+from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
+from workloads.harness.records.record import Verdict
 
 
 def said(capsys):

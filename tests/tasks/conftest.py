@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.plan import make_plan
-from tasks.store import Store
+from tasks.planning.plan import make_plan
+from tasks.store.store import Store
 
 
 @pytest.fixture

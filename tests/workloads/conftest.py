@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from workloads.harness import registry
-from workloads.harness.measure import measure
-from workloads.harness.phases import Phases
+from workloads.harness.engine.measure import measure
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.sampling import Rules
 from workloads.harness.registry import find
-from workloads.harness.runs import Repeat
-from workloads.harness.sampling import Rules
+from workloads.harness.repeat.runs import Repeat
 
 CHEATS = Path(__file__).parent / "cheats"
 SHORT = Rules(

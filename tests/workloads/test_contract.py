@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from workloads.harness.case import PRECISIONS
-from workloads.harness.clock import HostClock
-from workloads.harness.correctness import BOUNDS, check, check_inputs, check_loss, first_step, recheck
-from workloads.harness.device import UnsupportedError, dtype_of, open_device
-from workloads.harness.jobs import measure_job
-from workloads.harness.phases import Phases
+from workloads.harness.engine.clock import HostClock
+from workloads.harness.engine.correctness import BOUNDS, check, check_inputs, check_loss, first_step, recheck
+from workloads.harness.engine.device import UnsupportedError, dtype_of, open_device
+from workloads.harness.engine.jobs import measure_job
+from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Env, Job
+from workloads.harness.records.case import PRECISIONS
 from workloads.harness.registry import LAYOUTS, all_workloads, find
 
 OURS = [name for name, w in all_workloads().items() if w.build.__module__.startswith("workloads.")]

@@ -5,15 +5,15 @@ import math
 
 import pytest
 
-from tests.workloads.test_distributed import MEASURED
-from tests.workloads.test_training import environment
-from workloads.harness.correctness import WrongError, check, first_step, recheck
-from workloads.harness.errors import WorkloadsError
-from workloads.harness.exclusive import whole_box
-from workloads.harness.layers import layer_flops, parameter_count
-from workloads.harness.record import Record
+from tests.workloads.harness.group.test_distributed import MEASURED
+from tests.workloads.harness.training.test_training import environment
+from workloads.harness.engine.correctness import WrongError, check, first_step, recheck
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Record
 from workloads.harness.registry import find
-from workloads.harness.runs import Repeat, run_repeat
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.runs import Repeat, run_repeat
+from workloads.harness.training.layers import layer_flops, parameter_count
 
 pytestmark = pytest.mark.slow  # 35 million parameters
 
@@ -189,7 +189,7 @@ class TestTraining:
         """Of a narrower net, because that of a full one takes seconds; dropout's masks are the same."""
         import torch
 
-        from workloads.harness.training import training_step
+        from workloads.harness.training.training import training_step
         from workloads.nets.diffusion import losses, schedule
 
         env = environment()
@@ -251,7 +251,7 @@ class TestSteps:
             check(prepared, first_step(prepared), "fp32")
 
     def test_fp16_on_a_cpu_is_refused(self, monkeypatch):
-        from workloads.harness.device import UnsupportedError
+        from workloads.harness.engine.device import UnsupportedError
 
         with pytest.raises(UnsupportedError, match=r"fp16 on a CPU takes a minute .*; measure bf16 or fp32"):
             by(environment("fp16"), monkeypatch, batch=1)

@@ -8,13 +8,13 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from workloads.harness import loading
-from workloads.harness.correctness import WrongError, check, check_loss, first_step, recheck
-from workloads.harness.device import UnsupportedError
-from workloads.harness.errors import WorkloadsError
-from workloads.harness.loading import Loader
+from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
+from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.prepared import Env, Job
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
+from workloads.harness.training import loading
+from workloads.harness.training.loading import Loader
 from workloads.nets import classifier
 
 pytestmark = pytest.mark.slow  # trainings and loader processes
@@ -40,7 +40,7 @@ def build(name, precision="fp32", layout="contiguous", seed=0, **size):
 
 @pytest.mark.parametrize(("model", "count"), MODELS.items())
 def test_the_networks_have_the_published_parameters(model, count):
-    from workloads.harness.layers import parameter_count
+    from workloads.harness.training.layers import parameter_count
 
     module = __import__(f"workloads.{model}", fromlist=["net"])
     assert parameter_count(module.net()) == count

@@ -10,18 +10,18 @@ from torch import nn
 from torch.nn import functional as F
 
 from workloads import cifar10, gcn, mnist
-from workloads.harness import data, fitting
-from workloads.harness.clock import HostClock
-from workloads.harness.correctness import WrongError, check, first_step
-from workloads.harness.data import CIFAR10, MNIST, load_images
-from workloads.harness.device import Device, dtype_of
-from workloads.harness.errors import WorkloadsError
-from workloads.harness.fitting import Recipe, classifier_job
-from workloads.harness.layers import parameter_count
+from workloads.harness.engine.clock import HostClock
+from workloads.harness.engine.correctness import WrongError, check, first_step
+from workloads.harness.engine.device import Device, dtype_of
+from workloads.harness.engine.profiling import profiled
 from workloads.harness.model_table import model_table
 from workloads.harness.prepared import Env
-from workloads.harness.profiling import profiled
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
+from workloads.harness.training import data, fitting
+from workloads.harness.training.data import CIFAR10, MNIST, load_images
+from workloads.harness.training.fitting import Recipe, classifier_job
+from workloads.harness.training.layers import parameter_count
 from workloads.nets.graph import GraphNet, normalised_links
 
 JOBS = {

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from workloads.harness.case import Case
-from workloads.harness.files import read_records
-from workloads.harness.here import limits_here
-from workloads.harness.limits import too_large
-from workloads.harness.record import Record, Verdict
-from workloads.harness.runs import Repeat
-from workloads.harness.series import measure_suite
-from workloads.harness.suite import load_suite, suite_names
+from workloads.harness.records.case import Case
+from workloads.harness.records.files import read_records
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.limits import too_large
+from workloads.harness.repeat.local_limits import limits_here
+from workloads.harness.repeat.runs import Repeat
+from workloads.harness.repeat.series import measure_suite
+from workloads.harness.repeat.suite import load_suite, suite_names
 
 ROOT = Path(__file__).parents[2]
 FINE = {

@@ -7,9 +7,9 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from workloads import transformer
-from workloads.harness.correctness import check, check_loss, first_step
-from workloads.harness.errors import WorkloadsError
+from workloads.harness.engine.correctness import check, check_loss, first_step
 from workloads.harness.prepared import Env
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
 
 LAYERS, VOCABULARY = transformer.LAYERS, transformer.VOCABULARY

@@ -5,9 +5,9 @@ import os
 import time
 
 from workloads.harness import preflight
-from workloads.harness.exclusive import whole_box
 from workloads.harness.probes import cpu, energy, gpu, machine, memory
-from workloads.harness.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
+from workloads.harness.records.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
+from workloads.harness.repeat.exclusive import whole_box
 
 LOOK_S = 1.0
 NEEDS_BYTES = 2**30

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from workloads.harness.build import build
-from workloads.harness.case import Case
-from workloads.harness.device import open_device
-from workloads.harness.errors import WorkloadsError
-from workloads.harness.layers import parameter_count
-from workloads.harness.phases import Phases
+from workloads.harness.engine.build import build
+from workloads.harness.engine.device import open_device
+from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Job
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.text import table
 from workloads.harness.registry import find
-from workloads.harness.runs import Repeat
-from workloads.harness.words import table
+from workloads.harness.repeat.runs import Repeat
+from workloads.harness.training.layers import parameter_count
 
 HEAD = ["layer", "kind", "output", "parameters"]
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from workloads.harness.loading import SHARED_MEMORY
+from workloads.harness.training.loading import SHARED_MEMORY
 
 Finding = tuple[bool, str]
 # Docker gives 64 MiB unless told otherwise. A batch of 256 images of 224 x 224 in fp32 has 147 MiB, and each

@@ -12,10 +12,10 @@ from difflib import get_close_matches
 from pathlib import Path
 
 import workloads
-from workloads.harness.case import PRECISIONS, Case, whole
-from workloads.harness.device import DEVICES
-from workloads.harness.errors import WorkloadsError
+from workloads.harness.engine.device import DEVICES
 from workloads.harness.prepared import Job, Prepared
+from workloads.harness.records.case import PRECISIONS, Case, whole
+from workloads.harness.records.errors import WorkloadsError
 
 LAYOUTS = ("contiguous", "channels_last")
 _found: dict[str, "Workload"] = {}

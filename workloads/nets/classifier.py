@@ -9,11 +9,11 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from workloads.harness.correctness import BOUNDS, FALLS_WITHIN
-from workloads.harness.layers import layer_flops, parameter_count
-from workloads.harness.loading import Loader, exact_results, loaded_inference, loaded_training
+from workloads.harness.engine.correctness import BOUNDS, FALLS_WITHIN
 from workloads.harness.prepared import Env, Job, Outcome, Prepared
-from workloads.harness.training import SAMPLES, Learner, inference_step, training_step
+from workloads.harness.training.layers import layer_flops, parameter_count
+from workloads.harness.training.loading import Loader, exact_results, loaded_inference, loaded_training
+from workloads.harness.training.training import SAMPLES, Learner, inference_step, training_step
 
 if TYPE_CHECKING:
     import torch

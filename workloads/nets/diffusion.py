@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from workloads.harness.correctness import FALLS_WITHIN
-from workloads.harness.data import CIFAR10, normalised
-from workloads.harness.distributed import mean_over_ranks, replicated
+from workloads.harness.engine.correctness import FALLS_WITHIN
+from workloads.harness.group.distributed import mean_over_ranks, replicated
+from workloads.harness.group.ranks import stepped
 from workloads.harness.prepared import Env, Outcome
-from workloads.harness.ranks import stepped
-from workloads.harness.trace import Trace
-from workloads.harness.training import Learner, as_exact
+from workloads.harness.training.data import CIFAR10, normalised
+from workloads.harness.training.trace import Trace
+from workloads.harness.training.training import Learner, as_exact
 from workloads.nets.unet import STEPS
 
 FIRST_VARIANCE, LAST_VARIANCE = 1e-4, 0.02

@@ -11,8 +11,8 @@ from infra.lambda_cloud.boot import Answers
 from infra.lambda_cloud.choose import Wish
 from infra.lambda_cloud.lease import Lease, new_lease
 from infra.lambda_cloud.models import Instance, LaunchRequest
-from infra.lambda_cloud.pace import Pace
 from infra.lambda_cloud.rent import rent
+from infra.lambda_cloud.settings import Pace
 
 from .server import Standin
 

@@ -2,10 +2,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stack_probe import Holder
 
-from infra.local.guard import sweep
+from infra.local.supervisor import sweep
 from tests.emulators.prefect_api import with_tables
+from tests.infra.local.stack_probe import Holder
 
 
 @pytest.fixture

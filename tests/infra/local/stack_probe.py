@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from infra.local.guard import marked
+from infra.local.supervisor import marked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

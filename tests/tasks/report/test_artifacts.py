@@ -3,10 +3,9 @@
 import json
 from dataclasses import replace
 
-from report_examples import BASELINE, HOSTILE, comparison, nothing_ok, records
-
-from tasks import artifacts
-from tasks.artifacts import stage_tables
+from tasks.report import artifacts
+from tasks.report.artifacts import stage_tables
+from tests.tasks.examples.reports import BASELINE, HOSTILE, comparison, nothing_ok, records
 
 
 def rows(found, key):

@@ -1,11 +1,11 @@
 """Offers, break-evens and bills in `comparison.txt`."""
 
-from tasks.analysis.bills import LaneJob
-from tasks.analysis.compare import compare
-from tasks.report.findings_text import bills_box, findings, offers_box
-from tasks.report.text import full_text
-from tests.tasks.analysis.records import machine, repeats
-from workloads.harness.case import Case
+from tasks.findings.bills import LaneJob
+from tasks.findings.compare import compare
+from tasks.report.text.comparison import full_text
+from tasks.report.text.findings import bills_box, findings, offers_box
+from tests.tasks.examples.records import machine, repeats
+from workloads.harness.records.case import Case
 
 STEADY = (0.999, 1.0, 1.001)
 

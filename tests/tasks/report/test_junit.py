@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tasks.analysis.against import compare_cells
-from tasks.analysis.two_runs import Side
-from tasks.report.junit import junit_xml
-from tests.tasks.analysis.records import ENVIRONMENT, IMAGES, MATMUL, failed, machine, record
-from workloads.harness.case import Case, Cell
-from workloads.harness.parts import Control
-from workloads.harness.record import Verdict
+from tasks.findings.two_runs import Side
+from tasks.regressions.run_gate import compare_cells
+from tasks.report.files.junit import junit_xml
+from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, failed, machine, record
+from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.parts import Control
+from workloads.harness.records.record import Verdict
 
 SMALL, LARGE = Case.of("matmul", {"n": 64}), Case.of("matmul", {"n": 8000})
 CALM = (1.0, 1.004, 0.997)

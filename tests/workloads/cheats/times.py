@@ -3,7 +3,7 @@
 They sleep by the clock that the engine reads, so that a test may put a virtual one beneath both.
 """
 
-from workloads.harness import clock
+from workloads.harness.engine import clock
 from workloads.harness.prepared import Prepared
 from workloads.harness.registry import workload
 

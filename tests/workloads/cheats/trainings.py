@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from workloads.harness.prepared import Job, Outcome, Prepared
 from workloads.harness.registry import workload
-from workloads.harness.training import Learner, inference_step, training_step
+from workloads.harness.training.training import Learner, inference_step, training_step
 
 
 def cheat(build):

@@ -18,9 +18,9 @@ def learns(env: Env, end=lambda step: None, exchanges=True) -> Prepared:
     """A linear model with DDP, each rank on a batch of its own; `end` is called on one rank from a step on."""
     import torch
 
-    from workloads.harness.distributed import check_exchange, replicated
-    from workloads.harness.layers import layer_flops, parameter_count
-    from workloads.harness.training import Learner, as_exact
+    from workloads.harness.group.distributed import check_exchange, replicated
+    from workloads.harness.training.layers import layer_flops, parameter_count
+    from workloads.harness.training.training import Learner, as_exact
 
     model = env.model(lambda: torch.nn.Sequential(torch.nn.Linear(WIDE, WIDE), torch.nn.Linear(WIDE, 1)))
     x = torch.randn(BATCH * env.world, WIDE, generator=env.generator)[env.rank :: env.world].contiguous()
@@ -150,8 +150,8 @@ def one_dies_early(env, n, processes):
 @group
 def small_job(env, n, processes):
     """Steps whose length is known: the second rank is the slower one, by a tenth of a second."""
-    from workloads.harness.ranks import stepped
-    from workloads.harness.trace import Trace
+    from workloads.harness.group.ranks import stepped
+    from workloads.harness.training.trace import Trace
 
     def run():
         trace = Trace(env.device, 3, every=2)

@@ -1,0 +1,50 @@
+"""What is done after a `bench` run was cancelled or has crashed: its lanes are stopped, its records kept."""
+
+import asyncio
+from contextlib import suppress
+
+from prefect import Flow, State, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
+from prefect.client.schemas.objects import FlowRun
+from prefect.logging.loggers import flow_run_logger
+from prefect.states import Cancelled
+
+from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs, repeats_of
+from tasks.dispatch.job_notes import note_jobs, stop_jobs
+from tasks.dispatch.rental import TAG
+from tasks.dispatch.rentals import release
+from tasks.errors import GridbenchError
+from tasks.store.bucket import Bucket, folder_of, is_block, send
+from tasks.store.store import Store
+
+
+async def collect_and_stop(flow: Flow, flow_run: FlowRun, state: State) -> None:
+    """Stop the lane jobs that `flow_run` started, give back what was rented, store the records that came."""
+    async with get_client() as client:
+        mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
+        started = await flow_runs(client, mine)
+        jobs = [job for job in started if LANE_TAG in job.tags]
+        under_way = [job.id for job in jobs if not is_final(job.state)]
+        await stop_jobs(client, under_way)
+        await release(client, [rental for rental in started if TAG in rental.tags], after=under_way)
+        if not jobs:
+            return
+        results = flow_run.parameters.get("results")
+        bucket = await asyncio.to_thread(Bucket.load, results) if is_block(results) else None
+        store = Store.open(folder_of(results), repeats_of(jobs[0])[0].run, bucket)
+        for sentence in await collect(client, store, await lane_jobs(client, store.plan.run)):
+            flow_run_logger(flow_run, flow).warning(sentence)
+        await note_jobs(client, store)
+        await send(store)
+
+
+async def end_children(flow: Flow, flow_run: FlowRun, state: State) -> None:
+    """End what a night has under way: the `bench` runs in it, which ended with it, and their lanes."""
+    async with get_client() as client:
+        mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
+        children = [child for child in await flow_runs(client, mine) if not is_final(child.state)]
+        for child in children:
+            with suppress(GridbenchError):  # it had not made its folder yet
+                await collect_and_stop(flow, child, state)
+            over = Cancelled(message=f"the night that it was part of ended {state.name}")
+            await client.set_flow_run_state(child.id, over, force=True)

@@ -1,0 +1,91 @@
+"""Flows for boxes at Lambda Cloud: `rental` holds one and gives it back, `janitor` finds what was left."""
+
+import sys
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from anyio.from_thread import start_blocking_portal
+from prefect import Flow, State, flow, get_client, get_run_logger
+from prefect.client.schemas.objects import FlowRun
+from prefect.logging.loggers import flow_run_logger
+from prefect.runtime import flow_run as this_run
+from prefect.states import Completed, Failed
+
+from infra.lambda_cloud.api import LambdaApi, api_key, api_url
+from infra.lambda_cloud.errors import LambdaError
+from infra.lambda_cloud.hold import REFUSED, hold
+from infra.lambda_cloud.janitor import sweep
+from infra.lambda_cloud.leftover import NAME, delete_block, return_all, sweep_blocks
+from infra.lambda_cloud.settings import HoldPace
+from infra.workers.base.retry import surely
+from tasks.dispatch.rental import PREFIX, Asked
+
+RETURNED = f"{PREFIX}returned"
+
+
+async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Give back what a cancelled or crashed `rental` may have left; harmless where it left nothing."""
+    say = flow_run_logger(flow_run, flow).warning
+    async with get_client() as client:
+        labels = (await surely(client.read_flow_run, flow_run.id)).labels
+        name = labels.get(NAME)
+        if not isinstance(name, str):
+            return  # it had not begun
+        if RETURNED not in labels:
+            try:
+                async with LambdaApi(api_key(), api_url(), HoldPace().api) as api:
+                    await return_all(api, name, say)
+            except LambdaError as error:
+                say(str(error))
+                return
+            returned = {RETURNED: datetime.now(UTC).isoformat()}
+            await surely(client.update_flow_run_labels, flow_run.id, returned)
+        await surely(delete_block, client, name)
+
+
+@flow(
+    name="rental",
+    description="Rents a box at Lambda Cloud for one lane, holds it, and gives it back.",
+    on_cancellation=[give_back_all],
+    on_crashed=[give_back_all],
+)
+def rental(asked: Asked) -> State[None]:
+    """Rent what is asked for and hold it until it is released, lost or due, or nobody measures its run.
+
+    Not async: Prefect ends a run by an exception in the main thread, which would tear an event loop apart in
+    the middle of the return. So the loop has a thread of its own, which is cancelled and waited for.
+
+    Args:
+        asked: what to rent, until when, for which run.
+    """
+    me, say = UUID(str(this_run.get_id())), get_run_logger().info
+    with start_blocking_portal() as portal:
+        return portal.call(hold, asked, me, say)
+
+
+@flow(
+    name="janitor",
+    description="Gives back what is past its deadline at Lambda Cloud, and removes keys that were left.",
+)
+async def janitor() -> State[None]:
+    """Look once for boxes, SSH keys and Secret blocks past their deadline."""
+    say, now = get_run_logger().warning, datetime.now(UTC)
+    try:
+        async with LambdaApi(api_key(), api_url(), HoldPace().api) as api:
+            swept = await sweep(api, now, say)
+    except LambdaError as error:
+        return Failed(name=REFUSED, message=str(error))
+    async with get_client() as client:
+        blocks = await sweep_blocks(client, now)
+    for name in blocks:
+        say(f"the Secret block {name} was left over and is deleted")
+    if swept.problems:
+        return Failed(message="; ".join(swept.problems))
+    keys = len(swept.removed_keys) + len(blocks)
+    done = f"gave back {len(swept.returned)} boxes and removed {keys} keys"
+    return Completed(message=done if swept.returned or keys else "nothing of ours is overdue at Lambda Cloud")
+
+
+if __name__ == "__main__":
+    sys.exit("run this flow through Prefect: prefect deployment run rental/lambda")

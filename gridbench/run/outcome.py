@@ -1,0 +1,96 @@
+"""What is said at the end of a run."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+from rich.console import Console
+
+from tasks.dispatch.flow_runs import collect, lane_jobs
+from tasks.dispatch.mailbox import LOST_TOUCH
+from tasks.errors import GridbenchError
+from tasks.gather import judged
+from tasks.measure import FAILURES
+from tasks.planning.plan import skip_lines
+from tasks.planning.reprice import at_new_prices
+from tasks.publish import write_files
+from tasks.results.model import Comparison
+from tasks.store.store import Store
+from workloads.harness.records.record import Verdict
+
+LISTED = 10  # failed repeats that are named before the rest is counted
+
+
+def comparison_of(store: Store, prices: str = "plan") -> Comparison:
+    """The comparison of a run's records at the prices of its plan, or at those of `now`, which it says then.
+
+    Raises:
+        GridbenchError: the run has no record, or `prices` is something else.
+    """
+    if prices not in ("plan", "now"):
+        raise GridbenchError(f"prices={prices!r} must be plan or now")
+    records, odd = store.records()
+    if not records:
+        none = f"none of its {len(odd)} records can be read" if odd else "has no records yet"
+        raise GridbenchError(f"run {store.plan.run}: {none}; `gridbench resume {store.plan.run}`")
+    if prices == "plan":
+        return judged(records, store)
+    machines, told = at_new_prices(store.plan)
+    found = judged(records, store, machines)
+    return replace(found, answer=(*found.answer, *told))
+
+
+async def _rescue(store: Store) -> list[str]:
+    async with get_client() as client:
+        return await collect(client, store, await lane_jobs(client, store.plan.run))
+
+
+def rebuild(store: Store, prices: str = "plan") -> str:
+    """Write the report's files anew, at the prices of the plan or of `now`; returns the report's path."""
+    return str(write_files(store.records()[0], comparison_of(store, prices), store))
+
+
+def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> bool:
+    """Print the answer, the report's path and the run's page; returns whether every cell was measured."""
+
+    def say(text: str) -> None:
+        console.print(text, soft_wrap=True, highlight=False, markup=False)
+
+    page = f"{ui_url}/runs/flow-run/{flow_run.id}"
+    if flow_run.state is None or not flow_run.state.is_completed():
+        _tell_failure(flow_run, results, say)
+        say(page)
+        return False
+    store = Store.open(results, flow_run.name)
+    for sentence in comparison_of(store).answer:
+        say(f"• {sentence}")
+    say(f"\nreport: {store.folder / 'report.html'}\nrun:    {page}")
+    records, plan = store.records()[0], store.plan
+    failed = [r for r in records if r.verdict in FAILURES and r.case not in plan.skipped_on(r.hardware)]
+    for sentence in skip_lines(plan)[:LISTED]:
+        say(sentence)
+    for record in failed[:LISTED]:
+        say(f"{record.id} {record.verdict.value}: {'; '.join(record.reasons)}")
+    if len(failed) > LISTED:
+        say(f"and {len(failed) - LISTED} more: gridbench show {flow_run.name}")
+    if any(record.verdict is Verdict.CAPACITY for record in failed):
+        say(f"what could not be measured can be tried again: gridbench resume {flow_run.name}")
+    planned = set(plan.cells)
+    measured = sum(record.cell in planned for record in records)
+    return not failed and measured == len(planned) * plan.repeats
+
+
+def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) -> None:
+    state = flow_run.state
+    say(f"the run ended {state.name}: {state.message or ''}" if state else "the run has no state")
+    if not (results / flow_run.name / "plan.json").exists():
+        return
+    try:
+        for sentence in asyncio.run(_rescue(Store.open(results, flow_run.name))):
+            say(sentence)
+    except LOST_TOUCH as error:
+        say(f"the Prefect API does not answer, its records come with the next resume: {error}")
+    say(f"what was measured is kept: gridbench resume {flow_run.name}")

@@ -1,0 +1,174 @@
+"""A Prefect API to work with: the one that PREFECT_API_URL names, a stack that is up, or one of our own."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import yaml
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+
+from gridbench.run.report_server import reports_served
+from infra.images.flavours import flavours
+from infra.local.stack import LocalStack, LocalStackError, running_api
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import RENTED_POOL, Hardware
+from tasks.planning.limits import LOCAL_POOL
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("GRIDBENCH_DEPLOYMENTS", "GRIDBENCH_WORKLOADS", "GRIDBENCH_RESULTS", "GRIDBENCH_BOX_LOCK")
+STATE = Path(os.environ.get("GRIDBENCH_STATE") or ROOT / ".gridbench")
+POOLS = {LOCAL_POOL: "process", RENTED_POOL: "ssh"}  # that a stack of ours can serve, with their types
+GIVING_BACK_S = 120.0  # for cancelled runs to end where one may have to give a rented box back
+NEEDS = {"lambda-sweep": "LAMBDA_API_KEY"}  # the environment variable without which a schedule stays still
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An API that answers.
+
+    Attributes:
+        ui_url: where its UI is.
+        check: looks after a stack of our own; returns a sentence when it had to mend something.
+    """
+
+    api_url: str
+    ui_url: str
+    check: Callable[[], str | None]
+
+
+def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
+    """The work pools that a stack has to serve for a run on this hardware: `bench` itself is local."""
+    return tuple(pool for pool in POOLS if pool == LOCAL_POOL or pool in {of.pool for of in hardware})
+
+
+@contextmanager
+def session(
+    say: Callable[[str], None],
+    results: Path,
+    port: int | None = None,
+    schedules: bool = False,
+    pools: Collection[str] = (LOCAL_POOL,),
+) -> Iterator[Session]:
+    """An API with the deployments of this checkout; what was started for it is stopped on every way out.
+
+    Args:
+        say: is told what is started.
+        results: the folder of the results store, whose reports are served.
+        port: of the UI; None for a free one.
+        schedules: let the scheduled deployments run; a session for a single run keeps them still.
+        pools: of `POOLS`, those that get a worker and their deployments.
+
+    Raises:
+        GridbenchError: it can't be had, or a stack that is up lacks a worker for one of the pools.
+    """
+    for name in FOLDERS:  # the worker has another working directory
+        if name in os.environ:
+            os.environ[name] = str(Path(os.environ[name]).absolute())
+    given = os.environ.get("PREFECT_API_URL")
+    if given and schedules:
+        raise GridbenchError(f"PREFECT_API_URL names {given}: unset it to keep a server running here")
+    if given:
+        yield Session(given, given.removesuffix("/api"), lambda: None)
+        return
+    ours = f"a Prefect server and {'a worker' if len(pools) == 1 else 'workers'}"
+    say(f"starting {ours}" if running_api(STATE) is None else "joining the stack that is up")
+    stop_s = GIVING_BACK_S if RENTED_POOL in pools else 10.0
+    kinds = {pool: POOLS[pool] for pool in pools}
+    try:
+        with reports_served(results), LocalStack(STATE, port, kinds, stop_s=stop_s) as stack:
+            os.environ.update(stack.environment)
+            if not stack.joined:
+                deploy(schedules, stack.environment, *pools)
+                name_images(stack.api_url)
+            with _speaking_to(stack.api_url):
+                yield Session(stack.api_url, stack.ui_url, stack.check)
+    except LocalStackError as error:
+        raise GridbenchError(str(error)) from None
+
+
+def name_images(api_url: str) -> None:
+    """Tell a server of ours the images that lanes run in, where GRIDBENCH_IMAGE_CPU, …_CUDA12 name them.
+
+    Hardware files name the variable of each flavour, such as `gridbench_image_cuda12`.
+
+    Raises:
+        GridbenchError: the server does not take them.
+    """
+    for flavour in flavours():
+        if image := os.environ.get(f"GRIDBENCH_IMAGE_{flavour.upper()}"):
+            body = {"name": f"gridbench_image_{flavour}", "value": image}
+            try:
+                answer = httpx.post(f"{api_url}/variables/", json=body, trust_env=False)
+                if answer.status_code == httpx.codes.CONFLICT:
+                    named = f"{api_url}/variables/name/{body['name']}"
+                    answer = httpx.patch(named, json=body, trust_env=False)
+                answer.raise_for_status()
+            except httpx.HTTPError as error:
+                raise GridbenchError(f"the image {image} could not be told to the server: {error}") from None
+
+
+@contextmanager
+def _speaking_to(api_url: str) -> Iterator[None]:
+    """Prefect has read its settings by now: change them for this process."""
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings(updates={PREFECT_API_URL: api_url}):
+        yield
+
+
+def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
+    """Create the deployments of prefect.yaml for some pools, on the server that `settings` name and no other.
+
+    Those with a schedule are left out without `schedules`, or where what they need is not set; one that was
+    made earlier is paused then.
+
+    Raises:
+        GridbenchError: Prefect refuses them; its last words are quoted.
+    """
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
+    known = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    ours = [of for of in known if of["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
+    still = {of["name"] for of in ours if "schedules" in of and not (schedules and _able(of["name"]))}
+    names = [word for of in ours if of["name"] not in still for word in ("--name", of["name"])]
+    rest = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    env = rest | dict(settings)
+    done = subprocess.run([*command, *names], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
+    scheduled = {of["name"] for of in ours if "schedules" in of}
+    if scheduled:
+        _pause(settings["PREFECT_API_URL"], scheduled, still)
+
+
+def _able(name: str) -> bool:
+    """Whether the environment has what a scheduled deployment needs."""
+    return name not in NEEDS or bool(os.environ.get(NEEDS[name]))
+
+
+def _pause(api_url: str, scheduled: Collection[str], still: Collection[str]) -> None:
+    """Pause the scheduled deployments that are to be `still`, and let the others run.
+
+    Raises:
+        GridbenchError: the API does not do it.
+    """
+    again = Retrying(  # a SQLite database that is written to elsewhere answers 503
+        retry=retry_if_exception_type(httpx.HTTPError),
+        stop=stop_after_delay(60),
+        wait=wait_fixed(1),
+        reraise=True,
+    )
+    try:
+        for attempt in again:
+            with attempt, httpx.Client(base_url=api_url, timeout=30, trust_env=False) as api:
+                wanted = {"deployments": {"name": {"any_": [*scheduled]}}}
+                for found in api.post("/deployments/filter", json=wanted).raise_for_status().json():
+                    verb = "pause" if found["name"] in still else "resume"
+                    api.post(f"/deployments/{found['id']}/{verb}_deployment").raise_for_status()
+    except httpx.HTTPError as error:
+        raise GridbenchError(f"the schedules of prefect.yaml were not set: {error}") from None

@@ -1,0 +1,142 @@
+"""Freezes what measures here into a folder: an environment whose times nothing changes but the machine."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import distributions
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from workloads.harness.probes.frozen import CODE, MARK, PACKAGES, content_id, versions
+from workloads.harness.repeat.control import environ_of_reference
+
+NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", MARK)
+ASK = "from workloads.harness.probes import frozen; print(frozen.reference_id() or '')"
+WHERE = "import sysconfig; print(sysconfig.get_path('purelib'))"
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A frozen environment: its id, and the command that measures a repeat in it."""
+
+    id: str
+    command: tuple[str, ...]
+
+
+def freeze(folder: Path, say: Say) -> Reference:
+    """Freeze the present environment into `folder`, or find that it is there already.
+
+    Its packages come from wherever pip is told to look, in exactly the versions that are installed here; its
+    workloads are those of this checkout and of the folder GRIDBENCH_WORKLOADS, if that is set.
+
+    Raises:
+        GridbenchError: the folder holds something else, or can't be made or filled.
+    """
+    folder = folder.absolute()
+    with tempfile.TemporaryDirectory(prefix="gridbench-reference-") as name:
+        code = Path(name) / "workloads"
+        collect_code(code)
+        wanted = content_id(code, versions())
+        if folder.exists():
+            return _same(folder, wanted)
+        try:
+            _install(folder, Path(name), say)
+            _put_code(folder, code, wanted)
+            if (made := id_of(folder)) != wanted:
+                raise GridbenchError(f"{folder} came out as {made or 'no reference'}, not as {wanted}")
+        except BaseException as error:  # nothing half made may look like a reference
+            shutil.rmtree(folder, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise GridbenchError(f"{folder} can't be made ({error.strerror}); name another") from None
+            raise
+    return Reference(wanted, command_of(folder))
+
+
+def command_of(folder: Path) -> tuple[str, ...]:
+    """What runs one repeat in a reference; -P keeps the working directory's modules out."""
+    return (str(_python(folder)), "-P", "-m", "workloads")
+
+
+def id_of(folder: Path) -> str | None:
+    """The id that a reference gives itself; None where the folder holds none.
+
+    Raises:
+        GridbenchError: its Python ends with an error.
+    """
+    try:
+        return _call([str(_python(folder)), "-P", "-c", ASK]) or None
+    except OSError:
+        return None
+
+
+def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
+    """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS among them.
+
+    Raises:
+        GridbenchError: that folder is none, or one of its files has the name of a workload here.
+    """
+    shutil.copytree(CODE, target, ignore=NOT_COPIED)
+    more = (os.environ if environ is None else environ).get("GRIDBENCH_WORKLOADS")
+    if more and not Path(more).is_dir():
+        raise GridbenchError(f"GRIDBENCH_WORKLOADS={more} is no folder; name one with workload files")
+    for path in sorted(Path(more).glob("[!_]*.py")) if more else ():
+        if (target / path.name).exists():
+            raise GridbenchError(f"{path} has the name of a workload that is there already; rename it")
+        shutil.copyfile(path, target / path.name)
+
+
+def _same(folder: Path, wanted: str) -> Reference:
+    try:
+        found = id_of(folder)
+    except GridbenchError:  # an environment of something else, or a file
+        found = None
+    if found == wanted:
+        return Reference(wanted, command_of(folder))
+    what = f"holds reference {found}" if found else "is there and holds no reference"
+    raise GridbenchError(f"{folder} {what}, and what measures here is {wanted}; name a folder that is new")
+
+
+def _install(folder: Path, scratch: Path, say: Say) -> None:
+    """Make an environment with what a measuring process loads, and what that needs, as it is here."""
+    installed = {name: version for name, version in versions().items() if version}
+    wanted = [f"{name}=={installed[name]}" for name in PACKAGES if name in installed]
+    constraints = scratch / "constraints.txt"
+    constraints.write_text("\n".join(f"{d.name}=={d.version}" for d in distributions() if d.name) + "\n")
+    say(f"an environment in {folder}: {', '.join(wanted)}")
+    _call([sys.executable, "-m", "venv", str(folder)])
+    options = ["--quiet", "--disable-pip-version-check", "--constraint", str(constraints)]
+    _call([str(_python(folder)), "-m", "pip", "install", *options, *wanted])
+
+
+def _put_code(folder: Path, code: Path, wanted: str) -> None:
+    """Put the workloads where this environment's Python finds them, compiled, and mark them as frozen."""
+    place = Path(_call([str(_python(folder)), "-P", "-c", WHERE])) / "workloads"
+    shutil.copytree(code, place)
+    note = {"id": wanted, "frozen_at": datetime.now(UTC).isoformat(timespec="seconds"), **versions()}
+    (place / MARK).write_text(json.dumps(note, indent=1) + "\n")
+    _call([str(_python(folder)), "-m", "compileall", "-q", str(place)])
+
+
+def _python(folder: Path) -> Path:
+    return folder / "bin" / "python"
+
+
+def _call(command: Sequence[str]) -> str:
+    """A command's output, by the environment's own modules alone.
+
+    Raises:
+        GridbenchError: it failed; its last line says why.
+    """
+    env = environ_of_reference()
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    if done.returncode:
+        lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
+        raise GridbenchError(f"{' '.join(command[:4])} failed: {lines[-1]}")
+    return done.stdout.strip()

@@ -1,0 +1,1 @@
+"""What all workers share: the life of a job that outlives its worker."""

@@ -1,0 +1,156 @@
+"""What a flow run asks of AWS Batch: the form's fields, and the checks that need no AWS."""
+
+from typing import Self
+
+from prefect.workers.base import BaseVariables, BaseWorkerResult
+from pydantic import BaseModel, Field, model_validator
+
+from infra.workers.base.job_configuration import AskedJob
+
+SECRET_SETTINGS = {  # never in a job's environment, which everybody who may describe jobs can read
+    "PREFECT_API_KEY": "prefect_api_key_secret_arn",
+    "PREFECT_API_AUTH_STRING": "prefect_api_auth_string_secret_arn",
+}
+DEFINITION_ONLY = (
+    "image",
+    "shared_memory_mib",
+    "job_role_arn",
+    "execution_role_arn",
+    "log_group",
+    *SECRET_SETTINGS.values(),
+)
+
+
+class JobFields(BaseModel):
+    """The fields that job variables and job configuration share."""
+
+    region: str | None = Field(
+        default=None,
+        title="Region",
+        description="AWS region, such as us-east-1. The worker's own where it is empty.",
+        pattern=r"^[a-z]{2}(-[a-z]+)+-\d$",
+    )
+    job_queue: str | None = Field(
+        default=None, title="Job Queue", description="Name or ARN of the queue that takes the jobs."
+    )
+    job_definition: str | None = Field(
+        default=None,
+        title="Job Definition",
+        description="An existing one: name, name:revision or ARN. Empty: one is registered for the image.",
+    )
+    image: str | None = Field(
+        default=None,
+        title="Image",
+        description="Container image with Prefect and the flow's packages, best pinned by its digest.",
+    )
+    vcpus: int | None = Field(
+        default=None, title="vCPUs", description="vCPUs of the container; 1 where nothing says more.", ge=1
+    )
+    memory_mib: int | None = Field(
+        default=None,
+        title="Memory (MiB)",
+        description="Memory of the container; 2048 where nothing says more. Leave the host 8 % of its own.",
+        ge=4,
+    )
+    gpus: int = Field(default=0, title="GPUs", description="GPUs of the container, alone for it.", ge=0)
+    shared_memory_mib: int | None = Field(
+        default=None,
+        title="Shared Memory (MiB)",
+        description="Size of /dev/shm, which data loaders use. Docker's own default is 64 MiB.",
+        ge=1,
+    )
+    timeout_s: int = Field(
+        default=14400,
+        title="Timeout (Seconds)",
+        description="Batch stops an attempt after so long. It is always set: nothing runs for ever.",
+        ge=60,
+    )
+    attempts: int = Field(
+        default=1,
+        title="Attempts",
+        description="How often Batch itself may start the job when its host is reclaimed. All are billed.",
+        ge=1,
+        le=10,
+    )
+    capacity_deadline_s: int = Field(
+        default=3600,
+        title="Capacity Deadline (Seconds)",
+        description="How long the job may wait in RUNNABLE for a machine before it is given up.",
+        ge=1,
+    )
+    job_role_arn: str | None = Field(
+        default=None,
+        title="Job Role ARN",
+        description="Role of the code in the container: what the flow may do in AWS.",
+        pattern=r"^arn:[\w-]+:iam::\d{12}:role/.+$",
+    )
+    execution_role_arn: str | None = Field(
+        default=None,
+        title="Execution Role ARN",
+        description="Role with which Batch pulls the image and reads secrets.",
+        pattern=r"^arn:[\w-]+:iam::\d{12}:role/.+$",
+    )
+    log_group: str | None = Field(
+        default=None,
+        title="Log Group",
+        description="CloudWatch log group of the container's lines. Empty: Batch's own, /aws/batch/job.",
+    )
+    tags: dict[str, str] = Field(
+        default_factory=dict, title="Tags", description="Tags of the job and of what bills for it."
+    )
+    prefect_api_key_secret_arn: str | None = Field(
+        default=None,
+        title="Prefect API Key Secret ARN",
+        description="Secret that holds PREFECT_API_KEY. Needed where the worker has one.",
+        pattern=r"^arn:",
+    )
+    prefect_api_auth_string_secret_arn: str | None = Field(
+        default=None,
+        title="Prefect API Auth String Secret ARN",
+        description="Secret that holds PREFECT_API_AUTH_STRING. Needed where the worker has one.",
+        pattern=r"^arn:",
+    )
+
+
+class AwsBatchVariables(JobFields, BaseVariables):
+    """The form of an `aws-batch` work pool, a deployment and a run."""
+
+
+class AwsBatchWorkerResult(BaseWorkerResult):
+    """How a job ended: its id, and the container's exit code, or -1 where there is none."""
+
+
+class AwsBatchJobConfiguration(JobFields, AskedJob):
+    """One flow run's job, ready to be submitted."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if not self.job_queue:
+            raise ValueError("job_queue is not set: name the queue that takes the jobs.")
+        if self.job_definition:
+            self._refuse_changes()
+        elif not self.image:
+            raise ValueError("image is not set: name an image, or a job_definition that has one.")
+        elif self.secrets and not self.execution_role_arn:
+            raise ValueError("execution_role_arn is not set: Batch needs a role to read the secret with.")
+        for name in self.tags:
+            if name.lower().startswith("aws:") or not name:
+                raise ValueError(f"tags has {name!r}: such a tag is empty or AWS's own.")
+        for name in self.env:
+            if name.startswith("AWS_BATCH"):
+                raise ValueError(f"env sets {name}: names that start with AWS_BATCH belong to Batch.")
+        return self
+
+    def _refuse_changes(self) -> None:
+        for name in DEFINITION_ONLY:
+            if (value := getattr(self, name)) is not None:
+                raise ValueError(
+                    f"{name} {value} can't be changed for the existing job_definition {self.job_definition}:"
+                    " set it there, or leave job_definition empty."
+                )
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """ARN of a secret, for each environment variable that is filled from one."""
+        fields = SECRET_SETTINGS.items()
+        return {name: arn for name, field in fields if (arn := getattr(self, field)) is not None}

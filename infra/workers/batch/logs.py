@@ -1,0 +1,245 @@
+"""The container's lines, from CloudWatch into the flow run's logs: each once, at a rate that AWS bears."""
+
+import datetime as dt
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import anyio
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import LogCreate
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.sorting import LogSort
+
+from infra.workers.base.job_configuration import SENT_BY_ENGINE
+from infra.workers.batch.errors import code_of, sentence, trouble
+from infra.workers.batch.reasons import Job
+
+BATCH_GROUP = "/aws/batch/job"  # where jobs log whose definition names no group
+LINES_A_CALL = 1000
+PAGE, PAGES = 200, 100  # of a run's log that are looked through for the last line of a stream
+QUIETER = 2  # a stream without news is looked at half as often, each time
+ORDINALS = (
+    1000  # CloudWatch keeps milliseconds, Prefect microseconds: room to number the lines of a millisecond
+)
+
+Call = Callable[..., Awaitable[dict[str, Any]]]
+Send = Callable[[list[LogCreate]], Awaitable[None]]
+# Number of the last line that Prefect has of a stream: milliseconds and a number within them.
+Position = tuple[int, int]
+NOTHING: Position = (0, -1)
+FINAL_TRIES = 30  # to read on while calls fail
+LATE_LOOKS = 10  # after the end, as long as each brings lines
+
+
+@dataclass(eq=False)
+class Tail:
+    """Where the reading of one job's lines has got to, attempt after attempt."""
+
+    run_id: UUID
+    has: Callable[[str], Awaitable[Position | None]]
+    group: str = BATCH_GROUP
+    streams: list[str] = field(default_factory=list)
+    current: int = 0
+    token: str | None = None
+    known: Position = NOTHING  # the last line of this stream that an earlier worker had sent
+    counted: Position = NOTHING  # the last line of this stream that was read
+    opened: bool = False
+    due: float = 0
+    quiet_s: float = 0
+    failing: bool = False  # the last look failed, and may succeed later
+    closed: str = ""  # why no more lines can be read
+    lock: anyio.Lock = field(default_factory=anyio.Lock)
+
+    def learn(self, job: Job) -> None:
+        """Take over the streams of a job's attempts, which AWS names as they start."""
+        container = job.get("container", {})
+        options = container.get("logConfiguration", {}).get("options", {})
+        self.group = options.get("awslogs-group", BATCH_GROUP)
+        named = [attempt.get("container", {}).get("logStreamName") for attempt in job.get("attempts") or []]
+        for name in [*named, container.get("logStreamName")]:
+            if name and name not in self.streams:
+                self.streams.append(name)
+
+    @property
+    def stream(self) -> str | None:
+        """The stream that is read now."""
+        return self.streams[self.current] if self.current < len(self.streams) else None
+
+    def turn(self) -> bool:
+        """Go on to the next attempt's stream where there is one."""
+        if self.current + 1 >= len(self.streams):
+            return False
+        self.current, self.token, self.counted, self.opened = self.current + 1, None, NOTHING, False
+        return True
+
+
+class LogReader:
+    """Reads the streams of all jobs of a region in turn, within one budget of calls."""
+
+    def __init__(
+        self,
+        call: Call,
+        send: Send,
+        calls_per_s: float,
+        soonest_s: float,
+        quietest_s: float,
+        warn: Callable[[str], None],
+    ) -> None:
+        """`call` makes an AWS call, `send` hands lines to Prefect and raises where it could not."""
+        self._call, self._send, self._warn = call, send, warn
+        self._gap_s, self._soonest_s, self._quietest_s = 1 / calls_per_s, soonest_s, quietest_s
+        self._tails: list[Tail] = []
+        self._free_at = 0.0
+
+    def follow(self, tail: Tail) -> None:
+        """Read a job's lines from now on."""
+        if tail not in self._tails:
+            self._tails.append(tail)
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            now = time.monotonic()
+            ready = [tail for tail in self._tails if tail.due <= now and tail.stream]
+            for tail in sorted(ready, key=lambda tail: tail.due):
+                await self.step(tail)
+            await anyio.sleep(self._soonest_s / 4)
+
+    async def finish(self, tail: Tail, settle_s: float) -> None:
+        """Read a job's lines to their end, and again as long as CloudWatch brings more that late."""
+        if tail in self._tails:
+            self._tails.remove(tail)
+        await self._drain(tail)
+        for _ in range(LATE_LOOKS):
+            before = tail.current, tail.counted
+            await anyio.sleep(settle_s)
+            await self._drain(tail)
+            if before == (tail.current, tail.counted):
+                return
+
+    async def _drain(self, tail: Tail) -> None:
+        failures = 0
+        while await self.step(tail) or (tail.failing and failures < FINAL_TRIES):
+            if tail.failing:
+                failures += 1
+                await anyio.sleep(self._soonest_s)
+
+    def leave(self, tail: Tail) -> None:
+        """Stop reading a job's lines; another worker goes on."""
+        if tail in self._tails:
+            self._tails.remove(tail)
+
+    async def step(self, tail: Tail) -> bool:
+        """Make one call for a job. Returns whether there may be more right now."""
+        async with tail.lock:
+            if tail.stream is None or tail.closed:
+                return False
+            await self._budget()
+            tail.failing = False
+            try:
+                more = await self._read(tail)
+            except Exception as error:
+                more = self._failed(tail, error)
+        quieter_s = min(max(tail.quiet_s, self._soonest_s) * QUIETER, self._quietest_s)
+        tail.quiet_s = self._soonest_s if more else quieter_s
+        tail.due = time.monotonic() + (0 if more else tail.quiet_s)
+        return more
+
+    async def _read(self, tail: Tail) -> bool:
+        if not tail.opened:
+            tail.known, tail.opened = await tail.has(tail.stream or "") or NOTHING, True
+        where: dict[str, Any] = {
+            "logGroupName": tail.group,
+            "logStreamName": tail.stream,
+            "startFromHead": True,
+        }
+        if tail.known != NOTHING:
+            where["startTime"] = tail.known[0]
+        if tail.token:
+            where["nextToken"] = tail.token
+        answer = await self._call("logs", "get_log_events", limit=LINES_A_CALL, **where)
+        lines, counted = new_lines(answer["events"], tail)
+        if lines:
+            with anyio.CancelScope(shield=True):  # a worker that stops leaves no request half done
+                await self._send(lines)
+        # Only now, so that lines that Prefect could not take are read again.
+        ended = answer["nextForwardToken"] == tail.token  # AWS: the same token again is the end of the stream
+        tail.token, tail.counted = answer["nextForwardToken"], counted
+        return tail.turn() if ended else True
+
+    def _failed(self, tail: Tail, error: Exception) -> bool:
+        """A line is late, never lost, unless AWS does not let us read at all."""
+        answer = getattr(error, "response", None)
+        if not isinstance(answer, dict) and not type(error).__module__.startswith("botocore"):
+            self._warn(
+                f"Prefect did not take log lines ({type(error).__name__}: {error}); they are sent again."
+            )
+            tail.failing = True
+            return False
+        kind = trouble(error)
+        if code_of(error) == "ResourceNotFoundException":  # AWS names a stream before its first line
+            return tail.turn()
+        if kind in ("denied", "refused"):
+            tail.closed = sentence(error, "logs:GetLogEvents")
+            return False
+        if kind == "throttled":
+            self._free_at = time.monotonic() + 10 * self._gap_s
+        tail.failing = True
+        return False
+
+    async def _budget(self) -> None:
+        """Wait for the next call's turn: one rate for all jobs together."""
+        turn = max(self._free_at, time.monotonic())
+        self._free_at = turn + self._gap_s
+        await anyio.sleep(max(turn - time.monotonic(), 0))
+
+
+def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate], Position]:
+    """The events that Prefect has not had, as its log lines, and how far that counts.
+
+    A line's number is its millisecond and its place within it; Prefect's copy carries it as its time.
+    """
+    found, (at_ms, number) = [], tail.counted
+    for event in events:
+        number = number + 1 if event["timestamp"] == at_ms else 0
+        at_ms = event["timestamp"]
+        if (at_ms, number) > tail.known and not SENT_BY_ENGINE.match(event["message"]):
+            found.append(
+                log_line(tail.run_id, logger_name(tail.stream or ""), event["message"], at_ms, number)
+            )
+    return found, (at_ms, number)
+
+
+def log_line(run_id: UUID, name: str, message: str, at_ms: int, number: int = 0) -> LogCreate:
+    """One line of a flow run's log."""
+    at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).replace(microsecond=0)
+    at += dt.timedelta(microseconds=at_ms % 1000 * ORDINALS + min(number, ORDINALS - 1))
+    return LogCreate(name=name, level=logging.INFO, message=message, timestamp=at, flow_run_id=run_id)
+
+
+def logger_name(stream: str) -> str:
+    """The name under which a stream's lines are in Prefect: each attempt's own, to find them again."""
+    return f"aws_batch.{stream.rpartition('/')[2]}"
+
+
+async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Position | None:
+    """The last line of a CloudWatch stream that Prefect has, so that a new worker goes on behind it."""
+    # The server's own text search does not work on the SQLite of Debian 12 (no concat before 3.44).
+    name, wanted = logger_name(stream), LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id]))
+    for page in range(PAGES):
+        logs = await client.read_logs(wanted, limit=PAGE, offset=page * PAGE, sort=LogSort.TIMESTAMP_DESC)
+        if found := [position_of(log.timestamp) for log in logs if log.name == name]:
+            return max(found)
+        if len(logs) < PAGE:
+            break
+    return None
+
+
+def position_of(timestamp: dt.datetime) -> Position:
+    """The number of a line that Prefect has, from its time."""
+    at_us = round(timestamp.timestamp() * 1_000_000)
+    return at_us // ORDINALS, at_us % ORDINALS

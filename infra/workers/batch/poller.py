@@ -1,0 +1,156 @@
+"""One poller for all jobs of a region: 100 ids a call, slower for long jobs and when AWS says so."""
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import anyio
+
+from infra.workers.batch.errors import sentence, trouble
+from infra.workers.batch.reasons import TERMINAL, Job
+
+IDS_A_CALL = 100
+PATIENT_POLLS = 10  # DescribeJobs may not know a job for a while after SubmitJob (Netflix/metaflow PR #160)
+SLOWDOWN = 12  # the most that throttling and a lost network slow the poller down
+AGE_SHARE = 0.05  # a job whose status is a minute old is looked at every 3 s, if that is within the limits
+
+
+@dataclass(eq=False, slots=True)
+class Watch:
+    """What the poller knows of one job, for the one who waits for news of it."""
+
+    job_id: str
+    changed_at: float
+    due: float = 0
+    status: str = ""
+    missing: int = 0
+    latest: Job | None = None
+    lost: str = ""
+    _news: anyio.Event = field(default_factory=anyio.Event)
+
+    async def next(self) -> Job | None:
+        """Wait for the next description; None when AWS tells of the job no more, and `lost` says why."""
+        await self._news.wait()
+        self._news = anyio.Event()
+        return None if self.lost else self.latest
+
+    def wake(self) -> None:
+        """Let the waiting one look again, though nothing may be new."""
+        if self.latest is not None or self.lost:
+            self._news.set()
+
+    def tell(self, job: Job, now: float) -> None:
+        """Hand on a new description."""
+        if job["status"] != self.status:
+            self.status, self.changed_at = job["status"], now
+        self.latest, self.missing = job, 0
+        self._news.set()
+
+    def miss(self, why: str) -> None:
+        """AWS has not told of the job; that may happen for a while."""
+        self.missing += 1
+        if self.missing > PATIENT_POLLS:
+            self.lost = why
+            self._news.set()
+
+
+class Poller:
+    """Describes all watched jobs of a region, with as few calls as that takes."""
+
+    def __init__(
+        self,
+        describe: Callable[[list[str]], Awaitable[list[Job]]],
+        fastest_s: float,
+        slowest_s: float,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        """`describe` makes one DescribeJobs call; `warn` gets a sentence when it keeps failing."""
+        self._describe = describe
+        self._fastest_s, self._slowest_s = fastest_s, slowest_s
+        self._clock, self._warn = clock, warn
+        self._watches: dict[str, Watch] = {}
+        self._strain = 1.0
+        self._said = ""
+
+    def watch(self, job_id: str) -> Watch:
+        """Start to look at a job, until it has ended or `forget`."""
+        self._watches[job_id] = Watch(job_id, self._clock())
+        return self._watches[job_id]
+
+    def forget(self, job_id: str) -> None:
+        """Stop looking at a job."""
+        self._watches.pop(job_id, None)
+
+    def hurry(self, job_id: str) -> None:
+        """Look at a job in the next round."""
+        if watch := self._watches.get(job_id):
+            watch.due = 0
+
+    async def run(self) -> None:
+        """Look at jobs until cancelled."""
+        while True:
+            await self.round()
+            await anyio.sleep(self.pause_s)
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds until the next round."""
+        return self._fastest_s * self._strain
+
+    async def round(self) -> None:
+        """Describe the jobs that are due. A call carries 100 ids, so its free places go to those due next."""
+        now = self._clock()
+        due = sum(watch.due <= now for watch in self._watches.values())
+        if not due:
+            return
+        places = math.ceil(due / IDS_A_CALL) * IDS_A_CALL
+        soonest = sorted(self._watches.values(), key=lambda watch: watch.due)[:places]
+        strained = False
+        for chunk in in_hundreds(soonest):
+            strained |= not await self._look_at(chunk)
+        self._strain = min(self._strain * 2, SLOWDOWN) if strained else max(self._strain / 2, 1.0)
+
+    async def _look_at(self, chunk: list[Watch]) -> bool:
+        """Describe up to 100 jobs; returns whether AWS answered."""
+        try:
+            jobs = {job["jobId"]: job for job in await self._describe([watch.job_id for watch in chunk])}
+        except Exception as error:
+            self._failed(chunk, error)
+            return False
+        self._said = ""
+        now = self._clock()
+        for watch in chunk:
+            if (job := jobs.get(watch.job_id)) is None:
+                watch.miss("AWS Batch no longer knows the job")
+            else:
+                watch.tell(job, now)
+            if watch.lost or watch.status in TERMINAL:
+                self._watches.pop(watch.job_id, None)
+            watch.due = now + self.interval_s(now - watch.changed_at)
+        return True
+
+    def _failed(self, chunk: list[Watch], error: Exception) -> None:
+        """A call failed: jobs run on, so only a refusal that lasts ends the watch."""
+        why = sentence(error, "batch:DescribeJobs")
+        if why != self._said and trouble(error) != "throttled":
+            self._warn(f"{why} The jobs run on; the worker keeps asking.")
+            self._said = why
+        if trouble(error) in ("denied", "refused"):
+            for watch in chunk:
+                watch.miss(why)
+                if watch.lost:
+                    self._watches.pop(watch.job_id, None)
+
+    def interval_s(self, age_s: float) -> float:
+        """Seconds between looks at a job whose status is `age_s` old."""
+        return min(max(age_s * AGE_SHARE, self._fastest_s), self._slowest_s)
+
+
+def in_hundreds(watches: Iterable[Watch]) -> Iterator[list[Watch]]:
+    """Cut what is to be described into calls."""
+    listed = list(watches)
+    for start in range(0, len(listed), IDS_A_CALL):
+        yield listed[start : start + IDS_A_CALL]

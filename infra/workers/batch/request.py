@@ -1,0 +1,142 @@
+"""The two requests that start a job: its definition and its submission. Pure: nothing is called here."""
+
+import hashlib
+import json
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
+
+Request = dict[str, Any]
+
+PAYLOAD_BYTES = 30 * 1024  # AWS Batch's limit for a SubmitJob request
+NAME_LENGTH = 128
+TAGS = 50
+DEFAULT_VCPUS, DEFAULT_MEMORY_MIB = 1, 2048
+# At most five rules, and what no rule matches is tried again: hence the last one.
+RECLAIMED_ONLY = [
+    {"onStatusReason": "Host EC2*", "action": "RETRY"},
+    {"onStatusReason": "Your Spot Task was interrupted*", "action": "RETRY"},
+    {"onReason": "*", "action": "EXIT"},
+]
+
+
+def job_name(flow_run_id: object, attempt: int, title: str) -> str:
+    """A try's name: the part that it is looked up by, then something for people."""
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")
+    return f"{name_prefix(flow_run_id, attempt)}{slug}"[:NAME_LENGTH].rstrip("-")
+
+
+def name_prefix(flow_run_id: object, attempt: int) -> str:
+    """The part of a job's name that no other try of any flow run has."""
+    return f"{flow_run_id}-{attempt}-"
+
+
+def job_definition(asked: AwsBatchJobConfiguration) -> Request:
+    """The RegisterJobDefinition request of an image; its name says its content, so equal ones are one."""
+    container: Request = {
+        "image": asked.image,
+        "resourceRequirements": resources(
+            asked.vcpus or DEFAULT_VCPUS, asked.memory_mib or DEFAULT_MEMORY_MIB, asked.gpus
+        ),
+        "linuxParameters": {
+            "initProcessEnabled": True
+        },  # hands SIGTERM on, and buries the container's orphans
+    }
+    if asked.shared_memory_mib:
+        container["linuxParameters"]["sharedMemorySize"] = asked.shared_memory_mib
+    if asked.job_role_arn:
+        container["jobRoleArn"] = asked.job_role_arn
+    if asked.execution_role_arn:
+        container["executionRoleArn"] = asked.execution_role_arn
+    if asked.log_group:
+        container["logConfiguration"] = {
+            "logDriver": "awslogs",
+            "options": {"awslogs-group": asked.log_group, "awslogs-stream-prefix": "prefect"},
+        }
+    if asked.secrets:
+        secrets = sorted(asked.secrets.items())
+        container["secrets"] = [{"name": name, "valueFrom": arn} for name, arn in secrets]
+    content = {"type": "container", "platformCapabilities": ["EC2"], "containerProperties": container}
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
+    return {"jobDefinitionName": f"prefect-{digest}", "propagateTags": True, **content}
+
+
+def submission(asked: AwsBatchJobConfiguration, name: str, definition: str, secret: Iterable[str]) -> Request:
+    """The SubmitJob request. `secret` names the variables that the definition fills from secrets.
+
+    Raises:
+        Refused: it holds a secret, or is larger than AWS takes.
+    """
+    overrides: Request = {
+        "command": shlex.split(asked.command or ""),
+        "environment": [
+            {"name": key, "value": value} for key, value in sorted(plain_env(asked, secret).items())
+        ],
+    }
+    if asked.job_definition and (own := resources(asked.vcpus, asked.memory_mib, asked.gpus)):
+        overrides["resourceRequirements"] = own
+    request = {
+        "jobName": name,
+        "jobQueue": asked.job_queue,
+        "jobDefinition": definition,
+        "containerOverrides": overrides,
+        "retryStrategy": {"attempts": asked.attempts, "evaluateOnExit": RECLAIMED_ONLY},
+        "timeout": {"attemptDurationSeconds": asked.timeout_s},
+        "tags": tags(asked),
+        "propagateTags": True,
+    }
+    refuse_too_large(request)
+    return request
+
+
+def resources(vcpus: int | None, memory_mib: int | None, gpus: int) -> list[dict[str, str]]:
+    """Batch's resource requirements, without those that are not asked for."""
+    asked = (("VCPU", vcpus), ("MEMORY", memory_mib), ("GPU", gpus))
+    return [{"type": kind, "value": str(amount)} for kind, amount in asked if amount]
+
+
+def plain_env(asked: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[str, str]:
+    """The environment without what comes from secrets.
+
+    Raises:
+        Refused: a secret has no ARN, so that it could only be sent in plain text.
+    """
+    env = {key: value for key, value in asked.env.items() if value is not None}
+    for name, field in SECRET_SETTINGS.items():
+        if env.pop(name, None) and name not in secret:
+            where = (
+                f"job_definition {asked.job_definition} has no secret"
+                if asked.job_definition
+                else f"{field} is not set"
+            )
+            raise Refused(f"{where}: {name} is never sent in plain text, so put it into a secret of AWS.")
+    return env
+
+
+def tags(asked: AwsBatchJobConfiguration) -> dict[str, str]:
+    """Prefect's labels and the user's tags, in the characters that AWS takes."""
+    found = {clean(name)[:128]: clean(value)[:256] for name, value in {**asked.labels, **asked.tags}.items()}
+    if len(found) > TAGS:
+        raise Refused(f"tags and labels are {len(found)} together: AWS takes {TAGS}.")
+    return found
+
+
+def clean(text: str) -> str:
+    """A tag's name or value with a dash for each character that AWS refuses."""
+    return re.sub(r"[^\w .:/=+@-]", "-", text)
+
+
+def refuse_too_large(request: Request) -> None:
+    """Raise where a request is larger than AWS takes, and name its largest variable."""
+    size = len(json.dumps(request).encode())
+    if size <= PAYLOAD_BYTES:
+        return
+    largest = max(request["containerOverrides"]["environment"], key=lambda item: len(item["value"]))
+    raise Refused(
+        f"env makes the job's request {size} bytes and AWS Batch takes {PAYLOAD_BYTES}: the largest is"
+        f" {largest['name']} with {len(largest['value'].encode())} bytes; pass it through a file or a bucket."
+    )

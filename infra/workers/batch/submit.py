@@ -1,0 +1,124 @@
+"""Submission that happens once: a definition per content, a job per try of a flow run."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
+from infra.workers.batch.errors import sentence, worth_another_try
+from infra.workers.batch.reasons import Job
+from infra.workers.batch.region import Region
+from infra.workers.batch.request import job_definition, job_name, name_prefix, submission
+
+LONGEST_WAIT_S = 30
+
+
+class Submitter:
+    """Submits the jobs of one region."""
+
+    def __init__(self, region: Region, patience_s: float) -> None:
+        """`patience_s` bounds how long a submission goes on trying while AWS does not answer."""
+        self._region, self._patience_s = region, patience_s
+        self._known: dict[str, str] = {}  # name of a definition → its ARN
+        self._registering = anyio.Lock()
+
+    async def find(self, queue: str, run_id: object, attempt: int) -> str | None:
+        """The id of the job that a try of a flow run has already, whether it has ended or not."""
+        prefix = name_prefix(run_id, attempt)
+        wanted = [{"name": "JOB_NAME", "values": [f"{prefix}*"]}]
+        answer = await self._region.patiently(
+            "batch", "list_jobs", self._patience_s, jobQueue=queue, filters=wanted
+        )
+        found = [job for job in answer["jobSummaryList"] if job["jobName"].startswith(prefix)]
+        return min(found, key=lambda job: job.get("createdAt", 0))["jobId"] if found else None
+
+    async def submit(
+        self,
+        asked: AwsBatchJobConfiguration,
+        run_id: object,
+        attempt: int,
+        title: str,
+        note: Callable[[str], None],
+    ) -> str:
+        """Submit a try of a flow run, unless it has a job; returns the job's id.
+
+        SubmitJob has no token that makes a repeated call harmless: after a lost answer the job is looked up.
+
+        Raises:
+            Refused: AWS said no, or did not answer for too long.
+        """
+        queue = asked.job_queue or ""
+        deadline, pause_s = time.monotonic() + self._patience_s, 0.5
+        while True:
+            if found := await self.find(queue, run_id, attempt):
+                note(f"AWS Batch has this run's job already: {found}.")
+                return found
+            definition, secret = await self.definition(asked)
+            request = submission(asked, job_name(run_id, attempt, title), definition, secret)
+            try:
+                return (await self._region.call("batch", "submit_job", **request))["jobId"]
+            except Exception as error:
+                why = sentence(error, "batch:SubmitJob")
+                if "definition" in str(error).lower() and self._known.pop(self._name_of(asked), None):
+                    continue  # it was deregistered behind our back: once more with a fresh one
+                if not worth_another_try(error) or time.monotonic() > deadline:
+                    raise Refused(why) from error
+                note(f"{why} Trying again.")
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 2, LONGEST_WAIT_S)
+
+    async def definition(self, asked: AwsBatchJobConfiguration) -> tuple[str, set[str]]:
+        """The definition to submit with, and the variables that it fills from secrets."""
+        if asked.job_definition:
+            return asked.job_definition, await self._secrets_of(asked)
+        request = job_definition(asked)
+        name = request["jobDefinitionName"]
+        async with self._registering:
+            if name not in self._known:
+                self._known[name] = await self._register(request)
+        return self._known[name], set(asked.secrets)
+
+    async def _register(self, request: dict[str, Any]) -> str:
+        """Reuse the active definition of this content, or register it."""
+        answer = await self._region.patiently(
+            "batch",
+            "describe_job_definitions",
+            self._patience_s,
+            jobDefinitionName=request["jobDefinitionName"],
+            status="ACTIVE",
+        )
+        if found := answer["jobDefinitions"]:
+            return max(found, key=lambda entry: entry["revision"])["jobDefinitionArn"]
+        made = await self._region.patiently("batch", "register_job_definition", self._patience_s, **request)
+        return made["jobDefinitionArn"]
+
+    async def _secrets_of(self, asked: AwsBatchJobConfiguration) -> set[str]:
+        """The secrets that an existing definition has, where that matters."""
+        if not any(asked.env.get(name) for name in SECRET_SETTINGS):
+            return set()
+        definition = str(asked.job_definition)
+        by_name = not definition.startswith("arn:") and ":" not in definition
+        wanted = {"jobDefinitionName": definition} if by_name else {"jobDefinitions": [definition]}
+        answer = await self._region.patiently(
+            "batch", "describe_job_definitions", self._patience_s, status="ACTIVE", **wanted
+        )
+        if not answer["jobDefinitions"]:
+            raise Refused(f"job_definition {definition} has no active revision.")
+        newest = max(answer["jobDefinitions"], key=lambda entry: entry["revision"])
+        return {entry["name"] for entry in newest.get("containerProperties", {}).get("secrets", [])}
+
+    @staticmethod
+    def _name_of(asked: AwsBatchJobConfiguration) -> str:
+        return "" if asked.job_definition else job_definition(asked)["jobDefinitionName"]
+
+
+async def describe(region: Region, job_ids: list[str]) -> list[Job]:
+    """One DescribeJobs call, for up to 100 jobs, without what nobody reads: 1,000 environments are large."""
+    jobs = (await region.call("batch", "describe_jobs", jobs=job_ids))["jobs"]
+    for job in jobs:
+        job.get("container", {}).pop("environment", None)
+        job.pop("tags", None)
+    return jobs

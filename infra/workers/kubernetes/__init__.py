@@ -1,0 +1,1 @@
+"""Run flows as Kubernetes jobs."""

@@ -1,0 +1,163 @@
+"""The calls that the worker makes beside looking: create, find and delete a job, ask why, read a log."""
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from typing import Any
+
+import anyio
+from kubernetes_asyncio import config
+from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
+from kubernetes_asyncio.client.exceptions import ApiException
+from prefect_kubernetes.credentials import KubernetesClusterConfig
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from infra.workers.kubernetes.errors import Unclear, transient
+
+Object = dict[str, Any]
+
+OF_RUNS = "prefect.io/flow-run-id"  # prefect-kubernetes' label of everything that belongs to a run
+CONNECT_S, ANSWER_S = 10, 60
+LONGEST_WAIT_S = 10
+LOG_LINES = 2000  # of a container that has ended; what the flow logs goes to Prefect by itself
+LOG_BYTES = 1_000_000
+
+
+@asynccontextmanager
+async def client_of(cluster: KubernetesClusterConfig | None) -> AsyncIterator[ApiClient]:
+    """A client of the cluster of a block, else of the worker's own one, else of its KUBECONFIG.
+
+    Raises:
+        ConfigException: there is none.
+    """
+    if cluster:
+        client = await config.new_client_from_config_dict(cluster.config, context=cluster.context_name)
+    else:
+        try:
+            config.load_incluster_config()
+            client = ApiClient()
+        except config.ConfigException:
+            client = await config.new_client_from_config()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> bytes:
+    """What the API answers to a call of the client, as it came.
+
+    Raises:
+        ApiException: it refuses.
+    """
+    response = await call(*args, _preload_content=False, _request_timeout=(CONNECT_S, ANSWER_S), **kwargs)
+    async with response:
+        body: bytes = await response.read()
+    if response.status >= HTTPStatus.BAD_REQUEST:
+        error = ApiException(status=response.status, reason=response.reason)
+        error.body = body
+        raise error
+    return body
+
+
+async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Object:
+    """The same as the object that it is: the client's own models take ten times the memory.
+
+    Raises:
+        ApiException: the API refuses.
+        Unclear: the answer is none.
+    """
+    body = await raw(call, *args, **kwargs)
+    try:
+        found: Object = json.loads(body)
+    except ValueError:
+        raise Unclear(f"it answered {body[:100]!r}") from None
+    return found
+
+
+class Api:
+    """One namespace of a cluster."""
+
+    def __init__(self, client: ApiClient, namespace: str, patience_s: float) -> None:
+        self._batch, self._core = BatchV1Api(client), CoreV1Api(client)
+        self.namespace, self._patience_s = namespace, patience_s
+
+    async def create(self, job: Object) -> Object:
+        """Create a job, or find it where it was created before its worker or the answer got lost.
+
+        Raises:
+            ApiException: the API refuses, or another run has a job of this name.
+        """
+        try:
+            return await self._patiently(self._batch.create_namespaced_job, self.namespace, job)
+        except ApiException as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            found = await self.find(job["metadata"]["name"])
+            if found is None or _run_of(found) != _run_of(job):
+                raise
+            return found
+
+    async def find(self, name: str) -> Object | None:
+        """A job by its name, or None."""
+        try:
+            return await self._patiently(self._batch.read_namespaced_job, name, self.namespace)
+        except ApiException as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return None
+            raise
+
+    async def delete(self, name: str, grace_s: int) -> bool:
+        """Delete a job with its pods; returns whether there was one."""
+        try:
+            await answer(
+                self._batch.delete_namespaced_job,
+                name,
+                self.namespace,
+                grace_period_seconds=grace_s,
+                propagation_policy="Foreground",
+            )
+        except ApiException as error:
+            if error.status == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    async def events(self, name: str) -> list[Object]:
+        """What the cluster says of a job or pod, oldest first; events are forgotten after an hour."""
+        selector = f"involvedObject.name={name}"
+        found = await answer(self._core.list_namespaced_event, self.namespace, field_selector=selector)
+        return sorted(found["items"], key=_when)
+
+    async def log(self, pod: str, container: str) -> bytes:
+        """The end of what a container printed."""
+        return await raw(
+            self._core.read_namespaced_pod_log,
+            pod,
+            self.namespace,
+            container=container,
+            tail_lines=LOG_LINES,
+            limit_bytes=LOG_BYTES,
+        )
+
+    async def _patiently(self, call: Callable[..., Awaitable[Any]], *args: Any) -> Object:
+        again = AsyncRetrying(
+            retry=retry_if_exception(transient),
+            stop=stop_after_delay(self._patience_s),
+            wait=wait_random_exponential(max=LONGEST_WAIT_S),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+        return await again(answer, call, *args)
+
+
+def _run_of(job: Object) -> str | None:
+    run: str | None = job["metadata"].get("labels", {}).get(OF_RUNS)
+    return run
+
+
+def _when(event: Object) -> str:
+    """When an event was last seen: which field has it depends on who wrote it."""
+    series = (event.get("series") or {}).get("lastObservedTime")
+    return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -1,0 +1,142 @@
+"""What a flow run asks of a Kubernetes cluster, and the checks that need no cluster."""
+
+import re
+from typing import TYPE_CHECKING, Any, Self
+from uuid import UUID
+
+from prefect.workers.base import BaseVariables, BaseWorkerResult
+from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
+from pydantic import Field, model_validator
+
+from infra.workers.base.job_configuration import AskedJob
+from infra.workers.kubernetes.fields import SPOT_GRACE_S, Choice, JobFields
+from infra.workers.kubernetes.manifest import SIGTERM_BEHAVIOUR, WRITABLE_HOME, filled, frame
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import Flow, FlowRun, WorkPool
+    from prefect.client.schemas.responses import DeploymentResponse
+
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class KubernetesJobsVariables(JobFields, BaseVariables):
+    """The form of a `kubernetes-jobs` work pool, a deployment and a run."""
+
+
+class KubernetesJobsResult(BaseWorkerResult):
+    """How a job ended: its namespace and name, and the container's exit code, or -1 where there is none."""
+
+
+class KubernetesJobsConfiguration(JobFields, AskedJob, KubernetesWorkerJobConfiguration):
+    """One flow run's Job, ready to be created."""
+
+    env: dict[str, str | None] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if not self.image:
+            raise ValueError("image is not set: name the image that has the flow's packages.")
+        if (self.shared_memory_mib or 0) >= self.memory_mib:
+            raise ValueError(
+                f"shared_memory_mib is {self.shared_memory_mib}: it is part of memory_mib, "
+                f"{self.memory_mib}, which has to be more."
+            )
+        if self.spot and self.grace_s > SPOT_GRACE_S:
+            raise ValueError(f"grace_s is {self.grace_s}: a spot node leaves {SPOT_GRACE_S} seconds.")
+        if self.accelerator and not self.gpus:
+            raise ValueError(f"gpus is 0 but accelerator is {self.accelerator}: ask for at least 1.")
+        if self.job_manifest.get("spec", {}).get("backoffLimit", 0) != 0:
+            raise ValueError("job_manifest sets backoffLimit: it is 0, or a job would run twice unseen.")
+        self._refuse_nodes()
+        self._refuse_env()
+        return self
+
+    def _refuse_nodes(self) -> None:
+        for choice in self.choices:
+            label = self.node_labels.get(choice)
+            if not label:
+                raise ValueError(
+                    f"{choice} is {getattr(self, choice)} but node_labels does not say which label of a "
+                    "node tells it: name the label there, or use node_selector."
+                )
+            if label in self.node_selector:
+                raise ValueError(f"node_selector has {label}: that is chosen by {choice}; take one of them.")
+
+    def _refuse_env(self) -> None:
+        for name in self.env:
+            if not ENV_NAME.fullmatch(name):
+                raise ValueError(f"env sets {name!r}: that is no name of a variable.")
+        if self.env.get(SIGTERM_BEHAVIOUR, "crash") != "crash":
+            raise ValueError(
+                f"env sets {SIGTERM_BEHAVIOUR} to {self.env[SIGTERM_BEHAVIOUR]}: it is crash, or a run that "
+                "loses its pod would be measured again unseen."
+            )
+
+    @property
+    def choices(self) -> dict[Choice, str]:
+        """What is asked of the node, as the value of its label."""
+        asked: dict[Choice, str | None] = {
+            "accelerator": self.accelerator,
+            "driver_version": self.driver_version and self.driver_version.lower(),
+            "spot": "true" if self.spot else None,
+            "node_pool": self.node_pool,
+        }
+        return {choice: value for choice, value in asked.items() if value}
+
+    @property
+    def secrets(self) -> dict[str, str | None]:
+        """The secret, as name/key, of each environment variable that is never sent in plain text."""
+        return {
+            "PREFECT_API_KEY": self.prefect_api_key_secret,
+            "PREFECT_API_AUTH_STRING": self.prefect_api_auth_string_secret,
+        }
+
+    @property
+    def deadline_s(self) -> int:
+        """How long the cluster lets the Job be, waiting and running: its clock starts at its creation."""
+        return self.schedule_within_s + self.timeout_s
+
+    @classmethod
+    def json_template(cls) -> dict[str, Any]:
+        """The job configuration of a base job template: what the form has, and the frame of a Job.
+
+        Settings that prefect-kubernetes declares and nobody reads are left out.
+        """
+        template = super().json_template()
+        known = KubernetesJobsVariables.model_fields
+        return {name: text for name, text in template.items() if name in known} | {"job_manifest": frame()}
+
+    def prepare_for_flow_run(
+        self,
+        flow_run: "FlowRun",
+        deployment: "DeploymentResponse | None" = None,
+        flow: "Flow | None" = None,
+        work_pool: "WorkPool | None" = None,
+        worker_name: str | None = None,
+        worker_id: UUID | None = None,
+    ) -> None:
+        """Fill in what depends on the flow run; `job` has the Job then."""
+        self.env.setdefault(SIGTERM_BEHAVIOUR, "crash")
+        if self.read_only_root:
+            self.env.setdefault("HOME", WRITABLE_HOME)
+        super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
+
+    def job(self, name: str) -> dict[str, Any]:
+        """The Job to create under this name, complete and without anything that Kubernetes does not know.
+
+        Raises:
+            Refused: a secret would be sent in plain text.
+        """
+        return filled(self, name)
+
+
+def job_name(run_id: UUID, number: int) -> str:
+    """The name of a try's Job; no other try of any run has it, so that asking twice makes one Job."""
+    return f"prefect-{run_id}-{number}"
+
+
+def default_template() -> dict[str, Any]:
+    """The base job template of a `kubernetes-jobs` work pool whose form nobody has filled in."""
+    variables = KubernetesJobsVariables.model_json_schema()
+    variables.pop("title", None)
+    return {"job_configuration": KubernetesJobsConfiguration.json_template(), "variables": variables}

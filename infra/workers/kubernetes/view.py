@@ -1,0 +1,192 @@
+"""All jobs and pods of one namespace as they are now: one list and one watch of each, however many runs."""
+
+from collections.abc import Callable
+
+import anyio
+from kubernetes_asyncio import watch
+from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
+from kubernetes_asyncio.client.exceptions import ApiException
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.kubernetes.api import CONNECT_S, OF_RUNS, Object, answer
+from infra.workers.kubernetes.errors import Unclear, sentence, transient
+from infra.workers.kubernetes.settings import Pace
+
+JOB_OF_POD = "job-name"  # https://kubernetes.io/docs/reference/labels-annotations-taints/
+PAGE = 500
+GONE = 410  # the version to watch from is too old: list anew
+LONGEST_WAIT_S = 30
+
+
+class View:
+    """What is known of a namespace, kept up to date.
+
+    Attributes:
+        jobs: by name.
+        pods: of each job, by their name; one that is gone stays until its job is, for it tells why it went.
+    """
+
+    def __init__(self, client: ApiClient, namespace: str, pace: Pace, warn: Callable[[str], None]) -> None:
+        self.jobs: dict[str, Object] = {}
+        self.pods: dict[str, dict[str, Object]] = {}
+        self._namespace, self._pace, self._warn = namespace, pace, warn
+        self._lists = {
+            "jobs": BatchV1Api(client).list_namespaced_job,
+            "pods": CoreV1Api(client).list_namespaced_pod,
+        }
+        self._listed: set[str] = set()
+        self._trouble: dict[str, BaseException] = {}
+        self._known = anyio.Event()
+        self._news: dict[str, anyio.Event] = {}
+        self._versions: dict[str, int] = {}
+
+    async def run(self) -> None:
+        """Keep up to date until cancelled."""
+        async with anyio.create_task_group() as group:
+            for kind in self._lists:
+                group.start_soon(self._keep, kind)
+
+    async def ready(self, patience_s: float) -> None:
+        """Wait until everything is known.
+
+        Raises:
+            Refused: it can't be: the worker has no right to look, or the API does not answer for so long.
+        """
+        deadline = anyio.current_time() + patience_s
+        while len(self._listed) < len(self._lists):
+            trouble = next(iter(self._trouble.values()), None)
+            if trouble and (not transient(trouble) or anyio.current_time() > deadline):
+                raise Refused(sentence(trouble, "list and watch jobs and pods"))
+            known = self._known
+            with anyio.move_on_after(max(0.0, deadline - anyio.current_time()) + 1):
+                await known.wait()
+
+    def take(self, job: Object) -> None:
+        """A job that the watch may not have told of yet."""
+        self.jobs.setdefault(job["metadata"]["name"], _slim(job))
+
+    def version(self, name: str) -> int:
+        """Counts what has changed about a job; to be asked for before one looks."""
+        return self._versions.get(name, 0)
+
+    async def news(self, name: str, version: int, within_s: float) -> None:
+        """Wait until something about a job is not as it was at that version, or for so long."""
+        if self.version(name) == version:
+            with anyio.move_on_after(within_s):
+                await self._news.setdefault(name, anyio.Event()).wait()
+
+    def wake(self, name: str) -> None:
+        """Let the one look again who waits for news of a job."""
+        self._versions[name] = self.version(name) + 1
+        if event := self._news.pop(name, None):
+            event.set()
+
+    def forget(self, name: str) -> None:
+        """Nobody waits for news of a job any more."""
+        self._versions.pop(name, None)
+        self._news.pop(name, None)
+
+    async def _keep(self, kind: str) -> None:
+        version, failures = "", 0
+        while True:
+            try:
+                version = version or await self._list(kind)
+                failures = 0
+                version = await self._watch(kind, version)
+            except ApiException as error:
+                version = ""
+                if error.status != GONE:
+                    failures = await self._pause(kind, error, failures)
+            except TimeoutError:
+                continue  # silent for too long: opened anew where it was left
+            except Exception as error:
+                version = ""
+                if not transient(error):
+                    raise
+                failures = await self._pause(kind, error, failures)
+
+    async def _pause(self, kind: str, error: Exception, failures: int) -> int:
+        self._trouble[kind] = error
+        self._tell()
+        if not failures:
+            self._warn(f"{sentence(error, f'list and watch {kind}')} The worker goes on and tries again.")
+        await anyio.sleep(min(self._pace.poll_s * 2**failures, LONGEST_WAIT_S))
+        return failures + 1
+
+    def _tell(self) -> None:
+        known, self._known = self._known, anyio.Event()
+        known.set()
+
+    async def _list(self, kind: str) -> str:
+        """Read everything anew; returns the version to watch from."""
+        found: dict[str, Object] = {}
+        more: dict[str, str] = {}
+        while True:
+            page = await answer(
+                self._lists[kind], self._namespace, label_selector=OF_RUNS, limit=PAGE, **more
+            )
+            found |= {thing["metadata"]["name"]: thing for thing in page["items"]}
+            if not page["metadata"].get("continue"):
+                break
+            more = {"_continue": page["metadata"]["continue"]}
+        self._replace(kind, found)
+        self._trouble.pop(kind, None)
+        self._listed.add(kind)
+        self._tell()
+        return str(page["metadata"]["resourceVersion"])
+
+    def _replace(self, kind: str, found: dict[str, Object]) -> None:
+        known = (
+            self.jobs if kind == "jobs" else {n: p for pods in self.pods.values() for n, p in pods.items()}
+        )
+        for name in known.keys() - found.keys():
+            self._change(kind, "DELETED", known[name])
+        for thing in found.values():
+            self._change(kind, "MODIFIED", thing)
+
+    async def _watch(self, kind: str, version: str) -> str:
+        """Take changes in until the server ends the watch; returns the version that it came to."""
+        stream = watch.Watch(return_type="object")
+        stream.resource_version = version
+        changes = stream.stream(
+            self._lists[kind],
+            self._namespace,
+            label_selector=OF_RUNS,
+            resource_version=version,
+            allow_watch_bookmarks=True,
+            timeout_seconds=self._pace.watch_s,
+            _request_timeout=(CONNECT_S, self._pace.silent_s),
+        )
+        async with changes:
+            async for change in changes:
+                if not isinstance(change, dict):
+                    raise Unclear(f"it answered {str(change)[:100]!r} to a watch")
+                if change["type"] != "BOOKMARK":
+                    self._change(kind, change["type"], change["raw_object"])
+        return str(stream.resource_version)
+
+    def _change(self, kind: str, change: str, thing: Object) -> None:
+        name = thing["metadata"]["name"]
+        if kind == "jobs":
+            job = name
+            if change == "DELETED":
+                self.jobs.pop(name, None)
+                self.pods.pop(name, None)
+            else:
+                self.jobs[name] = _slim(thing)
+        else:
+            job = thing["metadata"].get("labels", {}).get(JOB_OF_POD, "")
+            if change == "DELETED" and job not in self.jobs:
+                self.pods.get(job, {}).pop(name, None)
+            else:
+                self.pods.setdefault(job, {})[name] = _slim(thing) | {"gone": change == "DELETED"}
+        if job in self._versions or job in self._news or change != "DELETED":
+            self.wake(job)
+
+
+def _slim(thing: Object) -> Object:
+    """What somebody asks for of a job or pod: most of one is what we have sent ourselves."""
+    kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
+    metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
+    spec = {key: thing.get("spec", {}).get(key) for key in ("nodeName",) if thing.get("spec", {}).get(key)}
+    return {"metadata": metadata, "spec": spec, "status": thing.get("status", {})}

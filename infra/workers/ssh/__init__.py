@@ -1,0 +1,1 @@
+"""Run flows in containers on boxes behind SSH."""

@@ -1,0 +1,221 @@
+"""What the worker asks of a box: the verbs of `ssh_box.sh`, which runs there."""
+
+import hashlib
+import re
+import shlex
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from uuid import uuid4
+
+import asyncssh
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.ssh.connection import ANSWER_S, LOST, Unreachable, call, words
+
+SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
+HOME = ".prefect-ssh"  # in the user's home on the box
+SCRIPT_AT = f"{HOME}/box-{hashlib.sha256(SCRIPT).hexdigest()[:12]}.sh"
+BUSY = 75
+GRACE_S = 30  # between SIGTERM and SIGKILL
+STOP_S = GRACE_S + 60
+CHUNK_BYTES = 64 * 1024
+KEEP_DAYS = 7  # how long the folders of ended jobs stay on a box
+FORGET = 'for ended; do rm -rf -- "${ended%/ended}"; done'
+
+State = Literal["absent", "prepared", "running", "ended", "abandoned", "rebooted"]
+
+
+class Busy(Exception):
+    """Somebody else has the box; the text says who, where that is known."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a box knows of a job.
+
+    Attributes:
+        code: the container's exit code; None where it had none.
+        unpulled: its image could not be brought.
+        late: the box stopped it after its time.
+        seen: bytes of the log that Prefect has.
+        port: of the tunnel that the container was started with.
+    """
+
+    state: State
+    code: int | None = None
+    unpulled: bool = False
+    oom: bool = False
+    late: bool = False
+    seen: int = 0
+    port: int | None = None
+
+
+class Box:
+    """A box behind a connection, and the words of the runtime that it has."""
+
+    def __init__(self, connection: asyncssh.SSHClientConnection, runtime: Sequence[str]) -> None:
+        self.connection, self.runtime = connection, tuple(runtime)
+        self._home = ""  # the user's, once the script lies there
+
+    async def _do(
+        self, *command: str, content: bytes = b"", within_s: float = ANSWER_S
+    ) -> asyncssh.SSHCompletedProcess:
+        return await call(self.connection, shlex.join(command), content, within_s)
+
+    async def _script(
+        self, *arguments: str, content: bytes = b"", within_s: float = ANSWER_S
+    ) -> asyncssh.SSHCompletedProcess:
+        await self._install()
+        return await self._do("sh", SCRIPT_AT, *arguments, content=content, within_s=within_s)
+
+    async def _install(self) -> None:
+        """Bring the script to the box once a connection, and forget what ended long ago."""
+        if self._home:
+            return
+        if (await self._do("test", "-s", SCRIPT_AT)).exit_status:
+            made = await self._do("mkdir", "-p", "-m", "700", HOME)
+            await self._put(made, SCRIPT_AT, SCRIPT)
+        old = ["-mindepth", "2", "-maxdepth", "2", "-name", "ended", "-mtime", f"+{KEEP_DAYS}"]
+        await self._do("find", HOME, *old, "-exec", "sh", "-c", FORGET, "sh", "{}", "+")
+        self._home = text_of((await self._do("printenv", "HOME")).stdout)
+
+    async def _folder(self, name: str) -> str:
+        """The job's folder as an absolute path: its watcher is found by it."""
+        await self._install()
+        return f"{self._home}/{HOME}/{name}"
+
+    async def _put(self, made: asyncssh.SSHCompletedProcess, path: str, content: bytes) -> None:
+        """Write a file whole or not at all; nobody but the user reads it."""
+        done = made
+        if not made.exit_status:
+            new = f"{path}.{uuid4().hex[:8]}"  # other jobs write there, too
+            command = f"umask 077 && cat > {new} && mv {new} {path}"  # paths are ours alone
+            done = await call(self.connection, command, content)
+        if done.exit_status:
+            said = text_of(done.stderr) or f"exit code {done.exit_status}"
+            raise Refused(
+                f"The box can't be written to ({said}): free disk space or mend the home folder.", "Unfit"
+            )
+
+    async def check(self, image: str) -> dict[str, list[str]]:
+        """What the box says of itself, for the preflight: facts by their name."""
+        done = await self._script("check", image, *self.runtime)
+        found: dict[str, list[str]] = {}
+        for line in text_of(done.stdout).splitlines():
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+        if "runtime" not in found:
+            raise Refused(
+                f"The box does not run our script ({text_of(done.stderr) or 'it says nothing'}).", "Unfit"
+            )
+        return found
+
+    async def prepare(self, name: str, files: dict[str, bytes]) -> None:
+        """Lay down what a job needs."""
+        await self._install()
+        made = await self._do("mkdir", "-p", "-m", "700", f"{HOME}/{name}")
+        for path, content in files.items():
+            await self._put(made, f"{HOME}/{name}/{path}", content)
+
+    async def free(self, lock: str, wait_s: int) -> None:
+        """Return when nobody measures on the box.
+
+        Raises:
+            Busy: somebody still does after `wait_s` seconds.
+        """
+        done = await self._script("free", lock, str(wait_s), within_s=ANSWER_S + wait_s)
+        if done.exit_status == BUSY:
+            raise Busy(text_of(done.stdout))
+        if done.exit_status:
+            raise Refused(f"lock_file {lock} can't be opened there ({text_of(done.stderr)}).", "Unfit")
+
+    async def start(self, name: str, lock: str, limit_s: int, secret: str = "") -> None:
+        """Have the box run a prepared job; nothing is changed where it runs or has run already.
+
+        `secret` lies in the box's memory as long as the container is there, and nowhere else.
+
+        Raises:
+            Busy: somebody else measures there.
+            Refused: the box could not.
+        """
+        content = secret.encode()
+        words = (await self._folder(name), lock, str(limit_s), str(len(content)), *self.runtime)
+        done = await self._script("start", *words, content=content)
+        if done.exit_status == BUSY:
+            raise Busy(text_of(done.stdout))
+        if done.exit_status:
+            said = text_of(done.stderr) or f"exit code {done.exit_status}"
+            raise Refused(f"The box could not start the job ({said}).", "Unfit")
+
+    async def look(self, name: str) -> Look:
+        """What the box knows of a job."""
+        done = await self._script("look", await self._folder(name), *self.runtime)
+        found = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
+        if "state" not in found:
+            raise Unreachable(f"The box gave no answer ({text_of(done.stderr)}).")
+        code = found.get("code", "")
+        return Look(
+            found["state"],  # type: ignore[arg-type]
+            code=int(code) if re.fullmatch(r"-?\d+", code) else None,
+            unpulled=code == "unpulled",
+            oom=found.get("oom") == "true",
+            late="late" in found,
+            seen=int(found.get("seen") or 0),
+            port=int(found["port"]) if found.get("port") else None,
+        )
+
+    async def lines(self, name: str, offset: int) -> AsyncIterator[bytes]:
+        """The job's log from a byte on, as it grows, until the job has ended.
+
+        Raises:
+            Unreachable: the connection was lost.
+        """
+        command = shlex.join(["sh", SCRIPT_AT, "lines", await self._folder(name), str(offset)])
+        try:
+            async with self.connection.create_process(command, encoding=None) as process:
+                while chunk := await process.stdout.read(CHUNK_BYTES):
+                    yield chunk
+                await process.wait()
+                if process.exit_status is None:
+                    raise Unreachable("The connection was lost.")
+        except (*LOST, asyncssh.Error) as error:
+            raise Unreachable(f"The connection was lost ({words(error)}).") from None
+
+    async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
+        """Stop a job's container. Returns whether it is gone."""
+        done = await self._script(
+            "stop", await self._folder(name), str(grace_s), *self.runtime, within_s=grace_s + STOP_S
+        )
+        return done.exit_status == 0
+
+    async def own(self, name: str) -> None:
+        """Follow a job by this connection: an earlier one that the box does not know to be dead is ended."""
+        await self._script("session", await self._folder(name))
+
+    def process(self, *arguments: str) -> "AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]":
+        """A verb that reads what it is given; the script must lie there already, as after `check`."""
+        return self.connection.create_process(shlex.join(["sh", SCRIPT_AT, *arguments]), encoding=None)
+
+    async def marked(self, kind: str, name: str) -> str:
+        """What was remembered under a name, which has to be safe for a file; empty if nothing."""
+        return text_of((await self._do("cat", f"{HOME}/{kind}-{name}")).stdout)
+
+    async def mark(self, kind: str, name: str, value: str) -> None:
+        """Remember something about the box."""
+        await self._put(await self._do("true"), f"{HOME}/{kind}-{name}", value.encode())
+
+    async def note(self, name: str, fact: str, value: object) -> None:
+        """Remember something about a job on its box, for whoever follows it next."""
+        folder = shlex.quote(f"{HOME}/{name}")
+        await call(
+            self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"
+        )
+
+
+def text_of(said: bytes | str | None) -> str:
+    """What a command printed."""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said or ""
+    return text.strip()

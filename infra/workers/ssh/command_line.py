@@ -1,0 +1,127 @@
+"""The words of a job's commands and the settings that its container gets. Pure: nothing is run here."""
+
+import json
+import shlex
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.ssh.configuration import SshJobConfiguration, ip_address
+
+# In the container from a file: never on a command line, in an environment or in what `inspect` shows.
+SECRETS = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS")
+SECRETS_AT = "/run/prefect-secrets"  # in the container
+MARK = "dev.gridbench.measuring"
+PORTS = {"http": 80, "https": 443}
+RETRIES = 8  # of Prefect's client, each after twice the time: a cut connection of four minutes ends no flow
+
+
+@dataclass(frozen=True)
+class Api:
+    """The Prefect API as the worker reaches it."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only the worker's own machine reaches it."""
+        address = ip_address(self.host)
+        return self.host == "localhost" if address is None else address.is_loopback
+
+    def through(self, port: int) -> str:
+        """Its URL behind a tunnel's port on the box; the name stays, where a certificate may say it."""
+        host = "127.0.0.1" if self.is_loopback else self.host
+        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
+
+
+def api_of(url: str) -> Api:
+    """Take a URL of the API apart.
+
+    Raises:
+        Refused: it is none.
+    """
+    parts = urlsplit(url)
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise Refused(
+            f"PREFECT_API_URL is {url!r}: the worker needs one that starts with http:// or https://."
+        )
+    return Api(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], parts.path)
+
+
+def run_words(asked: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
+    """What the runtime is told to run the container: `run … IMAGE COMMAND…`.
+
+    Args:
+        asked: the job.
+        name: of the container.
+        port: of the tunnel on the box; None without one.
+    """
+    words = [
+        "run",
+        "--detach",
+        "--name",
+        name,
+        "--label",
+        f"{MARK}={name}",
+        "--network",
+        "host",
+        "--pull",
+        "never",
+    ]
+    if asked.shared_memory_mib:
+        words += ["--shm-size", f"{asked.shared_memory_mib}m"]
+    if asked.memory_mib:
+        words += ["--memory", f"{asked.memory_mib}m", "--memory-swap", f"{asked.memory_mib}m"]
+    words += gpu_words(asked)
+    for mount in asked.mounts:
+        words += ["--volume", mount]
+    secret = secret_profile(asked.env) is not None
+    if secret:
+        words += ["--volume", f"/dev/shm/{name}/prefect-secrets:{SECRETS_AT}:ro"]
+    for key, value in asked.labels.items():
+        words += ["--label", f"{key}={value}"]
+    env = {key: value for key, value in asked.env.items() if value is not None and key not in SECRETS}
+    env |= {"PREFECT_CLIENT_MAX_RETRIES": env.get("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))}
+    if secret:
+        env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
+    if port is not None:
+        api = api_of(env["PREFECT_API_URL"])
+        env["PREFECT_API_URL"] = api.through(port)
+        if not api.is_loopback and ip_address(api.host) is None:
+            words += ["--add-host", f"{api.host}:127.0.0.1"]
+    for key, value in sorted(env.items()):
+        words += ["--env", f"{key}={value}"]
+    return (*words, str(asked.image), *shlex.split(asked.command or ""))
+
+
+def gpu_words(asked: SshJobConfiguration) -> list[str]:
+    """How the runtime is told which GPUs the container gets."""
+    if not asked.gpus:
+        return []
+    if "podman" in asked.container_command[-1] or "podman" in asked.container_command[0]:
+        named = ["all"] if asked.gpus == "all" else _ids(asked.gpus)
+        return [word for gpu in named for word in ("--device", f"nvidia.com/gpu={gpu}")]
+    if isinstance(asked.gpus, list):
+        return ["--gpus", f'"device={",".join(asked.gpus)}"']  # Docker reads the value as CSV
+    return ["--gpus", str(asked.gpus)]
+
+
+def _ids(gpus: int | str | list[str]) -> list[str]:
+    return [str(index) for index in range(gpus)] if isinstance(gpus, int) else list(gpus)
+
+
+def pull_words(asked: SshJobConfiguration) -> tuple[str, ...]:
+    """What the runtime is told to bring the image."""
+    return ("pull", str(asked.image))
+
+
+def secret_profile(env: dict[str, str | None]) -> str | None:
+    """The file of Prefect's settings that are secrets, or None where there are none."""
+    found = {key: env[key] for key in SECRETS if env.get(key)}
+    if not found:
+        return None
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in found.items()]
+    return "\n".join(['active = "box"', "[profiles.box]", *lines, ""])

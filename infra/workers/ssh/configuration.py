@@ -1,0 +1,196 @@
+"""What a flow run asks of a box over SSH: the form's fields, and the checks that need no box."""
+
+import ipaddress
+import re
+import uuid
+from typing import Annotated, Literal, Self
+
+from prefect.workers.base import BaseVariables, BaseWorkerResult
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+
+from infra.workers.base.job_configuration import AskedJob
+
+Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+USER = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MOUNT = re.compile(r"(/[^:,\0\n]*|[A-Za-z0-9][\w.-]*):/[^:,\0\n]*(:(ro|rw))?")
+# Rented boxes get no credentials of anybody's cloud.
+CREDENTIALS = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET"),
+    *("GOOGLE_APPLICATION_CREDENTIALS", "LAMBDA_API_KEY"),
+)
+
+
+def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """The IP address that a host is named by; None where it is a name."""
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None
+
+
+class Host(BaseModel):
+    """A box that SSH reaches. Its host key is pinned: here, or in the worker's own known_hosts file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    address: str = Field(title="Address", description="Name or IP address.")
+    user: str = Field(default="ubuntu", title="User", description="Who runs containers there.", pattern=USER)
+    port: int = Field(default=22, title="Port", ge=1, le=65535)
+    key: Word | None = Field(
+        default=None,
+        title="Key",
+        description="Path of a private key on the worker's machine, or block:NAME, a Secret block with one. "
+        "Empty: the worker's SSH agent and its default keys.",
+    )
+    host_key: str | None = Field(
+        default=None,
+        title="Host Key",
+        description="The box's public host key, such as 'ssh-ed25519 AAAA…'. Empty: as in known_hosts.",
+        pattern=r"^(ssh|ecdsa)-[a-z0-9-]+ [A-Za-z0-9+/=]+( [^\n]*)?$",
+    )
+
+    @model_validator(mode="after")
+    def _is_a_host(self) -> Self:
+        if ip_address(self.address) is None and not HOST.fullmatch(self.address):
+            raise ValueError(
+                f"address {self.address!r} is neither a name nor an IP address; user and port have "
+                "fields of their own"
+            )
+        return self
+
+    def __str__(self) -> str:
+        where = f"[{self.address}]" if ":" in self.address else self.address
+        return f"{self.user}@{where}:{self.port}"
+
+
+class JobFields(BaseModel):
+    """The fields that job variables and job configuration share."""
+
+    hosts: list[Host] = Field(
+        default_factory=list,
+        title="Hosts",
+        description="Boxes: the first that is free takes the job. One job at a time runs on a box.",
+    )
+    container_command: list[Word] = Field(
+        default=["docker"],
+        title="Container Command",
+        description="What runs containers there: docker, podman, or sudo and docker as two words.",
+        min_length=1,
+    )
+    image: Word | None = Field(
+        default=None, title="Image", description="Image with Prefect and the flow's packages."
+    )
+    pull: Literal["if-not-present", "always", "never", "stream"] = Field(
+        default="if-not-present",
+        title="Pull Policy",
+        description="stream: the image comes from the worker's machine over the SSH connection, for a box "
+        "that reaches no registry.",
+    )
+    stream_command: list[Word] = Field(
+        default=["docker"],
+        title="Stream Command",
+        description="What has the image on the worker's machine, where the pull policy is stream.",
+        min_length=1,
+    )
+    gpus: int | Literal["all"] | list[Word] = Field(
+        default=0, title="GPUs", description="all, how many, or their indices or UUIDs; 0 for none."
+    )
+    shared_memory_mib: int | None = Field(
+        default=None,
+        title="Shared Memory (MiB)",
+        description="Size of /dev/shm, which data loaders use. Docker's own default is 64 MiB.",
+        ge=1,
+    )
+    memory_mib: int | None = Field(
+        default=None, title="Memory (MiB)", description="Limit of the container; none where empty.", ge=6
+    )
+    mounts: list[str] = Field(
+        default_factory=list,
+        title="Mounts",
+        description="Folders of the box, as /on/the/box:/in/the/container or …:ro.",
+    )
+    tunnel: bool = Field(
+        default=True,
+        title="Tunnel",
+        description="Reach the Prefect API through the SSH connection, so that the box needs no route to it.",
+    )
+    timeout_s: int = Field(
+        default=14400,
+        title="Timeout (Seconds)",
+        description="The box itself stops the container after so long. It is always set.",
+        ge=10,
+    )
+    wait_s: int = Field(
+        default=3600,
+        title="Patience for a Box (Seconds)",
+        description="How long the job may wait until one of its boxes answers and is free.",
+        ge=0,
+    )
+    lost_s: int = Field(
+        default=900,
+        title="Patience for a Connection (Seconds)",
+        description="How long a box may be out of reach while its job runs, until the job counts as lost.",
+        ge=10,
+    )
+    least_free_mib: int = Field(
+        default=1024,
+        title="Least Free Disk (MiB)",
+        description="Of the home folder and of where images lie; with less the box is not fit.",
+        ge=1,
+    )
+    lock_file: str = Field(
+        default="/tmp/gridbench-box.lock",
+        title="Lock File",
+        description="Who holds it has the box: on every box the same file for all who measure.",
+        pattern=r"^/[^\x00\n]*$",
+    )
+
+
+class SshVariables(JobFields, BaseVariables):
+    """The form of an `ssh` work pool, a deployment and a run."""
+
+
+class SshWorkerResult(BaseWorkerResult):
+    """How a job ended: where it ran, and the container's exit code, or -1 where there is none."""
+
+
+class SshJobConfiguration(JobFields, AskedJob):
+    """One flow run's job, ready to be started."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if not self.hosts:
+            raise ValueError("hosts is not set: name the box or the boxes that may run the job.")
+        if twice := [str(host) for host in self.hosts if self.hosts.count(host) > 1]:
+            raise ValueError(f"hosts names {twice[0]} more than once.")
+        if not self.image:
+            raise ValueError("image is not set: name the image that has the flow's packages.")
+        if isinstance(self.gpus, int) and self.gpus < 0:
+            raise ValueError(f"gpus is {self.gpus}: it is all, a count, or a list of indices.")
+        for mount in self.mounts:
+            if not MOUNT.fullmatch(mount):
+                raise ValueError(f"mounts has {mount!r}: it is /on/the/box:/in/the/container, or …:ro.")
+        for name in self.env:
+            if name in CREDENTIALS:
+                raise ValueError(f"env sets {name}: a box gets no cloud credentials.")
+            if not ENV_NAME.fullmatch(name):
+                raise ValueError(f"env sets {name!r}: that is no name of a variable.")
+        return self
+
+
+def job_name(run_id: uuid.UUID, number: int) -> str:
+    """The name of a try's container and of its folder on the box; no other try of any run has it."""
+    return f"prefect-{run_id}-{number}"
+
+
+def identifier(host: Host, name: str) -> str:
+    """Where a job is: kept in the flow run, so that any worker finds it again."""
+    return f"{host}/{name}"
+
+
+def place_of(job_id: str, hosts: list[Host]) -> tuple[Host, str] | None:
+    """The host and the name in a job's identifier, or None where its host is none of these."""
+    where, _, name = job_id.rpartition("/")
+    return next(((host, name) for host in hosts if str(host) == where), None)

@@ -1,0 +1,140 @@
+"""An SSH connection to a box whose key is known, and what its failures mean for a flow run."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.ssh.configuration import Host
+
+CONNECT_S = 30  # until a box has let us in
+BEAT_S, BEATS = 10, 3  # a connection without an answer for so long is lost
+BLOCK = "block:"
+ANSWER_S = 120  # a box that says nothing for so long is not there: `docker info` of a busy one takes seconds
+
+LOST = (asyncssh.DisconnectError, asyncssh.ChannelOpenError, OSError, TimeoutError)
+SecretOf = Callable[[str], Awaitable[str]]
+
+
+class Unreachable(Exception):
+    """The box did not answer; it may a little later."""
+
+
+class Pinned(asyncssh.SSHClient):
+    """Remembers the key that a box showed and we do not know."""
+
+    shown: str | None = None
+
+    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
+        """Refuse, and remember what was refused: the known keys have been compared before."""
+        self.shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
+        return False
+
+
+async def connect(host: Host, secret_of: SecretOf, *, known: bool = False) -> asyncssh.SSHClientConnection:
+    """Connect to a box; one that is `known` has let us in before, so that a refusal may pass.
+
+    Raises:
+        Refused: its host key is not the pinned one, it does not take our key, or a key can't be read.
+        Unreachable: it does not answer.
+    """
+    client = Pinned()
+    options: dict[str, Any] = {"client_keys": await _keys(host, secret_of)} if host.key else {}
+    options |= {"agent_path": None} if host.key else {}
+    try:
+        connection, _ = await asyncssh.create_connection(
+            lambda: client,
+            host.address,
+            host.port,
+            username=host.user,
+            known_hosts=_known(host),
+            config=None,
+            keepalive_interval=BEAT_S,
+            keepalive_count_max=BEATS,
+            login_timeout=CONNECT_S,
+            connect_timeout=CONNECT_S,
+            **options,
+        )
+    except asyncssh.HostKeyNotVerifiable as error:
+        raise Refused(_unknown(host, client.shown, error), "HostKeyRefused") from None
+    except asyncssh.PermissionDenied:
+        if known:
+            raise Unreachable(f"Box {host} lets nobody in.") from None
+        which = host.key or "any key of the worker's agent and home"
+        raise Refused(
+            f"Box {host} does not let {host.user} in with {which}: put the key's public half into its "
+            "authorized_keys.",
+            "KeyRefused",
+        ) from None
+    except asyncssh.KeyExchangeFailed as error:
+        if "host key" in str(error).lower():
+            raise Refused(_unknown(host, client.shown, error), "HostKeyRefused") from None
+        raise Unreachable(f"Box {host} does not agree with us ({words(error)}).") from None
+    except (*LOST, asyncssh.Error) as error:
+        raise Unreachable(f"Box {host} does not answer ({words(error)}).") from None
+    return connection
+
+
+async def _keys(host: Host, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
+    key = str(host.key)
+    secret = await secret_of(key.removeprefix(BLOCK)) if key.startswith(BLOCK) else None
+    try:
+        if secret is not None:
+            return [asyncssh.import_private_key(secret)]
+        return [asyncssh.read_private_key(Path(key).expanduser())]
+    except (OSError, ValueError, asyncssh.KeyImportError) as error:
+        said = words(error) if isinstance(error, OSError) else "it holds no private key without a passphrase"
+        raise Refused(f"key {key!r} of box {host} can't be used: {said}.", "KeyRefused") from None
+
+
+def _known(host: Host) -> Any:
+    """The keys that a box may show: the pinned one, or those of the worker's known_hosts file."""
+    if host.host_key is None:
+        path = Path("~/.ssh/known_hosts").expanduser()
+        return str(path) if path.exists() else ([], [], [])
+    try:
+        return ([asyncssh.import_public_key(host.host_key)], [], [])
+    except asyncssh.KeyImportError:
+        raise Refused(f"host_key of box {host} is {host.host_key!r}: that is no public key.") from None
+
+
+def _unknown(host: Host, shown: str | None, error: Exception) -> str:
+    seen = f"shows the key {shown}" if shown else f"shows no key that can be checked ({words(error)})"
+    if host.host_key is None:
+        return (
+            f"Box {host} {seen}, and no key is pinned for it: compare it with what the box's owner says, and "
+            "put it into host_key or known_hosts."
+        )
+    pinned = asyncssh.import_public_key(host.host_key)
+    expected = f"{pinned.get_algorithm()} {pinned.get_fingerprint()}"
+    return (
+        f"Box {host} {seen} instead of {expected}: it is another machine, or somebody stands between. "
+        "Nothing was sent to it."
+    )
+
+
+def words(error: BaseException) -> str:
+    """What an error says, on one line."""
+    said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+    return re.sub(r"\s+", " ", str(said)).strip().rstrip(".") or type(error).__name__
+
+
+async def call(
+    connection: asyncssh.SSHClientConnection, command: str, content: bytes = b"", within_s: float = ANSWER_S
+) -> asyncssh.SSHCompletedProcess:
+    """Run a command on the box to its end.
+
+    Raises:
+        Unreachable: the connection was lost, or nothing came back in time.
+    """
+    try:
+        done = await asyncio.wait_for(connection.run(command, input=content, encoding=None), within_s)
+    except (*LOST, asyncssh.Error) as error:
+        raise Unreachable(f"The connection was lost ({words(error)}).") from None
+    if done.exit_status is None:  # asyncssh hands out what came before a connection broke
+        raise Unreachable("The connection was lost.")
+    return done

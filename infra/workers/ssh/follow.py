@@ -1,0 +1,185 @@
+"""One job on a box, followed to its end over connections that may break."""
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from prefect.client.schemas.objects import FlowRun
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.base.log_lines import Lines, Send
+from infra.workers.base.outcome import Ending
+from infra.workers.ssh.box import Box
+from infra.workers.ssh.configuration import Host, SshJobConfiguration
+from infra.workers.ssh.connection import SecretOf, Unreachable, connect
+from infra.workers.ssh.outcome import CANCELLED, ending
+from infra.workers.ssh.settings import Pace
+from infra.workers.ssh.tunnel import take_over
+
+NOTED_S = 5  # how often the box is told how much of the log Prefect has
+STOPS = 3  # how often a container is asked to stop
+LAST_LINES_S = 10
+
+
+@dataclass(eq=False)
+class Follow:
+    """One run's job, and where following it has got to."""
+
+    run: FlowRun
+    job_id: str
+    host: Host
+    name: str
+    asked: SshJobConfiguration
+    secret_of: SecretOf
+    send: Send
+    pace: Pace
+    log: "logging.LoggerAdapter[Any]"
+    since: float = field(default_factory=anyio.current_time)
+    _cancelled: bool = False
+    _handed_over: bool = False
+    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    _lines: Lines | None = None
+    _stops: int = 0
+
+    def cancel(self) -> None:
+        """The run was cancelled in Prefect: stop the container, whatever it does."""
+        self._cancelled = True
+        self._wake.set()
+
+    def hand_over(self) -> None:
+        """Another worker follows the run."""
+        self._handed_over = True
+        self._wake.set()
+
+    async def to_the_end(self, box: Box | None) -> Ending | None:
+        """Follow the job until it has ended; None when another worker follows it from now on.
+
+        `box` is one that is connected already, tunnel included.
+        """
+        lost_at: float | None = None
+        while not self._handed_over:
+            try:
+                if box is None:
+                    box = await self._connected()
+                    if lost_at is not None:
+                        self.log.info("Box %s is there again.", self.host)
+                lost_at = None
+                return await self._attend(box)
+            except (Refused, Unreachable) as error:
+                lost_at = lost_at or time.monotonic()
+                if found := self._gives_up(error, time.monotonic() - lost_at):
+                    return found
+                if box is not None or self._lines is None:
+                    self.log.warning(
+                        "%s The container runs on; trying again for %s s.", error, self.asked.lost_s
+                    )
+            finally:
+                if box is not None:
+                    box.connection.abort()
+                box = None
+            await self._pause()
+        return None
+
+    def _gives_up(self, error: Refused | Unreachable, lost_for_s: float) -> Ending | None:
+        """The ending where trying again is no use, or was tried for long."""
+        late = lost_for_s > self.asked.lost_s
+        if isinstance(error, Refused) and (
+            late or error.state != "Unfit"
+        ):  # a full disk may pass, a key does not
+            return Ending("Cancelled", CANCELLED) if self._cancelled else Ending(error.state, str(error))
+        return self._lost(error) if late else None
+
+    def _lost(self, error: Exception) -> Ending:
+        if self._cancelled:
+            rest = f"it stops its container itself after timeout_s {self.asked.timeout_s}"
+            return Ending(
+                "Cancelled", f"Cancelled from Prefect while box {self.host} was out of reach; {rest}."
+            )
+        return Ending("Lost", f"Box {self.host} was out of reach for lost_s {self.asked.lost_s}: {error}")
+
+    async def _pause(self) -> None:
+        if self._cancelled:
+            await asyncio.sleep(self.pace.poll_s)
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wake.wait(), self.pace.poll_s)
+
+    async def _connected(self) -> Box:
+        """The box by a new connection, with the tunnel that the container knows."""
+        box = Box(await connect(self.host, self.secret_of, known=True), self.asked.container_command)
+        try:
+            await take_over(box, self.name, await box.look(self.name), self.asked)
+        except BaseException:
+            box.connection.abort()
+            raise
+        return box
+
+    async def _attend(self, box: Box) -> Ending | None:
+        """Pass lines on until the job has ended, somebody stops it, or the connection is lost."""
+        if self._lines is None:
+            self._lines = Lines(self.run.id, self.send, (await box.look(self.name)).seen)
+        while True:
+            if (done := await self._until_read(box, self._lines)) is not None or self._handed_over:
+                return done
+            look = await box.look(self.name)
+            if found := ending(look, self.host, self.asked):
+                return Ending("Cancelled", CANCELLED) if self._cancelled and found.name != "Exited" else found
+            await asyncio.sleep(self.pace.poll_s / 10)  # its watcher is about to say how it ended
+
+    async def _until_read(self, box: Box, lines: Lines) -> Ending | None:
+        """Pass lines on to their end; the ending where somebody stops the job before."""
+        reading = asyncio.create_task(self._read(box, lines))
+        waking = asyncio.create_task(self._wake.wait())
+        try:
+            await asyncio.wait({reading, waking}, return_when=asyncio.FIRST_COMPLETED)
+            if self._handed_over:
+                return None
+            if self._cancelled and not reading.done():
+                return await self._stopped(box, reading)
+            await reading
+        finally:
+            for task in (reading, waking):
+                task.cancel()
+            await asyncio.gather(reading, waking, return_exceptions=True)
+        return None
+
+    async def _read(self, box: Box, lines: Lines) -> None:
+        """Read the log to its end; what has come is sent a little later, together."""
+        lines.again()
+        read = asyncio.Event()
+        flushing = asyncio.create_task(self._flush(box, lines, read))
+        try:
+            async for chunk in box.lines(self.name, lines.seen):
+                lines.take(chunk)
+                while lines.full and not flushing.done():
+                    await asyncio.sleep(self.pace.flush_s / 10)  # the box keeps what we don't take yet
+        finally:
+            read.set()  # not cancelled: lines that are on their way would come twice
+            await asyncio.gather(flushing, return_exceptions=True)
+        flushing.result()
+        await lines.flush(last=True)
+
+    async def _flush(self, box: Box, lines: Lines, read: asyncio.Event) -> None:
+        noted_at = time.monotonic()
+        while not read.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(read.wait(), self.pace.flush_s)
+            await lines.flush()
+            if time.monotonic() - noted_at > NOTED_S:
+                noted_at = time.monotonic()
+                with suppress(Unreachable):
+                    await box.note(self.name, "seen", lines.seen)
+
+    async def _stopped(self, box: Box, reading: "asyncio.Task[None]") -> Ending:
+        while self._stops < STOPS:
+            self._stops += 1
+            if await box.stop(self.name):
+                with suppress(TimeoutError, Unreachable):
+                    await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
+                return Ending("Cancelled", CANCELLED)
+        rest = f"its runtime did not stop the container {self.name}: stop it by hand"
+        return Ending("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")

@@ -1,0 +1,99 @@
+"""An image that comes over the connection, for a box that reaches no registry."""
+
+import asyncio
+import contextlib
+import logging
+import re
+import shlex
+from typing import Any
+
+import asyncssh
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.ssh.box import BUSY, Box, Busy, text_of
+from infra.workers.ssh.check import Facts, has_image
+from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.connection import LOST, Unreachable, words
+
+CHUNK_BYTES = 1024 * 1024
+LAST_S = 5  # that `save` has to end by itself, once all was read
+IMAGES = "images"  # which of our images a box has, by their ids here
+
+
+async def stream(
+    box: Box, asked: SshJobConfiguration, facts: Facts, log: "logging.LoggerAdapter[Any]"
+) -> None:
+    """Bring the worker's image to the box, unless it has it.
+
+    Raises:
+        Refused: the worker does not have it, or the box does not take it.
+        Busy: somebody measures on the box.
+        Unreachable: the connection was lost.
+    """
+    image = str(asked.image)
+    ours = await _id_here(asked, image)
+    if has_image(facts) and await box.marked(IMAGES, ours) == facts["image"][0]:
+        return
+    log.info("Image %s goes to the box over the connection.", image)
+    await _send(box, asked, image)
+    found = (await box.check(image)).get("image", [""])[0]
+    if not found:
+        raise Refused(
+            f"image {image} was sent, and the box does not have it under this name.", "ImagePullFailed"
+        )
+    await box.mark(IMAGES, ours, found)
+
+
+async def _id_here(asked: SshJobConfiguration, image: str) -> str:
+    command = [*asked.stream_command, "image", "inspect", "-f", "{{.Id}}", image]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise Refused(
+            f"stream_command {shlex.join(asked.stream_command)} can't be run by the worker ({words(error)}).",
+            "Unfit",
+        ) from None
+    found, said = await process.communicate()
+    if process.returncode:
+        raise Refused(f"The worker does not have image {image} ({text_of(said)}).", "ImagePullFailed")
+    return re.sub(r"[^0-9a-f]", "", text_of(found).rpartition(":")[2])
+
+
+async def _send(box: Box, asked: SshJobConfiguration, image: str) -> None:
+    """`save` here, `load` there, a piece at a time."""
+    saving = await asyncio.create_subprocess_exec(
+        *asked.stream_command,
+        "save",
+        image,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        async with box.process("load", asked.lock_file, *asked.container_command) as loading:
+            with contextlib.suppress(BrokenPipeError):  # the box has ended its part: it says why
+                while chunk := await saving.stdout.read(CHUNK_BYTES):  # type: ignore[union-attr]
+                    loading.stdin.write(chunk)
+                    await loading.stdin.drain()
+                loading.stdin.write_eof()
+            done = await loading.wait()
+    except (*LOST, asyncssh.Error) as error:
+        raise Unreachable(f"The connection was lost ({words(error)}).") from None
+    finally:
+        if saving.returncode is None:
+            with contextlib.suppress(ProcessLookupError, TimeoutError):
+                await asyncio.wait_for(saving.wait(), LAST_S)
+        with contextlib.suppress(ProcessLookupError):
+            saving.kill()
+        await saving.wait()
+    if done.exit_status is None:
+        raise Unreachable("The connection was lost.")
+    if done.exit_status == BUSY:
+        raise Busy(text_of(done.stdout))
+    if done.exit_status:
+        raise Refused(
+            f"The box could not load image {image} ({text_of(done.stderr)[-300:]}).", "ImagePullFailed"
+        )
+    if saving.returncode:
+        raise Refused(f"The worker could not read image {image} to its end.", "ImagePullFailed")

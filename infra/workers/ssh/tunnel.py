@@ -1,0 +1,51 @@
+"""The way from a box back to the Prefect API: a port of the box that ends at the worker's side."""
+
+import asyncio
+
+import asyncssh
+
+from infra.workers.base.job_configuration import Refused
+from infra.workers.ssh.box import Box, Look
+from infra.workers.ssh.command_line import Api, api_of
+from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.connection import LOST, Unreachable, words
+
+TRIES, PAUSE_S = 10, 0.5  # until the port of an ended session is free
+
+
+async def tunnel(connection: asyncssh.SSHClientConnection, api: Api, port: int | None) -> int:
+    """Open the tunnel for as long as the connection lasts. Returns the box's port.
+
+    Args:
+        connection: to the box.
+        api: what the tunnel leads to.
+        port: that a container was told already; None for any.
+
+    Raises:
+        Refused: the box allows no tunnels.
+        Unreachable: the port is still taken, or the connection was lost.
+    """
+    for _ in range(TRIES if port else 1):
+        try:
+            listener = await connection.forward_remote_port("127.0.0.1", port or 0, api.host, api.port)
+            return int(listener.get_port())
+        except asyncssh.ChannelListenError:
+            await asyncio.sleep(PAUSE_S if port else 0)
+        except (*LOST, asyncssh.Error) as error:
+            raise Unreachable(f"The connection was lost ({words(error)}).") from None
+    if port:
+        raise Unreachable(f"Port {port} of the box is still taken.")
+    raise Refused(
+        "It allows no tunnel to the Prefect API: set AllowTcpForwarding in its sshd_config, or tunnel to "
+        "false where it reaches the API by itself.",
+        "Unfit",
+    )
+
+
+async def take_over(
+    box: Box, name: str, look: Look, asked: SshJobConfiguration, *, waiting: bool = False
+) -> None:
+    """Follow a job by this connection: its container, also one that `waiting` means, knows the port."""
+    await box.own(name)
+    if look.port and (waiting or look.state == "running"):
+        await tunnel(box.connection, api_of(asked.env.get("PREFECT_API_URL") or ""), look.port)

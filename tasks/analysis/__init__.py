@@ -1,1 +1,0 @@
-"""Pure functions on records: no Prefect, no files, no clock."""

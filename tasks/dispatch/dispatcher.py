@@ -1,0 +1,297 @@
+"""Sends waiting repeats to their lanes' work pools, follows the jobs, stores each record as it comes."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Self
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import FlowRun
+
+from tasks.dispatch.flow_runs import collect, flow_runs, has_ended, is_final, lane_jobs, repeats_of
+from tasks.dispatch.job_notes import note_jobs, stop_jobs
+from tasks.dispatch.lane import RECLAIMED, Lane, job_usd, within_budget
+from tasks.dispatch.mailbox import LOST_TOUCH, Inbox, refused, words_of
+from tasks.dispatch.rentals import AGAIN, BAD_BOX, Rents
+from tasks.dispatch.submit import submit_lane
+from tasks.errors import GridbenchError
+from tasks.planning.plan import Plan, PlannedCase
+from tasks.store.store import Store
+from workloads.harness.records.case import Cell
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.runs import Repeat
+
+POLL_S = 2.0
+GATHER_S = 0.5  # a job takes along what is asked for within this time of the last cell
+START_WITHIN_S = 900.0
+Say = Callable[[str], None]
+
+
+class LaneLost(Exception):
+    """A lane job ended before it measured a cell; asking again is worth it."""
+
+
+class Dispatcher:
+    """Everything that is under way in one run. Enter it, then await `records_of` for every cell.
+
+    Attributes:
+        arrived: every record of the run that is in the store, by the repeat's id.
+        on_progress: awaited after each look at the API, to show how far the run is.
+    """
+
+    def __init__(self, store: Store, budget_usd: float | None, say: Say, poll_s: float = POLL_S) -> None:
+        self.store, self.say, self.poll_s = store, say, poll_s
+        self.plan: Plan = store.plan
+        self.budget_usd = budget_usd
+        self.arrived: dict[str, Record] = {}
+        self.lanes = {machine.name: Lane(machine) for machine in self.plan.hardware}
+        self._repeats: dict[Cell, list[Repeat]] = {}
+        for machine in self.plan.hardware:
+            self._add(self.plan.repeats_on(machine))
+        self._cells: dict[Cell, asyncio.Future[None]] = {}
+        self._jobs: dict[UUID, Lane] = {}
+        self._known_jobs: set[UUID] = set()
+        self._cost_usd: dict[UUID, float] = {}
+        self._error: Exception | None = None
+        self.on_progress: Callable[[], Awaitable[None]] | None = None
+
+    def _add(self, repeats: Iterable[Repeat]) -> None:
+        for repeat in repeats:
+            self._repeats.setdefault(Cell(repeat.hardware, repeat.case), []).append(repeat)
+
+    def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
+        """Take cases in that are not of the plan, so that `records_of` has them measured on a machine."""
+        added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
+        after = sum(len(of) for cell, of in self._repeats.items() if cell.hardware == hardware)
+        if added:
+            self._add(self.plan.repeats_on(self.lanes[hardware].machine, added, after))
+
+    @property
+    def total(self) -> int:
+        """How many repeats there are to measure, as far as is known by now."""
+        return sum(map(len, self._repeats.values()))
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing more can be measured."""
+        return self._error is not None
+
+    async def __aenter__(self) -> Self:
+        self._client: PrefectClient = get_client()
+        await self._client.__aenter__()
+        self._inbox = Inbox(self._client)
+        self._rents = Rents(self._client, self.plan, self.say, self._rental_ended)
+        for sentence in self.store.records()[1]:
+            self.say(f"{sentence}; it is measured again")
+        await self._adopt()
+        self._watch = asyncio.create_task(self._follow())
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
+        self._watch.cancel()
+        await asyncio.gather(self._watch, return_exceptions=True)
+        await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
+        await self._rents.close(list(self._jobs))
+        await note_jobs(self._client, self.store)
+        await self._client.__aexit__(None, None, None)
+        if self._error and kind is None:
+            raise self._error
+
+    def _is_done(self, flow_run_id: UUID) -> bool:
+        """Whether a job has delivered everything: it is about to end by itself."""
+        job = self._jobs[flow_run_id].job
+        return job is not None and job.flow_run_id == flow_run_id and not job.missing
+
+    async def records_of(self, cell: Cell) -> list[Record]:
+        """Have a cell measured where it isn't yet, and wait for its records.
+
+        Raises:
+            LaneLost: its job ended first.
+            GridbenchError: the results can't be written, or the API refuses what is asked of it.
+        """
+        if self._error:
+            raise self._error
+        if missing := self._missing(cell):
+            waiter = self._cells[cell] = asyncio.get_running_loop().create_future()
+            self.lanes[cell.hardware].ask(missing, time.monotonic())
+            await waiter
+        return [self.arrived[repeat.id] for repeat in self._repeats[cell]]
+
+    def _missing(self, cell: Cell) -> list[Repeat]:
+        return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
+
+    async def _adopt(self) -> None:
+        """Take over planned skips, and the records and live jobs that an earlier `bench` of this run left."""
+        for record in self.plan.skipped():
+            self.store.add(record)
+        for record in self.store.records()[0]:
+            if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # no machine, no money: perhaps now
+                self.store.set_aside(record)
+        jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
+        for sentence in await collect(self._client, self.store, jobs):
+            self.say(f"{sentence}; it is measured again")
+        self.arrived = {record.id: record for record in self.store.records()[0]}
+        await self._rents.adopt()
+        for job in jobs:
+            missing = [repeat for repeat in repeats_of(job) if repeat.id not in self.arrived]
+            lane = self.lanes.get(missing[0].hardware) if missing else None
+            if lane and lane.job is None and not is_final(job.state):
+                self._start(lane, job.id, missing)
+
+    async def _follow(self) -> None:
+        """Collect and dispatch until cancelled; an API that is away for a while changes nothing."""
+        while True:
+            try:
+                await self._collect()
+                await self._watch_jobs()
+                await self._rents.mind(list(self.lanes.values()))
+                await self._mind_budget()
+                await self._dispatch()
+                if self.on_progress:
+                    await self.on_progress()
+            except LOST_TOUCH as error:
+                if refused(error):
+                    return self._fail(GridbenchError(f"the Prefect API refuses: {words_of(error)}"))
+                self.say(f"the Prefect API does not answer ({error}); trying again")
+            except Exception as error:  # whatever it is: nobody may wait for a watcher that is gone
+                return self._fail(error)
+            await asyncio.sleep(self.poll_s if self._jobs else GATHER_S)
+
+    async def _dispatch(self) -> None:
+        """Start a job for each lane that has waiting repeats and whose box is free, and there."""
+        busy = {lane.box for lane in self.lanes.values() if lane.job and lane.job.missing}
+        for lane in self.lanes.values():
+            settled = time.monotonic() - lane.asked_at >= GATHER_S
+            if not (lane.waiting and settled and lane.box not in busy):
+                continue
+            busy.add(lane.box)
+            place = self._rents.place(lane.machine) if lane.machine.rent else {}
+            if place is None:
+                await self._rents.ask(lane.machine, self._left_usd())
+            else:
+                await self._submit(lane, lane.next_job(), place)
+
+    def _left_usd(self) -> float | None:
+        return None if self.budget_usd is None else self.budget_usd - self.spent_usd()
+
+    async def _submit(self, lane: Lane, repeats: list[Repeat], place: dict[str, Any]) -> None:
+        variables = {**within_budget(lane.machine, self._left_usd()), **place}
+        job = await submit_lane(self._client, self.plan, lane, repeats, variables)
+        self._start(lane, job.id, repeats_of(job))
+        self.say(f"lane {lane.machine.name}: {len(repeats)} repeats sent to work pool {lane.machine.pool}")
+
+    def _start(self, lane: Lane, flow_run_id: UUID, repeats: list[Repeat]) -> None:
+        lane.start(flow_run_id, repeats, time.monotonic())
+        self._jobs[flow_run_id] = lane
+        self._known_jobs.add(flow_run_id)
+
+    async def _collect(self) -> None:
+        """Store what has come, and wake the cells that are complete."""
+        if not self._known_jobs:
+            return
+        records, odd = await self._inbox.new(self._known_jobs)
+        for sentence in odd:
+            self.say(sentence)
+        for record in records:
+            self._deliver(record)
+
+    def _deliver(self, record: Record) -> None:
+        lane = self.lanes.get(record.hardware)
+        ours = record.cell in self._repeats or self.plan.break_even  # asked for by an earlier `bench`
+        if lane is None or not ours or record.run != self.plan.run:
+            self.say(f"a record of {record.run}/{record.cell.id} is not of this run and is left out")
+            return
+        self.store.add(record)
+        self.arrived.setdefault(record.id, record)
+        lane.delivered(record.id)
+        if record.cell in self._repeats and not self._missing(record.cell):
+            self._wake(record.cell, None)
+
+    async def _watch_jobs(self) -> None:
+        """See which jobs have ended, what they cost, and which wait for a worker that never comes."""
+        if not self._jobs:
+            return
+        wanted = FlowRunFilter(id=FlowRunFilterId(any_=list(self._jobs)))
+        found = {run.id: run for run in await flow_runs(self._client, wanted)}
+        for flow_run_id, lane in list(self._jobs.items()):
+            run = found.get(flow_run_id)
+            if run and run.start_time:
+                self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
+            if has_ended(run, lane.machine.pool):
+                await self._collect()  # what it sent last may have come after the last look
+                await self._job_ended(lane, flow_run_id, run)
+            elif run.start_time is None:
+                await self._mind_start(lane, run)
+
+    async def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
+        del self._jobs[flow_run_id]
+        if lane.job is None or lane.job.flow_run_id != flow_run_id:
+            return  # it had delivered everything, or was given up
+        reason = "its lane job was deleted"
+        if run and run.state:
+            reason = f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
+        state = run.state.name or "" if run and run.state else ""
+        if lane.machine.rent and state in BAD_BOX:
+            await self._rents.give_back(lane.machine.name)
+            state = RECLAIMED
+        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, state)
+        self._settle(lost, given_up, reason)
+
+    async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:
+        """A lane's box is gone; another one is rented where that may help."""
+        if lane.job:
+            await stop_jobs(self._client, [lane.job.flow_run_id])
+            await self._collect()
+        if state not in AGAIN:
+            return self._give_up(lane, reason)
+        self._settle(*lane.box_gone(reason), reason)
+
+    async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
+        """Give a lane up when no worker takes its job, or no machine comes for it."""
+        if lane.job is None or lane.job.flow_run_id != run.id:
+            return
+        taken = run.state is not None and run.state.is_pending()
+        within_s = lane.machine.start_within_s if taken else START_WITHIN_S
+        if time.monotonic() - lane.job.submitted_at > within_s:
+            await stop_jobs(self._client, [run.id])
+            who = (
+                f"pool {lane.machine.pool} has not" if taken else f"no worker of pool {lane.machine.pool} has"
+            )
+            self._give_up(lane, f"{who} started the lane within {within_s:.0f} s")
+
+    async def _mind_budget(self) -> None:
+        """Stop everything once the lanes have cost more than the budget; what is left says so."""
+        if self.budget_usd is None or self.spent_usd() <= self.budget_usd:
+            return
+        await stop_jobs(self._client, self._jobs)
+        for lane in self.lanes.values():
+            await self._rents.give_back(lane.machine.name)
+            self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
+
+    def _give_up(self, lane: Lane, reason: str) -> None:
+        self._settle([], lane.give_up(reason), f"lane {lane.machine.name}: {reason}")
+
+    def _settle(self, lost: Sequence[Repeat], given_up: Sequence[Record], reason: str) -> None:
+        if lost or given_up:
+            self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
+        for record in given_up:
+            self._deliver(record)
+        for repeat in lost:
+            self._wake(Cell(repeat.hardware, repeat.case), LaneLost(reason))
+
+    def _wake(self, cell: Cell, error: Exception | None) -> None:
+        waiter = self._cells.pop(cell, None)
+        if waiter and not waiter.done():
+            waiter.set_exception(error) if error else waiter.set_result(None)
+
+    def _fail(self, error: Exception) -> None:
+        """Nothing more can be measured: whoever waits, or asks from now on, gets the reason."""
+        self._error = error
+        for cell in list(self._cells):
+            self._wake(cell, error)
+
+    def spent_usd(self) -> float:
+        """What the lanes' jobs have cost so far at the hardware's prices, and what was rented at its own."""
+        return sum(self._cost_usd.values()) + self._rents.cost_usd()

@@ -1,0 +1,97 @@
+"""What a run's lanes have left in the API: its records, and what was in measurement where one ended early."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterName,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+    FlowRunFilterTags,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from pydantic import TypeAdapter
+
+from tasks.dispatch.mailbox import Inbox
+from tasks.planning.limits import LOCAL_POOL
+from tasks.store.store import Store
+from workloads.harness.repeat.runs import Repeat
+
+REPEATS = TypeAdapter(list[Repeat])  # as a lane's parameter
+LANE_TAG = "gridbench-lane"
+PAGE = 200
+# How long a worker may take to say why: AWS Batch tells of a reclaimed host minutes after the end.
+EXPLAINED_WITHIN_S = {"ssh": 30.0, "gke": 30.0, "kubernetes": 30.0}
+EXPLAINED_LATEST_S = 180.0
+
+
+def run_tag(run: str) -> str:
+    """The tag that all lane jobs and rentals of a run carry."""
+    return f"run:{run}"
+
+
+def is_final(state: State | None) -> bool:
+    """Whether a flow run is over."""
+    return state is not None and state.is_final()
+
+
+def has_ended(run: FlowRun | None, pool: str) -> bool:
+    """Whether a lane job is over, and its worker has had time to say why.
+
+    An engine that is ended by a signal says so and no more. On a cloud the worker knows whether the
+    machine was reclaimed, and only once its cloud does.
+    """
+    if run is None or run.state is None:
+        return run is None
+    state = run.state
+    unexplained = state.is_crashed() and state.name == "Crashed" and "signal" in (state.message or "")
+    if pool == LOCAL_POOL or not unexplained:
+        return state.is_final()
+    within_s = EXPLAINED_WITHIN_S.get(pool, EXPLAINED_LATEST_S)
+    return (datetime.now(UTC) - state.timestamp).total_seconds() > within_s
+
+
+def repeats_of(job: FlowRun) -> list[Repeat]:
+    """What a lane job was asked to measure, in its order."""
+    return REPEATS.validate_python(job.parameters["repeats"])
+
+
+async def flow_runs(client: PrefectClient, wanted: FlowRunFilter) -> list[FlowRun]:
+    """Every flow run that a filter finds, however many pages that takes, oldest first."""
+    found: list[FlowRun] = []
+    while True:
+        page = await client.read_flow_runs(flow_run_filter=wanted, limit=PAGE, offset=len(found))
+        found += page
+        if len(page) < PAGE:
+            return sorted(found, key=lambda run: run.expected_start_time or run.created)
+
+
+async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
+    """The flow runs of `bench` that measure a run now."""
+    state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
+    return await flow_runs(client, FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state))
+
+
+async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
+    """Every lane job that any `bench` run has started for the run, oldest first."""
+    return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
+
+
+async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
+    """Write the records that a run's lane jobs have sent and nobody has stored; name what was cut short.
+
+    Raises:
+        GridbenchError: the store can't be written.
+    """
+    records, sentences = await Inbox(client).new([job.id for job in jobs]) if jobs else ([], [])
+    for record in records:
+        store.add(record)
+    done = {(r.hardware, r.case, r.repeat) for r in store.records()[0]}
+    for job in jobs:
+        left = [r for r in repeats_of(job) if (r.hardware, r.case, r.repeat) not in done]
+        if left and is_final(job.state) and job.start_time:
+            why = f"{job.state.name}: {job.state.message}" if job.state else "unknown"
+            sentences.append(f"{left[0].id} was being measured when its lane job ended {why}")
+    return sentences

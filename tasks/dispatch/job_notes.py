@@ -1,0 +1,203 @@
+"""The lane jobs of a run: how they are stopped, and what is noted of each in `jobs.json`."""
+
+import json
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import UTC, datetime
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Cancelled, Cancelling
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
+
+from tasks.dispatch.flow_runs import is_final, lane_jobs, repeats_of
+from tasks.dispatch.mailbox import LOST_TOUCH
+from tasks.dispatch.rentals import hardware_of, rental_of, rentals
+from tasks.findings.bills import LaneJob
+from tasks.results.cost import usd
+from tasks.schema import Strict
+from tasks.store.store import Store
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_text
+
+FILE = "jobs.json"
+# Labels of the workers, in the order of time, and what follows them until the lane runs.
+STAGES = {
+    "aws-batch.runnable_s": "queue and boot",
+    "aws-batch.starting_s": "image pull",
+    "kubernetes.unscheduled_s": "queue and boot",
+    "kubernetes.starting_s": "image pull",
+}
+REST = "start of the container and Prefect"
+UNBOOTED, BOOT = "boxes that did not boot", "boot"
+
+
+class JobNote(Strict):
+    """One flow run of a lane, times in ISO 8601.
+
+    Attributes:
+        submitted_at: when a worker took it: from then on a machine is started for it.
+        ended_at: None where it was still running when it was noted.
+        billed_s: from `submitted_at` to its end, or to when it was noted.
+        stages_s: the time before `started_at` by stage, where its work pool says it in the run's labels.
+        repeats: how many it was asked to measure; 0 for a rented box, which lane jobs run on.
+        usd: what was paid, where that is known other than by the price in the hardware file.
+    """
+
+    flow_run_id: UUID
+    hardware: str
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    billed_s: NonNegativeFloat
+    repeats: NonNegativeInt
+    stages_s: dict[str, NonNegativeFloat] = Field(default_factory=dict)
+    usd: NonNegativeFloat | None = None
+
+    @property
+    def wait_s(self) -> float:
+        """Billed seconds until it ran."""
+        waited_s = (self.started_at - self.submitted_at).total_seconds() if self.started_at else self.billed_s
+        return min(max(waited_s, 0.0), self.billed_s)
+
+    @property
+    def job(self) -> LaneJob:
+        """What its bill needs."""
+        rest_s = self.wait_s - sum(self.stages_s.values())
+        stages = (*self.stages_s.items(), (REST, rest_s)) if self.stages_s and rest_s >= 0 else ()
+        return LaneJob(self.hardware, self.wait_s, self.billed_s - self.wait_s, stages)
+
+    @property
+    def rented(self) -> LaneJob:
+        """What the bill of a rented box needs: all that was paid for it."""
+        before_s = sum(self.stages_s.values())
+        return LaneJob(
+            self.hardware, before_s, self.billed_s - before_s, tuple(self.stages_s.items()), self.usd
+        )
+
+    @property
+    def within_rental(self) -> LaneJob:
+        """What the bill needs of a job on a rented box: its start is taken out of the box's idle time."""
+        return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
+
+
+NOTES = TypeAdapter(list[JobNote])
+
+
+async def note_jobs(client: PrefectClient, store: Store) -> None:
+    """Bring the run's `jobs.json` up to date with the API; what an earlier `bench` noted stays.
+
+    An API that does not answer, or a folder that can't be written, costs the notes and no more.
+    """
+    try:
+        known = {note.flow_run_id: note for note in _read(store)}
+        for job in await lane_jobs(client, store.plan.run):
+            if job.id not in known or known[job.id].ended_at is None:
+                known |= {note.flow_run_id: note for note in await _note(client, job)}
+        for run in await rentals(client, store.plan.run):
+            known |= {note.flow_run_id: note for note in note_of_rental(run)}
+        if known:
+            content = NOTES.dump_python([*known.values()], mode="json")
+            write_text(store.folder / FILE, json.dumps(content, indent=1) + "\n")
+    except (*LOST_TOUCH, WorkloadsError):
+        return
+
+
+def jobs_of(store: Store) -> list[LaneJob]:
+    """The run's lane jobs and rented boxes, as far as they were noted."""
+    notes = _read(store)
+    rented = {note.hardware for note in notes if note.usd is not None}
+    there = [note.job for note in notes if note.hardware not in rented]
+    boxes = [note.rented for note in notes if note.usd is not None]
+    on_boxes = [note.within_rental for note in notes if note.usd is None and note.hardware in rented]
+    return [*there, *on_boxes, *boxes]
+
+
+def spent_usd(store: Store) -> float:
+    """What a run's jobs have cost; a run whose jobs are not noted has cost what was estimated.
+
+    Raises:
+        GridbenchError: its plan can't be read.
+    """
+    plan, jobs = store.plan, jobs_of(store)
+    prices = {machine.name: machine.price.usd_per_hour for machine in plan.hardware}
+    noted = [
+        job.usd if job.usd is not None else usd(job.wait_s + job.run_s, prices.get(job.hardware)) or 0.0
+        for job in jobs
+    ]
+    return sum(noted) if noted else plan.estimate_usd
+
+
+def _read(store: Store) -> list[JobNote]:
+    path = store.folder / FILE
+    try:
+        return NOTES.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return []
+    except (OSError, ValidationError):  # a bill without it says so
+        return []
+
+
+async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
+    """The note of a job that a worker has taken; nothing of one that none has."""
+    repeats = repeats_of(job)
+    taken = [s.timestamp for s in await client.read_flow_run_states(job.id) if s.is_pending()]
+    begun = min(taken, default=job.start_time)
+    if begun is None or not repeats:
+        return []
+    ended = job.end_time if is_final(job.state) else None
+    billed_s = ((ended or datetime.now(UTC)) - begun).total_seconds()
+    return [
+        JobNote(
+            flow_run_id=job.id,
+            hardware=repeats[0].hardware,
+            submitted_at=begun,
+            started_at=job.start_time,
+            ended_at=ended,
+            billed_s=max(billed_s, 0.0),
+            repeats=len(repeats),
+            stages_s=_stages_s(job),
+        )
+    ]
+
+
+def note_of_rental(run: FlowRun) -> list[JobNote]:
+    """The note of a flow run that holds, or held, a box; nothing of one that never got any."""
+    rental, now = rental_of(run), datetime.now(UTC)
+    since = rental.since or run.start_time
+    if since is None or rental.cost_usd(now) == 0:
+        return []
+    boot_s = ((rental.answered or rental.returned or now) - since).total_seconds() if rental.since else 0.0
+    billed_s = rental.billed_s(now)
+    return [
+        JobNote(
+            flow_run_id=run.id,
+            hardware=hardware_of(run),
+            submitted_at=since,
+            started_at=rental.answered,
+            ended_at=rental.returned,
+            billed_s=rental.earlier_s + billed_s,
+            repeats=0,
+            stages_s={UNBOOTED: rental.earlier_s, BOOT: min(max(boot_s, 0.0), billed_s)},
+            usd=rental.cost_usd(now),
+        )
+    ]
+
+
+def _stages_s(job: FlowRun) -> dict[str, float]:
+    """What the worker noted in the run's labels of the way to its start."""
+    noted = [(name, job.labels.get(label)) for label, name in STAGES.items()]
+    return {name: float(s) for name, s in noted if isinstance(s, int | float) and s >= 0}
+
+
+async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
+    """Have the workers stop these flow runs, and take back those that none has started yet."""
+    for flow_run_id in list(flow_run_ids):
+        with suppress(*LOST_TOUCH):
+            state = (await client.read_flow_run(flow_run_id)).state
+            if state and not state.is_final() and not state.is_cancelling():
+                change = Cancelling if state.is_running() or state.is_pending() else Cancelled
+                await client.set_flow_run_state(
+                    flow_run_id, change(message="its bench run is over"), force=True
+                )

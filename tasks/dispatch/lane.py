@@ -1,0 +1,146 @@
+"""What each lane has still to measure, and what follows when a job of it ends: bookkeeping, no Prefect."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid4
+
+from tasks.dispatch.preflight import UNFIT
+from tasks.planning.hardware import Hardware
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.runs import Repeat
+
+TRIES = 2  # how often a repeat may be in measurement while its job dies
+STILLBORN = 2  # the lane is given up after so many jobs in a row without a record, where the last never ran,
+FRUITLESS = 5  # or so many where it did: two repeats that kill every job must not take the rest along
+RECLAIMS = 5  # or so many where the provider took the machine back: no repeat is to blame then
+RECLAIMED, OUT_OF_MEMORY = "Reclaimed", "OutOfMemory"  # names of states that our workers give
+# and those after which no repeat is to blame, for its machine went away: the others are kubernetes-jobs'
+TAKEN_AWAY = (RECLAIMED, "Drained", "NodeLost", "Preempted")
+NO_MACHINE = ("NoCapacity", "Unschedulable", UNFIT)  # and those after which asking again is no use
+SHORTEST_S = 60  # AWS Batch takes no shorter limit
+JOB_LIMIT = 1000  # repeats in one job, so that its parameters stay below the API's limit of 512 KB
+
+
+def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
+    """A machine's job variables; a `timeout_s` becomes what the money buys: a job may outlive its `bench`."""
+    variables, usd_per_hour = machine.job_variables, machine.price.usd_per_hour
+    if "timeout_s" not in variables or left_usd is None or not usd_per_hour:
+        return variables
+    left_s = max(left_usd, 0.0) / usd_per_hour * 3600
+    return variables | {"timeout_s": int(max(SHORTEST_S, min(variables["timeout_s"], left_s)))}
+
+
+def job_usd(machine: Hardware, ran_s: float) -> float:
+    """What a lane job cost that ran for so long: its machine was paid for before and after that, too.
+
+    Nothing on a rented machine, whose rental is what is paid for.
+    """
+    paid_s = 0.0 if machine.rent else machine.start_s + ran_s + machine.idle_s
+    return machine.price.usd_per_hour * paid_s / 3600
+
+
+@dataclass(slots=True)
+class Job:
+    """One flow run of a lane and what it has still to deliver, in the order in which it measures."""
+
+    flow_run_id: UUID
+    missing: dict[str, Repeat]
+    submitted_at: float
+    delivered: int = 0
+
+
+@dataclass(slots=True)
+class Lane:
+    """The repeats of one piece of hardware that somebody waits for.
+
+    Attributes:
+        waiting: asked for and in no job, by id.
+        asked_at: when the newest of them was asked for, seconds on the caller's clock.
+        tries: how often a repeat was being measured when its job died.
+        fruitless: jobs in a row that died without a record.
+        ticket: names the next job, however often it has to be asked for.
+    """
+
+    machine: Hardware
+    waiting: dict[str, Repeat] = field(default_factory=dict)
+    asked_at: float = 0.0
+    job: Job | None = None
+    tries: dict[str, int] = field(default_factory=dict)
+    fruitless: int = 0
+    ticket: str = field(default_factory=lambda: str(uuid4()))
+
+    @property
+    def box(self) -> str:
+        """Lanes of one box take turns."""
+        return self.machine.box or self.machine.name
+
+    def ask(self, repeats: Iterable[Repeat], now: float) -> None:
+        """Put repeats on the list, unless they are in a job already."""
+        running = self.job.missing if self.job else {}
+        self.waiting |= {repeat.id: repeat for repeat in repeats if repeat.id not in running}
+        self.asked_at = now
+
+    def next_job(self) -> list[Repeat]:
+        """The repeats of the next job: one that was in a dying job alone, else all that fit."""
+        ordered = sorted(self.waiting.values(), key=lambda repeat: repeat.order)
+        suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
+        return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
+
+    def start(self, flow_run_id: UUID, repeats: Iterable[Repeat], now: float) -> None:
+        """These repeats are in a job now; until it is known to exist they stay on the list."""
+        self.ticket = str(uuid4())
+        self.job = Job(flow_run_id, {repeat.id: repeat for repeat in repeats}, now)
+        for repeat_id in self.job.missing:
+            self.waiting.pop(repeat_id, None)
+
+    def delivered(self, repeat_id: str) -> None:
+        """A record has come."""
+        self.waiting.pop(repeat_id, None)
+        if self.job and self.job.missing.pop(repeat_id, None):
+            self.job.delivered += 1
+            self.fruitless = 0
+
+    def job_ended(self, ran: bool, reason: str, state: str = "") -> tuple[list[Repeat], list[Record]]:
+        """The job is over: returns the repeats to ask for again, and records for those that are given up.
+
+        `ran` is whether it began to measure: where it didn't, no repeat is to blame. `state` names its last
+        state.
+        """
+        job, self.job = self.job, None
+        if job is None or not job.missing:
+            return [], []
+        self.fruitless = 0 if job.delivered else self.fruitless + 1
+        lost = list(job.missing.values())
+        taken_away = state in TAKEN_AWAY
+        most = RECLAIMS if taken_away else FRUITLESS if ran else STILLBORN
+        if state in NO_MACHINE or self.fruitless >= most:
+            self.waiting |= job.missing
+            text = f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
+            return [], self.give_up(text, Verdict.PREEMPTED if taken_away else Verdict.CAPACITY)
+        if taken_away:
+            return lost, []
+        in_hand = lost[0]
+        self.tries[in_hand.id] = self.tries.get(in_hand.id, 0) + ran
+        if self.tries[in_hand.id] < TRIES:
+            return lost, []
+        text = f"its lane job died while measuring it, {TRIES} times, the second time alone; {reason}"
+        verdict = Verdict.OUT_OF_MEMORY if state == OUT_OF_MEMORY else Verdict.CRASHED
+        return lost[1:], [in_hand.failed(verdict, text)]
+
+    def box_gone(self, reason: str) -> tuple[list[Repeat], list[Record]]:
+        """Its rented box is gone, with a job or before it got one: as for `job_ended`."""
+        if self.job and self.job.missing:
+            return self.job_ended(True, reason, RECLAIMED)
+        self.fruitless += 1
+        if self.fruitless < RECLAIMS:
+            return [], []
+        text = f"{self.fruitless} boxes in a row went without a record; the last: {reason}"
+        return [], self.give_up(text, Verdict.PREEMPTED)
+
+    def give_up(self, reason: str, verdict: Verdict = Verdict.CAPACITY) -> list[Record]:
+        """Records for everything that is still to come; only a resume asks for it again."""
+        rest = [*(self.job.missing.values() if self.job else []), *self.waiting.values()]
+        self.waiting.clear()
+        self.job = None
+        return [repeat.failed(verdict, reason) for repeat in rest]

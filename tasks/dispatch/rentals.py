@@ -1,0 +1,244 @@
+"""The boxes that the lanes of one run rent: asked for when a lane has work, given back when it has none."""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import anyio
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
+from prefect.client.schemas.objects import FlowRun
+from pydantic import ValidationError
+
+from tasks.dispatch.flow_runs import flow_runs, is_final, run_tag
+from tasks.dispatch.lane import RECLAIMED, Lane
+from tasks.dispatch.mailbox import LOST_TOUCH
+from tasks.dispatch.rental import RELEASE, TAG, Asked, Rent, Rental
+from tasks.dispatch.submit import submit
+from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan
+
+DEPLOYMENTS = {"lambda": "rental/lambda"}
+IDLE_S = 20.0  # a box whose lane has nothing to measure for so long goes back: the next round asks within it
+JOBS_S = 30.0  # at the end: for a worker to stop a container, or to see that it has ended
+RETURN_S = 180.0  # how long it is waited, at the end, for boxes to be seen given back
+LOOK_S = 2.0
+TELLS = 5
+WAIT_S = 300  # for a rented box to answer its worker: it has answered its renter already
+SPARE = timedelta(seconds=60)  # a job ends before its box is given back
+DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
+LEAST_S = 600.0  # nothing is rented for less: it would boot and go back
+AGAIN = (RECLAIMED, "Crashed")  # how a rental ends through no fault of its own: another box may do
+# How a lane job ends that blames its box: the next one gets another box.
+BAD_BOX = ("Lost", "Rebooted", "NoCapacity", "HostKeyRefused", "KeyRefused")
+
+
+def asked_for(machine: Hardware, rent: Rent, run: str, left_usd: float | None) -> Asked:
+    """What to rent for a machine's lane, for no longer than the money lasts at the highest price allowed."""
+    most_usd_per_hour = rent.most_usd_per_hour
+    if most_usd_per_hour is None:
+        most_usd_per_hour = DEARER * machine.price.usd_per_hour
+    most_s = rent.most_hours * 3600
+    if left_usd is not None and most_usd_per_hour:
+        most_s = min(most_s, max(left_usd, 0.0) / most_usd_per_hour * 3600)
+    return Asked(
+        run=run,
+        hardware=machine.name,
+        instances=rent.instances,
+        regions=rent.regions,
+        capacity_s=rent.capacity_s,
+        boot_s=rent.boot_s,
+        most_s=max(most_s, LEAST_S),
+        most_usd_per_hour=most_usd_per_hour,
+    )
+
+
+def rental_of(run: FlowRun) -> Rental:
+    """What a flow run that holds a box says of it; nothing where it has said nothing that can be read."""
+    try:
+        return Rental.of(run.labels)
+    except ValidationError:
+        return Rental()
+
+
+async def rentals(client: PrefectClient, run: str) -> list[FlowRun]:
+    """Every flow run that holds, or held, a box for a run of ours, oldest first."""
+    return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG, run_tag(run)])))
+
+
+async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequence[UUID] = ()) -> None:
+    """Have these flow runs give their boxes back; they notice by themselves where this can't be told.
+
+    `after` are lane jobs that are about to end: their workers get a moment to see their containers end.
+    """
+    if runs:
+        with anyio.move_on_after(JOBS_S), suppress(*LOST_TOUCH):
+            while any([not is_final((await client.read_flow_run(job)).state) for job in after]):
+                await anyio.sleep(LOOK_S)
+    for run in runs:
+        if not is_final(run.state):
+            with suppress(*LOST_TOUCH):
+                await _tell(client, run.id)
+
+
+async def _tell(client: PrefectClient, flow_run_id: UUID) -> None:
+    """Set the label until it is there: the server may lose it to one that its holder writes at the moment."""
+    for _ in range(TELLS):
+        await client.update_flow_run_labels(flow_run_id, {RELEASE: True})
+        if (await client.read_flow_run(flow_run_id)).labels.get(RELEASE):
+            return
+        await anyio.sleep(LOOK_S)
+
+
+@dataclass(slots=True)
+class Held:
+    """The newest rental of a lane.
+
+    Attributes:
+        idle_since: since when its lane has nothing to measure, seconds on the monotonic clock.
+        told: whether it was said that it answers.
+    """
+
+    run: FlowRun
+    idle_since: float | None = None
+    told: bool = False
+
+    @property
+    def rental(self) -> Rental:
+        """What is known of it."""
+        return rental_of(self.run)
+
+
+@dataclass(slots=True)
+class Rents:
+    """Every rental of a run; `ended` is told of a lane whose rental is over: why, and the state's name."""
+
+    client: PrefectClient
+    plan: Plan
+    say: Callable[[str], None]
+    ended: Callable[[Lane, str, str], Awaitable[None]]
+    _held: dict[str, Held] = field(default_factory=dict)
+    _runs: list[FlowRun] = field(default_factory=list)
+    _paid_before: set[UUID] = field(default_factory=set)  # an earlier `bench` had its own budget for these
+    _ticket: str = field(default_factory=lambda: str(uuid4()))
+
+    async def adopt(self) -> None:
+        """Take over the boxes that an earlier `bench` of this run has left."""
+        if any(machine.rent for machine in self.plan.hardware):
+            self._runs = await rentals(self.client, self.plan.run)
+            self._paid_before = {run.id for run in self._runs if is_final(run.state)}
+            for run in self._runs:
+                if not is_final(run.state) and not run.labels.get(RELEASE):
+                    self._held[hardware_of(run)] = Held(run)
+
+    def cost_usd(self) -> float:
+        """What is rented for the run has cost so far, in US dollars, what did not boot included."""
+        now = datetime.now(UTC)
+        return sum(rental_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
+
+    async def mind(self, lanes: Sequence[Lane]) -> None:
+        """Look at every rental; tell of those that have ended, give back those that nobody needs."""
+        if not self._held and all(is_final(run.state) for run in self._runs):
+            return
+        self._runs = await rentals(self.client, self.plan.run)
+        known = {run.id: run for run in self._runs}
+        for lane in lanes:
+            held = self._held.get(lane.machine.name)
+            if held is None:
+                continue
+            held.run = known.get(held.run.id, held.run)
+            if is_final(held.run.state):
+                del self._held[lane.machine.name]
+                await self._tell_end(lane, held.run)
+            else:
+                self._tell_boot(held)
+                await self._mind_idle(lane, held)
+
+    def place(self, machine: Hardware) -> dict[str, Any] | None:
+        """The job variables that lead a lane job to the machine's box; None while there is none."""
+        held = self._held.get(machine.name)
+        rental = held.rental if held else None
+        if rental is None or not rental.answers:
+            return None
+        variables: dict[str, Any] = {"hosts": [rental.host], "wait_s": WAIT_S}
+        if rental.until:
+            left_s = (rental.until - SPARE - datetime.now(UTC)).total_seconds()
+            wanted_s = machine.job_variables.get("timeout_s", left_s)
+            variables["timeout_s"] = int(max(SPARE.total_seconds(), min(wanted_s, left_s)))
+        return variables
+
+    async def ask(self, machine: Hardware, left_usd: float | None) -> None:
+        """Have a box rented, unless one is on its way.
+
+        Raises:
+            GridbenchError: the server has no deployment for it.
+        """
+        if machine.rent is None or machine.name in self._held:
+            return
+        asked = asked_for(machine, machine.rent, self.plan.run, left_usd)
+        run = await submit(
+            self.client,
+            DEPLOYMENTS[machine.rent.provider],
+            {"asked": asked.model_dump(mode="json")},
+            run=self.plan.run,
+            tag=TAG,
+            title=f"{machine.name} · rental",
+            key=f"{self._ticket}-{machine.name}-{len(self._runs)}",
+        )
+        self._runs.append(run)
+        self._held[machine.name] = Held(run)
+        self.say(
+            f"lane {machine.name}: {' or '.join(asked.instances)} is rented, for at most "
+            f"{asked.most_usd_per_hour:.2f} USD an hour and {asked.most_s / 3600:.1f} h"
+        )
+
+    async def give_back(self, name: str) -> None:
+        """The machine's box is not needed, or no good: it goes back, and the next `ask` rents another."""
+        if held := self._held.pop(name, None):
+            await release(self.client, [held.run])
+
+    async def close(self, jobs: Sequence[UUID]) -> None:
+        """Give everything back once these jobs have ended, and wait until it is seen; what isn't is named."""
+        if not self._runs:
+            return
+        await release(self.client, self._runs, after=jobs)
+        with anyio.move_on_after(RETURN_S):
+            while left := [run for run in self._runs if not is_final(run.state)]:
+                await anyio.sleep(LOOK_S)
+                with suppress(*LOST_TOUCH):
+                    self._runs = await rentals(self.client, self.plan.run)
+            return
+        for run in left:
+            name = rental_of(run).name or run.name
+            self.say(f"{name} was not seen given back: see `gridbench rented`, and `gridbench janitor`")
+
+    def _tell_boot(self, held: Held) -> None:
+        rental = held.rental
+        if rental.answers and not held.told:
+            held.told = True
+            self.say(
+                f"lane {hardware_of(held.run)}: {rental.type} in {rental.region} answers; "
+                f"{rental.usd_per_hour or 0:.2f} USD an hour, due {rental.until:%Y-%m-%d %H:%M} UTC"
+            )
+
+    async def _mind_idle(self, lane: Lane, held: Held) -> None:
+        busy = lane.waiting or (lane.job and lane.job.missing)
+        held.idle_since = None if busy else held.idle_since or time.monotonic()
+        if held.idle_since and time.monotonic() - held.idle_since > IDLE_S:
+            self.say(f"lane {lane.machine.name}: nothing is left to measure, its box is given back")
+            await self.give_back(lane.machine.name)
+
+    async def _tell_end(self, lane: Lane, run: FlowRun) -> None:
+        state = run.state
+        name = (state.name if state else None) or "unknown"
+        words = f"its rental ended {name}: {(state.message if state else None) or 'no reason given'}"
+        await self.ended(lane, words, name)
+
+
+def hardware_of(run: FlowRun) -> str:
+    """For which machine's lane a flow run holds a box."""
+    return str(run.parameters["asked"]["hardware"])

@@ -1,0 +1,1 @@
+"""What a comparison of a run's machines shows: pure functions on results."""

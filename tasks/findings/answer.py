@@ -1,0 +1,144 @@
+"""The findings in sentences, the answer first. A sentence claims only what an interval supports."""
+
+from collections.abc import Callable, Sequence
+
+from tasks.findings.totals import Suite, fewest_repeats, seconds, time_ratio
+from tasks.results.format import format_count, format_ratio
+from tasks.results.model import Machine, Pairing, Summary
+from tasks.results.speedup import decide, scaled
+from tasks.results.values import Estimate, Outcome, Ratio
+from workloads.harness.records.record import Verdict
+
+LISTED = 5  # cells that a sentence names before it counts the rest
+
+Amount = Callable[[str], float]
+Over = Callable[[str, str], Estimate]
+
+
+def answer(
+    suite: Suite,
+    machines: Sequence[Machine],
+    baseline: str,
+    summaries: Sequence[Summary],
+    pairings: Sequence[Pairing],
+) -> tuple[str, ...]:
+    """Sentences, the most useful first."""
+    return (
+        *fastest(suite, baseline),
+        *cheapest(suite, machines, baseline),
+        *case_by_case(pairings),
+        *not_ok(summaries),
+        *confounded(pairings),
+        *price_notes(machines),
+    )
+
+
+def fastest(suite: Suite, baseline: str) -> list[str]:
+    """Which machine needs the least time for one pass through the suite."""
+    if baseline not in suite.logs:
+        return [f"The baseline, {baseline}, has no ok cell, so there is no speedup."]
+    if len(suite.logs) < 2:
+        return [f"Only {baseline} has ok cells: measure a second machine to compare it with."]
+    if not suite.cases:
+        return ["No case is ok on every machine, so there is no total: see the cases one by one."]
+
+    def over(one: str, other: str) -> Estimate:
+        return time_ratio(suite, one, other)
+
+    best = _best(suite, baseline, list(suite.logs), lambda name: seconds(suite, name), over, "fast")
+    return [f"Fastest for this suite: {best}"]
+
+
+def cheapest(suite: Suite, machines: Sequence[Machine], baseline: str) -> list[str]:
+    """Which machine needs the least money for one pass, from the prices and the same times."""
+    price = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour is not None and m.usd_per_hour > 0}
+    priced = [name for name in suite.logs if name in price]
+    if not suite.cases or len(suite.logs) < 2:
+        return []
+    unpriced = [name for name in suite.logs if name not in price]
+    left_out = [f"Without a price, so not ranked by cost: {_list(unpriced)}."] if unpriced else []
+    if len(priced) < 2:
+        return left_out
+
+    def amount(name: str) -> float:
+        return seconds(suite, name) * price[name]
+
+    def over(one: str, other: str) -> Estimate:
+        return scaled(time_ratio(suite, one, other), price[one] / price[other])
+
+    best = _best(suite, baseline, priced, amount, over, "cheap")
+    return [f"Cheapest for this suite: {best}", *left_out]
+
+
+def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
+    """How many cases each machine wins and loses against the baseline, and what would decide the rest."""
+    sentences = []
+    for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
+        ratios = [p.compute for p in pairings if p.hardware == hardware and p.compute]
+        if ratios:
+            sentences.append(f"{hardware} against {baseline}, case by case: {_tally(ratios)}.")
+    return sentences
+
+
+def not_ok(summaries: Sequence[Summary]) -> list[str]:
+    """Which cells are worth no number, and why."""
+    bad = [summary for summary in summaries if summary.verdict is not Verdict.OK]
+    if not bad:
+        return []
+    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.reasons[:1]))})" for s in bad[:LISTED]]
+    more = f"; and {len(bad) - LISTED} more" if len(bad) > LISTED else ""
+    verb = "is" if len(bad) == 1 else "are"
+    return [f"{len(bad)} of {format_count(len(summaries), 'cell')} {verb} not ok: {'; '.join(named)}{more}."]
+
+
+def confounded(pairings: Sequence[Pairing]) -> list[str]:
+    """What else differs, once per pair of machines."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for pairing in pairings:
+        found.setdefault((pairing.hardware, pairing.baseline), {}).update(dict.fromkeys(pairing.confounds))
+    return [
+        f"{a} against {b} is confounded by {'; '.join(names)}." for (a, b), names in found.items() if names
+    ]
+
+
+def price_notes(machines: Sequence[Machine]) -> list[str]:
+    """Says so where prices are assumed rather than quoted, and where one is doubtful."""
+    priced = [m for m in machines if m.usd_per_hour is not None]
+    assumed = [m.name for m in priced if "assum" in m.price_note.lower()]
+    doubtful: dict[str, list[str]] = {}
+    for machine in priced:
+        for flag in machine.price_flags:
+            doubtful.setdefault(flag, []).append(machine.name)
+    flags = [f"A price to check, of {_list(names)}: {flag}." for flag, names in doubtful.items()]
+    if not assumed:
+        return flags
+    if len(assumed) == len(priced):
+        return ["Prices are stated assumptions.", *flags]
+    return [f"Prices that are stated assumptions: {_list(assumed)}.", *flags]
+
+
+def _best(
+    suite: Suite, baseline: str, names: Sequence[str], amount: Amount, over: Over, adjective: str
+) -> str:
+    """The machine with the least amount, if every other's is shown to be more; else what isn't told apart."""
+    best, *others = sorted(names, key=amount)
+    verdicts = {name: decide(over(name, best), fewest_repeats(suite)) for name in others}
+    tied = [name for name in others if verdicts[name].outcome is not Outcome.FASTER]
+    cases = f"over {format_count(len(suite.cases), 'case')}"
+    if tied:
+        return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}."
+    told = others[:1] if best == baseline else dict.fromkeys((others[0], baseline))
+    leads = (f"{format_ratio(verdicts[n])} as {adjective} as {n}" for n in told if n in verdicts)
+    return f"{best}, {' and '.join(leads)}, {cases}."
+
+
+def _tally(ratios: Sequence[Ratio]) -> str:
+    counts = {outcome: sum(r.outcome is outcome for r in ratios) for outcome in Outcome}
+    text = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
+    whys = {ratio.why for ratio in ratios if ratio.outcome is Outcome.UNDECIDED}
+    advice = f" ({whys.pop()})" if len(whys) == 1 else ""
+    return f"{text} of {len(ratios)}{advice}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

@@ -1,0 +1,96 @@
+"""What to measure next so that a break-even is known closely: bisection, never interpolation."""
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+
+from tasks.findings.break_even import Bracket, Verdicts, bracket
+from tasks.findings.size_series import WAYS, Line, lines
+from tasks.results.model import Pairing
+from workloads.harness.records.case import Case, Cell
+
+WITHIN = 1.25  # upper over lower end of a bracket that is narrow enough
+BESIDE = math.sqrt(1.2)  # how far from an undecided size to look for decided ones: leaves room to round
+MOST = 6  # sizes measured in addition for one break-even
+
+StepOf = Callable[[Case, str], int]
+
+
+def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: StepOf) -> tuple[Cell, ...]:
+    """The cells to measure next, on both machines of each pair; none once every break-even is known.
+
+    `planned` are the cases of the suite. `step_of` says of which number a case's parameter has to be a
+    multiple.
+    """
+    found: dict[Cell, None] = {}
+    for line in lines(pairings):
+        of_suite = [value for value, p in line.pairings.items() if p.case in planned]
+        like = next(iter(line.pairings.values())).case
+        step = step_of(like, line.parameter)
+        for way in WAYS if len(of_suite) > 1 else ():
+            for value in next_sizes(line.verdicts(way), of_suite, step):
+                case = _with(like, line, value)
+                found |= dict.fromkeys((Cell(line.baseline, case), Cell(line.hardware, case)))
+    return tuple(found)
+
+
+def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> tuple[int, ...]:
+    """The sizes to measure next on one line, at most `MOST` of them in addition to the planned ones.
+
+    What was asked for before is worked out anew from the verdicts, so nothing but them has to be kept. A size
+    that was measured without a usable time has None; it is not asked for again.
+    """
+    if not _wanted(verdicts, step):
+        return ()
+    known = {value: verdicts.get(value) for value in planned}
+    asked = 0
+    while wanted := _wanted(known, step)[: MOST - asked]:
+        if missing := [value for value in wanted if value not in verdicts]:
+            return tuple(missing)
+        known |= {value: verdicts[value] for value in wanted}
+        asked += len(wanted)
+    return ()
+
+
+def narrow(found: Bracket) -> bool:
+    """Whether both ends of a bracket are known and close enough."""
+    return found.below is not None and found.above is not None and found.above <= WITHIN * found.below
+
+
+def _wanted(known: Verdicts, step: int) -> list[int]:
+    """Sizes that would narrow the last change of the lead.
+
+    An undecided size in the bracket is as close to the change as these machines allow: what is missing are
+    decided neighbours on both sides of it. As soon as the undecided stretch is itself as wide as a bracket
+    may be, it is the answer.
+    """
+    found = bracket(known)
+    if found.below is None or found.above is None or narrow(found):
+        return []
+    between = sorted(value for value in known if found.below < value < found.above)
+    told = [value for value in between if known[value] is not None]
+    if not told:
+        ends = [found.below, *between, found.above]  # measured without a usable time: the gaps beside them
+        low, high = max(pairwise(ends), key=lambda gap: gap[1] / max(gap[0], 1))
+        return _inside(math.sqrt(max(low, 1) * high), low, high, step, known)
+    low, high = told[0], told[-1]
+    if high >= WITHIN * low:
+        return []
+    wanted = []
+    if low > math.sqrt(WITHIN) * found.below:
+        wanted += _inside(low / BESIDE, found.below, low, step, known)
+    if found.above > math.sqrt(WITHIN) * high:
+        wanted += _inside(high * BESIDE, high, found.above, step, known)
+    return wanted
+
+
+def _inside(size: float, low: int, high: int, step: int, known: Verdicts) -> list[int]:
+    """The multiple of `step` next to `size` that lies between two sizes; none where all are taken."""
+    least, most = low // step + 1, -(-high // step) - 1
+    value = min(max(round(size / step), least), most) * step
+    return [value] if least <= most and value not in known else []
+
+
+def _with(case: Case, line: Line, value: int) -> Case:
+    size = {name: value if name == line.parameter else other for name, other in case.size}
+    return Case.of(case.workload, size, case.precision)

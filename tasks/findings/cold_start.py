@@ -1,0 +1,86 @@
+"""What it takes until a first result: the start of a process, and its first call."""
+
+from collections.abc import Sequence
+
+from tasks.results.format import format_ratio, format_seconds, significant
+from tasks.results.model import Pairing
+from tasks.results.repeats import Repeats
+from tasks.results.speedup import speedup
+from tasks.results.summaries import over_repeats
+from tasks.results.values import Estimate, Outcome
+from workloads.harness.records.intervals import log_mean_interval
+from workloads.harness.records.record import Record
+
+BEFORE = {"process_start": "process start", "import": "import", "context": "context"}
+WORTH_SAYING = 3.0  # times a later call
+
+
+def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[str]:
+    """How long a process needs on each machine before it can build anything, and how that is paid back.
+
+    Every repeat is a fresh process that starts the same way whatever it measures, so all of them count.
+    """
+    sentences, base = [], next((p.baseline for p in pairings), "")
+    starts: dict[str, list[Record]] = {}
+    for cell in cells:
+        starts.setdefault(cell.cell.hardware, []).extend(r for r in cell.usable if _start_s(r) > 0)
+    for hardware, records in starts.items():
+        seconds = over_repeats([_start_s(record) for record in records])
+        if seconds is None or seconds.low is None:
+            continue
+        sums = {name: sum(record.phases_s[name] for record in records) for name in BEFORE}
+        longest = max(sums, key=lambda name: sums[name])
+        part = f"{BEFORE[longest]} is {100 * (sums[longest] / sum(sums.values())):.0f} % of that"
+        text = (
+            f"Cold start: a process on {hardware} needs {format_seconds(seconds)} before it can build; {part}"
+        )
+        more = _against(hardware, base, starts, pairings) if hardware != base else ""
+        sentences.append(f"{text}{more}.")
+    return sentences
+
+
+def first_calls(cells: Sequence[Repeats]) -> list[str]:
+    """For each machine the case whose first call is shown to take the most of its later calls."""
+    most: dict[str, tuple[float, str]] = {}
+    for cell in cells:
+        ratio, case = first_over_later(cell), cell.cell.case
+        if ratio is None or ratio.low is None or ratio.low < WORTH_SAYING:
+            continue
+        text = (
+            f"First call: on {cell.cell.hardware} that of {case.workload} {case.size_text} {case.precision}"
+        )
+        found = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as a later one.")
+        most[cell.cell.hardware] = max(most.get(cell.cell.hardware, found), found)
+    return [sentence for _, sentence in most.values()]
+
+
+def first_over_later(cell: Repeats) -> Estimate | None:
+    """First call over a steady step of the same repeat, with its interval; None for whole jobs."""
+    ratios = [
+        record.phases_s["first_call"] / record.wall.median_s
+        for record in cell.usable
+        if record.wall and not record.wall.whole and record.phases_s.get("first_call", 0) > 0
+    ]
+    interval = log_mean_interval(ratios)
+    return Estimate.of(interval) if interval else None
+
+
+def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings: Sequence[Pairing]) -> str:
+    """How much longer than on the baseline, and after how many calls that is made up for."""
+    ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
+    longer = speedup(ours, theirs)
+    if longer is None or longer.outcome is not Outcome.FASTER:
+        return ""
+    text = f"; that is {format_ratio(longer)} as long as on {base}"
+    calls = [p.payback_calls for p in pairings if p.hardware == hardware and p.payback_calls]
+    if not calls:
+        return text
+    least, most = (significant(value, 2) for value in (min(calls), max(calls)))
+    span = f"about {least}" if least == most else f"about {least} to {most}, by case"
+    return f"{text}, made up for by faster steps after a number of calls of {span}"
+
+
+def _start_s(record: Record) -> float:
+    """Seconds before anything is built; 0 where a part of it is not recorded."""
+    parts = [record.phases_s.get(name) for name in BEFORE]
+    return sum(part for part in parts if part) if None not in parts else 0.0

@@ -1,0 +1,157 @@
+"""From records to everything that is said of them."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from tasks.findings.answer import answer
+from tasks.findings.bills import LaneJob, bills
+from tasks.findings.bottleneck import with_bounds
+from tasks.findings.break_even import crossings, where_it_pays, with_payback
+from tasks.findings.node_variation import sentence, siblings
+from tasks.findings.observations import observations
+from tasks.findings.pareto import offers
+from tasks.findings.ranking import rankings
+from tasks.findings.scaling_families import families, sentences
+from tasks.findings.totals import Suite, totals
+from tasks.plausibility.physics import gate
+from tasks.results.confounds import confounds
+from tasks.results.cost import cost_efficiency
+from tasks.results.finding_types import Siblings
+from tasks.results.model import Comparison, Machine, Pairing
+from tasks.results.repeats import RecordKey, Repeats, group, latest
+from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
+from tasks.results.speedup import per_unit, refusal, speedup
+from tasks.results.summaries import summarise
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+
+
+def compare(
+    records: Sequence[Record],
+    machines: Sequence[Machine],
+    baseline: str,
+    suite_cases: Collection[Case] = (),
+    jobs: Sequence[LaneJob] = (),
+) -> Comparison:
+    """Judge the records, summarise their cells, pair them with the baseline's, and say what came out.
+
+    Totals are over `suite_cases`, where they are given: a case that was measured only to find a break-even
+    must not tip them. `jobs` are the lanes' jobs, for the bills.
+
+    Raises:
+        ValueError: no machine has the baseline's name.
+    """
+    records = latest(records)
+    cells, refusals = judged_cells(records, machines)
+    summaries = with_bounds(summarise(cells, machines), cells)
+    pairings = with_payback(pairs(cells, machines, baseline), summaries)
+    found, scaled = crossings(pairings), families(cells)
+    wanted = set(suite_cases) or {cell.cell.case for cell in cells}
+    of_suite = [cell for cell in cells if cell.cell.case in wanted]
+    suite, boxes = Suite.of(of_suite), siblings(of_suite, machines)
+    told = [pairing for pairing in pairings if pairing.case in wanted]
+    ranked = rankings(suite, cells, machines)
+    return Comparison(
+        baseline=baseline,
+        machines=tuple(machines),
+        summaries=summaries,
+        pairings=pairings,
+        totals=totals(suite, machines, baseline),
+        answer=(
+            *_with_boxes(answer(suite, machines, baseline, summaries, told), boxes, machines),
+            *where_it_pays(found),
+            *sentences(scaled),
+        ),
+        unpaired=unpaired(cells, baseline),
+        families=scaled,
+        offers=offers(suite, cells, machines),
+        crossings=found,
+        bills=bills(records, machines, jobs),
+        observations=observations(cells, pairings, ranked),
+        rankings=ranked,
+        siblings=boxes,
+        refusals=refusals,
+    )
+
+
+def _with_boxes(
+    told: Sequence[str], boxes: Sequence[Siblings], machines: Sequence[Machine]
+) -> tuple[str, ...]:
+    """The answer with a sentence for each kind of box: first where all machines are boxes of one kind."""
+    apart = [sentence(found) for found in boxes]
+    alike = len({machine.shape or machine.name for machine in machines}) == 1
+    return (*apart, *told) if alike else (*told, *apart)
+
+
+def judged_cells(
+    records: Sequence[Record], machines: Sequence[Machine]
+) -> tuple[tuple[Repeats, ...], dict[RecordKey, tuple[str, ...]]]:
+    """The records by cell, and the reasons against each that can't be true."""
+    refusals = gate(records, machines)
+    return group(records, machines, refusals), refusals
+
+
+def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) -> list[Pairing]:
+    """Every cell of another machine against the baseline's cell of the same case.
+
+    Raises:
+        ValueError: no machine has the baseline's name.
+    """
+    known = {machine.name: machine for machine in machines}
+    if baseline not in known:
+        raise ValueError(
+            f"the baseline {baseline!r} is none of the machines: {', '.join(known) or 'there are none'}"
+        )
+    base, others = _sides(cells, baseline)
+    return [pair(cell, base.get(cell.cell.case), known, baseline) for cell in others]
+
+
+def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], baseline: str) -> Pairing:
+    """One cell against the baseline's cell of the same case, or why there is no ratio."""
+    case, hardware = side.cell.case, side.cell.hardware
+    refused = refusal(base, side)
+    if base is None or refused:
+        return Pairing(case, hardware, baseline, refused=refused)
+    compute = speedup(*per_unit(base, side))
+    fewest = min(len(base.usable), len(side.usable))
+    one, other = side.usable[0], base.usable[0]
+    ratio = device_ratio(one, machines.get(hardware), other, machines[baseline])
+    share = efficiency(compute.estimate, ratio) if compute and ratio else None
+    kind = scaling(side.units, base.units) if share else ""
+    return Pairing(
+        case=case,
+        hardware=hardware,
+        baseline=baseline,
+        compute=compute,
+        end_to_end=speedup(*per_unit(base, side, end_to_end=True)),
+        efficiency=share,
+        efficiency_band=band(share) if share else "",
+        cost=cost_efficiency(compute, _price(machines, baseline), _price(machines, hardware), fewest),
+        confounds=confounds(side.usable, base.usable),
+        scaling=kind,
+        serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,
+    )
+
+
+def unpaired(cells: Sequence[Repeats], baseline: str) -> tuple[str, ...]:
+    """What to measure so that each cell gets its ratio."""
+    base, others = _sides(cells, baseline)
+    return tuple(
+        f"{cell.cell.id} has no counterpart: measure {_words(cell.cell.case)} on {baseline} too"
+        for cell in others
+        if cell.cell.case not in base
+    )
+
+
+def _sides(cells: Sequence[Repeats], baseline: str) -> tuple[dict[Case, Repeats], list[Repeats]]:
+    """The baseline's cells by their case, and those of the other machines."""
+    base = {cell.cell.case: cell for cell in cells if cell.cell.hardware == baseline}
+    return base, [cell for cell in cells if cell.cell.hardware != baseline]
+
+
+def _price(machines: Mapping[str, Machine], hardware: str) -> float | None:
+    return machines[hardware].usd_per_hour if hardware in machines else None
+
+
+def _words(case: Case) -> str:
+    size = " ".join(f"{name}={value}" for name, value in case.size)
+    return f"{case.workload} {size} {case.precision}".replace("  ", " ")

@@ -1,0 +1,282 @@
+"""How cases scale with the number of processes: strong, weak, and what DDP itself costs.
+
+The base is one process without DDP; one process with it is a row of its own, so that what the wrapper costs
+is not mistaken for bad scaling. A rate is the work of all processes, as the record states it, over the time
+of the slowest of them.
+"""
+
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tasks.plausibility.coherence import superlinear
+from tasks.results.format import format_percent, format_ratio
+from tasks.results.model import Family, Level
+from tasks.results.repeats import Repeats
+from tasks.results.scaling import ABOVE_LINEAR, TOO_GOOD, band, efficiency, serial
+from tasks.results.speedup import speedup
+from tasks.results.summaries import over_repeats
+from tasks.results.values import Estimate, Ratio
+from workloads.harness.records.parts import Group, Rank
+from workloads.harness.records.record import Record
+
+PROCESSES = "processes"
+SAME_WORK = 1.1  # jobs that differ by less than that do the same: an epoch drops its last, incomplete batch
+KINDS = ("strong", "weak", "job")  # a workload's last word, where it is a kind of another workload
+
+Key = tuple[str, str, tuple[tuple[str, int], ...], str]
+
+
+def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
+    """The families of all machines that have a group in them, in the order of their first cells."""
+    found: dict[Key, list[Repeats]] = defaultdict(list)
+    places: dict[tuple[str, str], list[Repeats]] = defaultdict(list)
+    for cell in cells:
+        places[cell.cell.hardware, _bases(cell.cell.case.workload)[-1]].append(cell)
+        if PROCESSES in cell.cell.case.params:
+            found[_key(cell)].append(cell)
+    return tuple(_family(key, members, places[key[0], _bases(key[1])[-1]]) for key, members in found.items())
+
+
+def sentences(found: Sequence[Family]) -> list[str]:
+    """What the largest number of processes of each family gains, where an interval supports a number."""
+    said = []
+    for family in found:
+        level = max(family.levels, key=lambda level: level.processes, default=None)
+        if level and family.base and level.efficiency and level.over_base and not level.impossible:
+            if level.efficiency.low is None:
+                continue
+            said.append(
+                f"{family.title} on {family.hardware}: {level.processes} processes are "
+                f"{format_ratio(level.over_base)} as fast as {base_words(family)}, "
+                f"{format_percent(level.efficiency)} {family.scaling} scaling: {level.band}."
+            )
+    return said
+
+
+def base_words(family: Family) -> str:
+    """What a family's speedups are over."""
+    if family.base is None:
+        return "nothing"
+    return "one process with DDP" if family.base.grouped else "one process without DDP"
+
+
+def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
+    """The cell of one process that measured alone: of this family, or of the workload that it is a kind of.
+
+    `ddpm_weak` is a kind of `ddpm`. The base shares hardware, precision and every parameter that it has, and
+    is a step where the family's are steps, a whole job where they are whole jobs.
+    """
+    hardware, workload, size, precision = key
+    names = _bases(workload)
+    for cell in cells:
+        case = cell.cell.case
+        alone = _alone(cell)
+        same = dict(size).items() >= {k: v for k, v in case.size if k != PROCESSES}.items()
+        place = (cell.cell.hardware, case.precision) == (hardware, precision)
+        if alone and same and place and case.workload in names and _whole(cell) == whole:
+            return cell
+    return None
+
+
+def _bases(workload: str) -> tuple[str, ...]:
+    """The workloads that a base may be of: this one, and the one that it is a kind of."""
+    stem, _, kind = workload.rpartition("_")
+    return (workload, stem) if kind in KINDS else (workload,)
+
+
+def _alone(cell: Repeats) -> bool:
+    """One process that had nothing to exchange; of a workload for several, only a record can tell."""
+    if PROCESSES not in cell.cell.case.params:
+        return True
+    return _count(cell) == 1 and bool(cell.usable) and not _groups(cell)
+
+
+def _key(cell: Repeats) -> Key:
+    case = cell.cell.case
+    shared = tuple(pair for pair in case.size if pair[0] != PROCESSES)
+    return cell.cell.hardware, case.workload, shared, case.precision
+
+
+def _whole(cell: Repeats) -> bool:
+    return any(record.wall is not None and record.wall.whole for record in cell.records)
+
+
+def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> Family:
+    whole = any(map(_whole, members))
+    alone = base_of(key, whole, cells)
+    grouped = [cell for cell in members if cell is not alone]
+    one = next((cell for cell in grouped if _count(cell) == 1), None)
+    fair = alone if alone and _alike(alone, grouped) else None
+    base = next((cell for cell in (fair, one) if cell and _times(cell)), None)
+    kind = _kind(grouped, whole)
+    cells_in_order = [cell for cell in (alone,) if cell] + sorted(grouped, key=_count)
+    levels = tuple(
+        _level(cell, base, one, kind)
+        if cell is not alone
+        else replace(_level(cell, fair and base, fair and one, kind), grouped=False)
+        for cell in cells_in_order
+    )
+    return Family(
+        hardware=key[0],
+        workload=key[1],
+        size=key[2],
+        precision=key[3],
+        scaling=kind,
+        whole=whole,
+        base=next((level for level in levels if base and level.cell == base.cell), None),
+        levels=levels,
+        notes=tuple(_notes(grouped, alone, base, whole)),
+    )
+
+
+def _alike(alone: Repeats, grouped: Sequence[Repeats]) -> bool:
+    """Whether a process alone had as many CPU threads as each of a group; on a GPU they don't compute."""
+    ours, theirs = _threads([alone]), _threads(grouped)
+    return not ours or not theirs or ours == theirs
+
+
+def _threads(cells: Sequence[Repeats]) -> set[int]:
+    return {r.threads for cell in cells for r in cell.usable if r.device == "cpu" and r.threads}
+
+
+def _kind(grouped: Sequence[Repeats], whole: bool) -> str:
+    """`strong` or `weak`, as the records say; a whole job that all do is strong, its steps may be weak."""
+    stated = next((r.group.scaling for cell in grouped for r in cell.records if r.group), "")
+    works = [cell.units for cell in grouped if cell.units]
+    return "strong" if whole and works and max(works) < SAME_WORK * min(works) else stated
+
+
+def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) -> Level:
+    usable = cell.usable
+    step, units = over_repeats(_times(cell)), cell.units
+    level = Level(
+        cell=cell.cell,
+        processes=_count(cell),
+        grouped=True,
+        verdict=cell.verdict,
+        reasons=cell.reasons,
+        repeats=len(cell.records),
+        ok_repeats=len(usable),
+        step_s=step,
+        units=units,
+        unit=next((r.work.unit for r in usable if r.work), ""),
+        units_per_s=_rate(step, units),
+        over_base=_faster(cell, base) if base is not cell else None,
+        over_group_of_one=_faster(cell, one) if one is not cell else None,
+        communication_share=_middle([g.communication_share for g in _groups(cell)]),
+        spread=_middle([g.spread for g in _groups(cell)]),
+        memory_bytes=_memory(cell),
+    )
+    return level if base is None or base is cell else _judged(level, cell, base, kind)
+
+
+def _judged(level: Level, cell: Repeats, base: Repeats, kind: str) -> Level:
+    """The level with its efficiency, or with the reason why it has none."""
+    ratio = _device_ratio(cell, base)
+    if level.over_base is None or ratio is None:
+        return level
+    if ratio <= 1 and level.processes > 1:
+        threads = (cell.usable[0].threads or 0) * level.processes
+        return replace(
+            level,
+            refused=f"{level.processes} processes have {threads} threads together, the base has no fewer: "
+            "nothing was added to scale with; measure the base with the threads of one process",
+        )
+    gain = level.over_base.estimate
+    share = efficiency(gain, max(ratio, 1.0))
+    name = band(share)
+    reason = superlinear(share, ratio, "the base") or ""
+    if name == TOO_GOOD and not reason:
+        reason = f"above {100 * ABOVE_LINEAR:.0f} % by one repeat, without an interval: measure more"
+    fraction = None if reason else serial(kind, gain.value, ratio)
+    shown = name if level.processes > 1 else ""  # one process with DDP says what DDP costs, not how it scales
+    return replace(level, efficiency=share, band=shown, impossible=reason, serial_fraction=fraction)
+
+
+def _notes(grouped: Sequence[Repeats], alone: Repeats | None, base: Repeats | None, whole: bool) -> list[str]:
+    notes: list[str] = []
+    if alone is None or not _times(alone):
+        why = "was not measured" if alone is None else f"is {alone.verdict}"
+        what = "so what DDP itself costs is not known"
+        notes.append(f"One process without DDP {why}, {what}.")
+    elif not _alike(alone, grouped):
+        ours, theirs = (", ".join(map(str, sorted(_threads(c)))) for c in ([alone], grouped))
+        notes.append(
+            f"One process without DDP had {ours} threads, each of a group {theirs}: they are not compared, "
+            "so what DDP itself costs is not known; measure both with the same threads."
+        )
+    if base is None:
+        notes.append("No single process is ok, so there is no speedup.")
+    units = {_count(cell): cell.units for cell in grouped if cell.units}
+    if whole and len(set(units.values())) > 1:
+        listed = ", ".join(f"{u:,.0f} by {n} process{'es' * (n > 1)}" for n, u in sorted(units.items()))
+        notes.append(f"The jobs differ in work ({listed}): speedups are of throughput, not of time.")
+    return notes
+
+
+def _faster(cell: Repeats, base: Repeats | None) -> Ratio | None:
+    """Speedup of throughput: both sides' seconds per unit of work over all processes."""
+    if base is None or not base.units or not cell.units:
+        return None
+    return speedup([t / base.units for t in _times(base)], [t / cell.units for t in _times(cell)])
+
+
+def _times(cell: Repeats) -> list[float]:
+    """Host seconds of a step, which ends with its slowest process; one rank's device events would not do."""
+    return [r.wall.median_s for r in cell.usable if r.wall is not None]
+
+
+def _rate(step: Estimate | None, units: float | None) -> Estimate | None:
+    if step is None or not units:
+        return None
+    low = None if step.high is None else units / step.high
+    return Estimate(units / step.value, low, None if step.low is None else units / step.low)
+
+
+def _device_ratio(cell: Repeats, base: Repeats) -> float | None:
+    """How many times the base's devices: processes, and on a CPU their threads, where both are known."""
+    if not cell.usable or not base.usable:
+        return None
+    one, other = cell.usable[0], base.usable[0]
+    ratio = _count(cell) / _count(base)
+    if one.device == "cpu" and one.threads and other.threads:
+        return ratio * one.threads / other.threads
+    return ratio
+
+
+def _count(cell: Repeats) -> int:
+    return cell.cell.case.params.get(PROCESSES, 1)
+
+
+def _groups(cell: Repeats) -> list[Group]:
+    return [r.group for r in cell.usable if r.group is not None]
+
+
+def _memory(cell: Repeats) -> tuple[int | None, ...]:
+    """Peak bytes by rank, the most of any repeat: each by its own process, which alone can see them."""
+    peaks: dict[int, list[int]] = defaultdict(list)
+    for record in cell.usable:
+        for rank, held in _held(record):
+            peaks[rank] += [held] if held else []
+    return tuple(max(peaks[rank], default=None) for rank in range(_count(cell)))
+
+
+def _held(record: Record) -> list[tuple[int, int | None]]:
+    if record.group is not None:
+        return [(rank.rank, _of_rank(rank, record.device)) for rank in record.group.ranks]
+    memory = record.memory
+    if memory is None:
+        return []
+    return [(0, memory.peak_rss_bytes if record.device == "cpu" else memory.device_allocated_bytes)]
+
+
+def _of_rank(rank: Rank, device: str) -> int | None:
+    """What a rank held at most; a zero is a process that looked at another's memory, not an empty one."""
+    return (rank.peak_rss_bytes if device == "cpu" else rank.device_allocated_bytes) or None
+
+
+def _middle(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,61 @@
+"""Cases in a row: those of one pair of machines that differ in a single size parameter."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tasks.results.model import Pairing
+from tasks.results.values import Outcome, Ratio
+
+WAYS = ("time", "end to end", "cost")
+NO_SIZE = ("processes", "workers")  # parameters that add hands, not work: along them nothing grows
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A row of at least two cases.
+
+    Attributes:
+        parameter: the size parameter in which they differ; `fixed` are the others.
+        pairings: by the parameter's value, rising; also those without a ratio.
+    """
+
+    hardware: str
+    baseline: str
+    workload: str
+    precision: str
+    parameter: str
+    fixed: tuple[tuple[str, int], ...]
+    pairings: Mapping[int, Pairing]
+
+    @property
+    def words(self) -> str:
+        """What it is of, without the parameter, such as `image_pipeline batch=2 fp32`."""
+        fixed = "".join(f"{name}={value} " for name, value in self.fixed)
+        return f"{self.workload} {fixed}{self.precision}"
+
+    def verdicts(self, way: str) -> dict[int, Outcome | None]:
+        """Who is ahead at each value, by one of `WAYS`; None where there is no ratio."""
+        ratios = {value: ratio(pairing, way) for value, pairing in self.pairings.items()}
+        return {value: found.outcome if found else None for value, found in ratios.items()}
+
+
+def ratio(pairing: Pairing, way: str) -> Ratio | None:
+    """How two machines compare, by one of `WAYS`."""
+    return {"time": pairing.compute, "end to end": pairing.end_to_end, "cost": pairing.cost}[way]
+
+
+def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
+    """Every row that the pairings have, one for each of its parameters that takes several values."""
+    found: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
+    found = defaultdict(dict)
+    for pairing in pairings:
+        case = pairing.case
+        for name, value in case.size:
+            if name not in NO_SIZE:
+                fixed = tuple(other for other in case.size if other[0] != name)
+                key = (pairing.hardware, pairing.baseline, case.workload, case.precision, name, fixed)
+                found[key][value] = pairing
+    return tuple(
+        Line(*key, {value: row[value] for value in sorted(row)}) for key, row in found.items() if len(row) > 1
+    )

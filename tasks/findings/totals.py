@@ -1,0 +1,132 @@
+"""Machines over the whole suite: total time and money, and the geometric mean of speedups."""
+
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tasks.results.cost import usd
+from tasks.results.model import Machine, Total
+from tasks.results.repeats import Repeats
+from tasks.results.values import Estimate
+from workloads.harness.records.case import Case
+from workloads.harness.records.intervals import t_quantile, variance
+
+Logs = list[float]  # log seconds of a case, one per repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """The cases that every compared machine has ok, with the logs of their compute times by machine.
+
+    A machine without a single ok cell is not compared: it would leave no case. Where a step is more work on
+    one machine (weak scaling), its time is that of the first machine's work.
+    """
+
+    cases: tuple[Case, ...]
+    logs: dict[str, list[Logs]]
+
+    @classmethod
+    def of(cls, cells: Sequence[Repeats]) -> "Suite":
+        """Pick the common cases of all machines that have an ok cell."""
+        ok: dict[str, dict[Case, Repeats]] = {}
+        for cell in cells:
+            if cell.usable:
+                ok.setdefault(cell.cell.hardware, {})[cell.cell.case] = cell
+        first = next(iter(ok.values()), {})
+        cases = tuple(case for case in first if all(case in by_case for by_case in ok.values()))
+        return cls(cases, {name: [_logs(of[c], first[c]) for c in cases] for name, of in ok.items()})
+
+
+def totals(suite: Suite, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
+    """One total per compared machine; empty where no case is ok on all of them."""
+    prices = {machine.name: machine.usd_per_hour for machine in machines}
+    return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
+
+
+def seconds(suite: Suite, hardware: str) -> float:
+    """Time (s) of one pass: a step of every case."""
+    return math.fsum(_times(suite, hardware))
+
+
+def fewest_repeats(suite: Suite) -> int:
+    """The least repeats that any compared cell has."""
+    return min((len(logs) for of_machine in suite.logs.values() for logs in of_machine), default=0)
+
+
+def time_ratio(suite: Suite, over: str, under: str) -> Estimate:
+    """Ratio of total times with its interval, by the delta method: a case weighs by its share of the total.
+
+    Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
+    """
+    value = seconds(suite, over) / seconds(suite, under)
+    return _interval(value, [*_shares(suite, over), *_shares(suite, under)])
+
+
+def total_seconds(suite: Suite, hardware: str) -> Estimate:
+    """Time (s) of one pass with its interval, by the same delta method."""
+    return _interval(seconds(suite, hardware), _shares(suite, hardware))
+
+
+def geomean_ratio(suite: Suite, over: str, under: str) -> Estimate:
+    """Geometric mean of the cases' ratios with its interval: se_log = sqrt(sum se_i^2) / k.
+
+    It is the measurement error of this suite; its cases are no random sample of all workloads.
+    """
+    sides, k = (suite.logs[over], suite.logs[under]), len(suite.cases)
+    differences = (statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides, strict=True))
+    return _interval(
+        math.exp(statistics.fmean(differences)), [(1 / k, logs) for side in sides for logs in side]
+    )
+
+
+def _total(suite: Suite, name: str, usd_per_hour: float | None, baseline: str) -> Total:
+    against = baseline in suite.logs and name != baseline
+    return Total(
+        hardware=name,
+        cases=len(suite.cases),
+        seconds=seconds(suite, name),
+        usd=usd(seconds(suite, name), usd_per_hour),
+        geomean_speedup=geomean_ratio(suite, baseline, name) if against else None,
+        speedup=time_ratio(suite, baseline, name) if against else None,
+    )
+
+
+def half_width(parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) -> float | None:
+    """Half of the t-interval of a sum of weight x mean(logs); None where a part has a single repeat.
+
+    Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
+    """
+    parts = list(parts)
+    if any(len(logs) < 2 for _, logs in parts):
+        return None
+    variances = [weight**2 * variance(logs) / len(logs) for weight, logs in parts]
+    scatter = math.fsum(variances)
+    if not scatter > 0:
+        return 0.0
+    freedom = sum(v**2 / (len(logs) - 1) for v, (_, logs) in zip(variances, parts, strict=True))
+    return t_quantile(0.5 + confidence / 2, scatter**2 / freedom) * math.sqrt(scatter)
+
+
+def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
+    """A value whose log is a sum of weight x mean(logs); without bounds where a part has a single repeat."""
+    half = half_width(parts)
+    return (
+        Estimate(value) if half is None else Estimate(value, value * math.exp(-half), value * math.exp(half))
+    )
+
+
+def _shares(suite: Suite, hardware: str) -> list[tuple[float, Logs]]:
+    """Each case's part of the total time, with the logs of its repeats."""
+    times = _times(suite, hardware)
+    total = math.fsum(times)
+    return [(t / total, logs) for t, logs in zip(times, suite.logs[hardware], strict=True)]
+
+
+def _logs(cell: Repeats, reference: Repeats) -> Logs:
+    factor = (reference.units or 1.0) / (cell.units or 1.0) if reference.units and cell.units else 1.0
+    return [math.log(t * factor) for t in cell.compute_s]
+
+
+def _times(suite: Suite, hardware: str) -> list[float]:
+    return [math.exp(statistics.fmean(logs)) for logs in suite.logs[hardware]]

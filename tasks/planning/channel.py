@@ -1,0 +1,75 @@
+"""What makes a run a night: which history its numbers go into, and which cases of the suite it watches."""
+
+from dataclasses import replace
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from tasks.errors import GridbenchError
+from tasks.schema import Strict, hint
+from workloads.harness.repeat.suite import Suite
+
+Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S+$")]
+
+
+class Version(Strict):
+    """One of several versions of what measures, by what brings it onto each machine of the run.
+
+    Attributes:
+        name: of the version.
+        image: in place of the one in the machine's job variables.
+        command: in place of the machine's own, before the arguments of `python -m workloads`.
+    """
+
+    name: Word
+    image: Annotated[str, Field(min_length=1)] | None = None
+    command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_two(self) -> Self:
+        if (self.image is None) == (self.command is None):
+            given = "neither" if self.image is None else "both"
+            raise ValueError(
+                f"version {self.name} has {given} of image and command: give the one that brings it"
+            )
+        return self
+
+
+class Night(Strict):
+    """A run whose numbers are judged against those of the nights before; only such a run measures controls.
+
+    Attributes:
+        channel: the software channel whose series these numbers go into, such as a branch.
+        confirms: the run whose suspects this one measures again, or the search that it is a part of; such a
+            run is in no series. None for a night of its own.
+        cases: ids of the only cases of the suite to measure; empty for all.
+        version: of what measures, where it is not the machines' own.
+    """
+
+    channel: Word = "main"
+    confirms: Word | None = None
+    cases: tuple[str, ...] = ()
+    version: Version | None = None
+
+
+def watched(suite: Suite, night: Night | None) -> Suite:
+    """The suite with a night's cases alone, in the suite's order.
+
+    Raises:
+        GridbenchError: the night names a case that the suite has not.
+    """
+    if night is None or not night.cases:
+        return suite
+    known = [case.id for case in suite.cases]
+    for name in night.cases:
+        if name not in known:
+            raise GridbenchError(
+                f"night: cases has {name!r}, which suite {suite.name} has not; {hint(name, known)}"
+            )
+    places = [place for place, name in enumerate(known) if name in night.cases]
+    return replace(
+        suite,
+        cases=tuple(suite.cases[place] for place in places),
+        estimates_s=tuple(suite.estimates_s[place] for place in places),
+        case_threads=tuple(suite.case_threads[place] for place in places),
+    )

@@ -1,0 +1,32 @@
+"""What a piece of hardware can't exceed, as far as its files or, for this machine, the machine itself say."""
+
+from dataclasses import replace
+
+from tasks.planning.hardware import Hardware, load_gpus
+from tasks.plausibility.physics import MARGIN
+from workloads.harness.repeat.limits import Limits
+from workloads.harness.repeat.local_limits import limits_here
+
+LOCAL_POOL = "local"  # its worker runs on the machine that plans
+GB = 1e9
+GPU_GB = 2.0**30  # makers give a GPU's memory in powers of two and call them GB
+
+
+def limits_of(machine: Hardware, threads: int | None) -> Limits:
+    """The limits that are known before a lane starts; `threads` are those of each process."""
+    here = Limits(machine.name)
+    if machine.pool == LOCAL_POOL:
+        here = limits_here(machine.name, machine.device, threads)
+    if machine.device == "cpu":
+        return replace(here, memory_bytes=machine.memory_gb * GB) if machine.memory_gb else here
+    here = replace(here, processes=machine.gpus or here.processes)
+    if machine.gpu is None:
+        return here
+    peaks = load_gpus()[machine.gpu]
+    rates = {precision: tflops * 1e12 * MARGIN for precision, tflops in peaks.tflops.items()}
+    return replace(here, memory_bytes=peaks.memory_gb * GPU_GB, peak_flops=rates)
+
+
+def threads_on(machine: Hardware, wanted: int | None) -> int | None:
+    """CPU threads of a process that measures a suite on a machine: the fewer where both have a say."""
+    return min((count for count in (machine.threads, wanted) if count), default=None)

@@ -1,0 +1,39 @@
+"""An old run at new prices: its times stay, its money is counted anew."""
+
+from dataclasses import replace
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import load_hardware
+from tasks.planning.plan import Plan
+from tasks.pricing.checks import usd_text
+from tasks.results.model import Machine
+
+
+def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
+    """The plan's machines at the prices that their hardware files have now, and a sentence for each.
+
+    A machine whose file is gone or has a mistake keeps the price that it was planned with.
+    """
+    machines, told = [], []
+    for hardware, machine in zip(plan.hardware, plan.machines, strict=True):
+        was = hardware.price
+        try:
+            now = load_hardware(hardware.shape or hardware.name).price
+        except GridbenchError as error:
+            told.append(f"{machine.name} stays at {usd_text(was.usd_per_hour)} USD/h of the plan: {error}.")
+            machines.append(machine)
+            continue
+        machines.append(
+            replace(
+                machine,
+                usd_per_hour=now.usd_per_hour,
+                price_note=now.note,
+                price_flags=now.flags,
+                spot_usd_per_hour=now.spot_usd_per_hour,
+            )
+        )
+        told.append(
+            f"{machine.name} is counted at {usd_text(now.usd_per_hour)} USD/h of {now.date}, "
+            f"not at the plan's {usd_text(was.usd_per_hour)} of {was.date}."
+        )
+    return machines, told

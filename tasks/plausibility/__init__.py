@@ -1,0 +1,1 @@
+"""Find numbers that can't be true, before they enter any ratio."""

@@ -1,0 +1,122 @@
+"""Figures of a record that no clock, counter or machine gives, or that contradict each other."""
+
+from collections.abc import Iterator
+
+from workloads.harness.records.amounts import LONGEST_S, SHORTEST_S, is_amount, is_duration
+from workloads.harness.records.record import Record, Timing
+
+SLACK_S = 1e-3  # phases are read by several clocks
+SLACK = 0.02
+DEVICES = ("cpu", "cuda")
+
+
+def out_of_range(seconds: float) -> bool:
+    """Whether a time of a step (s) is none: not finite, zero, negative, or beyond every clock."""
+    return not is_duration(seconds)
+
+
+def contradictions(record: Record) -> list[str]:
+    """What a record says that can't be, beside its times per step; each as a reason against it."""
+    reasons = (
+        clock_ran_backwards(record),
+        negative(record),
+        beyond_all_work(record),
+        not_its_check(record),
+        not_its_interval(record.wall),
+        not_its_interval(record.device_time),
+        no_share(record),
+        no_device(record),
+    )
+    return [reason for reason in reasons if reason]
+
+
+def clock_ran_backwards(record: Record) -> str | None:
+    """Whether a stretch of time is negative, or longer than all of which it is a part."""
+    for name, seconds in _stretches(record):
+        if seconds < 0:
+            return f"{name} took {seconds:.3g} s: the clock ran backwards"
+        if seconds > LONGEST_S:
+            return f"{name} took {seconds:.3g} s, more than 31 years"
+    if 0 < record.wall_s < SHORTEST_S:
+        return f"its process took {record.wall_s:.3g} s, less than any clock can tell"
+    if record.unattributed_s < -(SLACK * record.wall_s + SLACK_S):
+        return (
+            f"its phases took {-record.unattributed_s:.3g} s more than its process: the clock ran backwards"
+        )
+    return None
+
+
+def negative(record: Record) -> str | None:
+    """Whether something that is counted is below zero."""
+    for name, value in _counts(record):
+        if value is not None and value < 0:
+            return f"its {name} is {value:.3g}"
+    return None
+
+
+def beyond_all_work(record: Record) -> str | None:
+    """Whether a step claims more work than all machines do, or so little that it can't be told from none."""
+    work = record.work
+    if work is None:
+        return None
+    for name, value in (("units", work.units), ("flops", work.flops), ("bytes", work.bytes)):
+        if value is not None and value >= 0 and not is_amount(value):
+            return f"it states {value:.3g} {name} of work in a step"
+    return None
+
+
+def not_its_check(record: Record) -> str | None:
+    """Whether it is ok although its result was wrong."""
+    check = record.check
+    if check is None or check.error <= check.bound:
+        return None
+    return f"it is ok, but its error of {check.error:.3g} is above the bound of {check.bound:.3g}"
+
+
+def not_its_interval(timing: Timing | None) -> str | None:
+    """Whether the median lies outside of the bounds that are stated for it."""
+    if timing is None or timing.ci_low_s is None or timing.ci_high_s is None:
+        return None
+    if timing.ci_low_s <= timing.median_s <= timing.ci_high_s:
+        return None
+    bounds = f"{timing.ci_low_s:.6g} to {timing.ci_high_s:.6g} s"
+    return f"it states a median of {timing.median_s:.6g} s with an interval of {bounds}"
+
+
+def no_share(record: Record) -> str | None:
+    """Whether the share of communication is more than the whole."""
+    share = record.group.communication_share if record.group else None
+    return f"{100 * share:.3g} % of its step is communication" if share is not None and share > 1 else None
+
+
+def no_device(record: Record) -> str | None:
+    """Whether it is of a kind of device that nothing here knows."""
+    return None if record.device in DEVICES else f"its device is {record.device[:40]!r}, neither cpu nor cuda"
+
+
+def _stretches(record: Record) -> Iterator[tuple[str, float]]:
+    yield "its process", record.wall_s
+    yield from ((f"its phase {name[:40]}", seconds) for name, seconds in record.phases_s.items())
+    for timing in (record.wall, record.device_time):
+        if timing and timing.samples_s:
+            yield "one of its samples", min(timing.samples_s)
+    if moved := record.transfer:
+        yield "its transfer to the device", min(moved.h2d_pageable_s, moved.h2d_pinned_s)
+        yield "its transfer from the device", min(moved.d2h_pageable_s, moved.d2h_pinned_s)
+    if record.group:
+        yield from ((f"a step of rank {rank.rank}", rank.median_s) for rank in record.group.ranks)
+
+
+def _counts(record: Record) -> Iterator[tuple[str, float | None]]:
+    yield "energy", record.energy_j
+    if work := record.work:
+        for name in ("units", "flops", "bytes", "matmul_flops", "counted_flops", "launches", "parameters"):
+            yield f"work in {name}", getattr(work, name)
+    if memory := record.memory:
+        for name in ("peak_rss_bytes", "device_allocated_bytes", "device_reserved_bytes"):
+            yield f"memory in {name}", getattr(memory, name)
+    if moved := record.transfer:
+        yield "transfer to the device in bytes", moved.h2d_bytes
+        yield "transfer from the device in bytes", moved.d2h_bytes
+    if record.group:
+        yield "spread between ranks", record.group.spread

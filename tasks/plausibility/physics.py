@@ -1,0 +1,159 @@
+"""What can't be true, found before anything is divided. A false alarm is worse than a miss.
+
+Rules on one record are here, rules between records in `coherence`. An impossible record is kept and shown,
+with the reason, and enters no estimate.
+"""
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Sequence
+
+from tasks.plausibility import coherence
+from tasks.plausibility.contradictions import contradictions, out_of_range
+from tasks.results.model import Machine
+from tasks.results.repeats import RecordKey, key
+from workloads.harness.records.record import Record, Timing
+
+MARGIN = 1.05  # a boost clock above the data sheet's, and its rounding
+# Compulsory traffic that a last-level cache may have kept from the step before: the largest common ones.
+# GPU L2: 126 MB (B200). CPU: 384 MB L3 (EPYC 9004), 504 MB (Xeon 6900P).
+CACHE_BYTES = {"cuda": 128 * 2**20, "cpu": 512 * 2**20}
+
+
+def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordKey, tuple[str, ...]]:
+    """The reasons against each record that can't be true; a record without any has no entry.
+
+    Only ok records are judged, the others enter no estimate anyway; and only those that are plausible alone
+    are compared with each other.
+    """
+    known = {machine.name: machine for machine in machines}
+    found: dict[RecordKey, list[str]] = defaultdict(list)
+    ok = [record for record in records if record.ok]
+    for record in ok:
+        found[key(record)] += alone(record, known.get(record.hardware))
+    plausible = [record for record in ok if not found[key(record)]]
+    for record, reason in coherence.between(plausible, known):
+        found[key(record)].append(reason)
+    return {name: tuple(dict.fromkeys(reasons)) for name, reasons in found.items() if reasons}
+
+
+def alone(record: Record, machine: Machine | None) -> list[str]:
+    """The reasons against one record by itself."""
+    bad_time = not_a_time(record)
+    if bad_time:
+        return [bad_time]  # nothing can be divided by it
+    reasons = (
+        not_its_median(record.wall),
+        not_its_median(record.device_time),
+        not_its_sum(record),
+        not_its_ranks(record),
+        above_peak(record, machine),
+        above_bandwidth(record, machine),
+        elsewhere(record, machine),
+    )
+    return [*contradictions(record), *(reason for reason in reasons if reason)]
+
+
+def not_a_time(record: Record) -> str | None:
+    """Whether a time is missing, zero, negative, not finite, or beyond what a clock can tell."""
+    if record.compute_s is None:
+        return "it is ok but holds no time"
+    for name, seconds in (("compute", record.compute_s), ("end-to-end", record.end_to_end_s)):
+        if seconds is not None and out_of_range(seconds):
+            return f"its {name} time is {seconds:g} s"
+    return None
+
+
+def not_its_median(timing: Timing | None) -> str | None:
+    """Whether the time is another than its samples say."""
+    if timing is None:
+        return None
+    if not timing.samples_s:
+        return "it states a median without samples"
+    median = statistics.median(timing.samples_s)
+    if math.isclose(timing.median_s, median, rel_tol=1e-9):
+        return None
+    samples = len(timing.samples_s)
+    return f"it states a median of {timing.median_s:.6g} s, its {samples} samples have {median:.6g} s"
+
+
+def not_its_sum(record: Record) -> str | None:
+    """Whether the phases and the rest don't add up to the wall time within 2 %."""
+    if not record.phases_s or record.wall_s <= 0:
+        return None
+    total = math.fsum(record.phases_s.values()) + record.unattributed_s
+    if math.isclose(total, record.wall_s, rel_tol=0.02):
+        return None
+    return f"its phases and the rest add up to {total:.3g} s, its process took {record.wall_s:.3g} s"
+
+
+def not_its_ranks(record: Record) -> str | None:
+    """Whether a group is not the one that its case asks for, or its step is shorter than its slowest rank's.
+
+    A step of several processes ends with the last of them, so its median is no rank's median that is less.
+    """
+    if record.group is None:
+        return None
+    ranks, wanted = record.group.ranks, record.case.params.get("processes")
+    if wanted is not None and len({rank.rank for rank in ranks}) != wanted:
+        return f"its case asks for {wanted} processes, {len(ranks)} measured"
+    slowest = max((rank.median_s for rank in ranks), default=0.0)
+    if record.wall is None or record.wall.whole or slowest <= MARGIN * record.wall.median_s:
+        return None
+    return f"its step took {record.wall.median_s:.3g} s, that of its slowest rank {slowest:.3g} s"
+
+
+def above_peak(record: Record, machine: Machine | None) -> str | None:
+    """Whether it computes faster than the machine's peak for the precision.
+
+    FLOPs are the workload's formula. An algorithm that needs fewer (Winograd for 3x3 convolutions) can pass a
+    true peak only where a step is little else.
+    """
+    one = dict(machine.peak_flops).get(record.case.precision) if machine else None
+    peak = one and one * _processes(record)
+    if not peak or not record.work or not record.work.flops or not record.compute_s:
+        return None
+    rate = record.work.flops / record.compute_s
+    if rate <= MARGIN * peak:
+        return None
+    return (
+        f"{rate / 1e12:.3g} TFLOP/s is {rate / peak:.3g} times the peak of {record.hardware} in "
+        f"{record.case.precision}, {peak / 1e12:.3g} TFLOP/s"
+    )
+
+
+def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
+    """Whether it moves more than the memory can, beyond what a cache may have kept from the step before.
+
+    Sound because `Work.bytes` is the compulsory traffic: at least bytes - cache come from memory in a step.
+    """
+    one = machine.peak_bytes_per_s if machine else None
+    peak = one and one * _processes(record)
+    if not peak or not record.work or not record.work.bytes or not record.compute_s:
+        return None
+    caches = CACHE_BYTES.get(record.device, 0) * _processes(record)
+    rate = (record.work.bytes - caches) / record.compute_s
+    if rate <= MARGIN * peak:
+        return None
+    return (
+        f"{rate / 1e9:.3g} GB/s beside the caches is {rate / peak:.3g} times the bandwidth of "
+        f"{record.hardware}, {peak / 1e9:.3g} GB/s"
+    )
+
+
+def elsewhere(record: Record, machine: Machine | None) -> str | None:
+    """Whether the machine that measured says that it is another than planned, or bought in another way."""
+    if machine is None:
+        return None
+    planned = {"instance_type": machine.instance_type, "purchase": machine.purchase}
+    for field, wanted in planned.items():
+        said = record.environment.get(field)
+        if wanted and said and said != wanted:
+            return f"it was measured on {said} capacity, what was planned and is priced is {wanted}"
+    return None
+
+
+def _processes(record: Record) -> int:
+    """Devices at work: a machine's peaks are those of one, and a group has one for each process."""
+    return len(record.group.ranks) if record.group and record.device != "cpu" else 1

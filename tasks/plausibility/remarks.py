@@ -1,0 +1,112 @@
+"""What a reader must know of a run's records before their numbers: whose they are, and by what clock."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from tasks.results.format import format_count
+from tasks.results.model import Summary
+from tasks.results.repeats import key
+from workloads.harness.records.amounts import LONGEST_S
+from workloads.harness.records.case import Cell
+from workloads.harness.records.record import SCHEMA, Record
+
+BEFORE_S = 120  # clocks of two machines may differ so far
+OVERLAP_S = 5  # `started_at` is to the second, and what comes before it is read by another clock
+LISTED = 3
+
+
+def remarks(
+    records: Sequence[Record], run: str, cells: Collection[Cell], planned_at: str, repeats: int
+) -> tuple[str, ...]:
+    """Sentences about records that are not what the plan asked for, or whose clock can't be right.
+
+    Args:
+        run: the run's name; `cells` and `repeats` are what it was to measure, `planned_at` is when it was
+            planned, ISO 8601.
+    """
+    found = (
+        twice(records),
+        strangers(records, run, set(cells), repeats),
+        old_schemas(records),
+        *clocks(records, planned_at),
+    )
+    return tuple(sentence for sentence in found if sentence)
+
+
+def twice(records: Sequence[Record]) -> str:
+    """Which records are there more than once; only the last of each counts."""
+    counts = Counter(map(key, records))
+    doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
+    return f"{_listed(doubled)} came more than once: the last record of each counts." if doubled else ""
+
+
+def partial(summaries: Sequence[Summary]) -> list[str]:
+    """In which cells only some of the repeats count, and why the others don't."""
+    cells = [s for s in summaries if 0 < s.ok_repeats < s.repeats]
+    if not cells:
+        return []
+    named = [f"{s.cell.id} ({s.ok_repeats} of {s.repeats}: {'; '.join(s.reasons)[:200]})" for s in cells]
+    return [f"Not every repeat counts in {_listed(named, 500)}."]
+
+
+def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
+    """Which records the plan did not ask for; they are shown all the same."""
+    odd = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
+    return f"{_listed(odd)} {_were(odd)} not asked for by the plan of this run." if odd else ""
+
+
+def old_schemas(records: Sequence[Record]) -> str:
+    """How many records lack what later versions hold."""
+    old = [record for record in records if record.schema < SCHEMA]
+    if not old:
+        return ""
+    count = f"{len(old)} of {len(records)} records"
+    return f"{count} are of an older schema than {SCHEMA}: what was added since is missing in them."
+
+
+def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
+    """Machines by whose clocks repeats began before the run was planned, or before the last had ended."""
+    planned, lanes = _instant(planned_at), defaultdict(list)
+    for record in records:
+        began = _instant(record.started_at)
+        if began is not None and 0 < record.wall_s <= LONGEST_S:
+            lanes[record.hardware].append((began - _lead_s(record), record.wall_s, began))
+    for hardware, lane in lanes.items():
+        early = sum(planned is not None and began < planned - BEFORE_S for _, _, began in lane)
+        if early:
+            count = format_count(early, "repeat")
+            yield f"{count} of {hardware} began before the run was planned: a clock there is wrong."
+        lane.sort()
+        ends = [start + wall_s for start, wall_s, _ in lane]
+        inside = sum(start < end - OVERLAP_S for (start, _, _), end in zip(lane[1:], ends, strict=False))
+        if inside:
+            yield (
+                f"{format_count(inside, 'repeat')} of {hardware} began before the one before had ended: "
+                "its clock was set back, or it measured several at once."
+            )
+
+
+def _lead_s(record: Record) -> float:
+    """Seconds of a process before it notes when it started."""
+    return sum(max(record.phases_s.get(name, 0.0), 0.0) for name in ("process_start", "import"))
+
+
+def _instant(text: str) -> float | None:
+    """Seconds since 1970; None where the text is no time. One without a zone is UTC."""
+    try:
+        when = datetime.fromisoformat(text)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _were(names: Sequence[str]) -> str:
+    return "was" if len(names) == 1 else "were"
+
+
+def _listed(names: Iterable[str], most: int = 120) -> str:
+    """The first few names, and how many more there are."""
+    known = list(names)
+    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
+    return ", ".join(name[:most] for name in known[:LISTED]) + more

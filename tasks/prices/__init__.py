@@ -1,1 +1,0 @@
-"""Prices: a dated snapshot of facts, what a machine costs by them, and their renewal."""

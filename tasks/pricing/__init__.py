@@ -1,0 +1,1 @@
+"""Prices as dated facts: read, checked and refreshed."""

@@ -1,0 +1,185 @@
+"""AWS's prices: on demand from the Price List, spot from EC2's history of spot prices.
+
+Linux, shared tenancy, nothing pre-installed. API: `pricing:GetProducts`, `ec2:DescribeSpotPriceHistory`.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, time
+from math import nan
+from typing import Any
+
+from tasks.errors import GridbenchError
+from tasks.pricing.checks import no_price
+from tasks.pricing.facts import Fact
+from tasks.pricing.refresh import Answer
+
+PRICING_REGION = "us-east-1"  # the Price List is served in few regions, for all of them
+LINUX = "Linux/UNIX"
+# Without `capacitystatus` and `marketoption`, reservations and capacity blocks, some at 0, match as well.
+FILTERS = {
+    "operatingSystem": "Linux",
+    "tenancy": "Shared",
+    "preInstalledSw": "NA",
+    "capacitystatus": "Used",
+    "licenseModel": "No License required",
+    "marketoption": "OnDemand",
+}
+Client = Callable[[str, str], Any]
+
+
+class NoAnswer(Exception):
+    """A single price that the answer lacks or that can't be one; the message says why."""
+
+
+def boto_client(service: str, region: str) -> Any:
+    """A client that gives up within a minute, with the credentials that boto3 finds."""
+    import boto3
+    from botocore.config import Config
+
+    retries = {"total_max_attempts": 3, "mode": "standard"}
+    config = Config(region_name=region, connect_timeout=5, read_timeout=15, retries=retries)
+    return boto3.client(service, config=config)
+
+
+def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> Answer:
+    """Today's prices of the instances that the snapshot has, in its regions.
+
+    What one API refuses, the other may still answer; a broken connection ends the questions to that API.
+
+    Raises:
+        GridbenchError: AWS gave no price at all, such as without network or credentials.
+    """
+    instances: dict[str, list[str]] = {}
+    for fact in facts:
+        if fact.instance and fact.region and fact.instance not in instances.setdefault(fact.region, []):
+            instances[fact.region].append(fact.instance)
+    answers = [_on_demand(instances, today, client), _spot(instances, today, client)]
+    found = tuple(fact for answer in answers for fact in answer.facts)
+    missing = tuple(dict.fromkeys(reason for answer in answers for reason in answer.missing))
+    if not found:
+        raise GridbenchError(missing[0] if missing else "the snapshot has no aws instance with a region")
+    return Answer(found, missing, broken=any(answer.broken for answer in answers))
+
+
+def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> Answer:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    found, missing = [], []
+    try:
+        pricing = client("pricing", PRICING_REGION)
+        for region, names in instances.items():
+            for name in names:
+                try:
+                    usd = on_demand_usd(pricing, name, region)
+                except NoAnswer as error:
+                    missing.append(str(error))
+                else:
+                    found.append(_fact(name, region, "on-demand", usd, "AWS Price List", today))
+    except (BotoCoreError, ClientError) as error:
+        return Answer(tuple(found), (*missing, f"the AWS Price List: {_words(error)}"), broken=True)
+    return Answer(tuple(found), tuple(missing))
+
+
+def _spot(instances: dict[str, list[str]], today: date, client: Client) -> Answer:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    found: list[Fact] = []
+    missing: list[str] = []
+    try:
+        for region, names in instances.items():
+            cheapest, odd = spot_usd(client("ec2", region), names, today)
+            missing += [f"{region}: {reason}" for reason in odd]
+            for name, (usd, zone) in cheapest.items():
+                source = f"EC2 spot history, cheapest zone, {zone}"
+                found.append(_fact(name, region, "spot", usd, source, today))
+    except (BotoCoreError, ClientError) as error:
+        return Answer(tuple(found), (*missing, f"EC2's spot prices: {_words(error)}"), broken=True)
+    return Answer(tuple(found), tuple(missing))
+
+
+def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
+    """USD an hour of an instance on demand.
+
+    Raises:
+        NoAnswer: the Price List has no price for it, or several that differ.
+    """
+    wanted = FILTERS | {"instanceType": instance, "regionCode": region}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    pages = pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters)
+    where = f"aws {instance} in {region}"
+    try:
+        products = [json.loads(product) for page in pages for product in page["PriceList"]]
+        prices = {usd for product in products for usd in _hourly(product)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise NoAnswer(f"{where}: the Price List's answer has another shape than documented") from None
+    if odd := [reason for usd in prices if (reason := no_price(usd))]:
+        raise NoAnswer(f"{where}: {odd[0]}")
+    prices.discard(0.0)  # rows of capacity that is paid for elsewhere
+    if len(prices) != 1:
+        several = f"several prices, {', '.join(f'{usd:g}' for usd in sorted(prices))}"
+        raise NoAnswer(f"{where}: the Price List has {several if prices else 'no price'}")
+    return prices.pop()
+
+
+def _hourly(product: dict[str, Any]) -> list[float]:
+    """The hourly on-demand rates of a product of the Price List."""
+    terms = product.get("terms", {}).get("OnDemand", {}).values()
+    rates = [rate for term in terms for rate in term.get("priceDimensions", {}).values()]
+    return [
+        float(rate["pricePerUnit"]["USD"])
+        for rate in rates
+        if rate.get("unit") == "Hrs" and "USD" in rate.get("pricePerUnit", {})
+    ]
+
+
+def spot_usd(
+    ec2: Any, instances: Sequence[str], today: date
+) -> tuple[dict[str, tuple[float, str]], list[str]]:
+    """USD an hour of spot capacity by instance, in the zone where it is cheapest now, with that zone.
+
+    Also a sentence for each price that can't be one. EC2 answers with the prices that held at the start time
+    and those since; the newest of a zone counts.
+    """
+    pages = ec2.get_paginator("describe_spot_price_history").paginate(
+        InstanceTypes=list(instances),
+        ProductDescriptions=[LINUX],
+        StartTime=datetime.combine(today, time(), UTC),
+    )
+    newest: dict[tuple[str, str], tuple[datetime, float]] = {}
+    for row in (row for page in pages for row in page["SpotPriceHistory"]):
+        place = (row["InstanceType"], row["AvailabilityZone"])
+        price = (row["Timestamp"], _number(row["SpotPrice"]))
+        newest[place] = max(newest.get(place, price), price, key=lambda dated: dated[0])
+    cheapest: dict[str, tuple[float, str]] = {}
+    odd = []
+    for (name, zone), (_, usd) in newest.items():
+        if reason := no_price(usd):
+            odd.append(f"aws {name} in {zone}: {reason}")
+        else:
+            cheapest[name] = min(cheapest.get(name, (usd, zone)), (usd, zone))
+    return cheapest, odd
+
+
+def _number(text: str) -> float:
+    """A price as EC2 writes it; NaN for what is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        return nan
+
+
+def _fact(instance: str, region: str, purchase: str, usd: float, source: str, today: date) -> Fact:
+    return Fact(
+        provider="aws",
+        instance=instance,
+        region=region,
+        purchase=purchase,  # type: ignore[arg-type]  # pydantic checks it
+        usd_per_hour=usd,
+        source=source,
+        date=today,
+    )
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split()).rstrip(".")

@@ -1,0 +1,81 @@
+"""Lambda's prices, from its API: `GET /api/v1/instance-types`, US cents an hour, the same in every region."""
+
+import os
+from collections.abc import Sequence
+from datetime import date
+
+from pydantic import BaseModel, ValidationError
+
+from tasks.errors import GridbenchError
+from tasks.pricing.checks import no_price
+from tasks.pricing.facts import Fact, Name
+from tasks.pricing.refresh import Answer
+from tasks.schema import first_mistake
+
+URL = "https://cloud.lambda.ai/api/v1/instance-types"
+KEY = "LAMBDA_API_KEY"
+TIMEOUT_S = 15.0
+
+
+class _Type(BaseModel):
+    """The part of an instance type that is read; the API may say more."""
+
+    name: Name
+    price_cents_per_hour: float
+
+
+class _Entry(BaseModel):
+    instance_type: _Type
+
+
+class _Reply(BaseModel):
+    data: dict[str, _Entry]
+
+
+def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> Answer:
+    """Today's price of every instance type that Lambda offers.
+
+    Raises:
+        GridbenchError: there is no key, no connection, or the answer is not what the API documents.
+    """
+    entries = _reply(url or URL).data.values()
+    found, missing = [], []
+    for name, usd in ((e.instance_type.name, e.instance_type.price_cents_per_hour / 100) for e in entries):
+        if reason := no_price(usd) or ("the API says 0" if usd == 0 else ""):
+            missing.append(f"lambda {name}: {reason}")
+        else:
+            found.append(_fact(name, usd, today))
+    return Answer(tuple(found), tuple(missing))
+
+
+def _fact(name: str, usd: float, today: date) -> Fact:
+    return Fact(
+        provider="lambda",
+        instance=name,
+        purchase="on-demand",
+        usd_per_hour=round(usd, 4),
+        source="Lambda API",
+        date=today,
+    )
+
+
+def _reply(url: str) -> _Reply:
+    import httpx  # slow, and seldom needed
+
+    key = os.environ.get(KEY, "")
+    if not key.strip():
+        raise GridbenchError(f"Lambda's API needs a key: set {KEY}")
+    try:
+        with httpx.Client(transport=httpx.HTTPTransport(retries=2), timeout=TIMEOUT_S) as client:
+            reply = client.get(url, headers={"Authorization": f"Bearer {key.strip()}"})
+            reply.raise_for_status()
+        return _Reply.model_validate_json(reply.content)
+    except httpx.HTTPStatusError as error:
+        code = error.response.status_code
+        what = f"refuses the key in {KEY}" if code in (401, 403) else "did not answer as documented"
+        raise GridbenchError(f"Lambda's API {what} (HTTP {code})") from None
+    except ValidationError as error:
+        mistake = first_mistake(error)[:200]
+        raise GridbenchError(f"Lambda's API did not answer as documented: {mistake}") from None
+    except (httpx.HTTPError, UnicodeEncodeError) as error:
+        raise GridbenchError(f"Lambda's API can't be reached ({type(error).__name__})") from None

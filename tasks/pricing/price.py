@@ -1,0 +1,183 @@
+"""The price of a machine: stated in its file, or made from the facts that its file names."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import Any, Literal
+
+from pydantic import PositiveInt, model_validator
+
+from tasks.errors import GridbenchError
+from tasks.pricing.checks import Quote, doubts, usd_text
+from tasks.pricing.facts import FILE, Fact, Kind, Name, Purchase, Usd
+from tasks.schema import Strict, hint
+
+
+class Price(Strict):
+    """A price is a fact with a source, or an assumption that says so.
+
+    Attributes:
+        usd_per_hour: of the whole machine.
+        spot_usd_per_hour: of the same machine as spot capacity, where known.
+        flags: what is doubtful about it, a clause each; it was looked at on the day that the file was read.
+    """
+
+    usd_per_hour: Usd
+    purchase: Literal["on-demand", "spot", "reserved", "assumption"]
+    source: Name
+    date: date
+    region: str | None = None
+    spot_usd_per_hour: Usd | None = None
+    flags: tuple[str, ...] = ()
+
+    @property
+    def note(self) -> str:
+        """In words, such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
+        facts = ["stated assumption" if self.purchase == "assumption" else self.purchase, self.region]
+        return f"{', '.join(fact for fact in [*facts, self.date.isoformat()] if fact)}: {self.source}"
+
+
+class PriceOf(Strict):
+    """What a machine's price is of: an instance, or a host with its GPUs. The snapshot has the amount.
+
+    Attributes:
+        count: how many of the GPU are in it.
+        region: left out where the provider's price is the same in all of its regions.
+    """
+
+    provider: Name
+    instance: Name | None = None
+    host: Name | None = None
+    gpu: Name | None = None
+    count: PositiveInt = 1
+    region: Name | None = None
+    purchase: Purchase = "on-demand"
+
+    @model_validator(mode="after")
+    def _is_of_one_machine(self) -> "PriceOf":
+        if (self.instance is None) == (self.host is None):
+            raise ValueError("name either an instance, or a host (with gpu and count where it has GPUs)")
+        if self.gpu and not self.host:
+            raise ValueError(
+                f"gpu {self.gpu!r} is part of the instance's price; leave it out, or name a host"
+            )
+        if "count" in self.model_fields_set and not self.gpu:
+            raise ValueError(f"count is {self.count} but no gpu is named")
+        return self
+
+    @property
+    def parts(self) -> list[tuple[Kind, str, int]]:
+        """What is paid for, and how many of it."""
+        if self.instance:
+            return [("instance", self.instance, 1)]
+        host: list[tuple[Kind, str, int]] = [("host", self.host or "", 1)]
+        return host + ([("gpu", self.gpu, self.count)] if self.gpu else [])
+
+
+def named(raw: Any) -> bool:
+    """Whether the price in a hardware file names facts, rather than stating an amount."""
+    return isinstance(raw, dict) and bool(raw.keys() & {"provider", "instance", "host"})
+
+
+def price_of(wanted: PriceOf, facts: Sequence[Fact], today: date) -> Price:
+    """The price of a machine from the snapshot; host and GPUs add up, and the older date counts.
+
+    Raises:
+        GridbenchError: the snapshot lacks a part of it; the sentence says which.
+    """
+    found = [_find(wanted, facts, kind, name) for kind, name, _ in wanted.parts]
+    counts = [count for *_, count in wanted.parts]
+    spot = _spot(wanted, facts) if wanted.purchase == "on-demand" else []
+    flags = (flag for fact in (*found, *spot) for flag in fact_doubts(fact, facts, today))
+    return Price(
+        usd_per_hour=_sum(found, counts),
+        purchase=wanted.purchase,
+        source=f"{_words(found, counts)}; {' and '.join(dict.fromkeys(fact.source for fact in found))}",
+        date=min(fact.date for fact in found),
+        region=wanted.region,
+        spot_usd_per_hour=_sum(spot, counts) if spot else None,
+        flags=tuple(dict.fromkeys(flags)),
+    )
+
+
+def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Price:
+    """A machine's price with all that is doubtful about it.
+
+    A machine with GPUs is held against every host's price; a stated spot price against the stated one.
+    """
+    hosts = tuple((fact.part[1], fact.usd_per_hour) for fact in facts if fact.part[0] == "host" and gpus)
+    quote = Quote(price.usd_per_hour, price.purchase, price.date, price.region or "", hosts=hosts)
+    flags = [*price.flags, *doubts(quote, today)]
+    if price.spot_usd_per_hour is not None:
+        on_demand = price.usd_per_hour if price.purchase == "on-demand" else None
+        spot = replace(quote, usd_per_hour=price.spot_usd_per_hour, purchase="spot", on_demand_usd=on_demand)
+        flags += doubts(spot, today)
+    return price.model_copy(update={"flags": tuple(dict.fromkeys(flags))})
+
+
+def fact_doubts(fact: Fact, facts: Sequence[Fact], today: date) -> tuple[str, ...]:
+    """What is doubtful about a fact, held against the others of its snapshot."""
+    kind, name = fact.part
+    same = [other for other in facts if other.provider == fact.provider and other.part[1] == name]
+    peers = [other for other in same if other.part[0] == kind]
+    here = (
+        other.usd_per_hour for other in peers if other.purchase == "on-demand" and _covers(other, fact.region)
+    )
+    hosts = [other for other in same if kind == "instance" and other.part[0] == "host"]
+    elsewhere = [other for other in peers if other.purchase == fact.purchase and other.region != fact.region]
+    quote = Quote(
+        fact.usd_per_hour,
+        fact.purchase,
+        fact.date,
+        fact.region or "",
+        on_demand_usd=next(here, None) if fact.purchase == "spot" else None,
+        hosts=tuple((name, other.usd_per_hour) for other in hosts if other.purchase == fact.purchase),
+        elsewhere=tuple((other.region or "every region", other.usd_per_hour) for other in elsewhere),
+    )
+    return doubts(quote, today)
+
+
+def _covers(fact: Fact, region: str | None) -> bool:
+    return fact.region is None or fact.region == region
+
+
+def _matching(wanted: PriceOf, facts: Sequence[Fact], kind: Kind, name: str, purchase: str) -> list[Fact]:
+    return [
+        fact
+        for fact in facts
+        if (fact.provider, fact.part, fact.purchase) == (wanted.provider, (kind, name), purchase)
+    ]
+
+
+def _find(wanted: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fact:
+    anywhere = _matching(wanted, facts, kind, name, wanted.purchase)
+    if found := next((fact for fact in anywhere if _covers(fact, wanted.region)), None):
+        return found
+    place = wanted.region or "no region"
+    missing = f"{FILE} has no {wanted.purchase} price of {wanted.provider} {kind} {name!r} in {place}"
+    if anywhere:
+        raise GridbenchError(f"{missing}, only in {', '.join(fact.region or '' for fact in anywhere)}")
+    like = [f.part[1] for f in facts if f.provider == wanted.provider and f.part[0] == kind]
+    raise GridbenchError(f"{missing}; {hint(name, sorted({*like} - {name}))}")
+
+
+def _spot(wanted: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
+    """The spot prices of all parts, or nothing."""
+    parts = [_matching(wanted, facts, kind, name, "spot") for kind, name, _ in wanted.parts]
+    found = [next((fact for fact in part if _covers(fact, wanted.region)), None) for part in parts]
+    return [fact for fact in found if fact] if all(found) else []
+
+
+def _sum(facts: Sequence[Fact], counts: Sequence[int]) -> float:
+    total = sum(fact.usd_per_hour * count for fact, count in zip(facts, counts, strict=True))
+    return round(total, 6)  # the sum of decimals, without what binary fractions add to it
+
+
+def _words(facts: Sequence[Fact], counts: Sequence[int]) -> str:
+    if len(facts) == 1:
+        return f"{facts[0].provider} {facts[0].part[1]}"
+    amounts = [
+        f"{f'{count} ' if count > 1 else ''}{fact.part[1]} at {usd_text(fact.usd_per_hour)}"
+        for fact, count in zip(facts, counts, strict=True)
+    ]
+    return f"{facts[0].provider} {' and '.join(amounts)}"

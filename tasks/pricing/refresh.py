@@ -1,0 +1,44 @@
+"""New price facts in the place of old ones: what came stays, what did not come stays as it was."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.pricing.checks import jump
+from tasks.pricing.facts import Fact
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a provider said.
+
+    Attributes:
+        facts: new ones.
+        missing: why a price that was asked for has none, a sentence each.
+        broken: the provider stopped answering before the end.
+    """
+
+    facts: tuple[Fact, ...]
+    missing: tuple[str, ...] = ()
+    broken: bool = False
+
+
+def renewed(old: Sequence[Fact], new: Sequence[Fact]) -> tuple[Fact, ...]:
+    """All facts, with the new ones in place of those of the same key."""
+    return tuple(({fact.key: fact for fact in old} | {fact.key: fact for fact in new}).values())
+
+
+def kept(old: Sequence[Fact], new: Sequence[Fact], provider: str) -> list[Fact]:
+    """Facts of a provider that it gave no new price for."""
+    came = {fact.key for fact in new}
+    return [fact for fact in old if fact.provider == provider and fact.key not in came]
+
+
+def jumps(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
+    """A sentence for each price that moved by more than is likely."""
+    before = {fact.key: fact for fact in old}
+    found = []
+    for fact in new:
+        was = before.get(fact.key)
+        if was and (moved := jump(was.usd_per_hour, fact.usd_per_hour)):
+            found.append(f"{fact.words} went {moved} since {was.date}")
+    return found

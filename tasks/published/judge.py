@@ -1,0 +1,80 @@
+"""Judges a published table: every rule over it, in the order in which a reader would want to hear of it."""
+
+from tasks.published.rules import (
+    above_peaks,
+    coarse,
+    cold_first,
+    copied,
+    misquoted,
+    misrated,
+    not_growing,
+    not_times,
+    peak_for,
+)
+from tasks.published.sizes import flops, precision
+from tasks.published.table import Claim, Finding, Judgement, Table, others, ratio
+from tasks.published.totals import headline, missing, orientation, overall
+from tasks.results.model import Machine
+
+
+def judge(table: Table, machine: Machine | None = None) -> Judgement:
+    """Everything that can be said of a table; `machine` has the peaks that its GPU must keep to."""
+    table = orientation(table)
+    sides, found = others(table), claims(table)
+    ways = {side: overall(table, side) for side in sides}
+    places = range(len(table.times))
+    findings: list[Finding | None] = [
+        *not_times(table),
+        *copied(table),
+        *map(misquoted, found),
+        *missing(table),
+        *(headline(table, side, ways[side]) for side in sides),
+        *(cold_first(table, place) for place in places),
+        *(finding for place in places for finding in not_growing(table, place)),
+        *(misrated(table, place) for place in range(len(table.rates))),
+        *(f for place in gpu_columns(table) if machine for f in above_peaks(table, place, machine)),
+        coarse(found),
+    ]
+    return Judgement(
+        table=table,
+        claims=found,
+        findings=tuple(finding for finding in findings if finding),
+        overall=tuple((table.times[side].header, way, e) for side in sides for way, e in ways[side]),
+        notes=(*table.skipped, *_peaks_used(table, machine)),
+    )
+
+
+def claims(table: Table) -> tuple[Claim, ...]:
+    """The speedup of every row, the total's last, in every column of times beside the base."""
+    rows = (*table.rows, *([table.total] if table.total else []))
+    found = []
+    for side in others(table):
+        printed = next((place for place, column in enumerate(table.speedups) if column.of == side), None)
+        for row in rows:
+            bounds = ratio(row, table.times, table.base, side)
+            said = None if printed is None else row.speedups[printed]
+            found.append(Claim(row.name, table.times[side].header, bounds, said))
+    return tuple(found)
+
+
+def gpu_columns(table: Table) -> list[int]:
+    """The columns of times that a GPU's peaks hold for: those that say so, else all but the base and CPUs."""
+    headers = [column.header.lower() for column in table.times]
+    named = [place for place, header in enumerate(headers) if "gpu" in header or "cuda" in header]
+    rest = others(table) if len(table.times) > 1 else [0]
+    return named or [place for place in rest if "cpu" not in headers[place]]
+
+
+def _peaks_used(table: Table, machine: Machine | None) -> tuple[str, ...]:
+    """Which peak the rows were held against, or that there was none to hold."""
+    if machine is None:
+        return ()
+    rows = [row for row in table.rows if flops(row) or "bytes" in dict(row.sizes)]
+    if not rows or not gpu_columns(table):
+        return (f"no row states work that the peaks of {machine.name} could bound",)
+    unsaid = [row for row in rows if flops(row) and precision(row) not in dict(machine.peak_flops)]
+    if not unsaid:
+        return ()
+    name, peak = peak_for(unsaid[0], machine)
+    rate = f"{(peak or 0.0) / 1e12:g} TFLOP/s"
+    return (f"the precision isn't stated: held against {machine.name} in {name}, {rate}",)

@@ -1,0 +1,99 @@
+"""Sizes that a row's name states, such as `Image 4096x4096 (batch 2)`, and the work that follows from them.
+
+Only forms that can't be a version or a running number count: `ResNet-50`, `fp16` and `Test 3` have no size.
+"""
+
+import math
+import re
+
+from tasks.published.table import Row, Sizes
+
+EDGE = "edge"  # of `5000x5000`: edge 1, edge 2 and, of three, edge 3
+_NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,15}"
+_EDGES = rf"(?<![\w.])(?P<edges>(?:{_NUMBER})(?:\s?[x×]\s?(?:{_NUMBER})){{1,2}})(?!\w)"
+_WORDS = "batch[ _-]?size|batch|bs|pixels|width|height|length|seq[ _-]?len|hidden|samples|images|tokens"
+_NAMED = rf"\b(?P<word>{_WORDS})\s?[=:]?\s?(?P<number>{_NUMBER})(?!\w)"
+_LETTER = rf"\b(?P<letter>[a-z_]+)\s?=\s?(?P<value>{_NUMBER})(?!\w)"
+_COUNTED = rf"(?<![\w.])(?P<count>{_NUMBER})\s?(?P<unit>px|pixels|images|samples|tokens|elements)\b"
+_SIZE = re.compile("|".join((_EDGES, _NAMED, _LETTER, _COUNTED)), re.IGNORECASE)
+_SAME = {"bs": "batch", "px": "pixels"}
+# With more of these, time falls.
+HANDS = {"threads", "workers", "processes", "gpus", "devices", "ranks", "cores"}
+ORDINALS = {"epoch", "epochs", "step", "run", "repeat", "iteration", "seed", "id", "v", "version"}
+_PRODUCTS = {"matmul", "gemm", "sgemm", "hgemm", "dgemm", "mm"}
+_BESIDE = {
+    "square",
+    "product",
+    "multiplication",
+    "multiply",
+    "mult",
+    "mul",
+    "n",
+    "batch",
+    "size",
+    "bs",
+    "gpu",
+}
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+
+
+def read_sizes(name: str) -> tuple[str, Sizes]:
+    """A name without its sizes, in small letters, and its sizes by name."""
+    sizes: dict[str, float] = {}
+
+    def keep(found: re.Match[str]) -> str:
+        if found["edges"]:
+            edges = re.split(r"\s?[x×]\s?", found["edges"], flags=re.IGNORECASE)
+            sizes.update({f"{EDGE} {place}": _whole(edge) for place, edge in enumerate(edges, start=1)})
+            return "#"
+        word = size_name(found["word"] or found["letter"] or found["unit"])
+        if word in HANDS | ORDINALS:
+            return found[0]
+        sizes[word] = _whole(found["number"] or found["value"] or found["count"])
+        return f"{word} #"
+
+    kind = _SIZE.sub(keep, name)
+    return " ".join(kind.lower().split()), tuple(sizes.items())
+
+
+def size_name(word: str) -> str:
+    """One word for one size: `Batch Size` and `bs` are `batch`."""
+    plain = re.sub(r"[ _-]+", "_", word.strip().lower())
+    return _SAME.get(plain.removesuffix("_size"), plain.removesuffix("_size"))
+
+
+def more_work(larger: Row, smaller: Row) -> bool:
+    """Whether a row of the same kind is at least as large in every size, and twice as large in one."""
+    one, other = dict(larger.sizes), dict(smaller.sizes)
+    if larger.kind != smaller.kind or not one or one.keys() != other.keys():
+        return False
+    return all(one[n] >= other[n] for n in one) and any(one[n] >= 2 * other[n] for n in one)
+
+
+def flops(row: Row) -> float | None:
+    """FLOPs of one time of the row: its own column's, or 2 n^3 for a product of matrices; None for others.
+
+    Source: n^2 sums of n products each; n m k for edges that differ.
+    """
+    sizes = dict(row.sizes)
+    if "flops" in sizes:
+        return sizes["flops"]
+    words = set(re.findall(r"[a-z]+\d*", row.kind))
+    plain = words - {"matrix", "matrices"} - _BESIDE - set(PRECISIONS)
+    if not (words & _PRODUCTS or ({"matrix", "matrices"} & words and not plain)):
+        return None
+    edges = [size for name, size in row.sizes if name.startswith(EDGE)] or [
+        size for name, size in row.sizes if name == "n"
+    ]
+    if not edges or (len(edges) == 2 and edges[0] != edges[1]):
+        return None
+    return 2 * sizes.get("batch", 1.0) * (math.prod(edges) if len(edges) == 3 else edges[0] ** 3)
+
+
+def precision(row: Row) -> str | None:
+    """The precision that the row's name states; None where it states none."""
+    return next((name for name in PRECISIONS if name in row.kind.split()), None)
+
+
+def _whole(text: str) -> float:
+    return float(text.replace(",", ""))

@@ -1,0 +1,168 @@
+"""A table of times that somebody else published: what it holds, and what is said of it."""
+
+from dataclasses import dataclass
+
+from tasks.results.format import ratio_of_rounded
+from tasks.results.values import Estimate
+
+FLOATS = 1e-9  # what arithmetic may have moved an end by
+Sizes = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A number as a table prints it, in the unit of its column.
+
+    Attributes:
+        text: what stands there, without a unit.
+        step: what its last digit is worth; the true value lies within half of that on either side.
+    """
+
+    text: str
+    value: float
+    step: float
+
+    @property
+    def low(self) -> float:
+        """The least that rounds to it."""
+        return self.value - self.step / 2
+
+    @property
+    def high(self) -> float:
+        """The most that rounds to it."""
+        return self.value + self.step / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of numbers.
+
+    Attributes:
+        header: as it stands in the table.
+        unit: of a time, such as `ms`; of a rate, what it counts, such as `images`; else empty.
+        scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
+        of: for a speedup or a rate, the place of its column of times; None where that can't be told.
+        each: whether a time is that of one item of several, so that it doesn't grow with their number.
+    """
+
+    header: str
+    unit: str = ""
+    scale: float = 1.0
+    of: int | None = None
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operation. Its numbers are in the order of the table's columns, None where nothing is printed.
+
+    Attributes:
+        kind: the name without its sizes, in small letters: rows of one kind can be compared by size.
+        sizes: what grows the work, by name: read from the name and from the columns of sizes.
+    """
+
+    name: str
+    times: tuple[Printed | None, ...]
+    speedups: tuple[Printed | None, ...] = ()
+    rates: tuple[Printed | None, ...] = ()
+    kind: str = ""
+    sizes: Sizes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What was read of a published table.
+
+    Attributes:
+        rows: the operations, in order.
+        total: the row that says it is the sum of the others; None where there is none.
+        base: the place of the column of times that speedups are taken against.
+        skipped: what was not read, in words: columns and rows that no rule knows.
+    """
+
+    times: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    speedups: tuple[Column, ...] = ()
+    rates: tuple[Column, ...] = ()
+    total: Row | None = None
+    base: int = 0
+    skipped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The speedup of a row in one column of times over the base column.
+
+    Attributes:
+        bounds: the ratio of the printed times, and how far their rounding lets it vary; None where a time is
+            missing or is none.
+        printed: what the table says; None where it says nothing.
+    """
+
+    row: str
+    column: str
+    bounds: Estimate | None
+    printed: Printed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that can't be so, or that the printed digits don't support.
+
+    Attributes:
+        rule: its name, such as `copied row`.
+        rows: the rows it is about; empty where it is about the table.
+        text: a sentence, with the numbers.
+    """
+
+    rule: str
+    rows: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Everything that is said of a table.
+
+    Attributes:
+        claims: one per row and column of times beside the base, in order.
+        overall: the speedup of the whole, by the column and by the way it is taken.
+        notes: what was not judged, and what was assumed.
+    """
+
+    table: Table
+    claims: tuple[Claim, ...]
+    findings: tuple[Finding, ...] = ()
+    overall: tuple[tuple[str, str, Estimate], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def ratio(row: Row, columns: tuple[Column, ...], base: int, side: int) -> Estimate | None:
+    """Base time over the other time with the bounds that their rounding leaves; None without two times."""
+    over, under = row.times[base], row.times[side]
+    if over is None or under is None or not (is_time(over) and is_time(under)):
+        return None
+    scale = columns[base].scale / columns[side].scale
+    return ratio_of_rounded(over.value * scale, under.value, over.step * scale, under.step)
+
+
+def is_time(printed: Printed) -> bool:
+    """Whether a number can be a time: finite and above zero."""
+    return 0 < printed.value < float("inf")
+
+
+def others(table: Table) -> list[int]:
+    """The places of the columns of times beside the base."""
+    return [place for place in range(len(table.times)) if place != table.base]
+
+
+def beyond(one: Estimate, other: Estimate) -> bool:
+    """Whether two intervals have nothing in common, not even an end that floats have moved a little."""
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.low > other.high * (1 + FLOATS) or one.high * (1 + FLOATS) < other.low
+
+
+def interval(printed: Printed) -> Estimate:
+    """A printed number with the bounds of its rounding."""
+    return Estimate(printed.value, printed.low, printed.high)

@@ -1,0 +1,141 @@
+"""What can't be true of a published table as a whole: seconds in no row, one speedup among several."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from tasks.published.rules import cold, copies, spread
+from tasks.published.table import FLOATS, Column, Finding, Row, Table, beyond, is_time, others, ratio
+from tasks.results.format import significant
+from tasks.results.values import Estimate
+
+Ways = list[tuple[str, Estimate]]
+BY_TOTAL, BY_ROWS = "by the total", "by the sum of its rows"
+
+
+def missing(table: Table) -> Iterator[Finding]:
+    """Seconds of the total that are in no row, or in the rows and not in the total, beyond all rounding."""
+    lost, doubled = [], []
+    for place, column in enumerate(table.times):
+        total, rows = table.total.times[place] if table.total else None, sums(table.rows, place)
+        if total is None or not is_time(total) or rows is None or column.each:
+            continue
+        rest = total.value - rows.value
+        amount = f"{significant(abs(rest), 3)} {column.unit}"
+        whole = f"of {total.text} {column.unit} ({100 * (abs(rest) / total.value):.0f} %) in {column.header}"
+        if total.low > (rows.high or 0.0) * (1 + FLOATS):
+            lost.append(f"{amount} {whole}")
+        elif total.high * (1 + FLOATS) < (rows.low or 0.0):
+            doubled.append(f"{amount} {whole}")
+    name = table.total.name if table.total else ""
+    if lost:
+        text = f"{' and '.join(lost)} of {name} are in no row: start-up, transfers and idling need rows too"
+        yield Finding("seconds in no row", (name,), text)
+    if doubled:
+        text = f"the rows add up to more than {name}, by {' and '.join(doubled)}"
+        yield Finding("seconds that are not in the total", (name,), text)
+
+
+def sums(rows: Sequence[Row], place: int) -> Estimate | None:
+    """The sum of a column with the bounds of its rounding; None where a row has no number or no time."""
+    times = [row.times[place] for row in rows]
+    found = [printed for printed in times if printed and 0 <= printed.value < math.inf]
+    if not found or len(found) != len(times):
+        return None
+    low, high = (
+        math.fsum(bounds) for bounds in zip(*((max(p.low, 0.0), p.high) for p in found), strict=True)
+    )
+    return Estimate(math.fsum(p.value for p in found), low, high)
+
+
+def overall(table: Table, side: int) -> Ways:
+    """The speedup of the whole in one column, by every way that it can be taken."""
+    found: Ways = []
+    total = ratio(table.total, table.times, table.base, side) if table.total else None
+    if total:
+        found.append((BY_TOTAL, total))
+    warm = table.rows[1:] if any(cold(table, place) for place in (table.base, side)) else table.rows
+    twins = {id(row) for rows in copies(table) for row in rows[1:]}
+    sound = [row for row in warm if id(row) not in twins]
+    without = " and ".join(
+        words for words, fewer in (("the cold first row", warm is not table.rows), ("copies", twins)) if fewer
+    )
+    ways: list[tuple[str, Sequence[Row]]] = [("", table.rows)]
+    ways += [(" without the cold first row", warm)] * (warm is not table.rows)
+    found += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(table, rows, side))]
+    ways = [("", table.rows), *([(f" without {without}", sound)] if without else [])]
+    found += [(f"by geometric mean{more}", e) for more, rows in ways if (e := _geomean(table, rows, side))]
+    return found
+
+
+def headline(table: Table, side: int, ways: Ways) -> Finding | None:
+    """Whether the speedup of the whole is another by its total than by its rows, beyond all rounding."""
+    by = dict(ways)
+    if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
+        return None
+    said = [f"{significant(estimate.value, 3)}× {way}" for way, estimate in ways]
+    header = table.times[side].header
+    text = f"the whole in {header} is {', '.join(said[:-1])} and {said[-1]}: say which is meant"
+    return Finding("one speedup of the whole among several", (), text)
+
+
+def orientation(table: Table) -> Table:
+    """The table with the base that its printed speedups are over, where there are only two columns of times.
+
+    Some print new time / old time; whichever way more rows agree with is meant.
+    """
+    if len(table.times) != 2 or not table.speedups:
+        return table
+    side = others(table)[0]
+    straight, turned = (_agreeing(table, *pair) for pair in ((table.base, side), (side, table.base)))
+    if turned <= straight:
+        return table
+    return _turned(table, side)
+
+
+def ways_text(ways: Ways) -> str:
+    """The ways with the bounds that rounding leaves, in one line."""
+    return "; ".join(f"{significant(e.value, 3)}× ({spread(e)}) {way}" for way, e in ways)
+
+
+def _turned(table: Table, side: int) -> Table:
+    speedups = tuple(replace(column, of=table.base) for column in table.speedups)
+    return replace(table, base=side, speedups=speedups)
+
+
+def _agreeing(table: Table, base: int, side: int) -> int:
+    found = 0
+    for row in table.rows:
+        bounds = ratio(row, table.times, base, side)
+        for printed in row.speedups:
+            if bounds and printed and not beyond(Estimate(printed.value, printed.low, printed.high), bounds):
+                found += 1
+    return found
+
+
+def _by_sum(table: Table, rows: Sequence[Row], side: int) -> Estimate | None:
+    over, under = sums(rows, table.base), sums(rows, side)
+    if over is None or under is None or not over.value or not under.value:
+        return None
+    scale = _scale(table.times, table.base, side)
+    high = (over.high or 0.0) / under.low * scale if under.low else math.inf
+    return Estimate(over.value / under.value * scale, (over.low or 0.0) / (under.high or 1.0) * scale, high)
+
+
+def _geomean(table: Table, rows: Sequence[Row], side: int) -> Estimate | None:
+    ratios = [ratio(row, table.times, table.base, side) for row in rows]
+    known = [found for found in ratios if found]
+    if not known or len(known) != len(ratios):
+        return None
+    parts = zip(
+        *((e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in known), strict=True
+    )
+    return Estimate(*(math.exp(math.fsum(map(_log, part)) / len(known)) for part in parts))
+
+
+def _log(value: float) -> float:
+    return math.log(value) if value else -math.inf
+
+
+def _scale(times: tuple[Column, ...], base: int, side: int) -> float:
+    return times[base].scale / times[side].scale

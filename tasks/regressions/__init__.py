@@ -1,0 +1,1 @@
+"""Find what got slower: between nights, between two runs, between versions."""

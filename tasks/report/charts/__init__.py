@@ -1,0 +1,1 @@
+"""Charts of the report, in the page and as PNG files."""

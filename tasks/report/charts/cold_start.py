@@ -1,0 +1,125 @@
+"""Cold start: what a process spends before its first result, as a waterfall of phases and as stacked bars."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from tasks.report.charts.panel import Panel, chart_of, tooltip
+from tasks.report.grid import Grid, Group, size_text
+from tasks.report.html.page_limits import MOST_GROUPS
+from tasks.results.format import format_seconds
+from tasks.results.summaries import COLD_PHASES
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+
+
+def cold_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+    """A panel for each workload, a bar for each cell: the phases of its median repeat."""
+    medians = _medians(records)
+    panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
+    return [_panel(group, rows) for group, rows in panels if rows]
+
+
+def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+    """A panel a machine, a row a phase that starts where the one before it ended.
+
+    It is the repeat with the median cold start of all that are ok on the machine.
+    """
+    by_machine: dict[str, list[Record]] = {}
+    for record in records:
+        if record.ok and _phases(record):
+            by_machine.setdefault(record.hardware, []).append(record)
+    names = [name for name in grid.names if name in by_machine][:MOST_GROUPS]
+    middle = {name: _middle(by_machine[name]) for name in names}
+    most = max((sum(_phases(record).values()) for record in middle.values()), default=0.0)
+    return [_waterfall(name, record, most) for name, record in middle.items()]
+
+
+def _middle(records: Sequence[Record]) -> Record:
+    """The repeat with the median cold start, the lower of two."""
+    return sorted(records, key=lambda record: sum(_phases(record).values()))[(len(records) - 1) // 2]
+
+
+def _waterfall(name: str, record: Record, most: float) -> Panel:
+    """All machines on one scale; seconds stand at the phase's name, so that they never cover a bar."""
+    rows: list[dict[str, Any]] = []
+    start = 0.0
+    for phase, seconds in _phases(record).items():
+        if seconds > 0:
+            word, time = phase.replace("_", " "), format_seconds(seconds)
+            row = {"phase": word, "time": time, "row": f"{word}, {time}"}
+            rows.append(row | {"start": start, "end": start + seconds})
+            start += seconds
+    colours = [phase.replace("_", " ") for phase in COLD_PHASES]
+    axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=4)
+    scale = alt.Scale(domain=[0, most or 1.0], nice=False)
+    bars = chart_of(rows).mark_bar(height=12, minBandSize=1)
+    chart = bars.encode(
+        y=alt.Y("row:N", sort=[row["row"] for row in rows], title=None),
+        x=alt.X("start:Q", axis=axis, scale=scale, title="seconds"),
+        x2=alt.X2("end:Q"),
+        color=alt.Color("phase:N", scale=alt.Scale(domain=colours, range="ordinal"), legend=None),
+        tooltip=tooltip("phase", "time"),
+    )
+    told = f"Cold start of {name} as a waterfall: {format_seconds(start)} in {len(rows)} phases."
+    title = f"{name}, {record.case.workload} {size_text(record.case)}: {format_seconds(start)}"
+    return Panel(title, told, alt.layer(chart).properties(height=24 * len(rows) + 10))
+
+
+def _phases(record: Record) -> dict[str, float]:
+    """The phases of a cold start, without those that only a measurement has, such as its samples."""
+    return {name: record.phases_s[name] for name in COLD_PHASES if name in record.phases_s}
+
+
+def _medians(records: Sequence[Record]) -> dict[tuple[str, Case], Record]:
+    """The repeat of each cell with the median cold start, among the ok ones."""
+    repeats: dict[tuple[str, Case], list[Record]] = {}
+    for record in records:
+        if record.ok and _phases(record):
+            repeats.setdefault((record.hardware, record.case), []).append(record)
+    return {key: _middle(members) for key, members in repeats.items()}
+
+
+def _rows(grid: Grid, group: Group, medians: dict[tuple[str, Case], Record]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for case in group.cases:
+        for name in grid.names:
+            record = medians.get((name, case))
+            start = 0.0
+            for phase, seconds in (_phases(record) if record else {}).items():
+                rows.append(
+                    {
+                        "bar": f"{name}, {size_text(case)}",
+                        "hardware": name,
+                        "phase": phase.replace("_", " "),
+                        "start": start,
+                        "end": start + seconds,
+                        "time": format_seconds(seconds),
+                    }
+                )
+                start += seconds
+    return rows
+
+
+def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
+    """Names stand above their bars, so that a phone leaves the whole width to the bars."""
+    names = [phase.replace("_", " ") for phase in COLD_PHASES]
+    totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
+    y = alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
+    axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=5)
+    bars = chart_of(rows).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
+    chart = alt.layer(
+        bars.encode(
+            y=y,
+            x=alt.X("start:Q", axis=axis, title="seconds before the first result"),
+            x2=alt.X2("end:Q"),
+            color=alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None),
+            tooltip=tooltip("bar", "phase", "time"),
+        ),
+        chart_of(totals)
+        .mark_text(align="left", dy=-5, baseline="middle")
+        .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N")),
+    )
+    told = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
+    return Panel(group.title, told, chart.properties(height=30 * len(totals)))

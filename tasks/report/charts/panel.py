@@ -1,0 +1,106 @@
+"""What all charts share: a panel, its axes, and how machines are told apart."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+
+from tasks.report.charts.theme import log_ticks, shapes
+from tasks.report.files.finite_json import to_json
+from tasks.report.grid import Grid
+
+OFF = {"name": "off", "value": []}
+"""The parameter that a page sets to the machines it dims; every chart of machines needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One chart: a heading, a sentence for those who can't see it, and its Vega-Lite."""
+
+    title: str
+    description: str
+    chart: alt.LayerChart | alt.FacetChart
+
+    def spec(self) -> dict[str, Any]:
+        """Vega-Lite for a page: as wide as its container, without the colours of a theme."""
+        tables: dict[str, str] = {}
+        spec = self.part()
+        _name_tables(spec, tables)
+        return spec | {
+            "width": "container",
+            "description": self.description,
+            "autosize": {"type": "fit-x", "contains": "padding"},
+            "params": [OFF],
+            "datasets": {name: json.loads(text) for text, name in tables.items()},
+        }
+
+    def part(self) -> dict[str, Any]:
+        """Vega-Lite to be a part of something larger."""
+        return part_of(self.chart)
+
+
+def part_of(chart: Any) -> dict[str, Any]:
+    """A chart without what only a whole has; it is not checked, which takes most of a large report's time."""
+    spec = chart.to_dict(validate=False)
+    return {key: value for key, value in spec.items() if key not in ("config", "$schema")}
+
+
+def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
+    """A chart of these rows, which travel inside its specification.
+
+    They travel as text: Altair copies and checks what it holds at every step, row by row and key by key. For
+    the same reason encodings are channels (`alt.X("a:Q")`), not strings for which it has to find one.
+    """
+    text = to_json([{key: _short(value) for key, value in row.items()} for row in rows], ensure_ascii=False)
+    return alt.Chart(alt.Data(values=text, format=alt.JsonDataFormat(type="json")))  # type: ignore[no-untyped-call]
+
+
+def _short(value: Any) -> Any:
+    """A number in the six digits that a picture can show."""
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _name_tables(spec: Any, tables: dict[str, str]) -> None:
+    """Replace the data of every layer by a name, so that rows which layers share are in a page once."""
+    if isinstance(spec, list):
+        for part in spec:
+            _name_tables(part, tables)
+    elif isinstance(spec, dict):
+        values = spec["data"].get("values") if isinstance(spec.get("data"), dict) else None
+        if isinstance(values, str):
+            spec["data"] = {"name": tables.setdefault(values, f"t{len(tables)}")}
+        for key, part in spec.items():
+            if key != "data":
+                _name_tables(part, tables)
+
+
+def log_axis(
+    channel: Any, domain: tuple[float, float], label: str, title: str, ticks: list[float] | None = None
+) -> Any:
+    """A log scale over just this domain; the expression `label` names round numbers, or the `ticks`."""
+    axis = alt.Axis(
+        values=ticks or log_ticks(*domain), labelExpr=label, labelOverlap="greedy", labelSeparation=4
+    )
+    return channel.scale(type="log", domain=list(domain), nice=False).axis(axis).title(title)
+
+
+def machine_colour(grid: Grid) -> alt.Color:
+    """The machine's colour, the same in every picture of a run."""
+    return alt.Color("hardware:N", scale=alt.Scale(domain=grid.names), legend=None)
+
+
+def machine_shape(grid: Grid) -> alt.Shape:
+    """The machine's shape, beside its colour."""
+    scale = alt.Scale(domain=grid.names, range=shapes(len(grid.names)))
+    return alt.Shape("hardware:N", scale=scale, legend=None)
+
+
+def shown() -> alt.OpacityValue:
+    """Full opacity, unless the page dims the machine."""
+    return alt.OpacityValue(0.08, condition={"test": "indexof(off, datum.hardware) < 0", "value": 1})
+
+
+def tooltip(*keys: str) -> list[alt.Tooltip]:
+    """These fields of a row, as text."""
+    return [alt.Tooltip(f"{key}:N") for key in keys]

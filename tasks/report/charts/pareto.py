@@ -1,0 +1,117 @@
+"""Time against money: every machine at every price as a point, and the front of those that nothing beats."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.theme import SECONDS_LABEL, padded
+from tasks.report.grid import Grid, size_text
+from tasks.results.finding_types import Offer
+from tasks.results.format import format_seconds, format_usd
+from tasks.results.speedup import scaled
+from tasks.results.wording import standing
+from workloads.harness.records.case import Case
+
+MOST_CASES = 5  # panels beside the suite's
+MOST_NAMES = 6  # offers that a panel has room to name; of more the fastest and the cheapest have their names
+USD_LABEL = "'$' + format(datum.value, '~g')"
+NEUTRAL = "#7b838c"  # has a contrast of 3:1 with white and with the dark page
+_PASSES = (1, 1_000, 1_000_000)
+
+
+def pareto_panels(grid: Grid) -> list[Panel]:
+    """The suite first, then the first cases of which two machines have a price."""
+    of: dict[Case | None, list[Offer]] = {}
+    for offer in grid.comparison.offers:
+        of.setdefault(offer.case, []).append(offer)
+    worth = {case: found for case, found in of.items() if len({offer.hardware for offer in found}) > 1}
+    cases = [case for case in worth if case is not None][:MOST_CASES]
+    order = ([None] if None in worth else []) + cases
+    return [_panel(grid, case, worth[case]) for case in order]
+
+
+def passes_of(offers: Sequence[Offer]) -> int:
+    """For how many passes to state the money, so that the dearest offer is more than a cent."""
+    dearest = max((offer.usd.value for offer in offers), default=0.0)
+    return next((passes for passes in _PASSES if dearest * passes >= 0.01), _PASSES[-1])
+
+
+def _rows(offers: Sequence[Offer], passes: int) -> list[dict[str, Any]]:
+    middle = sorted(offer.seconds.value for offer in offers)[len(offers) // 2]
+    ends = {min(offers, key=lambda o: o.seconds.value), min(offers, key=lambda o: o.usd.value)}
+    return [
+        {
+            "hardware": offer.hardware,
+            "purchase": offer.purchase,
+            "name": offer.hardware + ("" if offer.purchase == "listed" else f", {offer.purchase}"),
+            "x": offer.seconds.value,
+            "x_low": offer.seconds.low,
+            "x_high": offer.seconds.high,
+            "y": usd.value,
+            "y_low": usd.low,
+            "y_high": usd.high,
+            "time": format_seconds(offer.seconds),
+            "money": format_usd(usd),
+            "front": not offer.dominated_by,
+            "standing": standing(offer),
+            "named": len(offers) <= MOST_NAMES or offer in ends,
+            "right": offer.seconds.value > middle,
+        }
+        for offer in offers
+        for usd in (scaled(offer.usd, passes),)
+    ]
+
+
+def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> Panel:
+    passes = passes_of(offers)
+    rows = _rows(offers, passes)
+    span = [
+        [row[key] for row in rows for key in (axis, f"{axis}_low", f"{axis}_high") if row[key]]
+        for axis in "xy"
+    ]
+    one, many, time = ("pass", "passes", "one pass") if case is None else ("step", "steps", "a step")
+    x = log_axis(alt.X("x:Q"), padded(span[0], 1.9), SECONDS_LABEL, f"time of {time}")
+    money = f"USD for {passes:,} {many}" if passes > 1 else f"USD for a {one}"
+    y = log_axis(alt.Y("y:Q"), padded(span[1], 1.5), USD_LABEL, money)
+    chart = alt.layer(*_layers(grid, rows, x, y)).properties(height=280 if case is None else 220)
+    title = "The suite" if case is None else f"{case.workload} {size_text(case)} · {case.precision}"
+    told = (
+        f"Seconds against USD of {title}, both on log axes; a dashed line joins the offers that none beats."
+    )
+    return Panel(title, told, chart)
+
+
+def _layers(grid: Grid, rows: list[dict[str, Any]], x: Any, y: Any) -> list[alt.Chart]:
+    """The front, what joins two prices of a machine, intervals, points, names."""
+    colour, shape, whole = machine_colour(grid), machine_shape(grid), shown()
+    base = chart_of(rows).encode(
+        x=x, y=y, color=colour, opacity=whole, tooltip=tooltip("name", "time", "money", "standing")
+    )
+    front, beaten = base.transform_filter("datum.front"), base.transform_filter("!datum.front")
+    joined = (
+        chart_of(rows)
+        .transform_filter("datum.front")
+        .encode(x=x, y=y, detail=alt.Detail("purchase:N"), order=alt.Order("x:Q"))
+    )
+    names = [
+        chart_of(rows)
+        .transform_filter(f"datum.named && {side}datum.right")
+        .mark_text(align=align, dx=dx, dy=-10)
+        .encode(x=x, y=y, opacity=whole, text=alt.Text("name:N"))
+        for side, align, dx in (("!", "left", 7), ("", "right", -7))
+    ]
+    return [
+        joined.mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=NEUTRAL),
+        base.mark_line(strokeWidth=1, strokeOpacity=0.5).encode(detail=alt.Detail("hardware:N")),
+        base.transform_filter("isValid(datum.x_low)")
+        .mark_rule(strokeWidth=1.5)
+        .encode(x=alt.X("x_low:Q"), x2=alt.X2("x_high:Q")),
+        base.transform_filter("isValid(datum.y_low)")
+        .mark_rule(strokeWidth=1.5)
+        .encode(y=alt.Y("y_low:Q"), y2=alt.Y2("y_high:Q")),
+        beaten.mark_point(filled=False, size=70, strokeWidth=1.5).encode(shape=shape),
+        front.mark_point(filled=True, size=110).encode(shape=shape),
+        *names,
+    ]

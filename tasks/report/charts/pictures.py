@@ -1,0 +1,116 @@
+"""Pictures that lie beside a report, as PNG: time by size, speedup, models."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from tasks.report.charts.panel import OFF, Panel, chart_of, machine_colour, machine_shape, part_of
+from tasks.report.charts.speedup import speedup_panels
+from tasks.report.charts.theme import config
+from tasks.report.charts.time_by_size import time_panels
+from tasks.report.grid import Grid, grid_of
+from tasks.report.html import page_limits
+from tasks.report.models import model_panels
+from tasks.results.model import Comparison
+from tasks.results.wording import trouble_text
+from workloads.harness.records.record import Record
+
+VEGA_LITE = "6.4"
+_FONT = "Liberation Sans, Arial, sans-serif"
+_MOST_NOTES = 8
+_WIDTH = 340
+
+
+def time_by_size_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+    """Time per step against work size, a panel for each workload, with intervals where there are any."""
+    grid = grid_of(records, comparison)
+    what = "Time per step with the data in place. Bars: 95 % interval; hollow: one repeat, no interval."
+    return _png(grid, time_panels(page_limits.readable(grid)), f"{title}: time by size", what, grid.names)
+
+
+def speedup_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+    """Compute speedups over the baseline, a panel for each workload, with intervals and the 1× line."""
+    grid = grid_of(records, comparison)
+    what = f"Over {comparison.baseline}, with 95 % intervals. Right of the line is faster; pale is undecided."
+    others = [name for name in grid.names if name != comparison.baseline]
+    return _png(grid, speedup_panels(page_limits.readable(grid)), f"{title}: compute speedup", what, others)
+
+
+def models_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+    """Time of each model by machine and size, with every repeat; empty where no model was measured."""
+    grid = grid_of(records, comparison)
+    panels = model_panels(records, page_limits.readable(grid))
+    what = "With the data in place. Bars: mean of repeats; points: the repeats."
+    return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""
+
+
+def font_config() -> dict[str, Any]:
+    """Vega-Lite's `config` for a picture that lies beside a report."""
+    return config(font=_FONT)
+
+
+def undrawn(grid: Grid) -> list[str]:
+    """What a picture does not draw, and why; the first few, then how many more."""
+    lines = [_clip(f"{summary.cell.id}: {trouble_text(summary)}") for summary in grid.troubled]
+    more = len(lines) - _MOST_NOTES
+    return [*lines[:_MOST_NOTES], f"and {more} more, listed in report.html"] if more > 0 else lines
+
+
+def _png(grid: Grid, panels: list[Panel], title: str, what: str, names: list[str]) -> bytes:
+    inner = _panels(grid, panels, names) if panels else _nothing(grid)
+    subtitle = [text for text in (what, page_limits.undrawn(grid)) if text and panels]
+    inner["title"] = {
+        "text": title,
+        "subtitle": subtitle,
+        "fontSize": 18,
+        "subtitleFontSize": 12,
+        "offset": 14,
+    }
+    spec: dict[str, Any] = {"vconcat": [inner]}
+    if notes := undrawn(grid):
+        spec["title"] = _footnote(["Not drawn, because not ok:", *notes])
+    spec |= {"params": [OFF], "config": font_config(), "padding": 18}
+    return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2 if len(panels) <= 6 else 1))
+
+
+def _footnote(lines: list[str]) -> dict[str, Any]:
+    quiet = {"fontSize": 11, "fontWeight": "normal", "color": "#525a64", "anchor": "start"}
+    return {"text": lines, "orient": "bottom", "offset": 16, **quiet}
+
+
+def _clip(line: str, most: int = 140) -> str:
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+def _panels(grid: Grid, panels: list[Panel], names: list[str]) -> dict[str, Any]:
+    """Parts are put together here: Altair would copy every one of them again at each step."""
+    columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
+    parts = [panel.part() | {"width": _WIDTH, "title": panel.title} for panel in panels]
+    charts = {"concat": parts, "columns": columns, "spacing": 28}
+    return {"vconcat": [part_of(_key(grid, names)), charts], "spacing": 18}
+
+
+def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
+    """The legend: colour, shape and name of each machine, in one line."""
+    places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names) + 1)]
+    rows = [{"hardware": name, "x": place} for name, place in zip(names, places, strict=False)]
+    base = (
+        chart_of(rows)
+        .properties(height=16, width=7 * places[-1])
+        .encode(x=alt.X("x:Q", axis=None, scale=alt.Scale(domain=[0, max(places[-1], 1)], nice=False)))
+    )
+    return alt.layer(
+        base.mark_point(filled=True, size=90, opacity=1).encode(
+            color=machine_colour(grid), shape=machine_shape(grid)
+        ),
+        base.mark_text(align="left", dx=10, fontSize=12).encode(text=alt.Text("hardware:N")),
+    )
+
+
+def _nothing(grid: Grid) -> dict[str, Any]:
+    any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
+    said = "no cell has a ratio" if any_ok else "no cell of this run is ok"
+    words = chart_of([{"words": f"Nothing to draw: {said}."}]).properties(width=700, height=140)
+    return part_of(words.mark_text(fontSize=18, style="quiet").encode(text=alt.Text("words:N")))

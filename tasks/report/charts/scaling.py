@@ -1,0 +1,83 @@
+"""Speedup against the number of processes, with the ideal line: a panel a family, a line a machine."""
+
+from typing import Any
+
+import altair as alt
+
+from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.theme import TIMES_LABEL, padded
+from tasks.report.grid import Grid
+from tasks.results.format import format_percent, format_ratio
+from tasks.results.model import Family
+
+
+def scaling_panels(grid: Grid) -> list[Panel]:
+    """Strong and weak scaling are workloads of their own, so they never share a panel."""
+    alike: dict[str, list[Family]] = {}
+    for family in grid.comparison.families:
+        alike.setdefault(f"{family.title}, {family.scaling}".rstrip(", "), []).append(family)
+    panels = ((title, [row for family in found for row in _rows(family)]) for title, found in alike.items())
+    return [_panel(grid, title, rows) for title, rows in panels if rows]
+
+
+def _rows(family: Family) -> list[dict[str, Any]]:
+    return [
+        {
+            "hardware": family.hardware,
+            "processes": level.processes,
+            "value": level.over_base.estimate.value,
+            "low": level.over_base.estimate.low,
+            "high": level.over_base.estimate.high,
+            "speedup": format_ratio(level.over_base),
+            "efficiency": format_percent(level.efficiency),
+            "share": format_percent(level.efficiency).partition(" (")[0] if level.efficiency else "",
+            "band": "impossible" if level.impossible else level.band,
+            "sound": not level.impossible and level.over_base.estimate.low is not None,
+        }
+        for level in family.levels
+        if level.over_base is not None and level.grouped
+    ]
+
+
+def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> Panel:
+    counts = sorted({row["processes"] for row in rows})
+    most = max(2, *counts)
+    values = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
+    ticks = [n for n in (1, *counts) if n == 1 or n > 1]
+    x = log_axis(
+        alt.X("processes:Q"),
+        (0.88, 1.1 * most**1.25),
+        "datum.value",
+        "processes",
+        sorted({*map(float, ticks)}),
+    )
+    y = log_axis(alt.Y("value:Q"), padded([*values, 1.0, float(most)], 1.15), TIMES_LABEL, "speedup")
+    base = chart_of(rows).encode(
+        x=x,
+        y=y,
+        color=machine_colour(grid),
+        opacity=shown(),
+        tooltip=tooltip("hardware", "processes", "speedup", "efficiency", "band"),
+    )
+    shape = machine_shape(grid)
+    chart = alt.layer(
+        _ideal(most),
+        base.transform_filter("datum.band != 'impossible'").mark_line(strokeWidth=1.5, strokeOpacity=0.6),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2)
+        .encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        base.transform_filter("datum.sound").mark_point(filled=True, size=75).encode(shape=shape),
+        base.transform_filter("!datum.sound").mark_point(filled=False, size=65).encode(shape=shape),
+        chart_of(rows)
+        .transform_filter("datum.processes > 1")
+        .mark_text(align="left", dx=8, dy=8)
+        .encode(x=x, y=y, opacity=shown(), text=alt.Text("share:N")),
+    )
+    told = f"Speedup of {title} against the number of processes, on log axes; dashed is ideal."
+    return Panel(title, told, chart.properties(height=230))
+
+
+def _ideal(most: int) -> alt.Chart:
+    """Speedup = processes, and its name at its end."""
+    ends = {"x": alt.XDatum(1), "y": alt.YDatum(1), "x2": alt.X2Datum(most), "y2": alt.Y2Datum(most)}
+    return chart_of([{}]).mark_rule(strokeDash=[5, 4], strokeWidth=1).encode(**ends)

@@ -1,0 +1,150 @@
+"""The pictures of one process against N: four panels a family, and its summary as a picture of a table."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from tasks.report.charts.panel import chart_of
+from tasks.report.charts.pictures import VEGA_LITE, font_config
+from tasks.report.charts.table_picture import table_png
+from tasks.report.files.epochs import chosen
+from tasks.report.html.scaling import families_of_interest, family_tables, processes_text
+from tasks.results.format import format_estimate
+from tasks.results.model import Comparison, Family
+from tasks.results.values import Estimate
+from workloads.harness.records.record import Record
+
+MOST_FAMILIES = 6  # in one picture; benchmark_results.json has all
+COLUMNS = {
+    "processes": "Processes",
+    "time": "Time",
+    "throughput": "Throughput",
+    "speedup": "Speedup",
+    "efficiency": "Efficiency",
+    "band": "",
+    "serial": "Serial fraction",
+    "communication": "Communication",
+    "memory": "Memory by rank",
+}
+_SIZE = {"width": 300, "height": 190}
+
+Rows = list[dict[str, Any]]
+
+
+def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+    """Time, throughput, memory and efficiency by number of processes, in four panels a family."""
+    families = families_of_interest(comparison)
+    shown = [_four(records, family) for family in families[:MOST_FAMILIES]]
+    left = len(families) - len(shown)
+    more = f"; {left} families more are in benchmark_results.json" if left else ""
+    what = f"Bars: mean of repeats with its 95 % interval; pale: not used{more}."
+    heading = alt.Title(title, subtitle=[what], fontSize=18, subtitleFontSize=12, offset=14)
+    spec = alt.vconcat(*shown, spacing=36).properties(title=heading).to_dict(validate=False)
+    spec |= {"config": font_config(), "padding": 18}
+    return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2 if len(shown) < 3 else 1))
+
+
+def summary_table_png(comparison: Comparison, title: str) -> bytes:
+    """The rows of the same families as a table."""
+    wanted = {(f.title, f.hardware) for f in families_of_interest(comparison)[:MOST_FAMILIES]}
+    parts = [
+        (
+            f"{family['title']} on {family['hardware']}, speedups over {family['base']}",
+            [[*COLUMNS.values()], *([row[key] for key in COLUMNS] for row in family["rows"])],
+        )
+        for family in family_tables(comparison)
+        if (family["title"], family["hardware"]) in wanted
+    ]
+    return table_png(title, parts)
+
+
+def _four(records: Sequence[Record], family: Family) -> alt.VConcatChart:
+    what = "job" if family.whole else "step"
+    time = [_bar(level, level.step_s, " s") for level in family.levels]
+    rate = [_bar(level, level.units_per_s, "") for level in family.levels]
+    share = [
+        _bar(level, _percent(level.efficiency), " %") | ({"text": "base"} if level == family.base else {})
+        for level in family.levels
+    ]
+    unit = next((level.unit for level in family.levels if level.unit), "units")
+    panels = (
+        _bars(time, f"time of a {what}, s"),
+        _bars(rate, f"throughput of all processes, {unit}/s"),
+        _memory(records, family),
+        _bars(share, "efficiency, %", 100.0),
+    )
+    name = f"{family.title} on {family.hardware}, {family.scaling} scaling"
+    return alt.concat(*panels, columns=2, spacing=24).properties(title=alt.Title(name, fontSize=14))
+
+
+def _bar(level: Any, estimate: Estimate | None, unit: str) -> dict[str, Any]:
+    return {
+        "processes": processes_text(level),
+        "value": estimate.value if estimate else None,
+        "low": estimate.low if estimate else None,
+        "high": estimate.high if estimate else None,
+        "text": format_estimate(estimate, unit).partition(" (")[0] if estimate else str(level.verdict),
+        "pale": bool(level.impossible),
+    }
+
+
+def _bars(rows: Rows, title: str, ideal: float | None = None) -> alt.LayerChart:
+    """A bar a number of processes; one without a value is its verdict."""
+    x = alt.X("processes:N", sort=[row["processes"] for row in rows], axis=alt.Axis(labelAngle=0))
+    base = chart_of(rows).encode(x=x.title("processes"))
+    top = max([row["high"] or row["value"] or 0.0 for row in rows] + [ideal or 0.0]) or 1.0
+    scale = alt.Scale(domain=[0, 1.15 * top], nice=False)
+    y = alt.Y("value:Q", title=title, scale=scale, axis=alt.Axis(tickCount=5))
+    opacity = alt.condition("datum.pale", alt.value(0.25), alt.value(0.85))
+    layers = [
+        base.transform_filter("isValid(datum.value)").mark_bar(size=26).encode(y=y, fillOpacity=opacity),
+        base.transform_filter("isValid(datum.low)")
+        .mark_rule(strokeWidth=2)
+        .encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        base.transform_filter("isValid(datum.value)").mark_text(dy=-9).encode(y=y, text=alt.Text("text:N")),
+        base.transform_filter("!isValid(datum.value)")
+        .mark_text(dy=-6, style="quiet")
+        .encode(y=alt.YDatum(0), text=alt.Text("text:N")),
+    ]
+    if ideal:
+        layers.append(chart_of([{}]).mark_rule(strokeDash=[5, 4]).encode(y=alt.YDatum(ideal)))
+    return alt.layer(*layers).properties(**_SIZE)
+
+
+def _memory(records: Sequence[Record], family: Family) -> alt.LayerChart:
+    """Memory over steps, a line a rank; where steps were not followed, the peak of every rank."""
+    rows: Rows = []
+    for level in family.levels:
+        record = chosen(records, level)
+        for at in record.training.memory if record and record.training else ():
+            if at.allocated_bytes > 0:
+                of = {"processes": processes_text(level), "rank": at.rank, "step": at.step}
+                rows.append(of | {"gib": at.allocated_bytes / 2**30})
+    names = [processes_text(level) for level in family.levels]
+    colour = alt.Color("processes:N", scale=alt.Scale(domain=names), legend=alt.Legend(title="processes"))
+    y = alt.Y("gib:Q", title="memory of a rank, GiB", axis=alt.Axis(tickCount=5))
+    if rows:
+        chart = chart_of(rows).mark_line(strokeWidth=1.3, point=alt.OverlayMarkDef(size=12))
+        x = alt.X("step:Q", axis=alt.Axis(tickCount=6))
+        return alt.layer(chart.encode(x=x, y=y, detail=alt.Detail("rank:N"), color=colour)).properties(
+            **_SIZE
+        )
+    peaks = [
+        {"processes": processes_text(level), "rank": rank, "gib": held / 2**30}
+        for level in family.levels
+        for rank, held in enumerate(level.memory_bytes)
+        if held
+    ]
+    x = alt.X("processes:N", sort=names, axis=alt.Axis(labelAngle=0))
+    chart = chart_of(peaks).mark_point(filled=True, size=60)
+    high = alt.Y("gib:Q", title="peak memory of each rank, GiB", scale=alt.Scale(zero=True))
+    return alt.layer(chart.encode(x=x, y=high)).properties(**_SIZE)
+
+
+def _percent(share: Estimate | None) -> Estimate | None:
+    if share is None:
+        return None
+    low, high = (None if bound is None else 100 * bound for bound in (share.low, share.high))
+    return Estimate(100 * share.value, low, high)

@@ -1,0 +1,129 @@
+"""Seconds per step against work, a panel for each workload in one precision, with the break-even in it."""
+
+import json
+from typing import Any
+
+import altair as alt
+
+from tasks.findings.scaling_families import PROCESSES
+from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.theme import SECONDS_LABEL, padded
+from tasks.report.grid import Grid, Group, size_text
+from tasks.results.finding_types import Crossing
+from tasks.results.format import format_seconds
+from workloads.harness.records.case import Case
+
+
+def time_panels(grid: Grid) -> list[Panel]:
+    """Both axes logarithmic, a line a machine; cells that are not ok are left out.
+
+    Cases of several processes are left to the pictures of scaling: their axis is not work.
+    """
+    alone = (group for group in grid.groups if not any(PROCESSES in case.params for case in group.cases))
+    panels = ((group, _rows(grid, group)) for group in alone)
+    return [_panel(grid, group, rows) for group, rows in panels if rows]
+
+
+def crossing_ends(grid: Grid, group: Group) -> list[tuple[Crossing, float, float]]:
+    """Where machines start to beat the baseline in time within a group: the work on both sides of it."""
+    found = []
+    for crossing in grid.comparison.crossings:
+        if (crossing.workload, crossing.precision) != (group.workload, group.precision):
+            continue
+        if crossing.by == "time" and crossing.below is not None and crossing.above is not None:
+            ends = [_work_at(group, crossing, value) for value in (crossing.below, crossing.above)]
+            if ends[0] is not None and ends[1] is not None:
+                found.append((crossing, min(ends[0], ends[1]), max(ends[0], ends[1])))
+    return found
+
+
+def _work_at(group: Group, crossing: Crossing, value: int) -> float | None:
+    params = dict(crossing.fixed) | {crossing.parameter: value}
+    case = Case.of(group.workload, params, group.precision)
+    return group.work.get(case)
+
+
+def _rows(grid: Grid, group: Group) -> list[dict[str, Any]]:
+    rows = []
+    for name in grid.names:
+        for case in group.cases:
+            summary = grid.summaries.get((name, case))
+            time = summary.compute_s if summary else None
+            if summary is None or time is None or not summary.ok_repeats or case not in group.work:
+                continue
+            rows.append(
+                {
+                    "hardware": name,
+                    "size": size_text(case),
+                    "work": group.work[case],
+                    "value": time.value,
+                    "low": time.low,
+                    "high": time.high,
+                    "time": format_seconds(time),
+                    "repeats": f"{summary.ok_repeats} of {summary.repeats} ok",
+                }
+            )
+    return rows
+
+
+def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
+    times = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
+    span = padded(times)
+    what = "time of a job" if group.whole else "time per step"
+    base = chart_of(rows).encode(
+        x=_work_axis(group, rows, "work:Q"),
+        y=log_axis(alt.Y("value:Q"), span, SECONDS_LABEL, what),
+        color=machine_colour(grid),
+        opacity=shown(),
+        tooltip=tooltip("hardware", "size", "time", "repeats"),
+    )
+    shape = machine_shape(grid)
+    known = base.transform_filter("isValid(datum.low)")
+    chart = alt.layer(
+        *_bands(grid, group, _work_axis(group, rows, "from:Q"), span),
+        base.mark_line(strokeWidth=1.5, strokeOpacity=0.6),
+        known.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        known.mark_point(filled=True, size=75).encode(shape=shape),
+        base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=65).encode(shape=shape),
+    )
+    told = f"Time per step of {group.title} against {group.work_title}, both on log axes, a line a machine."
+    return Panel(group.title, told, chart.properties(height=230))
+
+
+def _bands(grid: Grid, group: Group, x: Any, span: tuple[float, float]) -> list[alt.Chart]:
+    """A band between the two sizes that hold a break-even, named by the machine that pays beyond it."""
+    low, high = span
+    rows = [
+        {
+            "hardware": crossing.hardware,
+            "from": start,
+            "to": end,
+            "top": high / (high / low) ** (0.03 + 0.07 * place),
+            "break-even": crossing.sentence,
+        }
+        for place, (crossing, start, end) in enumerate(crossing_ends(grid, group))
+    ]
+    if not rows:
+        return []
+    base = chart_of(rows).encode(
+        color=machine_colour(grid), opacity=shown(), tooltip=tooltip("hardware", "break-even")
+    )
+    ends = alt.Y("top:Q", scale=alt.Scale(type="log", domain=list(span), nice=False))
+    return [
+        base.mark_rect(style="band").encode(x=x, x2=alt.X2("to:Q")),
+        base.mark_text(align="left", dx=3, baseline="top", fontSize=10).encode(
+            x=x, y=ends, text=alt.Text("hardware:N")
+        ),
+    ]
+
+
+def _work_axis(group: Group, rows: list[dict[str, Any]], field: str) -> Any:
+    """The axis of work; where a size has one parameter, ticks stand at the sizes and are named by them."""
+    domain, channel = padded([row["work"] for row in rows]), alt.X(field)
+    names = {name for case in group.work for name, _ in case.size}
+    if len(names) > 1:
+        return log_axis(channel, domain, "format(datum.value, '~s')", group.work_title)
+    sizes = sorted({row["work"]: row["size"].partition("=")[2] for row in rows}.items())
+    works = [work for work, _ in sizes]
+    label = f"{json.dumps([size for _, size in sizes])}[indexof({works}, datum.value)]"
+    return log_axis(channel, domain, label, f"{''.join(names)}, placed by {group.work_title}", works)

@@ -1,0 +1,106 @@
+"""How whole jobs went: the loss of every batch, and the memory of every rank over the steps."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.theme import padded
+from tasks.report.grid import Grid, size_text
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+
+POINTS = 200  # of a line, about what can be told apart in a panel
+MOST_PANELS = 24
+
+
+def job_records(records: Sequence[Record]) -> list[Record]:
+    """The ok repeat of each cell whose job took the median time, of the jobs that trained."""
+    found: dict[tuple[str, Case], list[Record]] = {}
+    for record in records:
+        if record.ok and record.wall and record.wall.whole and record.training:
+            found.setdefault((record.hardware, record.case), []).append(record)
+    return [sorted(same, key=lambda r: r.compute_s or 0.0)[(len(same) - 1) // 2] for same in found.values()]
+
+
+def loss_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+    """Loss by step, a panel a case, a line a machine; long jobs thinned to what can be seen."""
+    by_case: dict[Case, list[Record]] = {}
+    for record in job_records(records):
+        if record.training and len(record.training.losses) > 1:
+            by_case.setdefault(record.case, []).append(record)
+    return [_loss(grid, case, found) for case, found in list(by_case.items())[:MOST_PANELS]]
+
+
+def memory_panels(records: Sequence[Record]) -> list[Panel]:
+    """Memory by step, a panel a cell, a line a rank."""
+    found = [record for record in job_records(records) if record.training and record.training.memory]
+    return [_memory(record) for record in found[:MOST_PANELS]]
+
+
+def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, float]]:
+    """Every so many-th value with its place, and the last."""
+    stride = max(1, math.ceil(len(values) / points))
+    places = [*range(0, len(values), stride)]
+    if values and places[-1] != len(values) - 1:
+        places.append(len(values) - 1)
+    return [(place, values[place]) for place in places]
+
+
+def _loss(grid: Grid, case: Case, found: Sequence[Record]) -> Panel:
+    rows: list[dict[str, Any]] = [
+        {"hardware": record.hardware, "step": step + 1, "loss": float(f"{loss:.5g}")}
+        for record in found
+        for step, loss in thinned(record.training.losses if record.training else ())
+    ]
+    log = all(row["loss"] > 0 for row in rows)
+    scale = alt.Scale(type="log", domain=list(padded([row["loss"] for row in rows], 1.1)), nice=False)
+    y = alt.Y("loss:Q", title="loss, log axis", scale=scale, axis=alt.Axis(tickCount=5))
+    chart = chart_of(rows).mark_line(strokeWidth=1.3).encode(
+        x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=6)),
+        y=y if log else alt.Y("loss:Q", title="loss"),
+        color=machine_colour(grid),
+        opacity=shown(),
+        tooltip=tooltip("hardware", "step", "loss"),
+    )  # fmt: skip
+    title = _title(case)
+    return Panel(
+        title, f"Loss of {title} by step, a line a machine.", alt.layer(chart).properties(height=200)
+    )
+
+
+def _memory(record: Record) -> Panel:
+    memory = record.training.memory if record.training else ()
+    rows: list[dict[str, Any]] = [
+        {
+            "rank": f"rank {at.rank}",
+            "step": at.step,
+            "gib": _gib(at.allocated_bytes),
+            "peak": _gib(at.peak_bytes),
+        }
+        for at in memory
+        if at.allocated_bytes > 0  # a rank that knows nothing is not an empty one
+    ]
+    ranks = list(dict.fromkeys(row["rank"] for row in rows))
+    chart = (
+        chart_of(rows)
+        .mark_line(point=alt.OverlayMarkDef(size=18), strokeWidth=1.3)
+        .encode(
+            x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=6)),
+            y=alt.Y("gib:Q", title="allocated, GiB", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5)),
+            color=alt.Color("rank:N", scale=alt.Scale(domain=ranks), legend=alt.Legend(columns=4)),
+            tooltip=tooltip("rank", "step", "gib", "peak"),
+        )
+    )
+    title = f"{_title(record.case)}, {record.hardware}"
+    return Panel(title, f"Memory of {title} by step, a line a rank.", alt.layer(chart).properties(height=200))
+
+
+def _gib(held: int) -> float:
+    return round(held / 2**30, 3)
+
+
+def _title(case: Case) -> str:
+    return f"{case.workload} {size_text(case)} · {case.precision}"

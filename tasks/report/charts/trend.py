@@ -1,0 +1,63 @@
+"""One cell through all runs: time per step by date, as SVG for a light and a dark page."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import vl_convert
+
+from tasks.regressions.history import Trend
+from tasks.report.charts.panel import chart_of
+from tasks.report.charts.pictures import VEGA_LITE
+from tasks.report.charts.theme import SECONDS_LABEL, config, shapes
+
+MOST_POINTS = 400  # nights that a picture can tell apart; the table below it has them all
+HEIGHT = 150  # pixels
+
+
+def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
+    """The picture of one cell, empty without a number; machines keep their colour in every picture."""
+    rows = _rows(trend)
+    if not rows:
+        return ""
+    spec = _chart(rows, list(machines)).to_dict(validate=False)
+    spec |= {"config": config(dark), "padding": 8}
+    return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE))
+
+
+def _rows(trend: Trend) -> list[dict[str, object]]:
+    return [
+        {
+            "hardware": trend.hardware,
+            "at": point.started_at.isoformat(),
+            "value": point.seconds.value,
+            "low": point.seconds.low,
+            "high": point.seconds.high,
+            "new": point.new_environment and not point.new_machine,
+            "moved": point.new_machine,
+            "confirms": bool(point.confirms),
+        }
+        for point in trend.points[-MOST_POINTS:]
+        if point.seconds
+    ]
+
+
+def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart:
+    axis = alt.Axis(labelExpr=SECONDS_LABEL)
+    base = chart_of(rows).encode(
+        x=alt.X("at:T", scale=alt.Scale(type="utc"), title="started, UTC"),
+        y=alt.Y("value:Q", scale=alt.Scale(zero=False, nice=True), axis=axis, title="time per step"),
+        color=alt.Color("hardware:N", scale=alt.Scale(domain=machines), legend=None),
+    )
+    shape = alt.Shape(
+        "hardware:N", scale=alt.Scale(domain=machines, range=shapes(len(machines))), legend=None
+    )
+    whole = {"y": alt.value(0), "y2": alt.value(HEIGHT)}
+    known = base.transform_filter("isValid(datum.low)")
+    return alt.layer(
+        base.transform_filter("datum.new").mark_rule(strokeDash=[3, 4], strokeOpacity=0.7).encode(**whole),
+        base.transform_filter("datum.moved").mark_rule(strokeOpacity=0.7).encode(**whole),
+        base.transform_filter("!datum.confirms").mark_line(strokeWidth=1.5, strokeOpacity=0.6),
+        known.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        known.mark_point(filled=True, size=55).encode(shape=shape),
+        base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=50).encode(shape=shape),
+    ).properties(width=300, height=HEIGHT)

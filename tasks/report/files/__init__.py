@@ -1,0 +1,1 @@
+"""Files for programs: JSON, CSV and JUnit XML."""

@@ -1,0 +1,130 @@
+"""`benchmark_results.json`: everything about a run in one file, for programs.
+
+Keys, stable within `schema` 1; times are seconds, null is what was not measured or not stated:
+
+    schema               1
+    benchmark_timestamp  when the run started, ISO 8601
+    run                  {run, suite, started_at, seed, gridbench_version}
+    baseline             name of the hardware that speedups are taken against
+    hardware             [{name, usd_per_hour, price_source, price_flags, spot_usd_per_hour, devices, shape,
+                         peak_flops, peak_bytes_per_s}]
+    answer               sentences, the most useful first
+    totals               [{hardware, cases, seconds, usd, geomean_speedup: {value, low, high}}]
+    cells                one object a cell: the columns of comparison.csv
+    unpaired             cells that no baseline cell matches, in words
+    rows                 one object a record: {run, hardware, case: {id, workload, size, precision}, repeat,
+                         verdict, reasons, compute_s, end_to_end_s, device_samples_s, wall_samples_s,
+                         warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check, memory, training,
+                         group, profile, control, energy_j, probes, missing, threads, layout, device,
+                         started_at, environment_id}
+    environments         environment_id to the fingerprint of the machine and its stack
+    families             how cases scale with their processes: a row a number of processes in `levels`
+    offers               time against money: {hardware, purchase, case (its id, null for the suite), seconds,
+                         usd, energy_j, dominated_by, tied_with}, seconds and usd as {value, low, high}
+    crossings            break-evens along a size: the fields of `tasks.results.finding_types.Crossing`
+    bills                what each machine was paid for: the fields of `Bill`, parts_s as {part: seconds}
+    observations         what else the intervals support, in sentences
+    siblings             boxes of one kind against each other: the fields of `Siblings`
+
+A run with whole jobs of several processes has the keys of `tasks.report.files.epochs` too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from tasks.report.files.comparison_table import comparison_table
+from tasks.report.files.epochs import epoch_keys
+from tasks.report.info import RunInfo
+from tasks.results.model import Comparison, Family, Machine
+from tasks.results.repeats import standing
+from workloads.harness.records.record import Record, Timing
+
+SCHEMA = 1
+
+
+def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunInfo) -> dict[str, Any]:
+    """Build the object of `benchmark_results.json`; its keys are in this module's docstring."""
+    return {
+        "schema": SCHEMA,
+        "benchmark_timestamp": run.started_at,
+        "run": asdict(run),
+        "baseline": comparison.baseline,
+        "hardware": [_hardware(machine) for machine in comparison.machines],
+        "answer": list(comparison.answer),
+        "totals": [asdict(total) for total in comparison.totals],
+        "cells": _cells(comparison),
+        "unpaired": list(comparison.unpaired),
+        "rows": [_row(record, comparison) for record in records],
+        "environments": {record.environment_id: record.environment for record in records},
+        "families": [_family(family) for family in comparison.families],
+        "offers": [asdict(o) | {"case": o.case.id if o.case else None} for o in comparison.offers],
+        "crossings": [asdict(c) | {"fixed": dict(c.fixed)} for c in comparison.crossings],
+        "bills": [asdict(bill) | {"parts_s": dict(bill.parts_s)} for bill in comparison.bills],
+        "observations": list(comparison.observations),
+        "siblings": [asdict(found) for found in comparison.siblings],
+        **epoch_keys(records, comparison),
+    }
+
+
+def _cells(comparison: Comparison) -> list[dict[str, Any]]:
+    table = comparison_table(comparison).astype(object)
+    return [
+        {str(name): value for name, value in row.items()}
+        for row in table.where(table.notna(), None).to_dict("records")
+    ]
+
+
+def _family(family: Family) -> dict[str, Any]:
+    levels = [asdict(level) | {"cell": level.cell.id} for level in family.levels]
+    base = family.base.cell.id if family.base else None
+    return asdict(family) | {"size": dict(family.size), "base": base, "levels": levels}
+
+
+def _hardware(machine: Machine) -> dict[str, Any]:
+    return {
+        "name": machine.name,
+        "usd_per_hour": machine.usd_per_hour,
+        "price_source": machine.price_note or None,
+        "price_flags": list(machine.price_flags),
+        "spot_usd_per_hour": machine.spot_usd_per_hour,
+        "devices": machine.devices,
+        "shape": machine.shape,
+        "peak_flops": dict(machine.peak_flops),
+        "peak_bytes_per_s": machine.peak_bytes_per_s,
+    }
+
+
+def _samples(timing: Timing | None) -> list[float]:
+    return list(timing.samples_s) if timing else []
+
+
+def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
+    verdict, reasons = standing(record, comparison.refusals)
+    case, timing = record.case, record.device_time or record.wall
+    kept = ("work", "transfer", "check", "memory", "training", "group", "profile", "control")
+    return {
+        "run": record.run,
+        "hardware": record.hardware,
+        "case": {"id": case.id, "workload": case.workload, "size": case.params, "precision": case.precision},
+        "repeat": record.repeat,
+        "verdict": str(verdict),
+        "reasons": list(reasons),
+        "compute_s": record.compute_s,
+        "end_to_end_s": record.end_to_end_s,
+        "device_samples_s": _samples(record.device_time),
+        "wall_samples_s": _samples(record.wall),
+        "warmup_s": list(timing.warmup_s) if timing else [],
+        "phases_s": record.phases_s,
+        "unattributed_s": record.unattributed_s,
+        "wall_s": record.wall_s,
+        **{name: asdict(value) if (value := getattr(record, name)) else None for name in kept},
+        "energy_j": record.energy_j,
+        "probes": record.probes,
+        "missing": record.missing,
+        "threads": record.threads,
+        "layout": record.layout,
+        "device": record.device,
+        "started_at": record.started_at,
+        "environment_id": record.environment_id,
+    }

@@ -1,0 +1,162 @@
+"""One process against N in one object, with the keys that users of the DDPM comparison of GPUs know.
+
+`single_gpu`, `multi_gpu` and `speedup_analysis` stand at the top level of `benchmark_results.json` when a run
+has whole jobs in groups, for the first of them; `gpu_comparisons` has all. What they mean here:
+
+    single_gpu, multi_gpu    the repeat with the median time of 1 and of the most processes, or null: then
+                             `missing` says why, and the other side is there all the same
+    throughput_samples_per_second   samples of all ranks, as trained on, over the time of the slowest rank
+    avg_batch_time_seconds   time of the job / its steps, never a mean of times that overlap
+    gpu_<i>                  the device of rank i, read by rank i; on a CPU, process i (`device_kind` tells)
+    *_gb                     bytes / 2**30; null where a rank did not say, never 0
+    speedup_analysis         over all ok repeats; efficiency_per_gpu = throughput_speedup / processes, a share
+"""
+
+import re
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.findings.scaling_families import base_words
+from tasks.results.model import Comparison, Family, Level
+from tasks.results.values import Estimate, Ratio
+from tasks.results.wording import verdict_text
+from workloads.harness.records.case import Cell
+from workloads.harness.records.parts import MemoryAt
+from workloads.harness.records.record import Record
+
+GB = 2**30
+
+
+def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, Any]:
+    """The keys to add to `benchmark_results.json`; none where the run has no whole job in a group."""
+    whole = [family for family in comparison.families if family.whole]
+    if not whole:
+        return {}
+    wanted = {level.cell for family in whole for level in family.levels}
+    of: dict[Cell, list[Record]] = {cell: [] for cell in wanted}
+    for record in records:
+        if record.cell in wanted:
+            of[record.cell].append(record)
+    found = [_comparison([r for level in family.levels for r in of[level.cell]], family) for family in whole]
+    first = {name: found[0][name] for name in ("single_gpu", "multi_gpu", "speedup_analysis", "missing")}
+    return first | {"gpu_comparisons": found}
+
+
+def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
+    single, multi = sides(family)
+    missing: dict[str, str] = {}
+    said: dict[str, Any] = {
+        "single_gpu": _side(records, single, "one process", "single_gpu", missing),
+        "multi_gpu": _side(records, multi, "more than one process", "multi_gpu", missing),
+    }
+    said["speedup_analysis"] = _analysis(family, multi, missing)
+    about = {"hardware": family.hardware, "case": family.title, "base": base_words(family)}
+    return about | said | {"missing": missing}
+
+
+def sides(family: Family) -> tuple[Level | None, Level | None]:
+    """One process (without DDP where that was measured) and the most processes; None where not planned."""
+    single = family.base or next((level for level in family.levels if level.processes == 1), None)
+    several = [level for level in family.levels if level.processes > 1]
+    ok = [level for level in several if level.ok_repeats]
+    return single, max(ok or several, key=lambda level: level.processes, default=None)
+
+
+def chosen(records: Sequence[Record], level: Level | None) -> Record | None:
+    """The ok repeat with the median time of a level; None where it has none."""
+    cell = level.cell if level and level.ok_repeats else None
+    same = [r for r in records if cell and r.cell == cell and r.ok and r.wall]
+    return (
+        sorted(same, key=lambda r: r.wall.median_s if r.wall else 0.0)[(len(same) - 1) // 2] if same else None
+    )
+
+
+def _side(
+    records: Sequence[Record], level: Level | None, who: str, name: str, missing: dict[str, str]
+) -> dict[str, Any] | None:
+    record = chosen(records, level)
+    if level is None or record is None or record.wall is None:
+        why = [verdict_text(level.verdict), *level.reasons[:1]] if level else ["not in the run"]
+        missing[name] = f"no ok record of {who}: {': '.join(why)}"
+        return None
+    training, seconds = record.training, record.wall.median_s
+    losses = training.losses if training else ()
+    units = float(record.work.units) if record.work else None
+    return {
+        "total_time_seconds": seconds,
+        "total_time_minutes": seconds / 60,
+        "avg_batch_time_seconds": seconds / len(losses) if losses else None,
+        "throughput_samples_per_second": units / seconds if units else None,
+        "total_samples": int(units) if units is not None and units.is_integer() else units,
+        "total_steps": len(losses) or None,
+        "avg_loss": statistics.fmean(losses) if losses else None,
+        "loss_std": statistics.pstdev(losses) if losses else None,
+        "gpu_count": level.processes,
+        "device_ids": _device_ids(record, level.processes),
+        "device_kind": record.device,
+        "memory_history": memory_history(training.memory if training else (), level.processes),
+        "repeat": record.repeat,
+        "ok_repeats": level.ok_repeats,
+    }
+
+
+def memory_history(memory: Sequence[MemoryAt], processes: int) -> list[dict[str, Any]]:
+    """An object a step, with an entry for each rank: null where that rank itself did not say."""
+    steps: dict[int, dict[int, MemoryAt]] = {}
+    for at in memory:
+        if at.allocated_bytes > 0:
+            steps.setdefault(at.step, {})[at.rank] = at
+    return [_at_step(step, ranks, processes) for step, ranks in sorted(steps.items())]
+
+
+def _at_step(step: int, ranks: dict[int, MemoryAt], processes: int) -> dict[str, Any]:
+    held = {f"gpu_{rank}": _held(ranks.get(rank)) for rank in range(processes)}
+    whole = all(rank in ranks for rank in range(processes))
+    total = sum(at.allocated_bytes for at in ranks.values()) / GB if whole else None
+    return held | {"total_memory_gb": total, "step": step}
+
+
+def _held(at: MemoryAt | None) -> dict[str, float] | None:
+    if at is None:
+        return None
+    return {
+        "memory_allocated_gb": at.allocated_bytes / GB,
+        "memory_reserved_gb": at.reserved_bytes / GB,
+        "max_memory_gb": at.peak_bytes / GB,
+    }
+
+
+def _device_ids(record: Record, processes: int) -> list[int]:
+    """Indices of the devices, from names such as `cuda:3`; else the numbers of the processes."""
+    names = [rank.device for rank in record.group.ranks] if record.group else []
+    ids = [int(match[1]) for name in names if (match := re.fullmatch(r"cuda:(\d+)", name))]
+    return ids if len(ids) == processes else list(range(processes))
+
+
+def _analysis(family: Family, multi: Level | None, missing: dict[str, str]) -> dict[str, Any] | None:
+    base = family.base
+    if base is None or multi is None or multi.over_base is None or not base.step_s or not multi.step_s:
+        missing["speedup_analysis"] = "one side has no ok record"
+        return None
+    if multi.efficiency is None or multi.impossible:
+        missing["efficiency_per_gpu"] = multi.impossible or multi.refused or "not known"
+    used = None if multi.impossible else multi.efficiency
+    return {
+        "time_speedup": base.step_s.value / multi.step_s.value,
+        "throughput_speedup": multi.over_base.estimate.value,
+        "efficiency_per_gpu": used.value if used else None,
+        "throughput_speedup_interval": _interval(multi.over_base),
+        "efficiency_interval": _interval(used),
+        "band": multi.band,
+        "scaling": family.scaling,
+        "serial_fraction": multi.serial_fraction,
+        "gpu_count": multi.processes,
+    }
+
+
+def _interval(of: Ratio | Estimate | None) -> list[float] | None:
+    estimate = of.estimate if isinstance(of, Ratio) else of
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return None
+    return [estimate.low, estimate.high]

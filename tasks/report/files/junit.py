@@ -1,0 +1,95 @@
+"""A run against another as JUnit XML, which CI servers show as a table of tests.
+
+There is no standard; the elements, attributes and their order are those that both the schema of Ant's JUnit
+task and that of Jenkins' xUnit plugin (junit-10.xsd) allow, so that readers of either kind accept the file.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
+
+from tasks.regressions.run_gate import Against, CellAgainst, machine_of
+from tasks.report.text.run_gate import numbers_text, smallest_text
+
+# What XML 1.0 can't hold, not even escaped. Source: https://www.w3.org/TR/xml/#charsets
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(found: Against) -> str:
+    """The whole file: a test suite for each piece of hardware, a test case for each of its cases.
+
+    The time of a test case is the seconds of one step, not of measuring it.
+    """
+    root = Element("testsuites", {"name": _clean(f"{found.now.name} against {found.before.name}")})
+    for hardware in dict.fromkeys(one.cell.hardware for one in found.cells):
+        of_it = [one for one in found.cells if one.cell.hardware == hardware]
+        root.append(_suite(found, hardware, of_it))
+    root.attrib |= {name: str(count) for name, count in _counts(found.cells).items() if name != "skipped"}
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(found: Against, hardware: str, cells: Sequence[CellAgainst]) -> Element:
+    counts = {name: str(count) for name, count in _counts(cells).items()}
+    seconds = sum(one.now_s.value for one in cells if one.now_s)
+    suite = Element("testsuite", {"name": _clean(hardware), **counts, "time": _seconds(seconds)})
+    properties = SubElement(suite, "properties")
+    for name, value in _properties(found, hardware).items():
+        SubElement(properties, "property", {"name": name, "value": _clean(value)})
+    for one in cells:
+        suite.append(_case(one))
+    return suite
+
+
+def _case(one: CellAgainst) -> Element:
+    names = {"classname": _clean(one.cell.hardware), "name": _clean(one.cell.case.id)}
+    case = Element("testcase", {**names, "time": _seconds(one.now_s.value if one.now_s else 0.0)})
+    message = _clean(f"{one.standing}: {numbers_text(one)}")
+    if one.standing.failed:
+        SubElement(case, "failure", {"type": str(one.standing), "message": message}).text = message
+    elif not one.standing.decided:
+        SubElement(case, "skipped", {"message": message})
+    SubElement(case, "system-out").text = _clean(f"{message}\n{smallest_text(one)}\n")
+    return case
+
+
+def _counts(cells: Sequence[CellAgainst]) -> dict[str, int]:
+    return {
+        "tests": len(cells),
+        "failures": sum(one.standing.failed for one in cells),
+        "errors": 0,
+        "skipped": sum(not one.standing.decided for one in cells),
+    }
+
+
+def _properties(found: Against, hardware: str) -> Mapping[str, str]:
+    """What was compared: the runs, what of, where, and how strictly."""
+    stated = {
+        "run": found.now.name,
+        "against": found.before.name,
+        "least change": f"{found.least:g}",
+        "confidence of each interval": f"{found.confidence:.6g}",
+    }
+    for prefix, side in (("", found.now), ("against ", found.before)):
+        own = [record for record in side.records if record.hardware == hardware]
+        facts = {
+            "commit": _all(record.environment.get("commit") for record in own),
+            "machine": _all(map(machine_of, own)),
+            "hostname": _all(record.environment.get("hostname") for record in own),
+        }
+        stated |= {f"{prefix}{name}": text for name, text in facts.items() if text}
+    return stated
+
+
+def _all(values: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(str(value) for value in values if value))
+
+
+def _seconds(seconds: float) -> str:
+    """Seconds without an exponent, which Jenkins' schema has no room for."""
+    return f"{seconds:.9f}"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", text)

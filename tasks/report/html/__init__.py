@@ -1,0 +1,1 @@
+"""The HTML pages: report, tickets, and the site over all runs."""

@@ -1,0 +1,122 @@
+"""The comparison as a matrix of cases and machines, as plain words that the template only has to place."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tasks.findings.bottleneck import bound_text
+from tasks.report.charts.heat_map import state_of
+from tasks.report.grid import Grid, size_text
+from tasks.report.html.page_limits import MOST_DETAILED
+from tasks.results.cost import cost_words
+from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd
+from tasks.results.model import Pairing, Summary
+from tasks.results.values import Outcome, Ratio
+from tasks.results.wording import MARKS, verdict_text
+from workloads.harness.records.case import Case
+
+
+def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
+    """A group a workload, a row a case of `ids`, a cell a machine; in short where a page has many cells."""
+    shared = shared_confounds(grid)
+    detailed = set(list(ids)[: detailed_cases(grid)])
+    groups = []
+    for group in grid.groups:
+        rows = []
+        for case in (case for case in group.cases if case in ids):
+            if case in detailed:
+                cells = [_cell(grid, name, case, shared.get(name, ())) for name in grid.names]
+            else:
+                cells = [_brief(grid, name, case) for name in grid.names]
+            rows.append({"size": size_text(case), "id": ids[case], "cells": cells})
+        if rows:
+            groups.append({"title": group.title, "rows": rows})
+    return groups
+
+
+def detailed_cases(grid: Grid) -> int:
+    """How many cases are listed with everything that is known of them."""
+    return max(1, MOST_DETAILED // max(len(grid.names), 1))
+
+
+def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
+    """What confounds every ratio of a machine, by machine: said once, at the head of its column."""
+    found: dict[str, dict[str, None]] = {}
+    for pairing in grid.comparison.pairings:
+        if not pairing.refused:
+            ours = found.setdefault(pairing.hardware, dict.fromkeys(pairing.confounds))
+            for what in [what for what in ours if what not in pairing.confounds]:
+                del ours[what]
+    return {name: tuple(confounds) for name, confounds in found.items()}
+
+
+def _brief(grid: Grid, name: str, case: Case) -> dict[str, Any]:
+    """Verdict, ratio and time in one line: the rest would make a page of thousands of cells slow to open."""
+    summary, state = grid.summaries.get((name, case)), state_of(grid, name, case)
+    if summary is None:
+        return {"kind": "none"}
+    time = format_seconds(summary.compute_s) if summary.ok_repeats else ""
+    return {"kind": "brief", "state": state, "time": time.partition(" (")[0]}
+
+
+def _cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> dict[str, Any]:
+    summary = grid.summaries.get((name, case))
+    if summary is None:
+        return {"kind": "none"}
+    if not summary.ok_repeats:
+        return {"kind": "bad", "verdict": verdict_text(summary.verdict), "reasons": summary.reasons}
+    pairing = grid.pairings.get((name, case))
+    return {
+        "kind": "base" if name == grid.comparison.baseline else "ok",
+        "time": format_seconds(summary.compute_s),
+        "per": "per job" if summary.whole else "per step",
+        "repeats": "" if summary.ok_repeats > 1 else "one repeat, no interval",
+        "price": _unit_price(summary),
+        "bound": {"text": bound_text(summary.bound), "why": summary.bound.why} if summary.bound else None,
+        "lines": _lines(pairing),
+        "notes": _notes(pairing, shared) if name != grid.comparison.baseline else [],
+    }
+
+
+def _unit_price(summary: Summary) -> str:
+    if summary.usd_per_million_units is None:
+        return ""
+    return f"{format_usd(summary.usd_per_million_units)} per million {summary.unit}"
+
+
+def _lines(pairing: Pairing | None) -> list[dict[str, str]]:
+    if pairing is None:
+        return []
+    lines = [
+        _line("compute", pairing.compute, False),
+        _line("end to end", pairing.end_to_end, False),
+        _line("cost", pairing.cost, True),
+    ]
+    if pairing.efficiency is not None:
+        band = ", ".join(filter(None, (pairing.efficiency_band, pairing.scaling)))
+        text = format_percent(pairing.efficiency)
+        lines.append({"label": "scaling", "text": text, "word": band, "css": "", "mark": "", "why": ""})
+    found = [line for line in lines if line]
+    for i, line in enumerate(found):
+        if line["why"] in [later["why"] for later in found[i + 1 :]]:
+            line["why"] = ""  # said once, under the last line that it holds for
+    return found
+
+
+def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
+    if ratio is None:
+        return {}
+    return {
+        "label": label,
+        "text": format_ratio(ratio),
+        "word": cost_words(ratio) if cost else str(ratio.outcome),
+        "css": str(ratio.outcome),
+        "mark": MARKS[ratio.outcome],
+        "why": ratio.why if ratio.outcome is Outcome.UNDECIDED else "",
+    }
+
+
+def _notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str]:
+    if pairing is None:
+        return ["no pair with the baseline"]
+    confounded = [f"confounded by {what}" for what in pairing.confounds if what not in shared]
+    return ([f"no ratio: {pairing.refused}"] if pairing.refused else []) + confounded

@@ -1,0 +1,192 @@
+"""One HTML file that holds a whole run: it works offline, and its own policy forbids it any request."""
+
+import base64
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+import vl_convert
+from markupsafe import Markup
+
+from tasks.report.charts.cold_start import cold_panels, waterfall_panels
+from tasks.report.charts.heat_map import case_ids, heat_map
+from tasks.report.charts.monitor import monitor_panels
+from tasks.report.charts.panel import Panel
+from tasks.report.charts.pareto import pareto_panels
+from tasks.report.charts.pictures import VEGA_LITE
+from tasks.report.charts.scaling import scaling_panels
+from tasks.report.charts.speedup import COST, speedup_panels
+from tasks.report.charts.theme import config, shapes
+from tasks.report.charts.time_by_size import time_panels
+from tasks.report.charts.training import loss_panels, memory_panels
+from tasks.report.files.finite_json import to_json
+from tasks.report.grid import Grid, grid_of
+from tasks.report.html import machines, records_table
+from tasks.report.html.matrix import comparison_groups, detailed_cases
+from tasks.report.html.money import bill_table, offer_table
+from tasks.report.html.node_variation import sibling_tables
+from tasks.report.html.page_limits import (
+    MOST_BARS,
+    MOST_DETAILED,
+    MOST_GROUPS,
+    MOST_ROWS,
+    MOST_SENTENCES,
+    firsts,
+    readable,
+    undrawn,
+)
+from tasks.report.html.scaling import family_tables
+from tasks.report.html.templates import TEMPLATES, environment, style
+from tasks.report.info import RunInfo
+from tasks.report.models import device_times, model_panels, model_rows
+from tasks.results.format import format_ratio
+from tasks.results.model import Comparison
+from tasks.results.summaries import COLD_PHASES
+from tasks.results.values import Estimate
+from tasks.results.wording import verdict_text
+from workloads.harness.records.record import Record
+
+SCRIPTS = ("charts.js", "map.js", "records.js")
+MOST_OPEN = 6  # observations that are read without unfolding
+MOST_TABLES = 60  # tables of scaling, models, rows of device times
+
+
+def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo) -> str:
+    """Render the report. What comes from outside is escaped, in HTML and in the scripts' data."""
+    grid = grid_of(records, comparison)
+    panels = _panels(records, grid)
+    scripts = {
+        "bundle": _bundle(),
+        "script": "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS),
+    }
+    return environment().get_template("report.html.j2").render(
+        run=asdict(run),
+        comparison=comparison,
+        counts=_counts(grid),
+        example={"interval": format_ratio(Estimate(27.2, 26.1, 28.4)), "single": format_ratio(Estimate(1.8))},
+        panels=panels,
+        phases=[name.replace("_", " ") for name in COLD_PHASES],
+        shapes=shapes(len(grid.names)),
+        columns=records_table.COLUMNS,
+        records_total=len(records),
+        many_cells=MOST_DETAILED,
+        data=_data(grid, records, panels),
+        style=style(),
+        policy=_policy(scripts.values()),
+        **_tables(records, grid),
+        **_sentences(grid),
+        **{name: Markup(text) for name, text in scripts.items()},
+    )  # fmt: skip
+
+
+def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[Panel]]:
+    """The charts by kind, of as much of the grid as can be read."""
+    drawn = readable(grid)
+    return {
+        "pareto": pareto_panels(grid),
+        "time": time_panels(drawn),
+        "speedup": speedup_panels(drawn, brief=True),
+        "cost": speedup_panels(drawn, brief=True, by=COST),
+        "waterfall": waterfall_panels(records, grid),
+        "cold": cold_panels(records, readable(grid, MOST_BARS // 2)),  # a bar of it is five marks
+        "monitor": monitor_panels(records, grid),
+        "scaling": scaling_panels(grid)[:MOST_GROUPS],
+        "models": model_panels(records, drawn),
+        "loss": loss_panels(records, grid),
+        "memory": memory_panels(records),
+    }
+
+
+def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
+    """The tables, and by the name of each with `_left` how many rows of it are in the files only."""
+    ids = case_ids(grid)
+    long: dict[str, Sequence[Any]] = {
+        "troubles": machines.trouble_rows(grid, records),
+        "families": family_tables(grid.comparison),
+        "device_times": device_times(records, grid),
+        "models": model_rows(records, grid),
+    }
+    shown = {
+        name: firsts(rows, MOST_ROWS if name == "troubles" else MOST_TABLES) for name, rows in long.items()
+    }
+    return {
+        "map": heat_map(grid, ids),
+        "machines": machines.machine_rows(grid),
+        "siblings": sibling_tables(grid),
+        "passes": machines.money_passes(grid),
+        "groups": comparison_groups(grid, ids),
+        "detailed": min(detailed_cases(grid), len(ids)),
+        "offers": offer_table(grid),
+        "bills": bill_table(grid),
+        "records": records_table.record_rows(grid, records),
+        "environments": records_table.environments(records),
+        **{name: rows for name, (rows, _) in shown.items()},
+        **{f"{name}_left": left for name, (_, left) in shown.items()},
+    }
+
+
+def _sentences(grid: Grid) -> dict[str, Any]:
+    """Findings in words, each list with how many are left out of it."""
+    comparison = grid.comparison
+    observed = firsts(comparison.observations, MOST_SENTENCES)
+    crossed = firsts([c.sentence for c in comparison.crossings if c.by == "time"], MOST_SENTENCES)
+    others = firsts([c.sentence for c in comparison.crossings if c.by != "time"], MOST_SENTENCES)
+    unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
+    return {
+        "undrawn": undrawn(grid),
+        "observations": observed[0],
+        "observations_left": observed[1],
+        "most_open": MOST_OPEN,
+        "crossings": crossed[0],
+        "other_crossings": others[0],
+        "crossings_left": crossed[1] + others[1],
+        "unpaired": unpaired[0],
+        "unpaired_left": unpaired[1],
+    }
+
+
+@cache
+def _bundle() -> str:
+    """Vega, Vega-Lite and vega-embed in one script, 0.9 MB."""
+    bundle = vl_convert.javascript_bundle(vl_version=VEGA_LITE)  # type: ignore[call-arg]
+    if "</script" in bundle.lower():
+        raise ValueError(
+            "the bundle of vl-convert would end its own script element; pin another version of it"
+        )
+    return str(bundle)
+
+
+def _policy(scripts: Any) -> str:
+    """A content security policy: only these scripts run, and nothing may be fetched."""
+    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+
+
+def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[Panel]]) -> Markup:
+    """What the script reads, as JSON that can't leave its element."""
+    page = {"font": 'system-ui, "Segoe UI", Roboto, sans-serif', "background": "transparent"}
+    values = {
+        "themes": {name: config(dark) | page for name, dark in (("light", False), ("dark", True))},
+        "charts": {f"{kind}-{i}": p.spec() for kind, group in panels.items() for i, p in enumerate(group)},
+        "records": records_table.record_details(grid, records),
+        "environments": records_table.fingerprints(records),
+    }
+    text = to_json(values, separators=(",", ":"), ensure_ascii=False)
+    for mark in "<>&\u2028\u2029":
+        text = text.replace(mark, f"\\u{ord(mark):04x}")
+    return Markup(text)
+
+
+def _counts(grid: Grid) -> dict[str, Any]:
+    summaries = grid.comparison.summaries
+    troubles = Counter(verdict_text(summary.verdict) for summary in grid.troubled)
+    return {
+        "cells": len(summaries),
+        "ok": sum(1 for summary in summaries if summary.ok_repeats),
+        "troubles": troubles.most_common(),
+        "single": sum(1 for summary in summaries if summary.ok_repeats == 1),
+    }

@@ -1,0 +1,188 @@
+"""The evidence under the numbers: a row a record with its samples, and how the environments differ."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tasks.findings.bottleneck import bound_text
+from tasks.report.charts.monitor import MEMORY, POWER, UTILISATION, series
+from tasks.report.grid import Grid, size_text
+from tasks.results.format import format_seconds
+from tasks.results.repeats import standing
+from tasks.results.wording import bytes_text, few, rate_text, verdict_text
+from workloads.harness.records.record import Record, Timing
+from workloads.harness.records.text import cache_text
+from workloads.harness.roofline.roofline import percent
+
+MOST_RECORDS = 800
+MOST_NUMBERS = 40_000
+MOST_WATCHED = 20_000
+"""Records, raw samples and samples of the monitor on a page below 5 MB; all are in the files beside it."""
+FEWEST_WATCHED = 10  # points of a line; with fewer it says nothing
+
+COLUMNS = (
+    "Hardware", "Workload", "Size", "Precision", "Repeat", "Verdict", "Time per step", "95 % interval",
+    "End to end", "Rate", "Bound by", "Of measured peak", "Peak memory", "Whole process", "Started",
+)  # fmt: skip
+
+
+def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
+    """The rows of the records table: the text of each cell, and what it sorts by."""
+    works = {case: work for group in grid.groups for case, work in group.work.items()}
+    return [_row(grid, record, works.get(record.case)) for record in records[:MOST_RECORDS]]
+
+
+def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
+    """What a row unfolds to: samples, phases, probes; six digits each, thinned where there are very many."""
+    shown = records[:MOST_RECORDS]
+    most = max(10, MOST_NUMBERS // max(len(shown), 1))
+    points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
+    return [
+        _detail(record, most, _standing(grid, record)[1]) | {"watched": _watched(record, points)}
+        for record in shown
+    ]
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    """A fingerprint as one level of text, nested keys joined by dots."""
+    found: dict[str, str] = {}
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{prefix}{key}.")
+        elif value is not None:
+            found[f"{prefix}{key}"] = str(value)
+    return found
+
+
+def environments(records: Sequence[Record]) -> dict[str, Any]:
+    """The fingerprints of the run side by side: rows that differ between them, and rows that don't."""
+    prints: dict[str, dict[str, str]] = {}
+    hosts: dict[str, dict[str, None]] = {}
+    for record in records:
+        if record.environment:
+            if record.environment_id not in prints:
+                prints[record.environment_id] = flat(record.environment)
+            hosts.setdefault(record.environment_id, {})[record.hardware] = None
+    keys = dict.fromkeys(key for values in prints.values() for key in values)
+    rows = [(key, [values.get(key, "–") for values in prints.values()]) for key in keys]
+    return {
+        "columns": [{"id": name, "hardware": ", ".join(hosts[name])} for name in prints],
+        "different": [row for row in rows if len(set(row[1])) > 1],
+        "same": [(key, values[0]) for key, values in rows if len(set(values)) == 1],
+    }
+
+
+def fingerprints(records: Sequence[Record]) -> dict[str, dict[str, str]]:
+    """Every environment by its id."""
+    found = {record.environment_id: record.environment for record in records}
+    return {name: flat(environment) for name, environment in found.items()}
+
+
+def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
+    verdict, reasons = _standing(grid, record)
+    timing, memory, case = record.device_time or record.wall, record.memory, record.case
+    peak = (memory.device_allocated_bytes or memory.peak_rss_bytes) if memory else None
+    rate, a_job = _rate(record), " a job" if record.wall and record.wall.whole else ""
+    cells: list[tuple[str, float | str | None]] = [
+        (record.hardware, None), (case.workload, None), (size_text(case), work),
+        (case.precision, None), (str(record.repeat), record.repeat), (verdict, None),
+        (format_seconds(record.compute_s) + a_job, record.compute_s),
+        (_bounds(timing), timing.ci_low_s if timing else None),
+        (format_seconds(record.end_to_end_s), record.end_to_end_s), (rate[0], rate[1]),
+        *_bound_cells(grid, record),
+        (bytes_text(peak), peak), (format_seconds(record.wall_s or None), record.wall_s),
+        (record.started_at[:19].replace("T", " "), record.started_at),
+    ]  # fmt: skip
+    return {"cells": [(text, _order(key)) for text, key in cells], "ok": verdict == "ok", "reasons": reasons}
+
+
+def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | None]]:
+    """What bounds the record's cell, and how much of the measured compute ceiling it reaches."""
+    summary = grid.summaries.get((record.hardware, record.case))
+    if not record.ok or summary is None or summary.bound is None:
+        return [("–", None), ("–", None)]
+    share = summary.bound.shares.get("compute")
+    return [(bound_text(summary.bound), None), ("–" if share is None else percent(share), share)]
+
+
+def _order(key: float | str | None) -> float | str | None:
+    """What a cell sorts by, in six digits where it is a number."""
+    return _short(key) if isinstance(key, float) else key
+
+
+def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
+    """The record's own verdict; where that is ok and it was refused later, the refusal."""
+    verdict, reasons = standing(record, grid.comparison.refusals)
+    return verdict_text(verdict), reasons
+
+
+def _rate(record: Record) -> tuple[str, float | None]:
+    seconds, work = record.compute_s, record.work
+    if not seconds or work is None:
+        return "–", None
+    if work.flops:
+        return rate_text(work.flops / seconds, "FLOP/s"), work.flops / seconds
+    return rate_text(work.units / seconds, f"{work.unit}/s"), work.units / seconds
+
+
+def _bounds(timing: Timing | None) -> str:
+    if timing is None or timing.ci_low_s is None or timing.ci_high_s is None:
+        return "–"
+    return f"{format_seconds(timing.ci_low_s)} – {format_seconds(timing.ci_high_s)}"
+
+
+def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]:
+    timing = record.device_time or record.wall
+    samples = timing.samples_s if timing else ()
+    return {
+        "samples": [_short(sample) for sample in samples[:most]],
+        "total": len(samples),
+        "block": timing.block if timing else 1,
+        "clock": "device events" if record.device_time else "host clock",
+        "reasons": few(reasons),
+        "phases": {name: _short(seconds) for name, seconds in record.phases_s.items()}
+        | {"unattributed": _short(record.unattributed_s)},
+        "facts": _facts(record),
+        "probes": {name: _short(value) for name, value in record.probes.items()},
+        "missing": record.missing,
+        "environment": record.environment_id,
+    }
+
+
+def _watched(record: Record, points: int) -> dict[str, list[float]]:
+    """What the monitor saw, at even distances; empty where a page of many records has no room for a line."""
+    if points < FEWEST_WATCHED:
+        return {}
+    found = {}
+    for quantity in (UTILISATION, MEMORY, POWER):
+        values = [value for _, value in series(record, quantity)]
+        if len(values) > 1:
+            stride = math.ceil(len(values) / points)
+            found[quantity] = [float(f"{value:.4g}") for value in values[::stride]]
+    return found
+
+
+def _facts(record: Record) -> dict[str, str]:
+    check, timing = record.check, record.device_time or record.wall
+    facts = {
+        "device": record.device,
+        "threads": record.threads,
+        "layout": record.layout,
+        "order in the lane": record.order,
+        "seed": record.seed,
+        "check": f"relative error {check.error:.2g}, bound {check.bound:.2g}" if check else None,
+        "outliers": f"{timing.outliers_mild} mild, {timing.outliers_severe} severe" if timing else None,
+        "steady": timing.steady if timing else None,
+        "precision reached": timing.precision_reached if timing else None,
+        "cache": cache_text(record.cache) if record.cache else None,
+        "energy": f"{record.energy_j:.4g} J" if record.energy_j is not None else None,
+    }
+    return {name: _plain(value) for name, value in facts.items() if value is not None}
+
+
+def _plain(value: object) -> str:
+    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")

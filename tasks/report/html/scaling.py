@@ -1,0 +1,105 @@
+"""How processes scale, as plain words that templates, pictures and text only have to place."""
+
+from typing import Any
+
+from tasks.findings.scaling_families import base_words
+from tasks.results.format import (
+    format_estimate,
+    format_percent,
+    format_ratio,
+    format_seconds,
+    significant,
+)
+from tasks.results.model import Comparison, Family, Level
+from tasks.results.wording import bytes_text, few, verdict_text
+
+LISTED_RANKS = 4  # memory is listed for so many ranks, and is a range for more
+_LAWS = {"strong": "Karp and Flatt", "weak": "Gustafson"}
+_JOB = "The same job, shared by its processes: strong scaling of the whole, whatever the batch of a process."
+_KINDS = {
+    "strong": "Strong scaling: the same work on more processes.",
+    "weak": "Weak scaling: the same work on each process.",
+}
+
+
+def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
+    """A table a family: its heading, what its speedups are over, and a row a number of processes."""
+    return [
+        {
+            "title": family.title,
+            "hardware": family.hardware,
+            "kind": _JOB if family.whole else _KINDS.get(family.scaling, ""),
+            "base": base_words(family),
+            "law": _LAWS.get(family.scaling, ""),
+            "step": "Time of the job" if family.whole else "Time per step",
+            "notes": family.notes,
+            "rows": [level_row(level) for level in family.levels],
+        }
+        for family in comparison.families
+    ]
+
+
+def level_row(level: Level) -> dict[str, Any]:
+    """One number of processes, every value as text with its interval."""
+    return {
+        "processes": processes_text(level),
+        "time": format_seconds(level.step_s) if level.step_s else verdict_text(level.verdict),
+        "ok": level.step_s is not None,
+        "throughput": format_estimate(level.units_per_s, f" {level.unit}/s") if level.units_per_s else "–",
+        "speedup": format_ratio(level.over_base),
+        "over_one": format_ratio(level.over_group_of_one),
+        "efficiency": format_percent(level.efficiency),
+        "band": "impossible" if level.impossible else level.band,
+        "css": _css(level),
+        "serial": _fraction(level.serial_fraction),
+        "communication": _percent(level.communication_share),
+        "spread": _percent(level.spread),
+        "memory": memory_text(level),
+        "repeats": f"{level.ok_repeats} of {level.repeats}",
+        "why": [text for text in (level.impossible, level.refused, *few(level.reasons)) if text],
+    }
+
+
+def processes_text(level: Level) -> str:
+    """How many processes, and whether they were a group: `1, no DDP`."""
+    return f"{level.processes}" if level.grouped else f"{level.processes}, no DDP"
+
+
+def memory_text(level: Level) -> str:
+    """Peak memory of every rank, or the range over many; `?` for a rank that did not tell."""
+    ranks = [bytes_text(held) if held else "?" for held in level.memory_bytes]
+    known = [held for held in level.memory_bytes if held]
+    if not known:
+        return "–"
+    if len(ranks) <= LISTED_RANKS:
+        return ", ".join(ranks)
+    text = bytes_text(known[0]) if len({bytes_text(held) for held in known}) == 1 else _range(known)
+    unknown = len(ranks) - len(known)
+    return f"{text} each" + (f", {unknown} unknown" if unknown else "")
+
+
+def families_of_interest(comparison: Comparison) -> list[Family]:
+    """The families that files of one comparison are about: whole jobs where there are any, else all."""
+    jobs = [family for family in comparison.families if family.whole]
+    return jobs or list(comparison.families)
+
+
+def _range(known: list[int]) -> str:
+    return f"{bytes_text(min(known))} to {bytes_text(max(known))}"
+
+
+def _css(level: Level) -> str:
+    if level.impossible:
+        return "slower"
+    return {"perfect": "faster", "very good": "faster", "good": "faster", "poor": "slower"}.get(
+        level.band, "unsure"
+    )
+
+
+def _fraction(value: float | None) -> str:
+    """A serial fraction; above 1 the processes are slower than one of them, which no serial part explains."""
+    return "over 100 %" if value is not None and value > 1 else _percent(value)
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{significant(100 * value, 2)} %"

@@ -1,0 +1,1 @@
+"""The comparison as plain text, for terminals, mail and logs."""

@@ -1,0 +1,77 @@
+"""`comparison.txt`: all that a run has to say, as plain ASCII for terminals, mail and logs."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tasks.report.grid import Grid, grid_of
+from tasks.report.html.scaling import family_tables
+from tasks.report.models import device_times, model_rows
+from tasks.report.text.boxes import box, text_tables
+from tasks.report.text.findings import findings
+from tasks.report.text.operations import hardware_table, job_table, size_tables
+from tasks.results.model import Comparison
+from tasks.results.wording import PLAIN
+from workloads.harness.records.record import Record
+
+
+def full_text(records: Sequence[Record], comparison: Comparison) -> str:
+    """The answer and the comparison first, then time against money, operations, sizes, scaling, machines."""
+    grid = grid_of(records, comparison)
+    others = [name for name in grid.names if name != comparison.baseline]
+    parts = [
+        text_tables(comparison).rstrip(),
+        *findings(comparison),
+        *(job_table(grid, records, name) for name in others),
+        *(table for name in others for table in size_tables(grid, name)),
+        *(_family(family) for family in family_tables(comparison)),
+        _models(records, grid),
+        _device_times(records, grid),
+        hardware_table(grid, records),
+    ]
+    return _plain("\n\n".join(filter(None, parts))) + "\n"
+
+
+def _plain(text: str) -> str:
+    """ASCII, whatever a machine calls itself."""
+    return text.translate(PLAIN | {0xA0: " ", 0x2019: "'"}).encode("ascii", "replace").decode()
+
+
+def _family(family: dict[str, object]) -> str:
+    header = [
+        "Processes",
+        str(family["step"]),
+        "Throughput",
+        "Speedup",
+        "Efficiency",
+        "Serial",
+        "Communication",
+    ]
+    keys = ("processes", "time", "throughput", "speedup", "efficiency", "serial", "communication", "memory")
+    found = family["rows"]
+    assert isinstance(found, list)
+    rows = [[_cell(row, key) for key in keys] for row in found]
+    table = box([*header, "Memory by rank"], rows)
+    notes = "".join(f"\n* {note}" for note in family["notes"])  # type: ignore[attr-defined]
+    return f"{family['title']} on {family['hardware']}, over {family['base']}\n{table}{notes}"
+
+
+def _cell(row: dict[str, Any], key: str) -> str:
+    return f"{row[key]} {row['band'] if key == 'efficiency' else ''}".rstrip()
+
+
+def _models(records: Sequence[Record], grid: Grid) -> str:
+    keys = ("hardware", "size", "raw", "parameters", "quality")
+    rows = [
+        [model["title"].replace(" · ", " "), *(row[key] for key in keys)]
+        for model in model_rows(records, grid)
+        for row in model["rows"]
+    ]
+    return box(["Model", "Hardware", "Size", "Repeats", "Parameters", "Learned"], rows) if rows else ""
+
+
+def _device_times(records: Sequence[Record], grid: Grid) -> str:
+    rows = [
+        [row["case"].replace(" · ", " "), *(" ".join(filter(None, c.values())) for c in row["cells"])]
+        for row in device_times(records, grid)
+    ]
+    return box(["Device time", *grid.names], rows) if rows else ""

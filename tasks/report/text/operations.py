@@ -1,0 +1,186 @@
+"""Operations of a job by machine, as plain text: with its start-up, by matrix size and by image size.
+
+A job of the suite is one process that does one step of each operation. What it pays besides are rows of their
+own, so that the rows add up to the total.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+from tasks.report.grid import Grid, Group, size_text
+from tasks.report.text.boxes import box
+from tasks.results.cost import cost_words
+from tasks.results.format import format_estimate, format_ratio, significant
+from tasks.results.model import Summary
+from tasks.results.values import Estimate
+from tasks.results.wording import verdict_text
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+
+Pair = tuple[str, str]
+ONCE = (("Start: process and imports", ("process_start", "import")), ("Start: device", ("context",)))
+MATRICES, IMAGES = "matmul", "image_pipeline"
+
+
+def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
+    """`Operation | baseline s | machine s | Speedup`, start-up rows, total; empty where no case is shared.
+
+    Sums are of medians and have no interval.
+    """
+    pair = (grid.comparison.baseline, name)
+    shared = _shared(grid, pair)
+    if not shared:
+        return ""
+    cases = [case for _, case in shared]
+    rows = [[_operation(*of), *_times(grid, pair, of[1]), _speedup(grid, name, of[1])] for of in shared]
+    steps = [sum(_value(grid, side, case) for case in cases) for side in pair]
+    first, second = (start_up(grid, records, side, cases) for side in pair)
+    header, sums = ["Operation", *(f"{side} s" for side in pair), "Speedup"], _sums("Operations", steps)
+    if not first or not second:
+        return box(header, rows, sums)
+    start = [[label, significant(first[label], 3), significant(second[label], 3), "-"] for label in first]
+    totals = [steps[0] + sum(first.values()), steps[1] + sum(second.values())]
+    return box(header, [*rows, sums, *start], _sums("Total job time", totals))
+
+
+def size_tables(grid: Grid, name: str) -> list[str]:
+    """`Matrix size | machine s | baseline s | Speedup | Cost Efficiency Ratio`; one for each image size."""
+    tables = []
+    columns = [f"{_kind(grid, side)} s" for side in (name, grid.comparison.baseline)]
+    columns = columns if len({*columns}) == 2 else [f"{name} s", f"{grid.comparison.baseline} s"]
+    for group in grid.groups:
+        if group.workload == MATRICES:
+            sized = [case for case in group.cases if "n" in case.params]
+            labels = {case: "{0}x{0}".format(case.params["n"]) for case in sized}
+            tables.append(_by_size(grid, name, f"Matrix size, {group.precision}", labels, columns))
+        elif group.workload == IMAGES:
+            for pixels in sorted({case.params["pixels"] for case in group.cases if "pixels" in case.params}):
+                of_size = [case for case in group.cases if case.params.get("pixels") == pixels]
+                labels = {case: f"batch {case.params.get('batch', 1)}" for case in of_size}
+                head = f"Image {pixels}x{pixels}, {group.precision}"
+                tables.append(_by_size(grid, name, head, labels, columns))
+    return [table for table in tables if table]
+
+
+def hardware_table(grid: Grid, records: Sequence[Record]) -> str:
+    """`Hardware | Specification`: what each machine says of itself."""
+    rows = []
+    for name in grid.names:
+        said = next((r for r in records if r.hardware == name and r.environment), None)
+        facts = _facts(said) if said else [("fingerprint", "none was recorded")]
+        rows += [[name if not i else "", f"{label}: {value}"] for i, (label, value) in enumerate(facts)]
+    return box(["Hardware", "Specification, by the machine itself"], rows) if rows else ""
+
+
+def _facts(record: Record) -> list[tuple[str, str]]:
+    known = record.environment
+    gpus = [gpu for gpu in known.get("gpus") or () if isinstance(gpu, dict)]
+    memory = known.get("memory_total_bytes")
+    facts = [("instance", known.get("instance_type"))]
+    facts += [
+        ("GPU", ", ".join(filter(None, (gpu.get("name"), _gib(gpu.get("memory_total_bytes"))))))
+        for gpu in gpus
+    ]
+    cores, threads = known.get("physical_cores"), known.get("logical_cpus")
+    facts += [
+        ("CPU", known.get("cpu_model")),
+        ("CPU count", _words(cores and f"{cores} cores", threads and f"{threads} logical")),
+        ("memory", _gib(memory)),
+        ("threads in use", str(record.threads) if record.threads else ""),
+    ]
+    return [(label, str(value)) for label, value in facts if value]
+
+
+def _words(*words: object) -> str:
+    return ", ".join(str(word) for word in words if word)
+
+
+def _gib(size: object) -> str:
+    return f"{size / 2**30:.1f} GiB" if isinstance(size, int | float) else ""
+
+
+def _shared(grid: Grid, pair: Pair) -> list[tuple[Group, Case]]:
+    """Cases of which both sides have a time, without whole jobs, which are no operations of one."""
+    return [
+        (group, case)
+        for group in grid.groups
+        for case in group.cases
+        if all((s := grid.summaries.get((side, case))) and s.compute_s and not s.whole for side in pair)
+    ]
+
+
+def _operation(group: Group, case: Case) -> str:
+    return f"{group.workload} {size_text(case)} {group.precision}"
+
+
+def _value(grid: Grid, name: str, case: Case) -> float:
+    estimate = grid.summaries[name, case].compute_s
+    return estimate.value if estimate else 0.0
+
+
+def _times(grid: Grid, pair: Pair, case: Case) -> list[str]:
+    return [_seconds(grid.summaries.get((side, case))) for side in pair]
+
+
+def _seconds(summary: Summary | None) -> str:
+    if summary is None:
+        return "not measured"
+    return format_estimate(summary.compute_s, "") if summary.compute_s else verdict_text(summary.verdict)
+
+
+def _speedup(grid: Grid, name: str, case: Case) -> str:
+    pairing = grid.pairings.get((name, case))
+    ratio = pairing.compute if pairing else None
+    return f"{format_ratio(ratio)} {ratio.outcome}" if ratio else "-"
+
+
+def _sums(label: str, values: Sequence[float]) -> list[str]:
+    base, side = values
+    return [label, f"{base:.4g}", f"{side:.4g}", format_ratio(Estimate(base / side)) if side else "-"]
+
+
+def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[Case]) -> dict[str, float]:
+    """Seconds by row: what a process pays once, then for each operation; empty where a phase is not recorded.
+
+    Medians over the ok repeats. A first call holds a step, which is not counted again; each was made in a
+    process of its own, so in one process for all of them the later ones cost less.
+    """
+    wanted = set(cases)
+    ok = [r for r in records if r.hardware == name and r.ok and r.case in wanted]
+    rows: dict[str, float] = {}
+    for label, phases in ONCE:
+        known = [sum(r.phases_s[p] for p in phases) for r in ok if all(p in r.phases_s for p in phases)]
+        if not known:
+            return {}
+        rows[label] = statistics.median(known)
+    builds, calls = _median_phase(ok, "build"), _median_phase(ok, "first_call")
+    rows["Build of inputs, each"] = sum(builds.get(case, 0.0) for case in cases)
+    beyond = [max(calls.get(case, 0.0) - _value(grid, name, case), 0.0) for case in cases]
+    rows["First calls beyond a step, each alone"] = sum(beyond)
+    return rows
+
+
+def _median_phase(ok: Sequence[Record], phase: str) -> dict[Case, float]:
+    """Seconds of a phase by case, the median over its repeats."""
+    known: dict[Case, list[float]] = {}
+    for record in ok:
+        if phase in record.phases_s:
+            known.setdefault(record.case, []).append(record.phases_s[phase])
+    return {case: statistics.median(seconds) for case, seconds in known.items()}
+
+
+def _by_size(grid: Grid, name: str, head: str, labels: dict[Case, str], columns: list[str]) -> str:
+    pair = (name, grid.comparison.baseline)
+    rows = []
+    for case, label in labels.items():
+        pairing = grid.pairings.get((name, case))
+        cost = pairing.cost if pairing else None
+        costs = f"{format_ratio(cost)} {cost_words(cost)}" if cost else "-"
+        if any((side, case) in grid.summaries for side in pair):
+            rows.append([label, *_times(grid, pair, case), _speedup(grid, name, case), costs])
+    return box([head, *columns, "Speedup", "Cost Efficiency Ratio"], rows) if rows else ""
+
+
+def _kind(grid: Grid, name: str) -> str:
+    devices = {s.device for s in grid.comparison.summaries if s.cell.hardware == name and s.ok_repeats}
+    return "GPU" if devices == {"cuda"} else "CPU"

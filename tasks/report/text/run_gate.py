@@ -1,0 +1,87 @@
+"""A run against another in words: the answer in a sentence, and what is said of each cell."""
+
+from tasks.regressions.run_gate import Against, CellAgainst, Standing
+from tasks.results.format import format_count, format_seconds
+from tasks.results.values import Estimate
+
+NAMED = 3  # cells that a sentence names before it counts the rest
+
+
+def change_text(change: Estimate) -> str:
+    """A change as a share, with its bounds: `+10.2 % (+8.1 to +12.3)`."""
+    if change.low is None or change.high is None:
+        return f"{100 * change.value:+.1f} %"
+    return f"{100 * change.value:+.1f} % ({100 * change.low:+.1f} to {_percent(change.high)})"
+
+
+def share_text(share: float) -> str:
+    """A share as `4.1 %`; `over 1000 %` where more digits would say nothing."""
+    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
+
+
+def numbers_text(one: CellAgainst) -> str:
+    """What a cell took in both runs and how it has changed, or why that is not told; one sentence."""
+    if one.shift is None:
+        return one.why
+    way = "its time over its control's" if one.shift.paired else "its time"
+    told = f"{way} changed by {change_text(one.shift.change)}: {_times(one)}"
+    return f"{told}; {one.why}" if one.why else told
+
+
+def smallest_text(one: CellAgainst) -> str:
+    """The smallest change that a cell could have shown, and what it would take to show the least one."""
+    if one.shift is None:
+        return "no change could have been shown"
+    return f"a change of {share_text(one.shift.smallest)} would have been shown, with even odds"
+
+
+def answer(found: Against) -> str:
+    """The one sentence that people want: what is slower or lost, and what could not have been seen."""
+    slower, lost = found.having(Standing.SLOWER), found.having(Standing.LOST)
+    bad = [f"{one.cell.id} by {change_text(one.shift.change)}" for one in slower if one.shift]
+    told = []
+    if slower:
+        told.append(f"{format_count(len(slower), 'cell')} got slower: {_listed(bad)}")
+    if lost:
+        reasons = [f"{one.cell.id} ({one.why})" for one in lost]
+        told.append(f"{format_count(len(lost), 'cell')} got lost: {_listed(reasons)}")
+    if found.exit_code == 0:
+        told.append("no cell got slower, and none got lost")
+    if found.exit_code == 3:
+        told.append("nothing could be decided")
+    rest = [
+        f"{len(cells)} {standing}"
+        for standing in (
+            Standing.FASTER,
+            Standing.UNCHANGED,
+            Standing.UNDECIDED,
+            Standing.NOT_COMPARABLE,
+        )
+        if (cells := found.having(standing))
+    ]
+    text = f"{found.now.name} against {found.before.name}: {'; '.join(told)}"
+    return f"{text}{' (' + ', '.join(rest) + ')' if rest else ''}{_unseen(found)}."
+
+
+def _unseen(found: Against) -> str:
+    """What the cells that are said to be unchanged may hide."""
+    widest = max((one.shift.smallest for one in found.having(Standing.UNCHANGED) if one.shift), default=None)
+    return "" if widest is None else f"; a change below {share_text(widest)} may be unseen"
+
+
+def _listed(named: list[str]) -> str:
+    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
+    return f"{', '.join(named[:NAMED])}{more}"
+
+
+def _times(one: CellAgainst) -> str:
+    return f"{format_seconds(_bare(one.now_s))} a step, {format_seconds(_bare(one.before_s))} before"
+
+
+def _bare(seconds: Estimate | None) -> float | None:
+    return seconds.value if seconds else None
+
+
+def _percent(share: float) -> str:
+    """A bound as a percentage: repeats that have nothing in common give enormous ones."""
+    return f"{100 * share:+.1f}" if share < 100 else "any"

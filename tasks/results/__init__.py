@@ -1,0 +1,1 @@
+"""Values with intervals, repeats, summaries and speedups: what findings are made of."""

@@ -1,0 +1,63 @@
+"""What else differs between two sides, beside the machine. Layout is chosen, so it is no confound."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workloads.harness.records.record import Record
+
+
+def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, ...]:
+    """Differences in words, such as `torch: 2.13.0 against 2.12.1`.
+
+    A fact that a side lacks is no difference. CUDA and the host count where both sides compute on an
+    accelerator: on a CPU the one has no part in it, and the other is the machine that is compared.
+    """
+    on_cpu = any(record.device == "cpu" for record in (*side, *baseline))
+    found = []
+    for name, read in (_ALWAYS if on_cpu else {**_ALWAYS, **_ACCELERATED}).items():
+        ours, theirs = _values(side, read), _values(baseline, read)
+        if ours and theirs and ours != theirs:
+            found.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
+    ours, theirs = _caches(side), _caches(baseline)
+    if ours and theirs and ours != theirs:
+        found.append(f"cache before each step: {' and '.join(ours)} against {' and '.join(theirs)}")
+    return tuple(found)
+
+
+def _caches(records: Sequence[Record]) -> list[str]:
+    """Whether it was emptied. Data that one machine's cache can hold and another's can't is no confound."""
+    return sorted({"emptied" if r.cache.state == "cold" else "as it was" for r in records if r.cache})
+
+
+def _values(records: Sequence[Record], read: Callable[[dict[str, Any]], str | None]) -> list[str]:
+    return sorted({value for record in records if (value := read(record.environment))})
+
+
+def _plain(name: str) -> Callable[[dict[str, Any]], str | None]:
+    def read(environment: dict[str, Any]) -> str | None:
+        value = environment.get(name)
+        return None if value in (None, "") else str(value)
+
+    return read
+
+
+def _torch(environment: dict[str, Any]) -> str | None:
+    """The version without its build: `+cpu` and `+cu128` say again what the device and cuda say."""
+    return str(environment.get("torch") or "").partition("+")[0] or None
+
+
+def _memory(environment: dict[str, Any]) -> str | None:
+    """In whole GiB: kernels of one machine shape differ in what they keep for themselves."""
+    size = environment.get("memory_total_bytes")
+    return f"{size / 2**30:.0f} GiB" if isinstance(size, int | float) else None
+
+
+_ALWAYS = {"torch": _torch, "Python": _plain("python")}
+_ACCELERATED = {
+    "CUDA": _plain("cuda"),
+    "cuDNN": _plain("cudnn"),
+    "driver": _plain("nvidia_driver"),
+    "CPU": _plain("cpu_model"),
+    "logical CPUs": _plain("logical_cpus"),
+    "memory": _memory,
+}

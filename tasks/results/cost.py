@@ -1,0 +1,43 @@
+"""What time costs. Prices are exact here, so a cost has the relative interval of its time."""
+
+import math
+
+from tasks.results.speedup import decide, scaled
+from tasks.results.values import Estimate, Outcome, Ratio
+
+SECONDS_PER_HOUR = 3600
+_WORDS = {Outcome.FASTER: "cheaper", Outcome.SLOWER: "dearer", Outcome.UNDECIDED: "undecided"}
+
+
+def usd(seconds: float, usd_per_hour: float | None) -> float | None:
+    """USD for a machine's time, billed by the second; None without a price."""
+    return None if usd_per_hour is None else seconds * usd_per_hour / SECONDS_PER_HOUR
+
+
+def usd_per_million_units(
+    seconds: Estimate | None, units: float | None, usd_per_hour: float | None
+) -> Estimate | None:
+    """USD for a million units of work at `seconds` a step of `units`: 1e6 price t / (3600 units)."""
+    if seconds is None or not units or usd_per_hour is None:
+        return None
+    return scaled(seconds, 1e6 * usd_per_hour / SECONDS_PER_HOUR / units)
+
+
+def cost_efficiency(
+    speedup: Ratio | None, baseline_usd_per_hour: float | None, usd_per_hour: float | None, repeats: int
+) -> Ratio | None:
+    """(baseline price x baseline time) / (price x time): above 1 is cheaper than the baseline.
+
+    Equals speedup / price ratio, so its relative interval is the speedup's. None where a price is missing or
+    zero. `repeats` is the fewer of the two sides', for the advice in an undecided one.
+    Source: "Efficiency" of the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
+    """
+    if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
+        return None
+    ratio = baseline_usd_per_hour / usd_per_hour
+    return decide(scaled(speedup.estimate, ratio), repeats) if 0 < ratio < math.inf else None
+
+
+def cost_words(ratio: Ratio) -> str:
+    """The verdict of a cost ratio in words of money: `cheaper`, `dearer` or `undecided`."""
+    return _WORDS[ratio.outcome]

@@ -1,0 +1,107 @@
+"""Numbers as people read them: no digit that the interval does not support."""
+
+import math
+
+from tasks.results.values import Estimate, Ratio
+
+MOST = 4  # significant digits, however narrow the interval
+TINY = 1e-300  # a fifth of less may be no number
+BARE = 2  # significant digits of a number without an interval
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def format_ratio(ratio: Ratio | Estimate | None) -> str:
+    """`27.2× (26.1–28.4)`; `~1.8×` where a single repeat gives no interval; `–` for None."""
+    if ratio is None:
+        return "–"
+    return format_estimate(ratio.estimate if isinstance(ratio, Ratio) else ratio, "×")
+
+
+def format_percent(estimate: Estimate | None) -> str:
+    """A share as `80.6 % (79.1–82.0)`."""
+    return "–" if estimate is None else format_estimate(_times(estimate, 100), " %")
+
+
+def format_seconds(seconds: Estimate | float | None) -> str:
+    """A time (s) in s, ms or µs: `12.3 ms (12.1–12.5)`."""
+    if seconds is None:
+        return "–"
+    value = seconds.value if isinstance(seconds, Estimate) else seconds
+    size, unit = next((pair for pair in _SECONDS if abs(value) >= pair[0]), _SECONDS[-1])
+    if isinstance(seconds, Estimate):
+        return format_estimate(_times(seconds, 1 / size), f" {unit}")
+    return f"{significant(value / size, 3)} {unit}"
+
+
+def format_usd(usd: Estimate | float | None) -> str:
+    """An amount as `$0.0122 (0.0120–0.0124)`, to three digits where it has no interval."""
+    if usd is None:
+        return "–"
+    if isinstance(usd, Estimate):
+        return (
+            format_estimate(usd, "").replace("~", "~$") if usd.low is None else f"${format_estimate(usd, '')}"
+        )
+    return f"${significant(usd, 3)}"
+
+
+def format_estimate(estimate: Estimate, unit: str) -> str:
+    """Value, unit and bounds, all to the place that the interval supports.
+
+    The last place is worth at most a fifth of the half-width, so rounding moves a bound by a tenth of it.
+    """
+    if estimate.low is None or estimate.high is None:
+        return f"~{significant(estimate.value, BARE)}{unit}"
+    return f"{_fixed(estimate.value, _last_place(estimate))}{unit} ({format_bounds(estimate)})"
+
+
+def format_bounds(estimate: Estimate) -> str:
+    """`26.1–28.4`, in the same digits as its value; empty where there are none."""
+    if estimate.low is None or estimate.high is None:
+        return ""
+    place = _last_place(estimate)
+    return f"{_fixed(estimate.low, place)}–{_fixed(estimate.high, place)}"
+
+
+def format_count(number: int, noun: str) -> str:
+    """A number of things, such as `1 case` and `3 cases`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def significant(value: float, digits: int) -> str:
+    """A number to so many significant digits, without an exponent: 0.0122, 1230."""
+    return _fixed(value, _place(value) + digits - 1)
+
+
+def ratio_of_rounded(over: float, under: float, step: float, under_step: float | None = None) -> Estimate:
+    """The ratio of two printed numbers, with the bounds that their rounding to `step` leaves.
+
+    A published 0.50 s / 0.01 s is no 50.00 but anything from 33 to 101. `under_step` is the rounding of the
+    second number where that is another.
+    """
+    half, under_half = step / 2, (step if under_step is None else under_step) / 2
+    high = (over + half) / (under - under_half) if under > under_half else math.inf
+    return Estimate(over / under, max(over - half, 0.0) / (under + under_half), high)
+
+
+def _place(value: float) -> int:
+    """How many places after the point the first significant digit has; negative before the point."""
+    return -math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
+
+
+def _last_place(estimate: Estimate) -> int:
+    place = _place(estimate.value) + MOST - 1
+    half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
+    return min(place, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else place
+
+
+def _fixed(value: float, places: int) -> str:
+    return f"{round(value, places):.{max(places, 0)}f}" if math.isfinite(value) else str(value)
+
+
+def _times(estimate: Estimate, factor: float) -> Estimate:
+    low, high = estimate.low, estimate.high
+    return Estimate(
+        estimate.value * factor,
+        None if low is None else low * factor,
+        None if high is None else high * factor,
+    )

@@ -1,0 +1,101 @@
+"""How many times faster than the baseline, with an interval, and a verdict only where that supports one."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+from tasks.results.format import format_bounds
+from tasks.results.repeats import Repeats
+from tasks.results.values import Estimate, Outcome, Ratio
+from workloads.harness.records.intervals import ratio_interval, t_quantile
+from workloads.harness.records.record import Verdict
+
+ONE_REPEAT = "one repeat has no interval: run with repeats=3 or more"
+MOST_REPEATS = 20  # more than this is not worth advising
+EQUAL = 0.05  # sides that so many would not tell apart are called equal, if they are within this
+
+
+def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | None:
+    """Baseline time / time, of the repeats' medians; None where a side has none.
+
+    Source: Welch's t on the logs (workloads.harness.records.intervals.ratio_interval); Hoefler & Belli 2015, rule 5.
+    """
+    if not baseline_s or not times_s:
+        return None
+    interval = ratio_interval(baseline_s, times_s)
+    if interval is None:
+        value = _geometric_mean(baseline_s) / _geometric_mean(times_s)
+        return decide(Estimate(value), min(len(baseline_s), len(times_s)))
+    return decide(Estimate.of(interval), min(len(baseline_s), len(times_s)))
+
+
+def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:
+    """Both sides' times (s), as they are where a step is the same work, else per unit of work.
+
+    They differ in weak scaling, where a step on 8 devices is 8 batches: its speedup is one of throughput.
+    """
+    times = [(c.end_to_end_s if end_to_end else c.compute_s) for c in (baseline, side)]
+    units = (baseline.units or 1.0, side.units or 1.0) if baseline.units and side.units else (1.0, 1.0)
+    if units[0] == units[1]:
+        return times[0], times[1]
+    return [t / units[0] for t in times[0]], [t / units[1] for t in times[1]]
+
+
+def decide(estimate: Estimate, repeats: int) -> Ratio:
+    """The verdict that an interval supports: it excludes 1, or nothing is decided and `why` says more."""
+    if estimate.low is None or estimate.high is None:
+        return Ratio(estimate, Outcome.UNDECIDED, ONE_REPEAT)
+    if estimate.low > 1:
+        return Ratio(estimate, Outcome.FASTER)
+    if estimate.high < 1:
+        return Ratio(estimate, Outcome.SLOWER)
+    return Ratio(estimate, Outcome.UNDECIDED, _advice(estimate, estimate.low, estimate.high, repeats))
+
+
+def refusal(baseline: Repeats | None, side: Repeats) -> str:
+    """Why the two can't be divided, in words; empty where they can."""
+    if baseline is None:
+        return "the baseline has not measured this case"
+    if side.verdict is not Verdict.OK:
+        return _not_ok(side.cell.hardware, side)
+    if baseline.verdict is not Verdict.OK:
+        return _not_ok(f"the baseline, {baseline.cell.hardware},", baseline)
+    return ""
+
+
+def scaled(estimate: Estimate, factor: float) -> Estimate:
+    """The estimate times an exact positive factor, its bounds too."""
+    low, high = estimate.low, estimate.high
+    if low is None or high is None:
+        return Estimate(estimate.value * factor)
+    return Estimate(estimate.value * factor, low * factor, high * factor)
+
+
+def _advice(estimate: Estimate, low: float, high: float, repeats: int) -> str:
+    """How many repeats would tell the sides apart, or that they are equal for every purpose."""
+    spans = f"the interval {format_bounds(estimate)} spans 1"
+    if not low or high == math.inf:
+        return f"{spans}: its repeats have nothing in common, look at them one by one"
+    half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
+    for more in range(repeats + 1, MOST_REPEATS + 1):
+        if half * _reach(more) / _reach(repeats) < distance:
+            return f"{spans}: run with repeats={more} or more"
+    apart = max(1 / low, high) - 1
+    if apart <= EQUAL:
+        return f"{spans}: equal within {100 * apart:.2g} %"
+    return f"{spans}: run with repeats={MOST_REPEATS} or more, or on a quieter machine"
+
+
+@lru_cache
+def _reach(repeats: int) -> float:
+    """What a half-width goes with, for so many repeats on each of two sides: t / sqrt(n)."""
+    return t_quantile(0.975, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
+
+
+def _not_ok(who: str, side: Repeats) -> str:
+    reason = f": {side.reasons[0]}" if side.reasons else ""
+    return f"{who} is {side.verdict}{reason}"
+
+
+def _geometric_mean(times: Sequence[float]) -> float:
+    return math.exp(math.fsum(map(math.log, times)) / len(times))

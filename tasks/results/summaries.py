@@ -1,0 +1,66 @@
+"""Records to one summary per cell: time, throughput, cold start and cost, each over the usable repeats."""
+
+import statistics
+from collections.abc import Sequence
+
+from tasks.results.cost import usd_per_million_units
+from tasks.results.model import Machine, Summary
+from tasks.results.repeats import Repeats
+from tasks.results.values import Estimate
+from workloads.harness.records.intervals import log_mean_interval
+from workloads.harness.records.record import Record
+
+COLD_PHASES = ("process_start", "import", "context", "build", "first_call")
+
+
+def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Summary, ...]:
+    """One summary per cell, in the cells' order."""
+    prices = {machine.name: machine.usd_per_hour for machine in machines}
+    return tuple(summary(cell, prices.get(cell.cell.hardware)) for cell in cells)
+
+
+def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
+    """What the repeats of one cell say together. Estimates come from usable repeats only."""
+    compute, like = over_repeats(cell.compute_s), (cell.usable or cell.records)[0]
+    work = like.work if cell.usable else None
+    rate = 1 / compute.value if compute else None
+    return Summary(
+        cell=cell.cell,
+        verdict=cell.verdict,
+        reasons=cell.reasons,
+        repeats=len(cell.records),
+        ok_repeats=len(cell.usable),
+        compute_s=compute,
+        end_to_end_s=over_repeats(cell.end_to_end_s),
+        units_per_s=work.units * rate if work and rate else None,
+        unit=like.work.unit if like.work else "",
+        flops_per_s=work.flops * rate if work and work.flops and rate else None,
+        cold_s=_middle([cold for cold in map(cold_s, cell.usable) if cold is not None]),
+        usd_per_million_units=usd_per_million_units(compute, cell.units, usd_per_hour),
+        threads=like.threads,
+        device=like.device,
+        units=cell.units,
+        whole=bool(like.wall and like.wall.whole),
+    )
+
+
+def over_repeats(times: Sequence[float]) -> Estimate | None:
+    """Geometric mean of the repeats' medians (s) with its t-interval; no bounds from a single repeat."""
+    if not times:
+        return None
+    interval = log_mean_interval(times)
+    return Estimate.of(interval) if interval else Estimate(times[0])
+
+
+def cold_s(record: Record) -> float | None:
+    """Seconds from process start to the end of the first call; None where a phase of it is not recorded.
+
+    Source: the phases that a fresh process passes through until its first result is there.
+    """
+    phases = [record.phases_s.get(name) for name in COLD_PHASES]
+    known = [seconds for seconds in phases if seconds is not None]
+    return sum(known) if len(known) == len(COLD_PHASES) else None
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return statistics.median(values) if values else None

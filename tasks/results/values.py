@@ -1,0 +1,41 @@
+"""Values with intervals, and ratios with a verdict."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workloads.harness.records.intervals import Interval
+
+
+class Outcome(StrEnum):
+    """The verdict of a ratio: its interval lies above 1, below 1, or spans it (or there is no interval)."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value with its 95 % interval; the bounds are None where repeats are too few to give one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def of(cls, interval: Interval) -> "Estimate":
+        """Take over an interval of the harness."""
+        return cls(interval.value, interval.low, interval.high)
+
+    def below(self, other: "Estimate") -> bool:
+        """Whether this interval lies wholly below another; without an interval nothing is shown."""
+        return self.high is not None and other.low is not None and self.high < other.low
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio against the baseline, above 1 is better; `why` says what an undecided one lacks."""
+
+    estimate: Estimate
+    outcome: Outcome
+    why: str = ""

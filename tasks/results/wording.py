@@ -1,0 +1,71 @@
+"""Numbers and verdicts in words, the same in every file of a report."""
+
+from collections.abc import Sequence
+
+from tasks.results.finding_types import Offer
+from tasks.results.model import Summary
+from tasks.results.values import Outcome
+from workloads.harness.records.record import Verdict
+
+MARKS = {Outcome.FASTER: "▲", Outcome.SLOWER: "▼", Outcome.UNDECIDED: "◆"}
+FEW = 3
+_PREFIXED = ("FLOP/s", "B/s")
+PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->"})
+
+
+def price_text(usd_per_hour: float | None) -> str:
+    """A price as it was stated, with at least two decimals: never rounded."""
+    if usd_per_hour is None:
+        return "no price stated"
+    digits = f"{usd_per_hour:.6f}".rstrip("0")
+    return f"{usd_per_hour:.2f} USD/h" if len(digits.partition(".")[2]) < 2 else f"{digits} USD/h"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """A verdict as a word, such as `out of memory`."""
+    return str(verdict).replace("_", " ")
+
+
+def standing(offer: Offer) -> str:
+    """What an offer is worth, in words: `on the front`, `beaten by gke-l4`, `tied with gke-l4`."""
+    if offer.dominated_by:
+        return f"beaten by {offer.dominated_by}"
+    ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
+    return f"on the front{ties}"
+
+
+def rate_text(value: float | None, unit: str) -> str:
+    """A rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash where there is none."""
+    if value is None:
+        return "–"
+    unit = "B/s" if unit == "bytes/s" else unit
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {prefix}{unit}" if unit in _PREFIXED else f"{value:,.0f} {unit}"
+    return f"{value:.4g} {unit}"
+
+
+def bytes_text(value: float | None) -> str:
+    """Bytes in binary units, such as `6.4 GiB`; a dash where they are unknown."""
+    if value is None:
+        return "–"
+    for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if value >= factor:
+            return f"{value / factor:.3g} {unit}"
+    return f"{value:.0f} B"
+
+
+def trouble_text(summary: Summary) -> str:
+    """Why a cell has no number: its verdict, then its first reasons."""
+    return "; ".join([verdict_text(summary.verdict), *few(summary.reasons)])
+
+
+def few(reasons: Sequence[str]) -> list[str]:
+    """The first reasons, and how many more there are."""
+    more = len(reasons) - FEW
+    return [*reasons[:FEW], f"and {more} more reasons"] if more > 1 else list(reasons)
+
+
+def devices_text(devices: int) -> str:
+    """What a machine computes on, such as `8 accelerators`."""
+    return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"

@@ -1,0 +1,145 @@
+"""The results store: a folder of runs, each written once and never changed."""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tasks.errors import GridbenchError
+from tasks.planning.plan import Plan, read_plan
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.files import read_records, record_path, write_record, write_text
+from workloads.harness.records.record import Record
+
+if TYPE_CHECKING:
+    from tasks.store.bucket import Bucket
+
+DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
+LISTED = 3  # files that a sentence names before it counts the rest
+REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where a results folder is served to browsers, if one is
+REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # which one: the run of somebody who joined may lie elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """The folder of one run: `plan.json`, `records/<cell>/<repeat>.json`, and what is made from them.
+
+    Attributes:
+        bucket: where all of it goes too; None for a folder alone.
+    """
+
+    folder: Path
+    bucket: "Bucket | None" = field(default=None, compare=False)
+
+    @classmethod
+    def create(cls, results: Path, plan: Plan, bucket: "Bucket | None" = None) -> "Store":
+        """Make the folder of a new run and write its plan.
+
+        Raises:
+            GridbenchError: the folder can't be written, or the disk is full.
+        """
+        store = cls(results / plan.run, bucket)
+        try:
+            write_text(store.folder / "plan.json", plan.model_dump_json(indent=1) + "\n")
+            (store.folder / "records").mkdir(exist_ok=True)  # without it, a run is fetched from its bucket
+        except (WorkloadsError, OSError) as error:
+            raise GridbenchError(f"results: {error}") from None
+        return store
+
+    @classmethod
+    def open(cls, results: Path, run: str, bucket: "Bucket | None" = None) -> "Store":
+        """Find the folder of an earlier run, by its name or by an unambiguous beginning of it.
+
+        Raises:
+            GridbenchError: there is no such run, or several.
+        """
+        if not run or "/" in run or run.startswith("."):
+            raise GridbenchError(f"run {run!r} is no name of a run; see the folders in {results}")
+        found = [results / name for name in sorted(runs(results)) if name.startswith(run)]
+        exact = [path for path in found if path.name == run]
+        if not found:
+            raise GridbenchError(f"run {run!r} is unknown in {results}")
+        if len(found) > 1 and not exact:
+            names = ", ".join(path.name for path in found[:5])
+            raise GridbenchError(f"run {run!r} may be any of {names}; give more of the name")
+        return cls((exact or found)[0], bucket)
+
+    @property
+    def plan(self) -> Plan:
+        """The run's plan.
+
+        Raises:
+            GridbenchError: it is corrupt or of another version.
+        """
+        path = self.folder / "plan.json"
+        try:
+            text = path.read_text(errors="replace")
+        except OSError as error:
+            raise GridbenchError(f"{path} can't be read ({error.strerror})") from None
+        return read_plan(text, str(path))
+
+    def add(self, record: Record) -> bool:
+        """Write a record, once: False where that repeat is there already.
+
+        Raises:
+            GridbenchError: the folder can't be written, or the disk is full.
+        """
+        try:
+            return write_record(self.folder / "records", record)
+        except (WorkloadsError, OSError) as error:
+            raise GridbenchError(f"results: {error}") from None
+
+    def set_aside(self, record: Record) -> None:
+        """Make room for another try at a repeat; its record stays, with its verdict as the suffix.
+
+        Raises:
+            GridbenchError: the folder can't be written.
+        """
+        path = self.folder / "records" / record_path(record)
+        try:
+            path.replace(path.with_suffix(f".{record.verdict.value}"))
+        except OSError as error:
+            raise GridbenchError(f"results: {path} can't be moved ({error.strerror})") from None
+
+    def records(self) -> tuple[list[Record], list[str]]:
+        """The records so far in the plan's order, and a sentence for each file that can't be read.
+
+        Raises:
+            GridbenchError: the folder or the plan can't be read.
+        """
+        folder = self.folder / "records"
+        try:
+            items = list(read_records(folder)) if folder.is_dir() else []
+        except WorkloadsError as error:
+            raise GridbenchError(f"results: {error}") from None
+        cells = {cell: place for place, cell in enumerate(self.plan.cells)}
+        records = [item for item in items if isinstance(item, Record)]
+        records.sort(key=lambda record: (cells.get(record.cell, len(cells)), record.repeat))
+        return records, [str(item) for item in items if isinstance(item, RecordError)]
+
+    def unreadable(self, records: Sequence[Record]) -> list[str]:
+        """Sentences about the files that gave none of these records, or one that belongs elsewhere."""
+        folder = self.folder / "records"
+        known = {folder / path for path in map(_path, records) if path}
+        left = [path for path in folder.rglob("*.json") if path.is_file() and path not in known]
+        if not left:
+            return []
+        named = ", ".join(str(path.relative_to(folder)) for path in sorted(left)[:LISTED])
+        more = f" and {len(left) - LISTED} more" if len(left) > LISTED else ""
+        return [
+            f"{len(left)} files hold no record that can be read, or one of another repeat: {named}{more}."
+        ]
+
+
+def _path(record: Record) -> Path | None:
+    """Where a record belongs; None where its id is no path."""
+    try:
+        return record_path(record)
+    except WorkloadsError:
+        return None
+
+
+def runs(results: Path) -> Iterable[str]:
+    """Names of the runs in a results folder, newest first."""
+    return sorted((path.parent.name for path in results.glob("*/plan.json")), reverse=True)

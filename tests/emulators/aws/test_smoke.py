@@ -1,0 +1,181 @@
+"""The smoke script against the emulator: it sees what there is, says what differs, and leaves nothing running."""
+
+import json
+import signal
+
+import pytest
+
+from infra.aws import settings
+from infra.aws import stack as stacks
+from infra.aws.account import connect
+from infra.aws.plan import make_plan
+from infra.aws.settings import Wishes
+from tests.emulators.aws import smoke, smoke_beliefs, smoke_cases
+from tests.emulators.aws.smoke_cases import Case
+
+QUEUE = "gridbench-c5-2xlarge"
+EXITED = "Essential container in task exited"
+
+
+def make_stack(monkeypatch):
+    monkeypatch.setattr(stacks, "POLL_S", 0.02)
+    account = connect("us-east-1")
+    cfn, plan = account.client("cloudformation"), make_plan(account, Wishes("gridbench", ("c5.2xlarge",)))
+    body = settings.TEMPLATE.read_text()
+    change_set = stacks.prepare(cfn, "gridbench", body, plan.parameters, "gridbench", creates=True)
+    stacks.execute(cfn, change_set, lambda event: None)
+
+
+@pytest.fixture
+def quick(aws, base_image, monkeypatch, tmp_path):
+    """Runs the script on a queue of the emulator, without its minutes of waiting."""
+    aws.control.least_timeout_s = 1
+    monkeypatch.setattr(smoke_cases, "TIMEOUT_S", 2)
+    monkeypatch.setattr(smoke_cases, "BAD_IMAGE", "localhost/no-such-image:none")
+    monkeypatch.setattr(smoke, "POLL_S", 0.1)
+    make_stack(monkeypatch)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    out = tmp_path / "smoke.json"
+
+    def go(*words):
+        asked = ["--queue", QUEUE, "--usd-per-hour", "0.34", "--region", "us-east-1", "--image", base_image]
+        code = smoke.main([*asked, "--out", str(out), *words])
+        return code, json.loads(out.read_text()) if out.exists() else None
+
+    yield go
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def nothing_is_left(aws):
+    batch = aws.client("batch")
+    live = [
+        row
+        for state in smoke.LIVE
+        for row in batch.list_jobs(jobQueue=QUEUE, jobStatus=state)["jobSummaryList"]
+        if not batch.describe_jobs(jobs=[row["jobId"]])["jobs"][0].get("isTerminated")
+    ]
+    return not live and batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"] == []
+
+
+@pytest.mark.deep
+@pytest.mark.slow
+def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, capsys):
+    code, found = quick("--yes")
+    assert code == 0, capsys.readouterr().out
+    ends = {name: (case["status"], case["exit_code"]) for name, case in found["cases"].items()}
+    assert ends == {
+        "ok": ("SUCCEEDED", 0),
+        "exit_3": ("FAILED", 3),
+        "out_of_memory": ("FAILED", 137),
+        "bad_image": ("FAILED", None),
+        "timeout": ("FAILED", 137),
+        "terminated": ("FAILED", 137),
+        "too_large": ("RUNNABLE", None),
+    }
+    assert found["cases"]["terminated"]["status_reason"] == smoke_cases.TERMINATED
+    assert found["cases"]["ok"]["states"][-1]["state"] == "SUCCEEDED"
+    assert found["cases"]["too_large"]["status_reason"].startswith(
+        "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT"
+    )
+    assert found["stopped"] is None and 0 < found["usd"] < 1
+    assert nothing_is_left(aws)
+
+
+@pytest.mark.slow
+def test_it_rents_nothing_without_yes(aws, quick, capsys):
+    code, found = quick()
+    assert code == 2 and found is None
+    said = capsys.readouterr().err
+    assert said == (
+        "error: this rents c5.2xlarge at 0.34 USD an hour, for at most 60 minutes and 1 USD: say --yes to do it\n"
+    )
+    assert aws.control.calls["SubmitJob"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("limit", "sentence"),
+    [
+        (("--max-minutes", "0"), "0 minutes are over"),
+        (("--max-usd", "0"), "0 USD are spent, by estimate"),
+    ],
+)
+def test_it_stops_at_its_limits_and_ends_its_jobs(aws, quick, capsys, limit, sentence):
+    code, found = quick("--yes", *limit)
+    assert code == 1 and found["stopped"] == sentence
+    assert f"stopped early: {sentence}" in capsys.readouterr().out
+    assert nothing_is_left(aws)
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_its_jobs(aws, quick, monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(smoke.Meter, "check", interrupted)
+    code, found = quick("--yes")
+    assert code == 130 and set(found["cases"]) >= {"ok", "timeout"}
+    assert nothing_is_left(aws)
+
+
+@pytest.mark.slow
+def test_without_a_stack_there_is_nothing_to_ask(quick, capsys):
+    code, _ = quick("--project", "another", "--yes")
+    assert (
+        code == 2
+        and "there is no stack 'another' in us-east-1: `gridbench up aws` first" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.slow
+def test_an_unknown_queue_is_one_sentence(quick, capsys):
+    code, _ = quick("--queue", "nope", "--yes")
+    assert code == 2 and "there is no queue 'nope' in us-east-1" in capsys.readouterr().err
+
+
+def a_case(**more):
+    return Case("exit_3", ("false",), "image", "FAILED", ("ESSENTIAL_EXITED", None), 3, **more)
+
+
+def seen(**more):
+    return {"exit_3": {"status": "FAILED", "status_reason": EXITED, "reason": None, "exit_code": 3} | more}
+
+
+def test_what_is_as_believed_is_not_told():
+    assert smoke_beliefs.differences([a_case()], seen()) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"exit_code": 1}, "exit_3: exit code 1, expected 3"),
+        ({"status": "SUCCEEDED"}, "exit_3: SUCCEEDED, expected FAILED"),
+        ({"status_reason": "It ended"}, f"exit_3: statusReason is 'It ended', the emulator says '{EXITED}'"),
+        ({"status_reason": None}, f"exit_3: statusReason is None, the emulator says '{EXITED}'"),
+    ],
+)
+def test_what_differs_is_told(answer, sentence):
+    assert smoke_beliefs.differences([a_case()], seen(**answer)) == [sentence]
+
+
+def test_what_was_never_submitted_is_told():
+    assert smoke_beliefs.differences([a_case()], {}) == ["exit_3: never submitted, expected FAILED"]
+
+
+def test_gaps_in_a_belief_fit_anything_but_nothing():
+    assert smoke_beliefs._fits("CannotPull: {detail}", "CannotPull: no such image")
+    assert not smoke_beliefs._fits("CannotPull: {detail}", "CannotPull: ")
+    assert not smoke_beliefs._fits("a.c", "abc")
+
+
+def test_without_an_emulator_it_only_records(tmp_path):
+    found = seen(status_reason="whatever AWS says")
+    assert smoke_beliefs.differences([a_case()], found, tmp_path / "none.py") == []
+
+
+def test_every_belief_is_one_that_the_emulator_has():
+    known = smoke_beliefs.beliefs()
+    for case in smoke_cases.cases("image"):
+        for name in filter(None, case.believed):
+            assert name in known

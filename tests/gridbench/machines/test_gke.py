@@ -1,0 +1,246 @@
+"""gridbench up, status and down gke: what is shown, asked and refused, and the exit codes."""
+
+import stat
+import sys
+
+import pytest
+import yaml
+from google.cloud import container_v1 as gke
+from grpc import StatusCode
+
+from gridbench import main
+from gridbench.machines import gke as commands
+from gridbench.machines import gke_text
+from infra.gke import build as building
+from infra.gke.api import ENDPOINT_VARIABLE, PROJECT_VARIABLE
+from infra.gke.pools import Pool
+from tasks.pricing.facts import Fact
+from tests.emulators.gke.account import Fault
+from tests.emulators.gke.quick import NAME, ZONE, quick_gke
+
+UP = ("up", "gke", "--zone", ZONE, "--accelerator", "nvidia-l4")
+
+
+@pytest.fixture
+def account(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(PROJECT_VARIABLE, "my-project")
+    monkeypatch.setattr(gke_text, "prices", facts)
+    monkeypatch.setattr(gke_text.console, "width", 200, raising=False)
+    with quick_gke(monkeypatch) as account:
+        yield account
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """The exit code and all that was printed, on one line."""
+
+    def go(*words):
+        monkeypatch.setattr(sys, "argv", ["gridbench", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return ended.value.code or 0, " ".join("".join(capsys.readouterr()).split())
+
+    return go
+
+
+def facts():
+    row = {"provider": "gcp", "region": "us-central1", "source": "test", "date": "2026-11-21"}
+    prices = (
+        ({"host": "g2-standard-8"}, "on-demand", 0.3),
+        ({"gpu": "l4"}, "on-demand", 0.5),
+        ({"gpu": "l4"}, "spot", 0.2),
+        ({"host": "e2-standard-2"}, "on-demand", 0.07),
+        ({"instance": "a2-highgpu-1g"}, "on-demand", 3.6),
+        ({"instance": "n1-standard-8"}, "on-demand", 0.4),
+    )
+    return tuple(Fact(**row, **what, purchase=how, usd_per_hour=usd) for what, how, usd in prices)
+
+
+DISK = gke_text.DISK_USD_PER_HOUR
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["up", "gke", "--zone", ZONE], "--accelerator is missing: name at least one, such as nvidia-l4"),
+        (
+            [*UP[:3], "us-central1", *UP[4:]],
+            "'us-central1' is a region: name one of its zones, such as us-central1-a",
+        ),
+        ([*UP[:3], "mars", *UP[4:]], "--zone 'mars' is no zone"),
+        ([*UP, "--cluster", "My_Cluster"], "--cluster 'My_Cluster' must be 1 to 40 small letters"),
+        ([*UP, "--max-nodes", "0"], "--max-nodes is 0: a node pool may have 1 to 1000"),
+        ([*UP, "--driver", "newest"], "--driver 'newest' must be one of LATEST, DEFAULT"),
+        ([*UP, "--max-run-hours", "0"], "--max-run-hours is 0: a node may run 0.5 to 168 hours"),
+        ([*UP[:5], "nvidia-tesla-k80"], "nvidia-tesla-k80 is unsupported"),
+        ([*UP, "--project", "x"], "project 'x' must be a project's id"),
+        (["status", "gke", "--zone", "mars"], "--zone 'mars' is no zone"),
+        (["down", "gke", "--cluster", "-"], "--cluster '-' must be"),
+    ],
+)
+def test_nonsense_is_refused_before_google_hears_of_it(run, account, words, sentence):
+    code, said = run(*words)
+    assert code == 2 and said.startswith("error: ") and sentence in said
+    assert "Traceback" not in said and not account.requests
+
+
+@pytest.mark.parametrize("words", [UP, ("status", "gke"), ("down", "gke")])
+def test_no_credentials_is_one_sentence(run, monkeypatch, tmp_path, words):
+    monkeypatch.chdir(tmp_path)
+    for name in (ENDPOINT_VARIABLE, PROJECT_VARIABLE, "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))  # where gcloud would have left some
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    code, said = run(*words)
+    assert code == 2 and said.startswith("error: Google Cloud credentials were not found: run `gcloud auth")
+
+
+def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, tmp_path):
+    code, said = run(*UP, "--max-nodes", "2", "--yes")
+    assert code == 0
+    idle = 0.07 + DISK + 0.10
+    assert f"Idle: {idle:.2f} USD an hour, 0.10 of it for the cluster's management" in said
+    assert f"at most {idle + 2 * (0.3 + 0.5 + DISK):.2f} USD an hour." in said
+    assert "gcloud compute routers nats create" in said
+    assert '{"cloud.google.com/gke-nodepool": "nvidia-l4"}' in said
+    path = tmp_path / ".gridbench" / "gke.kubeconfig"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert yaml.safe_load(path.read_text())["current-context"] == f"gke_my-project_{ZONE}_gridbench"
+
+
+def test_nothing_is_made_without_a_yes(run, account, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands.typer, "confirm", lambda question: question != "Make cluster gridbench?")
+    code, said = run(*UP)
+    assert code == 2 and "at most" in said
+    assert said.endswith("error: not confirmed, nothing was changed; --yes does it without asking")
+    assert account.changes == [] and not list(tmp_path.iterdir())
+
+
+def test_up_again_has_nothing_to_ask(run, account):
+    run(*UP, "--yes")
+    code, said = run(*UP)
+    assert code == 0 and "cluster gridbench has all of that already: nothing to make" in said
+    assert account.changes == ["CreateCluster", "CreateNodePool"]
+
+
+def test_a_second_accelerator_completes_the_cluster(run, account, monkeypatch):
+    run(*UP, "--yes")
+    asked = []
+    monkeypatch.setattr(commands.typer, "confirm", lambda question: asked.append(question) or True)
+    code, said = run(*UP[:5], "nvidia-tesla-a100", "--spot")
+    assert code == 0 and asked == ["Complete cluster gridbench?"]
+    # 3.6 is the price on demand: of spot there is none, and it is the bound
+    most = 0.10 + 0.07 + DISK + 0.3 + 0.5 + DISK + 3.6 + DISK
+    assert f"at most {most:.2f} USD an hour." in said
+    assert "nvidia-tesla-a100-spot make a2-highgpu-1g 1 nvidia-tesla-a100 spot 0 to 1" in said
+
+
+def test_what_has_no_price_is_said_to_be_unknown(run, account):
+    code, said = run(*UP[:5], "nvidia-tesla-t4", "--yes")
+    missing = (
+        "without n1-standard-8 with 1 nvidia-tesla-t4, unknown to deployments/prices.yaml in us-central1"
+    )
+    assert code == 0 and missing in said  # an n1-standard-8 alone has a price, but no T4
+
+
+def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run, account, tmp_path):
+    account.failing["nvidia-tesla-t4"] = (8, "[ZONE_RESOURCE_POOL_EXHAUSTED]: none")
+    code, said = run(*UP, "--accelerator", "nvidia-tesla-t4", "--yes")
+    assert code == 2
+    assert (
+        "error: 1 of the pools could not be made: making node pool nvidia-tesla-t4: the zone has none" in said
+    )
+    assert "try again later, another --zone" in said and "`gridbench up gke` may be repeated" in said
+    assert '"nvidia-l4"}' in said and '"nvidia-tesla-t4"}' not in said
+    assert (tmp_path / ".gridbench" / "gke.kubeconfig").exists()
+    assert run("status", "gke")[0] == 1
+
+
+@pytest.mark.parametrize("command", [UP, ("down", "gke", "--zone", ZONE)])
+def test_somebody_elses_cluster_is_refused(run, account, command):
+    account.clusters[NAME] = gke.Cluster(name="gridbench", location=ZONE)
+    code, said = run(*command, "--yes")
+    assert code == 2 and "that Gridbench did not make" in said and account.changes == []
+
+
+def test_a_kubeconfig_of_others_is_refused_before_anything_is_made(run, account, tmp_path):
+    (tmp_path / "config").write_text("contexts: []")
+    code, said = run(*UP, "--kubeconfig", "config", "--yes")
+    assert code == 2 and "holds what Gridbench did not write" in said and not account.requests
+
+
+def test_an_interrupted_up_says_that_gke_goes_on(run, account, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(building, "build", interrupted)
+    code, said = run(*UP, "--yes")
+    assert code == 130 and "GKE goes on with it; `gridbench status gke` shows it" in said
+
+
+def test_status_shows_pools_nodes_costs_and_what_is_under_way(run, account):
+    run(*UP, "--max-nodes", "3", "--yes")
+    account.clusters[NAME].current_node_count = 3
+    account.begin("UPGRADE_MASTER", NAME, lambda _: None)
+    code, said = run("status", "gke")
+    assert code == 0 and "cluster gridbench in us-central1-a: RUNNING" in said
+    each = 0.3 + 0.5 + DISK
+    assert f"nvidia-l4 RUNNING g2-standard-8 1 nvidia-l4 on-demand 0 to 3 {each:.3f}" in said
+    assert "Nodes now: 3, 2 of them above the 1 that are always there" in said
+    assert f"Idle: {0.17 + DISK:.2f} USD" in said and "under way: UPGRADE_MASTER gridbench" in said
+
+
+def test_status_without_a_cluster(run, account):
+    account.clusters[NAME] = gke.Cluster(name="gridbench", location=ZONE)  # somebody else's
+    assert run("status", "gke") == (0, "no cluster of Gridbench's in any zone of my-project")
+
+
+@pytest.mark.parametrize("command", [("status", "gke"), ("down", "gke")])
+def test_a_zone_that_does_not_answer_is_no_good_news(run, account, command):
+    account.missing_zones = ["us-central1-f"]
+    code, said = run(*command)
+    assert code == 1 and "not checked: us-central1-f, which did not answer" in said
+
+
+def test_down_asks_deletes_checks_and_names_what_it_can_not_see(run, account, tmp_path, monkeypatch):
+    run(*UP, "--yes")
+    monkeypatch.setattr(commands.typer, "confirm", lambda question: False)
+    code, said = run("down", "gke")
+    assert (
+        code == 2 and "cluster gridbench in us-central1-a: RUNNING, pools system, nvidia-l4; nodes: 1" in said
+    )
+    assert "DeleteCluster" not in account.changes
+    code, said = run("down", "gke", "--yes")
+    assert code == 0 and said.endswith("down; nothing of gridbench is left in GKE in us-central1-a")
+    assert "not checked: disks of volume claims, load balancers' addresses" in said
+    assert not account.clusters and not (tmp_path / ".gridbench" / "gke.kubeconfig").exists()
+    assert run("down", "gke", "--yes")[0] == 0
+
+
+def test_down_that_leaves_something_says_so(run, account, monkeypatch):
+    run(*UP, "--yes")
+    monkeypatch.setattr("infra.gke.teardown.take_down", lambda *_: None)
+    code, said = run("down", "gke", "--yes")
+    assert (
+        code == 1 and "down, but this is left in us-central1-a; `gridbench down gke` may be repeated" in said
+    )
+
+
+def test_a_right_that_is_missing_is_one_sentence(run, account):
+    refused = 'Required "container.clusters.list" permission(s) for "projects/my-project".'
+    account.faults = [Fault("ListClusters", StatusCode.PERMISSION_DENIED, refused)]
+    code, said = run("status", "gke")
+    assert code == 2 and said == (
+        "error: Google refuses listing the clusters of my-project: "
+        f"{refused.rstrip('.')}; docs/gke.md lists the rights that are needed"
+    )
+
+
+def test_a_spot_price_is_taken_where_both_parts_have_one():
+    pool = Pool("x", "g2-standard-8", "nvidia-l4", 1, spot=True)
+    assert gke_text.usd_per_hour(facts(), pool, "us-central1") == pytest.approx(0.8 + DISK)
+    row = {"provider": "gcp", "region": "us-central1", "source": "test", "date": "2026-11-21"}
+    host = Fact(**row, host="g2-standard-8", purchase="spot", usd_per_hour=0.1)
+    assert gke_text.usd_per_hour((*facts(), host), pool, "us-central1") == pytest.approx(0.3 + DISK)
+    assert gke_text.usd_per_hour(facts(), pool, "europe-west4") is None

@@ -1,0 +1,209 @@
+"""What goes into an image, what is refused, and where it is pushed: without building one."""
+
+import base64
+import json
+import stat
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from gridbench.machines import image
+from infra.images import context, ecr, engine, flavours
+from tasks.errors import GridbenchError
+
+REPOSITORY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/gridbench/lane"
+
+
+def run(*arguments):
+    return CliRunner().invoke(image.app, arguments)
+
+
+def refused(*arguments):
+    """The sentence that a call is refused with."""
+    error = run(*arguments).exception
+    assert isinstance(error, GridbenchError), error
+    return str(error)
+
+
+@pytest.mark.parametrize("name", flavours.flavours())
+def test_every_flavour_is_pinned_by_the_lock(name):
+    wanted = flavours.flavour(name)
+    packages = [flavours.package(line) for line in flavours.requirements(wanted)]
+    pinned = {line.partition("==")[0] for line in flavours.constraints()}
+    assert {"prefect", "numpy", "psutil", "nvidia-ml-py"} <= set(packages) <= pinned | {"torch"}
+    assert not {"pytest", "moto", "ruff", "pandas", "vl-convert-python"} & set(packages)
+    assert not {
+        line for line in flavours.constraints() if line.startswith(("torch==", "triton==", "nvidia-cu"))
+    }
+    assert "+" in wanted.torch
+    assert wanted.index.endswith(wanted.torch.partition("+")[2])
+
+
+def test_cuda_flavours_say_what_they_run_on():
+    from workloads.harness.preflight import OLDEST_DRIVER
+
+    for major in (11, 12):
+        wanted = flavours.flavour(f"cuda{major}")
+        assert wanted.minimum_driver == OLDEST_DRIVER[major]
+        assert "7.5" in wanted.capabilities  # T4
+        assert "8.6" in wanted.capabilities  # A10G, and L4 by it
+
+
+def test_a_context_has_the_sources_and_nothing_else(tmp_path):
+    bundle = tmp_path / "ca.pem"
+    bundle.write_text("certificates")
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels" / "torch-2.13.0+cpu-py3-none-any.whl").write_bytes(b"wheel")
+    folder = tmp_path / "context"
+    folder.mkdir()
+    context.fill(folder, flavours.flavour("cpu"), context.Inputs(tmp_path / "wheels", bundle))
+    assert sorted(path.name for path in folder.iterdir()) == ["Dockerfile", "packages", "source"]
+    assert (folder / "source/flows/lane.py").is_file()
+    assert (folder / "source/deployments/gpus.yaml").is_file()
+    assert not list(folder.rglob("__pycache__")) and not (folder / "source/tests").exists()
+    assert (folder / "packages/certs/ca.crt").read_text() == "certificates"
+    before = context.content_hash(folder)
+    (folder / "packages/certs/ca.crt").unlink()
+    assert context.content_hash(folder) == before  # certificates are not in the image
+    (folder / "source/flows/lane.py").write_text("other")
+    assert context.content_hash(folder) != before
+
+
+def test_a_revision_tells_a_dirty_tree(tmp_path):
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=x", "-c", "user.email=x@y"]
+    assert context.revision(tmp_path) == "unknown"
+    for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+        subprocess.run([*git, *arguments], check=True)
+    commit = context.revision(tmp_path)
+    assert len(commit) == 40
+    (tmp_path / "new").write_text("")
+    assert context.revision(tmp_path) == f"{commit}-dirty"
+    assert image.default_tag("cpu", f"{commit}-dirty") == f"{image.NAME}:cpu-{commit[:12]}-dirty"
+
+
+def test_mistakes_are_one_sentence(tmp_path):
+    assert "there are cpu, cuda11, cuda12" in refused("build", "--flavour", "cuda9")
+    assert "holds no wheels" in refused("build", "--wheels", str(tmp_path))
+    assert "is no file" in refused("build", "--ca-bundle", str(tmp_path))
+    assert "there are docker, podman" in refused("build", "--engine", "nerdctl")
+    assert "must be HOST/NAME" in refused("push", "gridbench")
+    assert "must be HOST/NAME" in refused("push", f"{REPOSITORY}:latest")
+
+
+def test_a_reference_is_named_by_its_digest():
+    for name in ("host/lane", "host/lane:cpu", "host/lane@sha256:12", "@sha256:" + "0" * 64):
+        assert "names no image by its digest" in refused("build", "--reference", name)
+
+
+def test_a_reference_is_added_to_the_image_that_was_built(monkeypatch):
+    built = []
+    monkeypatch.setattr(engine, "choose", lambda wanted: "podman")
+    monkeypatch.setattr(engine, "inspect", lambda chosen, name: ("0", 0))
+    monkeypatch.setattr(
+        engine,
+        "build",
+        lambda chosen, folder, tag, given: built.append((tag, given, (folder / "Dockerfile").read_text())),
+    )
+    earlier = f"host/lane@sha256:{'0' * 64}"
+    found = run("build", "--tag", "localhost/mine:1", "--reference", earlier)
+    assert found.exit_code == 0, found.output
+    (first, _, plain), (second, given, more) = built
+    assert first == second == "localhost/mine:1"
+    assert given == {"IMAGE": first, "REFERENCE": earlier}
+    assert "COPY --from=reference /opt/venv /opt/reference" in more and "reference" not in plain
+    assert 'reference: ["/opt/reference/bin/python", "-P", "-m", "workloads"]' in found.output
+
+
+def test_a_dirty_tree_is_not_pushed(monkeypatch):
+    monkeypatch.setattr(image, "revision", lambda: "a" * 40 + "-dirty")
+    assert "--allow-dirty" in refused("push", REPOSITORY)
+
+
+def test_docker_is_taken_where_its_daemon_answers(monkeypatch):
+    there = {"docker", "podman"}
+    monkeypatch.setattr(engine.shutil, "which", lambda name: name in there)
+    monkeypatch.setattr(engine, "answers", lambda *command: True)
+    assert engine.choose() == "docker"
+    monkeypatch.setattr(engine, "answers", lambda *command: False)
+    assert engine.choose() == "podman"
+    there.clear()
+    with pytest.raises(GridbenchError, match="neither docker nor podman"):
+        engine.choose()
+
+
+FAKE = """#!{python}
+import json, pathlib, sys
+arguments = sys.argv[1:]
+said = sys.stdin.read() if "--password-stdin" in arguments else ""
+with open({log!r}, "a") as log:
+    log.write(json.dumps([arguments, said]) + "\\n")
+if arguments[:2] == ["image", "inspect"]:
+    print(json.dumps([{{"Id": "sha256:abc", "Size": 5}}]))
+if "--digestfile" in arguments:
+    pathlib.Path(arguments[arguments.index("--digestfile") + 1]).write_text("sha256:" + "d" * 64)
+"""
+
+
+@pytest.fixture
+def podman(tmp_path, monkeypatch):
+    """A podman that only writes down how it was called."""
+    log, program = tmp_path / "calls", tmp_path / "podman"
+    program.write_text(FAKE.format(python=sys.executable, log=str(log)))
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return lambda: [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def test_push_logs_in_by_standard_input_and_tells_the_digest(podman, monkeypatch):
+    asked = []
+
+    class Ecr:
+        def get_authorization_token(self):
+            token = base64.b64encode(b"AWS:very-secret").decode()
+            return {"authorizationData": [{"authorizationToken": token}]}
+
+    def client(service, region_name):
+        asked.append((service, region_name))
+        return Ecr()
+
+    monkeypatch.setattr(ecr.boto3, "client", client)
+    monkeypatch.setattr(image, "revision", lambda: "a" * 40)
+    result = run("push", REPOSITORY, "--engine", "podman")
+    assert result.exit_code == 0, result.exception
+    assert result.stdout.strip() == f"{REPOSITORY}@sha256:{'d' * 64}"
+    assert asked == [("ecr", "eu-west-1")]
+    calls = podman()
+    login = next(call for call in calls if call[0][0] == "login")
+    assert login == [
+        ["login", "--username", "AWS", "--password-stdin", REPOSITORY.partition("/")[0]],
+        "very-secret",
+    ]
+    assert not any("very-secret" in argument for arguments, _ in calls for argument in arguments)
+    assert calls[-1][0][-1] == f"{REPOSITORY}:cpu-{'a' * 12}"
+
+
+def test_without_credentials_nothing_is_pushed(podman, monkeypatch):
+    from botocore.exceptions import NoCredentialsError
+
+    def nobody(*_, **__):
+        raise NoCredentialsError
+
+    monkeypatch.setattr(ecr.boto3, "client", nobody)
+    monkeypatch.setattr(image, "revision", lambda: "a" * 40)
+    assert "Unable to locate credentials" in refused("push", REPOSITORY, "--engine", "podman")
+    assert not any(call[0][0] == "push" for call in podman())
+
+
+def test_other_registries_are_the_users_own_login():
+    assert ecr.region_of(REPOSITORY) == "eu-west-1"
+    assert ecr.region_of("ghcr.io/someone/gridbench") is None
+    assert ecr.region_of("evil.example/123456789012.dkr.ecr.eu-west-1.amazonaws.com") is None
+
+
+def test_docker_digests_belong_to_their_repository():
+    references = ["other/name@sha256:1", "host:5000/lane@sha256:2"]
+    assert engine.digest_of(references, "host:5000/lane:cpu") == "sha256:2"
+    with pytest.raises(GridbenchError, match="no digest"):
+        engine.digest_of(references, "host/none:cpu")

@@ -1,0 +1,133 @@
+"""Which state a job's end gives its run, and which worker follows a run."""
+
+import datetime as dt
+import uuid
+
+import httpx
+import pytest
+from prefect import states
+from prefect.client.schemas.objects import FlowRun, Worker
+
+from infra.workers.base.outcome import Ending
+from infra.workers.base.pool_runs import NOBODY, OWNER, UNCLAIMED_S, PoolRuns, alive, heir, verdict
+from infra.workers.base.retry import surely
+
+GONE = Ending("Reclaimed", "Host EC2 terminated.")
+CRASHED = Ending("Crashed", "exit code 3", 3)
+FINE = Ending("Exited", "The container ended with exit code 0.", 0)
+CANCELLED = Ending("Cancelled", "Cancelled from Prefect.")
+
+
+def run(state, job_id="job", **labels):
+    return FlowRun(flow_id=uuid.UUID(int=1), state=state, infrastructure_pid=job_id, labels=labels)
+
+
+@pytest.mark.parametrize(
+    ("state", "ending", "named"),
+    [
+        (states.Pending(), GONE, "Reclaimed"),
+        (states.Running(), GONE, "Reclaimed"),
+        (states.Running(), CRASHED, "Crashed"),
+        (states.Running(), FINE, "Crashed"),  # the engine has said nothing
+        (states.Pending(), FINE, "Crashed"),  # the engine has not even begun
+        (states.Completed(), CRASHED, None),
+        (states.Failed(), GONE, None),
+        (states.Completed(), FINE, None),
+        (states.Crashed(), GONE, "Reclaimed"),  # what the engine says when it gets SIGTERM
+        (states.Crashed(), CRASHED, None),
+        (states.Crashed(name="TimedOut"), GONE, None),
+        (states.AwaitingRetry(), CRASHED, None),
+        (states.Paused(), FINE, None),
+        (states.Cancelling(), CRASHED, "Cancelled"),
+        (states.Crashed(), CANCELLED, "Cancelled"),
+        (states.Completed(), CANCELLED, None),
+        (states.Cancelled(), CANCELLED, None),
+    ],
+)
+def test_the_state_that_an_end_gives(state, ending, named):
+    found = verdict(run(state), "job", ending, own_command=False)
+    assert (found.name if found else None) == named
+
+
+def test_a_command_that_is_no_flow_is_judged_by_its_exit_code():
+    assert verdict(run(states.Pending()), "job", FINE, own_command=True).name == "Completed"
+    assert verdict(run(states.Running()), "job", FINE, own_command=True).name == "Crashed"
+    assert verdict(run(states.Pending()), "job", CRASHED, own_command=True).name == "Crashed"
+
+
+def test_an_earlier_trys_job_says_nothing_about_the_next_try():
+    assert verdict(run(states.Running(), job_id="next"), "job", GONE, own_command=False) is None
+
+
+def test_workers_without_heartbeats_are_gone_by_the_servers_clock():
+    now = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)  # far from this machine's
+
+    def worker(name, ago_s, every_s=10):
+        seen = now - dt.timedelta(seconds=ago_s)
+        pool = uuid.UUID(int=2)
+        return Worker(
+            name=name, work_pool_id=pool, last_heartbeat_time=seen, heartbeat_interval_seconds=every_s
+        )
+
+    assert alive([worker("new", 0), worker("late", 30), worker("dead", 31), worker("slow", 80, 30)]) == {
+        "new",
+        "late",
+        "slow",
+    }
+    assert alive([]) == set()
+
+
+def test_an_orphan_has_one_heir_and_orphans_are_spread():
+    online = {f"w{n}" for n in range(4)}
+    heirs = [heir(uuid.UUID(int=n), online) for n in range(400)]
+    assert heirs == [heir(uuid.UUID(int=n), set(sorted(online, reverse=True))) for n in range(400)]
+    assert all(60 < heirs.count(name) < 140 for name in online)
+
+
+@pytest.mark.parametrize(
+    ("labels", "age_s", "mine"),
+    [
+        ({OWNER: "me"}, 0, True),
+        ({OWNER: "other"}, 9999, False),
+        ({OWNER: "gone"}, 0, True),
+        ({OWNER: NOBODY}, 0, True),
+        ({}, UNCLAIMED_S + 5, True),
+        ({}, 0, False),  # its worker is just about to say so
+    ],
+)
+def test_who_follows(labels, age_s, mine):
+    runs = PoolRuns(None, "pool", "me")
+    state = states.Pending(timestamp=dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_s))
+    followed = run(state, **labels)
+    online = {"me", "other"}
+    while heir(followed.id, online) != "me":
+        followed.id = uuid.uuid4()
+    assert runs.is_mine(followed, online) is mine
+    while heir(followed.id, online) != "other":
+        followed.id = uuid.uuid4()
+    assert runs.is_mine(followed, online) is (labels.get(OWNER) == "me")
+
+
+async def test_a_call_outlives_a_restart_of_the_server(monkeypatch):
+    monkeypatch.setattr("tenacity.wait.wait_random_exponential.__call__", lambda self, state: 0)
+    busy = httpx.HTTPStatusError("", request=None, response=httpx.Response(503))
+    fails = [httpx.ConnectError("refused"), busy] * 10
+
+    async def call(value):
+        if fails:
+            raise fails.pop()
+        return value
+
+    assert await surely(call, 7) == 7
+
+
+async def test_a_refusal_is_not_repeated():
+    calls = []
+
+    async def call():
+        calls.append(1)
+        raise httpx.HTTPStatusError("", request=None, response=httpx.Response(404))
+
+    with pytest.raises(httpx.HTTPStatusError):
+        await surely(call)
+    assert len(calls) == 1

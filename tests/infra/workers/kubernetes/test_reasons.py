@@ -1,0 +1,170 @@
+import datetime as dt
+
+import pytest
+
+from infra.workers.kubernetes.reasons import Waiting, ending, explained, finished, stages_s, unplaced, waiting
+
+FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached"}
+LATE = FAILED | {"reason": "DeadlineExceeded"}
+COMPLETE = {"type": "Complete", "status": "True", "reason": "CompletionsReached"}
+MEMORY_MIB, TIMEOUT_S = 400, 60
+
+
+def pod(container=None, *, gone=False, conditions=(), **status):
+    containers = [{"name": "prefect-job", "state": container}] if container else []
+    return {
+        "metadata": {"name": "job-x", "creationTimestamp": "2026-11-22T10:00:00Z"},
+        "spec": {"nodeName": "gke-l4-1"},
+        "status": {"containerStatuses": containers, "conditions": list(conditions), **status},
+        "gone": gone,
+    }
+
+
+def terminated(code, reason="Error"):
+    return {"terminated": {"exitCode": code, "reason": reason, "startedAt": "2026-11-22T10:00:30Z"}}
+
+
+def disrupted(reason, message="said so"):
+    return {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("condition", "of", "name", "words"),
+    [
+        (COMPLETE, pod(terminated(0, "Completed")), "Exited", "exit code 0"),
+        (COMPLETE, None, "Exited", "exit code 0"),
+        (
+            COMPLETE,
+            pod(terminated(0, "OOMKilled")),
+            "OutOfMemory",
+            "memory_mib 400 was not enough, exit code 0",
+        ),
+        (FAILED, pod(terminated(137, "OOMKilled")), "OutOfMemory", "exit code 137"),
+        (FAILED, pod(terminated(9)), "Crashed", "exit code 9"),
+        (LATE, pod(terminated(143)), "TimedOut", "timeout_s 60"),
+        (FAILED, None, "Crashed", "without a pod: BackoffLimitExceeded: Job has reached"),
+        (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(reason="UnexpectedAdmissionError", message="no device."), "Crashed", "code: no device."),
+        (
+            FAILED,
+            pod(reason="Evicted", message="The node was low on resource: memory."),
+            "Evicted",
+            "low on res",
+        ),
+        (
+            FAILED,
+            pod(terminated(137), conditions=[disrupted("TerminationByKubelet")], reason="Evicted"),
+            "Evicted",
+            "gke-l4-1 ran short of something",
+        ),
+        (
+            FAILED,
+            pod(
+                terminated(143),
+                reason="Terminated",
+                message="Pod was terminated in response to imminent node shutdown.",
+            ),
+            "Reclaimed",
+            "gke-l4-1 was shut down under the pod: Pod was terminated",
+        ),
+        (
+            FAILED,
+            pod(conditions=[disrupted("EvictionByEvictionAPI")], gone=True),
+            "Drained",
+            "gke-l4-1 was drained",
+        ),
+        (
+            FAILED,
+            pod(conditions=[disrupted("DeletionByTaintManager")]),
+            "NodeLost",
+            "does not answer any more",
+        ),
+        (FAILED, pod(conditions=[disrupted("DeletionByPodGC")]), "NodeLost", "gke-l4-1 is gone"),
+        (
+            FAILED,
+            pod(conditions=[disrupted("PreemptionByScheduler")]),
+            "Preempted",
+            "higher priority: said so.",
+        ),
+        (FAILED, pod(reason="NodeLost", message="gone."), "NodeLost", "gone."),
+    ],
+)
+def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
+    found = ending(condition, of, MEMORY_MIB, TIMEOUT_S)
+    assert (found.name, words in found.message) == (name, True), found.message
+    assert found.message.endswith(".") and ".." not in found.message
+
+
+@pytest.mark.parametrize(
+    ("of", "kind", "words"),
+    [
+        (None, "node", "no pod yet"),
+        (pod({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}), "image", "Back-off"),
+        (pod({"waiting": {"reason": "InvalidImageName"}}), "never", "InvalidImageName"),
+        (
+            pod({"waiting": {"reason": "CreateContainerConfigError", "message": "secret"}}),
+            "container",
+            "secret",
+        ),
+        (pod({"waiting": {"reason": "ContainerCreating"}}), "", "ContainerCreating"),
+        (
+            pod(
+                conditions=[
+                    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1"}
+                ]
+            ),
+            "node",
+            "0/1",
+        ),
+        (pod(), "", "no node has taken"),
+    ],
+)
+def test_why_it_waits(of, kind, words):
+    found = waiting(of)
+    assert found.kind == kind and words in found.message
+
+
+def event(reason, message=""):
+    return {"reason": reason, "message": message}
+
+
+SELECTOR = Waiting("node", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.")
+FULL = Waiting("node", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+
+
+@pytest.mark.parametrize(
+    ("found", "events", "name", "words"),
+    [
+        (SELECTOR, [], "Unschedulable", "didn't match"),
+        (SELECTOR, [event("TriggeredScaleUp", "l4 0->1")], "NoCapacity", "TriggeredScaleUp: l4 0->1"),
+        (SELECTOR, [event("FailedScaleUp", "out of resources")], "NoCapacity", "out of resources"),
+        (SELECTOR, [event("NotTriggerScaleUp", "no pool")], "Unschedulable", "no pool"),
+        (FULL, [event("FailedScheduling")], "NoCapacity", "Insufficient"),
+        (
+            Waiting("node", "no pod"),
+            [event("FailedCreate", "exceeded quota: gpus")],
+            "NoCapacity",
+            "exceeded quota",
+        ),
+    ],
+)
+def test_who_waited_too_long_is_told_apart_by_whether_a_machine_could_come(found, events, name, words):
+    ended = unplaced(found, events, 1800)
+    assert ended.name == name and words in ended.message and "schedule_within_s 1800" in ended.message
+    assert words in explained(found, events)
+
+
+def test_only_a_condition_that_is_true_ends_a_job():
+    assert finished({"status": {}}) is None
+    assert finished({"status": {"conditions": [FAILED | {"status": "False"}]}}) is None
+    assert finished({"status": {"conditions": [{"type": "FailureTarget", "status": "True"}]}}) is None
+    assert finished({"status": {"conditions": [FAILED]}}) == FAILED
+
+
+def test_the_time_before_the_container_runs_is_that_without_a_node_and_that_with_one():
+    created = dt.datetime(2026, 11, 22, 10, tzinfo=dt.UTC)
+    began = created + dt.timedelta(seconds=30)
+    placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-22T10:00:20Z"}
+    of = pod(terminated(0), conditions=[placed])
+    assert stages_s(created, of, began) == {"kubernetes.unscheduled_s": 20.0, "kubernetes.starting_s": 10.0}
+    assert stages_s(created, pod(), began) == {"kubernetes.unscheduled_s": 30.0, "kubernetes.starting_s": 0.0}

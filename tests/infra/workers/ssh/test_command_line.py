@@ -1,0 +1,256 @@
+"""What an ssh job's commands say, which mistakes are refused, and what a box's answers mean: no box needed."""
+
+import json
+import tomllib
+import uuid
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from infra.workers.base.job_configuration import Refused, one_sentence
+from infra.workers.base.log_lines import CALL_BYTES, LONGEST_BYTES, Lines
+from infra.workers.ssh.box import Look
+from infra.workers.ssh.check import hindrances
+from infra.workers.ssh.command_line import Api, api_of, gpu_words, run_words, secret_profile
+from infra.workers.ssh.configuration import Host, SshJobConfiguration, identifier, job_name, place_of
+from infra.workers.ssh.outcome import ending
+
+BOX = {"address": "box.example", "host_key": "ssh-ed25519 AAAA"}
+URL = "http://127.0.0.1:4200/api"
+
+
+def asked(**changes):
+    return SshJobConfiguration(
+        **{"hosts": [BOX], "image": "an-image", "env": {"PREFECT_API_URL": URL}} | changes
+    )
+
+
+def test_the_words_of_a_run():
+    job = asked(
+        shared_memory_mib=512,
+        memory_mib=2048,
+        mounts=["/data:/data:ro"],
+        env={"PREFECT_API_URL": URL, "PREFECT_API_KEY": "secret", "A": "it's; a `value`", "B": None},
+        command="sh -c 'echo \"a b\"'",
+    )
+    words = run_words(job, "a-name", 40123)
+    assert words[:2] == ("run", "--detach")
+    assert words[-4:] == ("an-image", "sh", "-c", 'echo "a b"')
+    assert "A=it's; a `value`" in words and not any(word.startswith("B=") for word in words)
+    assert "PREFECT_API_URL=http://127.0.0.1:40123/api" in words
+    assert "PREFECT_PROFILES_PATH=/run/prefect-secrets/profiles.toml" in words
+    assert "/dev/shm/a-name/prefect-secrets:/run/prefect-secrets:ro" in words and "/data:/data:ro" in words
+    assert not any(word == "secret" or word.endswith("=secret") for word in words)
+    for pair in (("--shm-size", "512m"), ("--memory", "2048m"), ("--network", "host"), ("--name", "a-name")):
+        assert words[words.index(pair[0]) + 1] == pair[1]
+
+
+def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
+    words = " ".join(run_words(asked(), "a-name", None))
+    assert "prefect-secrets" not in words and f"PREFECT_API_URL={URL}" in words and "--add-host" not in words
+
+
+@pytest.mark.parametrize(
+    ("url", "through", "host"),
+    [
+        ("http://localhost:4200/api", "http://127.0.0.1:5/api", None),
+        ("http://10.0.0.7:4200/api", "http://10.0.0.7:5/api", None),
+        ("https://api.example/api/x", "https://api.example:5/api/x", "api.example:127.0.0.1"),
+    ],
+)
+def test_the_tunnel_keeps_the_name_that_a_certificate_says(url, through, host):
+    words = run_words(asked(env={"PREFECT_API_URL": url}), "n", 5)
+    assert f"PREFECT_API_URL={through}" in words
+    assert (words[words.index("--add-host") + 1] if "--add-host" in words else None) == host
+
+
+def test_the_api_is_taken_apart():
+    assert api_of("https://api.example/api") == Api("https", "api.example", 443, "/api")
+    assert api_of("http://[::1]:4200/api").through(9) == "http://127.0.0.1:9/api"
+    with pytest.raises(Refused, match="PREFECT_API_URL is ''"):
+        api_of("")
+
+
+@pytest.mark.parametrize(
+    ("command", "gpus", "words"),
+    [
+        ("docker", 0, []),
+        ("docker", 2, ["--gpus", "2"]),
+        ("docker", "all", ["--gpus", "all"]),
+        ("docker", ["0", "1"], ["--gpus", '"device=0,1"']),
+        ("podman", "all", ["--device", "nvidia.com/gpu=all"]),
+        ("podman", 2, ["--device", "nvidia.com/gpu=0", "--device", "nvidia.com/gpu=1"]),
+        ("podman", ["1"], ["--device", "nvidia.com/gpu=1"]),
+    ],
+)
+def test_how_gpus_are_asked_for(command, gpus, words):
+    assert gpu_words(asked(container_command=[command], gpus=gpus)) == words
+
+
+def test_secrets_are_a_profile_of_prefect():
+    tricky = 'a"b\\c\ud83d'.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "ü"
+    profile = tomllib.loads(secret_profile({"PREFECT_API_KEY": tricky, "OTHER": "x"}))
+    assert profile == {"active": "box", "profiles": {"box": {"PREFECT_API_KEY": tricky}}}
+    assert secret_profile({"PREFECT_API_KEY": "", "OTHER": "x"}) is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hosts": []}, "hosts is not set"),
+        ({"hosts": [BOX, BOX]}, "ubuntu@box.example:22 more than once"),
+        ({"hosts": [{"address": "me@box"}]}, "address 'me@box' is neither a name nor an IP address"),
+        ({"hosts": [{"address": "box", "user": "a b"}]}, "hosts.0.user is 'a b'"),
+        ({"hosts": [{"address": "box", "host_key": "nonsense"}]}, "hosts.0.host_key is 'nonsense'"),
+        ({"image": None}, "image is not set"),
+        ({"gpus": -1}, "gpus is -1"),
+        ({"mounts": ["data"]}, "mounts has 'data'"),
+        ({"env": {"LAMBDA_API_KEY": "x"}}, "env sets LAMBDA_API_KEY: a box gets no cloud credentials"),
+        ({"env": {"A B": "x"}}, "env sets 'A B'"),
+        ({"lock_file": "lock"}, "lock_file is 'lock'"),
+        ({"container_command": []}, "container_command is []"),
+    ],
+)
+def test_a_mistake_is_a_sentence(changes, words):
+    with pytest.raises(ValidationError) as caught:
+        asked(**changes)
+    assert words in one_sentence(caught.value)
+
+
+def test_a_job_is_found_again_by_its_identifier():
+    hosts = [Host(address="a"), Host(address="fe80::1", port=2222, user="root")]
+    for host in hosts:
+        name = job_name(uuid.UUID(int=1), 2)
+        assert place_of(identifier(host, name), hosts) == (host, name)
+    assert place_of(identifier(Host(address="b"), "n"), hosts) is None
+
+
+FIT = {"runtime": ["ok"], "info": [json.dumps({"Runtimes": {"runc": {}}})], "free_kib": ["2097152 /root"]}
+NVIDIA = {"info": [json.dumps({"Runtimes": {"nvidia": {}}})]}
+
+
+@pytest.mark.parametrize(
+    ("facts", "changes", "words"),
+    [
+        ({"missing": ["flock"]}, {}, "flock is missing: install the package util-linux."),
+        ({"runtime": ["failed"], "info": ["docker: not found"]}, {}, "docker is not installed"),
+        (
+            {"runtime": ["failed"], "info": ["dial unix: permission denied"]},
+            {},
+            "may not be used by this user",
+        ),
+        ({"runtime": ["failed"], "info": ["sudo: a password is required"]}, {}, "asks for a password"),
+        ({"runtime": ["failed"], "info": ["what?"]}, {}, "docker does not work: what?."),
+        ({"free_kib": ["1024 /root"]}, {}, "/root has 1 MiB free, less than least_free_mib 1024"),
+        ({}, {"pull": "never"}, "image an-image is not there"),
+        ({}, {"gpus": 1}, "nvidia-smi finds no GPU"),
+        ({"gpu": ["535, A10"]}, {"gpus": 1}, "docker can't hand GPUs to containers"),
+        ({"gpu": ["535, A10"]} | NVIDIA, {"gpus": 2}, "gpus is 2, and the box has 1."),
+    ],
+)
+def test_what_a_box_lacks_is_a_sentence(facts, changes, words):
+    found = hindrances(FIT | facts, asked(**changes))
+    assert len(found) == 1 and words in found[0]
+
+
+def test_a_fit_box_lacks_nothing():
+    assert hindrances(FIT, asked()) == []
+    assert hindrances(FIT | NVIDIA | {"gpu": ["535, A10"]}, asked(gpus="all")) == []
+    assert hindrances(FIT | {"image": ["sha256:1"]}, asked(pull="never")) == []
+
+
+@pytest.mark.parametrize(
+    ("look", "name"),
+    [
+        (Look("running"), None),
+        (Look("prepared"), None),
+        (Look("ended", code=0), "Exited"),
+        (Look("ended", code=3), "Crashed"),
+        (Look("ended", code=137), "Crashed"),
+        (Look("ended", code=137, oom=True), "OutOfMemory"),
+        (Look("ended", code=143, late=True), "TimedOut"),
+        (Look("ended", unpulled=True), "ImagePullFailed"),
+        (Look("ended"), "Crashed"),
+        (Look("rebooted"), "Rebooted"),
+        (Look("abandoned"), "Crashed"),
+        (Look("absent"), "Crashed"),
+    ],
+)
+def test_what_a_look_means(look, name):
+    found = ending(look, Host(address="box"), asked())
+    assert (found.name if found else None) == name
+    assert found is None or found.name == "Exited" or found.status_code != 0
+
+
+def test_killed_within_a_limit_of_memory_is_out_of_memory():
+    assert ending(Look("ended", code=137), Host(address="box"), asked(memory_mib=100)).name == "OutOfMemory"
+
+
+async def test_lines_come_whole_once_and_in_pieces_where_they_are_long():
+    sent = []
+
+    async def send(lines):
+        sent.extend(line.message for line in lines)
+
+    lines = Lines(uuid.uuid4(), send, 0)
+    lines.take(b"one\ntw")
+    await lines.flush()
+    assert (sent, lines.seen) == (["one"], 4)
+    lines.again()  # the connection was lost: the box is asked from byte 4 on
+    more = b"two\n\n12:00:00.000 | INFO    | Flow run 'x' - said\n" + b"x" * (LONGEST_BYTES + 1)
+    lines.take(more)
+    await lines.flush(last=True)
+    assert sent == ["one", "two", "x" * LONGEST_BYTES, "x"]
+    assert lines.seen == 4 + len(more)
+
+
+async def test_lines_that_the_api_refuses_for_good_are_told_and_the_others_go():
+    sent = []
+
+    async def send(lines):
+        if any("big" in line.message for line in lines):
+            answer = httpx.Response(413, request=httpx.Request("POST", URL))
+            raise httpx.HTTPStatusError("too large", request=answer.request, response=answer)
+        sent.append([line.message for line in lines])
+
+    lines = Lines(uuid.uuid4(), send, 0)
+    lines.take(b"big\n")
+    await lines.flush()
+    lines.take(b"small\0\n")
+    await lines.flush()
+    assert sent == [["1 lines were refused by the Prefect API (413)."], ["small\ufffd"]]
+    assert lines.seen == 11
+
+
+async def test_what_was_read_and_not_sent_comes_once_more_after_a_lost_connection():
+    sent = []
+
+    async def send(lines):
+        sent.extend(line.message for line in lines)
+
+    lines = Lines(uuid.uuid4(), send, 100)
+    lines.take(b"a\nb\n")
+    lines.again()
+    assert lines.seen == 100
+    lines.take(b"a\nb\nc\n")
+    await lines.flush()
+    assert (sent, lines.seen) == (["a", "b", "c"], 106)
+
+
+async def test_a_call_carries_no_more_than_it_may():
+    sizes = []
+
+    async def send(lines):
+        sizes.append(sum(len(line.message) for line in lines))
+
+    lines = Lines(uuid.uuid4(), send, 0)
+    lines.take(b"".join(b"x" * 10_000 + b"\n" for _ in range(120)))
+    await lines.flush()
+    assert sum(sizes) == 1_200_000 and max(sizes) <= CALL_BYTES
+
+
+def test_a_key_that_is_pasted_by_mistake_is_not_repeated():
+    with pytest.raises(ValidationError) as caught:
+        asked(hosts=[BOX | {"key": "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret"}])
+    assert "hosts.0.key" in one_sentence(caught.value) and "secret" not in one_sentence(caught.value)

@@ -1,0 +1,190 @@
+"""A Prefect server with a pool for one of our workers, and what tests do with both."""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import prefect.settings as of
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.sorting import LogSort
+from prefect.states import Cancelling
+
+from infra.local.api import healthy
+from infra.local.ports import free_port
+from infra.local.settings import SERVER, client_environment
+from infra.workers.base.retry import surely
+from infra.workers.batch.worker import AwsBatchWorker
+from tests.emulators.prefect_api import client_of, with_tables
+
+POLL_S = "0.5"
+KINDS = "infra.workers.batch.worker, infra.workers.ssh.worker, infra.workers.kubernetes.worker"
+WORKER = f"import {KINDS}; from prefect.cli import app; app()"
+LOGGERS = {
+    "aws-batch": "aws_batch.",
+    "ssh": "ssh.container",
+    "kubernetes-jobs": "kubernetes.container",
+}  # of what a container prints
+WITHIN_S = 400  # of a machine that others use too
+
+
+class Prefect:
+    """A server, which can be killed and started again on the same port and database."""
+
+    def __init__(self, folder: Path) -> None:
+        port = free_port()
+        self.folder, self.url = folder, f"http://127.0.0.1:{port}/api"
+        (with_tables(folder) / "prefect").mkdir()
+        theirs = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
+        self.environment = theirs | client_environment(folder, self.url)
+        database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db"}
+        self._of_server = self.environment | SERVER | database
+        self._command = ["-m", "infra.local.server", "--host", "127.0.0.1", "--port", str(port)]
+
+    def start(self, within_s: float = 240) -> None:
+        with (self.folder / "server.log").open("ab") as log:
+            command = [sys.executable, *self._command]
+            self._server = subprocess.Popen(
+                command, env=self._of_server, stdout=log, stderr=log, cwd=self.folder
+            )
+        deadline = time.monotonic() + within_s
+        while not healthy(self.url):
+            assert self._server.poll() is None and time.monotonic() < deadline, "no server"
+            time.sleep(0.1)
+
+    def kill(self) -> None:
+        self._server.kill()
+        self._server.wait()
+
+    def client(self) -> PrefectClient:
+        return client_of(self.url)
+
+    def settings(self):
+        """The settings of a worker in this process."""
+        return of.temporary_settings(
+            {
+                of.PREFECT_API_URL: self.url,
+                of.PREFECT_HOME: str(self.folder / "prefect"),
+                of.PREFECT_WORKER_QUERY_SECONDS: 0.4,
+                of.PREFECT_CLIENT_MAX_RETRIES: 1,
+                of.PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW: "ignore",
+            }
+        )
+
+    def worker_process(
+        self, pool: str, name: str, kind: str = "aws-batch", **environment
+    ) -> subprocess.Popen:
+        """A worker as users start it."""
+        options = ["worker", "start", "--type", kind, "--pool", pool, "--name", name]
+        root = Path(__file__).parents[3]
+        ours = {"AWS_BATCH_WORKER_POLL_S": POLL_S, "PREFECT_WORKER_QUERY_SECONDS": "1", **environment}
+        ours |= {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "KUBE"))}
+        ours |= {"PYTHONPATH": str(root), "PREFECT_LOGGING_COLORS": "false"}
+        with (self.folder / f"{name}.log").open("ab") as log:
+            command = [sys.executable, "-c", WORKER, *options]
+            return subprocess.Popen(
+                command, env=self.environment | ours, stdout=log, stderr=log, cwd=self.folder
+            )
+
+
+class Pool:
+    """A work pool with one deployment."""
+
+    def __init__(self, prefect: Prefect, name: str, deployment_id, kind) -> None:
+        self.prefect, self.name, self._deployment_id, self.kind = prefect, name, deployment_id, kind
+
+    @classmethod
+    async def make(cls, prefect: Prefect, kind=AwsBatchWorker, **variables):
+        """A pool of a worker's type, whose deployment has these job variables."""
+        template = kind.get_default_base_job_template()
+        name = f"pool-{uuid.uuid4().hex[:6]}"
+        async with prefect.client() as client:
+            made = WorkPoolCreate(name=name, type=kind.type, base_job_template=template)
+            await surely(client.create_work_pool, made)
+            flow_id = await surely(client.create_flow_from_name, "job")
+            deployment_id = await surely(
+                client.create_deployment,
+                flow_id=flow_id,
+                name=name,
+                work_pool_name=name,
+                job_variables=variables,
+                entrypoint="none.py:none",
+            )
+        return cls(prefect, name, deployment_id, kind)
+
+    async def start(self, name=None, script=None, **variables):
+        """Start a run, of a shell script where one is given; returns its id."""
+        if script is not None:
+            variables["command"] = f"sh -c {_quoted(script)}"
+        async with self.prefect.client() as client:
+            asked = {"name": name, "job_variables": variables}
+            run = await surely(client.create_flow_run_from_deployment, self._deployment_id, **asked)
+        return run.id
+
+    async def run(self, run_id):
+        async with self.prefect.client() as client:
+            return await surely(client.read_flow_run, run_id)
+
+    async def cancel(self, run_id):
+        async with self.prefect.client() as client:  # what the button in the UI does
+            await surely(client.set_flow_run_state, run_id, Cancelling(), force=True)
+
+    async def until(self, run_id, when, within_s=WITHIN_S):
+        """Wait until something is true of a run; returns the run."""
+        deadline = time.monotonic() + within_s
+        while not when(run := await self.run(run_id)):
+            assert time.monotonic() < deadline, f"{run.name}: {run.state.name} {run.state.message}"
+            await asyncio.sleep(0.5)
+        return run
+
+    async def end(self, run_id, within_s=WITHIN_S):
+        """Wait for a run's end; returns its state."""
+        return (await self.until(run_id, lambda run: run.state.is_final(), within_s)).state
+
+    async def logs(self, run_id):
+        """All log lines of a run, oldest first."""
+        wanted, found = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])), []
+        async with self.prefect.client() as client:
+            while True:
+                page = await client.read_logs(
+                    wanted, limit=200, offset=len(found), sort=LogSort.TIMESTAMP_ASC
+                )
+                found += page
+                if len(page) < 200:
+                    return found
+
+    async def lines(self, run_id):
+        """What the container printed, as it is in Prefect."""
+        return [
+            line.message for line in await self.logs(run_id) if line.name.startswith(LOGGERS[self.kind.type])
+        ]
+
+    async def lines_when(self, run_id, enough, within_s=240):
+        """The container's lines once they are enough: the last ones may come after the state."""
+        deadline = time.monotonic() + within_s
+        while not enough(lines := await self.lines(run_id)) and time.monotonic() < deadline:
+            await asyncio.sleep(0.2)
+        return lines
+
+    @contextlib.asynccontextmanager
+    async def worker(self, name="w1"):
+        """A worker in this process, with its loops; leaving stops it as SIGINT does. Yields it."""
+        worker = self.kind(work_pool_name=self.name, name=name, heartbeat_interval_seconds=3)
+        running = asyncio.create_task(worker.start(printer=lambda *words: None))
+        try:
+            yield worker
+            assert not running.done(), running
+        finally:
+            running.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
+
+
+def _quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"

@@ -1,0 +1,155 @@
+"""A Prefect API in memory, as far as the dispatcher speaks to it: lane jobs, their states, their records."""
+
+from collections import deque
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from uuid import uuid4
+
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Completed, Crashed, Pending, Running, Scheduled
+
+from tasks.dispatch import dispatcher, submit
+from tasks.dispatch.flow_runs import REPEATS
+from tasks.dispatch.rental import RELEASE, Rental
+from workloads.harness.records.record import Verdict
+
+
+class FakePrefect:
+    """Lane jobs do nothing by themselves: a test starts them, has them deliver, and ends them.
+
+    `troubles` are raised by the next requests, one each; None lets a request through. `measured` makes the
+    record of a repeat; without it all time out.
+    """
+
+    def __init__(self, measured=None):
+        self.measured = measured
+        self.jobs, self.artifacts, self.by_key = {}, [], {}
+        self.rentals = {}
+        self.troubles = deque()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exc_info):
+        return None
+
+    def _trouble(self):
+        if self.troubles and (error := self.troubles.popleft()):
+            raise error
+
+    async def run_deployment(self, name, *, parameters, tags, flow_run_name, idempotency_key, **others):
+        self._trouble()
+        if idempotency_key not in self.by_key:
+            job = SimpleNamespace(
+                id=uuid4(),
+                name=flow_run_name,
+                parameters=parameters,
+                tags=tags,
+                state=Scheduled(),
+                start_time=None,
+                end_time=None,
+                states=[],
+                labels={},
+                created=datetime.now(UTC),
+                expected_start_time=datetime.now(UTC) + timedelta(microseconds=len(self.jobs)),
+                estimated_run_time=timedelta(0),
+            )
+            job.job_variables = others.get("job_variables")
+            among = self.rentals if name.startswith("rental/") else self.jobs
+            among[job.id] = self.by_key[idempotency_key] = job
+        self._trouble()  # the answer may be lost as well
+        return self.by_key[idempotency_key]
+
+    async def read_flow_runs(self, flow_run_filter, limit=200, offset=0):
+        self._trouble()
+        wanted = flow_run_filter.id.any_ if flow_run_filter.id else None
+        tags = set(flow_run_filter.tags.all_) if flow_run_filter.tags else set()
+        every = [*self.jobs.values(), *self.rentals.values()]
+        found = [j for j in every if (wanted is None or j.id in wanted) and tags <= set(j.tags)]
+        return found[offset : offset + limit]
+
+    async def read_flow_run(self, flow_run_id):
+        if flow_run_id not in self.jobs | self.rentals:
+            raise ObjectNotFound(None)
+        return (self.jobs | self.rentals)[flow_run_id]
+
+    async def read_flow_run_states(self, flow_run_id):
+        return self.jobs[flow_run_id].states
+
+    async def set_flow_run_state(self, flow_run_id, state, force=False):
+        self.jobs[flow_run_id].state = state
+
+    async def request(self, method, path, json):
+        self._trouble()
+        wanted = json["artifacts"]["flow_run_id"]["any_"]
+        return SimpleNamespace(json=lambda: len([a for a in self.artifacts if str(a.job) in wanted]))
+
+    async def read_artifacts(self, artifact_filter, sort, limit, offset):
+        self._trouble()
+        wanted = artifact_filter.flow_run_id.any_
+        found = [a for a in reversed(self.artifacts) if a.job in wanted]
+        return found[offset : offset + limit]
+
+    async def update_flow_run_labels(self, flow_run_id, labels):
+        self._trouble()
+        self.rentals[flow_run_id].labels |= labels
+        if labels.get(RELEASE) and not self.rentals[flow_run_id].state.is_final():
+            self.give_back(self.rentals[flow_run_id])
+
+    # what rentals do
+
+    def rent(self, run, **known):
+        """A box boots and answers."""
+        now = datetime.now(UTC)
+        box = {"name": f"box-{len(self.rentals)}", "address": "10.0.0.1", "user": "ubuntu", "since": now}
+        box |= {"answered": now, "until": now + timedelta(hours=1), "usd_per_hour": 1.5, "type": "gpu_1x_a10"}
+        run.labels |= Rental(**box | known).labels
+        run.state, run.start_time = Running(), now
+
+    def give_back(self, run, state=None):
+        run.labels |= {
+            k: v for k, v in Rental(returned=datetime.now(UTC)).labels.items() if k.endswith("returned")
+        }
+        run.state = state or Completed(message="given back")
+
+    # what lane jobs do
+
+    @property
+    def job(self):
+        """The newest job."""
+        return list(self.jobs.values())[-1]
+
+    def repeats(self, job):
+        return REPEATS.validate_python(job.parameters["repeats"])
+
+    def start(self, job):
+        job.states.append(Pending())
+        job.state, job.start_time = Running(), datetime.now(UTC)
+
+    def deliver(self, job, repeats, verdict=Verdict.TIMEOUT):
+        for repeat in repeats:
+            record = self.measured(repeat) if self.measured else repeat.failed(verdict, "of a fake")
+            self.artifacts.append(
+                SimpleNamespace(id=uuid4(), key=repeat.id, data=record.to_json(), job=job.id)
+            )
+
+    def complete(self, job):
+        """A job that measures all that it was asked for."""
+        self.start(job)
+        self.deliver(job, self.repeats(job))
+        job.state, job.end_time = Completed(), datetime.now(UTC)
+
+    def crash(self, job):
+        job.state, job.end_time = Crashed(message="killed"), datetime.now(UTC)
+
+    def stopped(self, job):
+        return job.state.is_cancelled() or job.state.is_cancelling()
+
+
+def installed(monkeypatch, measured=None):
+    """A fake in place of the API that the dispatcher asks, which waits for nobody."""
+    fake = FakePrefect(measured)
+    monkeypatch.setattr(dispatcher, "get_client", lambda: fake)
+    monkeypatch.setattr(submit, "arun_deployment", fake.run_deployment)
+    monkeypatch.setattr(dispatcher, "GATHER_S", 0.01)
+    return fake

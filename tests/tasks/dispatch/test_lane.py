@@ -1,0 +1,166 @@
+"""A lane's bookkeeping: what goes into a job, and what follows when one ends."""
+
+from uuid import uuid4
+
+import pytest
+
+from tasks.dispatch.lane import (
+    FRUITLESS,
+    NO_MACHINE,
+    OUT_OF_MEMORY,
+    RECLAIMED,
+    RECLAIMS,
+    TAKEN_AWAY,
+    Lane,
+    within_budget,
+)
+from workloads.harness.records.record import Verdict
+
+
+@pytest.fixture
+def lane(plan):
+    lane = Lane(plan.hardware[0])
+    lane.ask(plan.repeats_on(lane.machine), now=0.0)
+    return lane
+
+
+def start(lane, now=0.0):
+    repeats = lane.next_job()
+    lane.start(uuid4(), repeats, now)
+    return repeats
+
+
+def test_all_that_wait_go_into_one_job_in_their_order(lane):
+    repeats = start(lane)
+    assert [repeat.order for repeat in repeats] == list(range(14)) and not lane.waiting
+
+
+def test_a_job_takes_no_more_than_the_hardware_allows(lane):
+    lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
+    assert len(start(lane)) == 5 and len(lane.waiting) == 9
+
+
+def test_what_is_in_a_job_is_not_asked_for_twice(lane):
+    repeats = start(lane)
+    lane.ask(repeats, now=1.0)
+    assert not lane.waiting
+
+
+def test_a_job_that_delivered_everything_leaves_nothing(lane):
+    for repeat in start(lane):
+        lane.delivered(repeat.id)
+    assert lane.job_ended(True, "done") == ([], []) and lane.job is None
+
+
+def test_the_one_in_hand_is_tried_once_more_alone_then_given_up(lane):
+    repeats = start(lane)
+    for repeat in repeats[:3]:
+        lane.delivered(repeat.id)
+    lost, given_up = lane.job_ended(True, "killed")
+    assert lost == repeats[3:] and not given_up
+    lane.ask(lost, now=1.0)
+    assert start(lane) == [repeats[3]]
+    lost, given_up = lane.job_ended(True, "killed again")
+    assert not lost and [(r.cell.case, r.verdict) for r in given_up] == [(repeats[3].case, Verdict.CRASHED)]
+    assert "killed again" in given_up[0].reasons[0]
+    assert start(lane) == repeats[4:]
+
+
+def test_the_first_one_in_hand_takes_nothing_along(lane):
+    repeats = start(lane)
+    lost, _ = lane.job_ended(True, "the box rebooted")
+    lane.ask(lost, now=1.0)
+    assert start(lane) == repeats[:1]
+    lost, given_up = lane.job_ended(True, "the box rebooted")
+    assert not lost and [record.order for record in given_up] == [0]
+    assert start(lane) == repeats[1:]
+
+
+def test_a_lane_whose_jobs_never_begin_is_given_up_and_blames_no_repeat(lane):
+    repeats = start(lane)
+    lost, given_up = lane.job_ended(False, "no such image")
+    lane.ask(lost, now=1.0)
+    assert lost and not given_up
+    assert start(lane) == repeats
+    lost, given_up = lane.job_ended(False, "no such image")
+    assert not lost and len(given_up) == 14 and not lane.waiting
+    assert all("no such image" in record.reasons[0] for record in given_up)
+    assert {record.verdict for record in given_up} == {Verdict.CAPACITY}
+
+
+def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
+    ended = []
+    for _ in range(FRUITLESS):
+        start(lane)
+        lost, given_up = lane.job_ended(True, "broken")
+        lane.ask(lost, now=1.0)
+        ended += given_up
+    assert len(ended) == 14 and not lane.waiting
+
+
+def test_what_could_not_be_sent_off_still_waits(lane):
+    assert lane.next_job() == lane.next_job() and len(lane.waiting) == 14
+
+
+def test_giving_up_names_everything_that_is_left(lane):
+    lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
+    start(lane)
+    records = lane.give_up("nobody came")
+    assert len(records) == 14 and {record.verdict for record in records} == {Verdict.CAPACITY}
+    assert not lane.waiting and lane.job is None
+
+
+@pytest.mark.parametrize("state", TAKEN_AWAY)
+def test_a_machine_that_was_taken_away_is_no_repeats_fault(lane, state):
+    repeats = start(lane)
+    for repeat in repeats[:2]:
+        lane.delivered(repeat.id)
+    for _ in range(RECLAIMS):
+        lost, given_up = lane.job_ended(True, "host gone", state)
+        assert lost == repeats[2:] and not given_up
+        lane.ask(lost, now=1.0)
+        assert start(lane) == repeats[2:]  # nobody is suspected: all of them go on together
+    lost, given_up = lane.job_ended(True, "host gone", state)
+    assert not lost and {record.verdict for record in given_up} == {Verdict.PREEMPTED}
+    assert len(given_up) == len(repeats) - 2 and "host gone" in given_up[0].reasons[0]
+
+
+def test_a_record_between_reclaims_gives_new_patience(lane):
+    repeats = start(lane)
+    for repeat in repeats[:8]:
+        lane.delivered(repeat.id)
+        lost, given_up = lane.job_ended(True, "host gone", RECLAIMED)
+        assert lost and not given_up
+        lane.ask(lost, now=1.0)
+        start(lane)
+
+
+@pytest.mark.parametrize("state", NO_MACHINE)
+def test_where_there_is_no_machine_asking_again_is_no_use(lane, state):
+    count = len(start(lane))
+    lost, given_up = lane.job_ended(False, "no g5.xlarge to be had", state)
+    assert not lost and len(given_up) == count and {r.verdict for r in given_up} == {Verdict.CAPACITY}
+    assert "no g5.xlarge to be had" in given_up[0].reasons[0]
+
+
+def test_the_one_that_twice_ran_its_job_out_of_memory_says_so(lane):
+    repeats = start(lane)
+    lane.ask(lane.job_ended(True, "exit 137", OUT_OF_MEMORY)[0], now=1.0)
+    assert start(lane) == repeats[:1]
+    _, given_up = lane.job_ended(True, "exit 137", OUT_OF_MEMORY)
+    assert [record.verdict for record in given_up] == [Verdict.OUT_OF_MEMORY]
+
+
+class TestBudget:
+    def machine(self, lane, **variables):
+        price = lane.machine.price.model_copy(update={"usd_per_hour": 3.6})
+        return lane.machine.model_copy(update={"job_variables": variables, "price": price})
+
+    @pytest.mark.parametrize(("left_usd", "timeout_s"), [(1.0, 1000), (100.0, 43200), (0.0, 60), (-2.0, 60)])
+    def test_a_job_may_take_no_longer_than_its_money_lasts(self, lane, left_usd, timeout_s):
+        machine = self.machine(lane, timeout_s=43200, job_queue="q")
+        assert within_budget(machine, left_usd) == {"timeout_s": timeout_s, "job_queue": "q"}
+
+    def test_nothing_is_added_where_a_pool_knows_no_limit_or_there_is_none(self, lane):
+        assert within_budget(self.machine(lane, a=1), 1.0) == {"a": 1}
+        assert within_budget(self.machine(lane, timeout_s=9), None) == {"timeout_s": 9}

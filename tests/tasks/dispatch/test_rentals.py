@@ -1,0 +1,204 @@
+"""Rented boxes of a run against an API in memory: one at a time a lane, paid for, and always given back."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prefect.states import Crashed, Failed, Running
+
+from tasks.dispatch import rentals
+from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental
+from tasks.dispatch.rental import RELEASE, Asked, Rent, Rental
+from tasks.dispatch.rentals import asked_for
+from tests.tasks.dispatch.fake_prefect import installed
+from tests.tasks.dispatch.test_dispatcher import Run, planned, until
+from workloads.harness.records.record import Verdict
+
+A10 = Rent(provider="lambda", instances=("gpu_1x_a10",))
+
+
+@pytest.fixture
+def api(monkeypatch):
+    monkeypatch.setattr(rentals, "LOOK_S", 0.01)
+    monkeypatch.setattr(rentals, "IDLE_S", 0.05)
+    return installed(monkeypatch)
+
+
+@pytest.fixture
+def rented(store, plan):
+    """A run of one rented machine, at a dollar an hour."""
+    price = plan.hardware[0].price.model_copy(update={"usd_per_hour": 1.0})
+    variables = {"image": "bench", "timeout_s": 36000}
+    changes = {"pool": "ssh", "rent": A10, "job_variables": variables, "price": price}
+    return planned(store, plan, hardware=(plan.hardware[0].model_copy(update=changes),))
+
+
+def newest(api):
+    return list(api.rentals.values())[-1]
+
+
+async def box(api, count=1, **known):
+    """The rental that was asked for as the n-th, which has a box now."""
+    await until(lambda: len(api.rentals) == count)
+    api.rent(newest(api), **known)
+    return newest(api)
+
+
+async def test_a_box_is_rented_measured_on_and_given_back(api, rented):
+    async with Run(rented) as run:
+        await until(lambda: api.rentals)
+        await asyncio.sleep(0.1)
+        assert not api.jobs, "no job before there is a box"
+        held = await box(api, host_key="ssh-ed25519 AAAA")
+        await until(lambda: api.jobs)
+        (host,) = api.job.job_variables["hosts"]
+        assert host == {
+            "address": "10.0.0.1",
+            "user": "ubuntu",
+            "key": "block:box-1",
+            "host_key": "ssh-ed25519 AAAA",
+        }
+        assert 3400 < api.job.job_variables["timeout_s"] <= 3540, "ends before its box does"
+        assert api.job.job_variables["image"] == "bench"
+        api.complete(api.job)
+        assert len(await run.ended()) == 14
+        await until(lambda: held.state.is_completed())
+        assert len(api.rentals) == len(api.jobs) == 1
+    asked = Asked.model_validate(held.parameters["asked"])
+    assert (asked.hardware, asked.most_usd_per_hour) == (rented.plan.hardware[0].name, 1.2)
+    assert run.lanes.spent_usd() == pytest.approx(1.5 / 60), "a minute that has begun, and no job's own price"
+
+
+async def test_a_box_that_is_not_idle_yet_is_given_back_at_the_end_after_its_job(api, rented, monkeypatch):
+    monkeypatch.setattr(rentals, "IDLE_S", 60)
+    async with Run(rented) as run:
+        held = await box(api)
+        await until(lambda: api.jobs)
+        api.complete(api.job)
+        await run.ended()
+        assert not held.state.is_final()
+    assert held.labels[RELEASE] is True and held.state.is_completed()
+
+
+@pytest.mark.parametrize("state", ["NoCapacity", "Refused", "Due"])
+async def test_a_rental_that_fails_ends_the_lane_with_its_sentence(api, rented, state):
+    async with Run(rented) as run:
+        await until(lambda: api.rentals)
+        newest(api).state = Failed(name=state, message="no gpu_1x_a10 anywhere")
+        records = await run.ended()
+    assert {record.verdict for record in records} == {Verdict.CAPACITY} and not api.jobs
+    assert f"its rental ended {state}: no gpu_1x_a10 anywhere" in records[0].reasons[0]
+
+
+async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, rented):
+    async with Run(rented) as run:
+        first = await box(api)
+        await until(lambda: api.jobs)
+        job = api.job
+        api.start(job)
+        api.deliver(job, api.repeats(job)[:5])
+        api.give_back(first, Crashed(name="Reclaimed", message="preempted"))
+        await box(api, 2)
+        await until(lambda: len(api.jobs) == 2)
+        assert api.stopped(job) and len(api.repeats(api.job)) == 9
+        api.complete(api.job)
+        assert len(await run.ended()) == 14
+
+
+async def test_boxes_that_go_without_a_record_are_not_rented_for_ever(api, rented):
+    async with Run(rented) as run:
+        for count in range(1, 6):
+            await until(lambda count=count: len(api.rentals) == count)
+            newest(api).state = Crashed(name="Reclaimed", message="preempted")
+        records = await run.ended()
+    assert {record.verdict for record in records} == {Verdict.PREEMPTED} and len(api.rentals) == 5
+    assert "5 boxes in a row" in records[0].reasons[0]
+
+
+@pytest.mark.parametrize("state", rentals.BAD_BOX)
+async def test_a_job_that_blames_its_box_gets_another(api, rented, state):
+    async with Run(rented) as run:
+        first = await box(api)
+        await until(lambda: api.jobs)
+        api.start(api.job)
+        api.job.state = Crashed(name=state, message="of a test")
+        await until(lambda: first.labels.get(RELEASE))
+        await box(api, 2)
+        await until(lambda: len(api.jobs) == 2)
+        api.complete(api.job)
+        assert len(await run.ended()) == 14
+
+
+async def test_the_budget_counts_what_is_rented_from_its_launch_and_gives_it_back(api, rented):
+    async with Run(rented, budget_usd=0.7) as run:
+        launched = datetime.now(UTC) - timedelta(minutes=20)
+        held = await box(api, since=launched, earlier_usd=0.3)
+        records = await run.ended()
+        assert "the budget of 0.7 USD is spent" in records[0].reasons[0]
+        await until(lambda: held.state.is_completed())
+    assert run.lanes.spent_usd() == pytest.approx(0.3 + 21 * 1.5 / 60)
+
+
+async def test_a_resume_goes_on_with_the_box_that_is_there(api, rented):
+    async with Run(rented):
+        held = await box(api)
+        await until(lambda: api.jobs)
+        api.complete(api.job)
+    held.state = Running()
+    held.labels |= {RELEASE: False, "rental.returned": None}
+    for record in rented.records()[0][7:]:
+        rented.set_aside(record)
+    api.artifacts.clear()
+    async with Run(rented) as run:
+        await until(lambda: len(api.jobs) == 2)
+        api.complete(api.job)
+        assert len(await run.ended()) == 14
+    assert len(api.rentals) == 1 and held.labels[RELEASE] is True
+
+
+async def test_a_resume_has_a_budget_of_its_own(api, rented):
+    async with Run(rented) as run:
+        await box(api, since=datetime.now(UTC) - timedelta(hours=2))
+        await until(lambda: api.jobs)
+        api.complete(api.job)
+        await run.ended()
+    assert run.lanes.spent_usd() == pytest.approx(121 * 1.5 / 60)
+    for record in rented.records()[0][7:]:
+        rented.set_aside(record)
+    api.artifacts.clear()
+    async with Run(rented, budget_usd=1.0) as run:
+        await box(api, 2)
+        await until(lambda: len(api.jobs) == 2)
+        api.complete(api.job)
+        assert len(await run.ended()) == 14
+    assert run.lanes.spent_usd() == pytest.approx(1.5 / 60)
+
+
+def test_nothing_is_rented_for_longer_than_the_money_lasts(plan):
+    machine = plan.hardware[0].model_copy(update={"rent": A10})
+    assert asked_for(machine, A10, "r", None).most_s == 8 * 3600
+    dear = A10.model_copy(update={"most_usd_per_hour": 2.0})
+    assert asked_for(machine, dear, "r", 3.0).most_s == 1.5 * 3600
+    assert asked_for(machine, dear, "r", 0.0).most_s == rentals.LEAST_S
+
+
+async def test_the_bill_of_a_rented_box_is_what_was_paid(api, rented):
+    now = datetime.now(UTC)
+    known = {"since": now - timedelta(minutes=30), "answered": now - timedelta(minutes=26)}
+    async with Run(rented) as run:
+        await box(api, **known, earlier_s=120, earlier_usd=0.05)
+        await until(lambda: api.jobs)
+        api.complete(api.job)
+        await run.ended()
+    job, rental = jobs_of(rented)
+    assert rental.usd == pytest.approx(0.05 + 31 * 1.5 / 60)
+    assert dict(rental.stages_s) == pytest.approx({UNBOOTED: 120, BOOT: 240})
+    assert rental.wait_s + rental.run_s == pytest.approx(120 + 31 * 60)
+    assert job.stages_s[0][0] == REST and job.wait_s + job.run_s == 0, "its start is within the rental"
+
+
+async def test_what_never_got_a_box_costs_nothing(api, rented):
+    async with Run(rented):
+        await until(lambda: api.rentals)
+        assert note_of_rental(newest(api)) == []
+    assert Rental().cost_usd() == 0 and jobs_of(rented) == []

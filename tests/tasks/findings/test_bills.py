@@ -1,0 +1,109 @@
+"""Where the billed seconds went: parts that add up, and what a machine was paid for without use."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.findings.bills import ALONE, LaneJob, bills
+from tasks.findings.compare import compare
+from tests.tasks.examples.records import A10G, IMAGES, MATMUL, failed, machine, record, repeats
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Verdict
+
+TINY = Case.of("matmul", {"n": 64})
+
+
+def test_without_jobs_a_bill_rests_on_the_records_and_says_so():
+    records = [*repeats([1.0, 1.0], MATMUL), *repeats([2.0], IMAGES)]
+    (bill,) = bills(records, (machine(usd_per_hour=36.0),))
+    parts = dict(bill.parts_s)
+    assert list(parts) == ["process start", "import", "build", "first call", "samples", "unattributed"]
+    assert parts["import"] == pytest.approx(6.0) and parts["samples"] == pytest.approx(44.0)
+    assert bill.billed_s == math.fsum(parts.values()) == pytest.approx(sum(r.wall_s for r in records))
+    assert bill.usd == pytest.approx(bill.billed_s / 100)
+    assert bill.compute_usd == pytest.approx(0.44, rel=0.01)
+    assert bill.notes == (ALONE,)
+
+
+def test_with_jobs_boot_and_idle_are_in_it():
+    records = repeats([1.0, 1.0])
+    measured_s = sum(r.wall_s for r in records)
+    jobs = [LaneJob("cpu-box", 60.0, 20.0), LaneJob("cpu-box", 30.0, 25.0), LaneJob("other", 9.0, 9.0)]
+    (bill,) = bills(records, (machine(),), jobs)
+    parts = dict(bill.parts_s)
+    assert parts["queue, boot and pull"] == 90.0 and parts["idle"] == pytest.approx(45.0 - measured_s)
+    assert bill.billed_s == math.fsum(parts.values()) == pytest.approx(135.0)
+    assert bill.notes == ()
+
+
+def test_a_machine_that_goes_later_than_its_last_job_is_paid_for_until_then():
+    jobs = [LaneJob("cpu-box", 60.0, 20.0), LaneJob("cpu-box", 30.0, 25.0)]
+    (bill,) = bills(repeats([1.0, 1.0]), (machine(idle_s=600.0),), jobs)
+    assert dict(bill.parts_s)["until the machine went"] == 600.0 and bill.billed_s == pytest.approx(735.0)
+    (alone,) = bills(repeats([1.0, 1.0]), (machine(idle_s=600.0),))
+    assert "until the machine went" not in dict(alone.parts_s) and alone.notes == (ALONE,)
+
+
+def test_stages_that_a_pool_says_are_parts_of_the_bill():
+    staged = LaneJob("cpu-box", 60.0, 20.0, (("queue and boot", 40.0), ("image pull", 20.0)))
+    (bill,) = bills(repeats([1.0, 1.0]), (machine(),), [staged, staged, LaneJob("cpu-box", 30.0, 25.0)])
+    parts = dict(bill.parts_s)
+    assert list(parts)[:3] == ["queue and boot", "image pull", "queue, boot and pull"]
+    assert [parts[name] for name in list(parts)[:3]] == [80.0, 40.0, 30.0]
+    assert bill.billed_s == pytest.approx(215.0)
+
+
+def test_jobs_that_are_not_all_there_are_left_out():
+    (bill,) = bills(repeats([1.0, 1.0]), (machine(),), [LaneJob("cpu-box", 60.0, 20.0)])
+    assert bill.notes == (ALONE,) and "idle" not in dict(bill.parts_s)
+
+
+def test_what_failed_was_paid_for_and_what_was_skipped_was_not():
+    late = record(1.0, verdict=Verdict.TIMEOUT, wall=None, phases_s={}, wall_s=600.0, unattributed_s=600.0)
+    (bill,) = bills([late, failed(Verdict.SKIPPED, "too large", hardware="gpu-box")], (machine(),))
+    assert (bill.hardware, bill.parts_s, bill.compute_usd) == ("cpu-box", (("unattributed", 600.0),), 0.0)
+
+
+def test_a_machine_without_a_price_has_seconds_and_no_usd():
+    (bill,) = bills(repeats([1.0]), (machine(usd_per_hour=None),))
+    assert bill.usd is bill.compute_usd is None and bill.billed_s > 0
+
+
+def test_accelerators_that_nothing_used_are_named():
+    on_gpu = {"device": "cuda", "environment": A10G}
+    four = {"device": "cuda", "environment": A10G | {"gpus": A10G["gpus"] * 4}}
+    records = [*repeats([1.0] * 3, MATMUL, "gpu", **on_gpu), *repeats([1.0], IMAGES, "gpu", **four)]
+    records.append(failed(Verdict.CRASHED, "nobody knows what it used", TINY, "gpu"))
+    (bill,) = bills(records, (machine("gpu", devices=4),))
+    # three of four equally long repeats left three of four unused
+    assert bill.notes[1] == (
+        "of 4 accelerators 1 case used 1, 1 case used 4: "
+        "56.2 % of what the accelerators were paid for went unused"
+    )
+    (bill,) = bills(records, (machine("gpu", devices=1),))
+    assert bill.notes == (ALONE,)
+
+
+@given(
+    st.lists(st.tuples(st.floats(1e-6, 1e4), st.floats(0, 60)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e5)), max_size=4),
+)
+def test_the_parts_add_up_to_what_is_billed(steps, jobs):
+    records = []
+    for place, (seconds, rest) in enumerate(steps):
+        whole = record(seconds, repeat=place)
+        records.append(record(seconds, repeat=place, wall_s=whole.wall_s + rest, unattributed_s=0.01 + rest))
+    lanes = [LaneJob("cpu-box", *job) for job in jobs]
+    (bill,) = bills(records, (machine(),), lanes)
+    assert bill.billed_s == math.fsum(seconds for _, seconds in bill.parts_s)
+    assert all(seconds >= 0 for _, seconds in bill.parts_s)
+    wanted = sum(w + r for w, r in jobs) if bill.notes == () else sum(r.wall_s for r in records)
+    assert bill.billed_s == pytest.approx(wanted)
+
+
+def test_a_comparison_has_the_bills_in_the_order_of_its_machines():
+    records = [*repeats([1.0, 1.0], hardware="b"), *repeats([1.0, 1.0], hardware="a")]
+    found = compare(records, (machine("a"), machine("b")), "a", jobs=[LaneJob("a", 1.0, 100.0)]).bills
+    assert [(bill.hardware, bill.notes) for bill in found] == [("a", ()), ("b", (ALONE,))]

@@ -1,0 +1,145 @@
+"""The front of time against money: by intervals, whatever the order and the units."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.findings.compare import compare
+from tasks.findings.pareto import dominates, front, tied
+from tasks.results.finding_types import Offer
+from tasks.results.speedup import scaled
+from tasks.results.values import Estimate
+from tests.tasks.examples.records import IMAGES, MATMUL, machine, repeats, timing
+
+
+@st.composite
+def estimates(draw):
+    value = draw(st.floats(1, 10))
+    if draw(st.integers(0, 9)) == 0:
+        return Estimate(value)  # a single repeat
+    spread = 1 + draw(st.floats(0, 0.3))
+    return Estimate(value, value / spread, value * spread)
+
+
+@st.composite
+def rivals(draw):
+    names = draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=6, unique=True))
+    found = []
+    for name in names:
+        listed = Offer(name, "listed", None, draw(estimates()), draw(estimates()))
+        found.append(listed)
+        if draw(st.booleans()):
+            found.append(replace(listed, purchase="spot", usd=scaled(listed.usd, draw(st.floats(0.2, 1.1)))))
+    return found
+
+
+@given(rivals(), st.randoms())
+def test_the_order_of_offers_changes_nothing(found, chance):
+    mixed = [*found]
+    chance.shuffle(mixed)
+    assert set(front(found)) == set(front(mixed))
+
+
+@given(rivals(), st.integers(-8, 8), st.integers(-8, 8))
+def test_units_change_nothing(found, seconds, usd):
+    # powers of two: milliseconds for seconds would round, and a tie to the last bit may break
+    other = [replace(o, seconds=scaled(o.seconds, 2.0**seconds), usd=scaled(o.usd, 2.0**usd)) for o in found]
+    pairs = zip(front(found), front(other), strict=True)
+    assert all((a.dominated_by, a.tied_with) == (b.dominated_by, b.tied_with) for a, b in pairs)
+
+
+@given(rivals())
+def test_somebody_is_on_the_front_and_nobody_beats_whom_they_lose_to(found):
+    placed = front(found)
+    assert any(not offer.dominated_by for offer in placed)
+    for one in found:
+        assert not dominates(one, one)
+        assert not any(dominates(one, other) and dominates(other, one) for other in found)
+        assert not any(tied(one, other) and dominates(one, other) for other in found)
+        assert all(tied(one, other) == tied(other, one) for other in found)
+
+
+@given(rivals())
+def test_what_is_shown_worse_in_both_is_never_on_the_front(found):
+    for offer in front(found):
+        beaten = any(
+            rival.purchase == "listed"
+            and (rival.seconds.high or 1e9) < (offer.seconds.low or 0)
+            and (rival.usd.high or 1e9) < (offer.usd.low or 0)
+            for rival in found
+        )
+        assert bool(offer.dominated_by) >= beaten
+
+
+def offer(name, seconds, usd, spread=0.01, purchase="listed"):
+    both = [Estimate(v, v * (1 - spread), v * (1 + spread)) for v in (seconds, usd)]
+    return Offer(name, purchase, None, *both)
+
+
+def test_a_machine_that_is_as_fast_and_dearer_is_beaten_and_one_that_is_as_both_is_tied():
+    fast, dear, same, slow = front(
+        [offer("fast", 1, 10), offer("dear", 1.01, 20), offer("same", 0.995, 10.1), offer("slow", 5, 1)]
+    )
+    assert (fast.dominated_by, dear.dominated_by, same.dominated_by, slow.dominated_by) == (
+        "",
+        "fast",
+        "",
+        "",
+    )
+    assert (fast.tied_with, same.tied_with, dear.tied_with) == (("same",), ("fast",), ())
+
+
+def test_spot_capacity_beats_spot_capacity_only():
+    listed, spot, other = front(
+        [offer("a", 5, 10), offer("b", 1, 1, purchase="spot"), offer("c", 5, 5, purchase="spot")]
+    )
+    assert (listed.dominated_by, spot.dominated_by, other.dominated_by) == ("", "", "b")
+
+
+def test_a_spot_price_above_the_listed_one_is_beaten_by_it_however_wide_the_interval():
+    listed = offer("a", 1, 1, spread=0.5)
+    cheap, dear = (replace(listed, purchase="spot", usd=scaled(listed.usd, k)) for k in (0.99, 1.01))
+    assert [o.dominated_by for o in front([listed, dear])] == ["", "a"]
+    assert [o.dominated_by for o in front([listed, cheap])] == ["", ""]
+
+
+def test_offers_of_a_comparison_are_the_suite_first_then_each_case():
+    times = {"cpu-box": (1.0, 1.01, 0.99), "gpu-box": (0.1, 0.101, 0.099), "free": (0.5, 0.5, 0.51)}
+    energies = {"cpu-box": 110.0, "gpu-box": 11.0}
+    records = [
+        record
+        for name, of in times.items()
+        for case, factor in ((MATMUL, 1), (IMAGES, 2))
+        for record in repeats([t * factor for t in of], case, name, energy_j=energies.get(name))
+    ]
+    machines = (
+        machine("cpu-box", 3600.0),
+        machine("gpu-box", 7200.0, spot_usd_per_hour=3600.0),
+        machine("free", 0.0),
+    )
+    found = compare(records, machines, "cpu-box").offers
+    assert [(o.case, o.hardware, o.purchase) for o in found] == [
+        (case, *offer)
+        for case in (None, MATMUL, IMAGES)
+        for offer in (("cpu-box", "listed"), ("gpu-box", "listed"), ("gpu-box", "spot"))
+    ]
+    cpu, gpu, spot = found[:3]
+    assert (cpu.usd.value, gpu.usd.value, spot.usd.value) == pytest.approx((3.0, 0.6, 0.3), rel=0.01)
+    assert (cpu.dominated_by, gpu.dominated_by, spot.dominated_by) == ("gpu-box", "", "")
+    assert gpu.seconds.low < gpu.seconds.value < gpu.seconds.high
+    # 11 samples of one step: 110 J are 10 J a step, in both cases of the suite
+    assert (cpu.energy_j, gpu.energy_j, found[3].energy_j) == pytest.approx((20.0, 2.0, 10.0))
+
+
+def test_energy_counts_every_step_of_a_block():
+    block = replace(timing(1.0), block=4)
+    records = repeats([1.0, 1.0], MATMUL, "cpu-box", energy_j=440.0, wall=block)
+    assert compare(records, (machine(),), "cpu-box").offers[-1].energy_j == pytest.approx(10.0)
+
+
+def test_a_single_repeat_shows_nothing():
+    records = [*repeats([1.0], MATMUL, "a"), *repeats([100.0], MATMUL, "b")]
+    found = compare(records, (machine("a"), machine("b")), "a").offers
+    assert [(o.dominated_by, o.tied_with) for o in found] == [("", ("b",)), ("", ("a",))] * 2

@@ -1,0 +1,119 @@
+"""Hardware, GPUs and suites as data: what is there is sound, and a mistake is one sentence that names it."""
+
+import re
+import shutil
+
+import pytest
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import (
+    DEPLOYMENTS,
+    hardware_names,
+    load_gpus,
+    load_hardware,
+    load_suite_checked,
+    suites,
+)
+
+PRICE = "price: {usd_per_hour: 1, purchase: spot, source: here, date: 2026-01-01}"
+HEAD = "title: t\npool: local\ndevice: cpu\n"
+
+
+@pytest.fixture
+def deployments(tmp_path):
+    return shutil.copytree(DEPLOYMENTS, tmp_path / "deployments")
+
+
+@pytest.mark.parametrize("name", hardware_names())
+def test_every_hardware_file_is_sound(name):
+    machine = load_hardware(name)
+    assert machine.machine().usd_per_hour == machine.price.usd_per_hour
+    assert machine.price.note and machine.title
+
+
+@pytest.mark.parametrize("name", suites())
+def test_every_suite_is_sound(name):
+    assert load_suite_checked(name).cases
+
+
+def test_every_gpu_peak_is_positive_and_sourced():
+    for peaks in load_gpus().values():
+        assert all(rate > 0 for rate in peaks.tflops.values()) and peaks.gb_per_s > 0 and peaks.source
+
+
+def test_assumed_prices_say_so():
+    assert load_hardware("local-cpu").price.note.startswith("stated assumption")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEAD + PRICE + "\ncolour: red", "the key 'colour' is unknown"),
+        (HEAD, "the key 'price' is missing"),
+        (
+            HEAD + PRICE.replace("1,", "-1,"),
+            "price.usd_per_hour is -1: input should be greater than or equal to 0",
+        ),
+        (HEAD + PRICE.replace("1,", ".inf,"), "price.usd_per_hour is inf"),
+        (HEAD + PRICE.replace("1,", "cheap,"), "price.usd_per_hour is 'cheap'"),
+        (HEAD + PRICE.replace("spot", "stolen"), "price.purchase is 'stolen'"),
+        (HEAD + PRICE + "\nthreads: 0", "threads is 0: input should be greater than 0"),
+        (HEAD.replace("cpu", "tpu") + PRICE, "device is 'tpu'"),
+        (HEAD + PRICE + "\ngpu: T4", "gpu 'T4' is unknown; there are"),
+        ("- a list", "holds list"),
+        ("a: [", "can't be read"),
+    ],
+)
+def test_a_mistake_in_a_hardware_file_is_one_sentence(deployments, text, words):
+    (deployments / "hardware" / "odd.yaml").write_text(text)
+    with pytest.raises(GridbenchError) as caught:
+        load_hardware("odd", deployments)
+    assert words in str(caught.value) and "odd.yaml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+RENTED = HEAD.replace("local", "ssh") + "price: {provider: lambda, instance: gpu_1x_a10}\n"
+
+
+def test_a_rent_stands_for_the_instance_that_is_priced(deployments):
+    for rent in ("lambda", "{provider: lambda, most_hours: 2}"):
+        (deployments / "hardware" / "box.yaml").write_text(f"{RENTED}rent: {rent}\n")
+        machine = load_hardware("box", deployments)
+        assert machine.rent.instances == ("gpu_1x_a10",) and machine.rent.regions is None
+    assert machine.rent.most_hours == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (RENTED + "rent: runpod", "rent.provider is 'runpod': input should be 'lambda'"),
+        (RENTED + "rent: 3", "rent is 3"),
+        (RENTED + "rent: {provider: lambda, regions: []}", "rent.regions is []"),
+        (
+            RENTED.replace("ssh", "local") + "rent: lambda",
+            "pool is 'local': what is rented is reached by pool",
+        ),
+        (RENTED + "rent: lambda\njob_variables: {hosts: []}", "either has hosts or is rented"),
+        (HEAD.replace("local", "ssh") + PRICE + "\nrent: lambda", "the key 'rent.instances' is missing"),
+    ],
+)
+def test_a_mistake_in_a_rent_is_one_sentence(deployments, text, words):
+    (deployments / "hardware" / "box.yaml").write_text(text)
+    with pytest.raises(GridbenchError, match=re.escape(words)):
+        load_hardware("box", deployments)
+
+
+def test_unknown_hardware_names_the_nearest():
+    with pytest.raises(GridbenchError, match="did you mean local-cpu"):
+        load_hardware("local_cpu")
+
+
+def test_unknown_suite_names_the_nearest():
+    with pytest.raises(GridbenchError, match="did you mean quick"):
+        load_suite_checked("qick")
+
+
+def test_a_gpu_reaches_the_comparison_as_peaks(deployments):
+    (deployments / "hardware" / "big.yaml").write_text(HEAD + PRICE + "\ngpu: t4\ngpus: 1")
+    machine = load_hardware("big", deployments).machine()
+    assert dict(machine.peak_flops)["fp32"] == 8.1e12 and machine.peak_bytes_per_s == 320e9

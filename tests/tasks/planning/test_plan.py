@@ -1,0 +1,199 @@
+"""Planning: what is decided before anything runs, what is left out of it, and what is refused."""
+
+from dataclasses import replace
+
+import pytest
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware, load_gpus, load_hardware
+from tasks.planning.limits import limits_of, threads_on
+from tasks.planning.plan import check_budget, make_plan, plan_rows, read_plan, skip_lines
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Verdict
+from workloads.harness.repeat.local_limits import limits_here
+
+MATMULS = """
+minutes = 2
+repeats = 2
+timeout_s = 100
+[[cases]]
+workload = "matmul"
+size = { n = [100, 200, 10000000] }
+"""
+
+
+def test_a_plan_is_the_whole_grid(plan):
+    assert len(plan.cells) == len(plan.cases) * len(plan.hardware) == len({cell.id for cell in plan.cells})
+    assert plan.baseline == "local-cpu-1"
+
+
+def test_a_plan_survives_its_file(plan):
+    assert read_plan(plan.model_dump_json(), "plan.json") == plan
+
+
+def test_order_is_shuffled_the_same_way_for_a_seed(plan):
+    again = make_plan("quick", ["local-cpu-1", "local-cpu"], repeats=2, seed=7)
+    machine = plan.hardware[0]
+    ids = [repeat.id for repeat in plan.repeats_on(machine)]
+    assert ids == [repeat.id for repeat in again.repeats_on(machine)]
+    assert ids != sorted(ids) and len(ids) == len(set(ids)) == 2 * len(plan.cases)
+    assert [repeat.order for repeat in plan.repeats_on(machine)] == list(range(len(ids)))
+
+
+def test_every_machine_draws_the_same_inputs(plan):
+    seeds = [{r.id.partition("/")[2]: r.seed for r in plan.repeats_on(machine)} for machine in plan.hardware]
+    assert seeds[0] == seeds[1]
+
+
+def test_lanes_of_one_box_take_turns_in_the_estimate():
+    one, both = (make_plan("quick", names) for names in (["local-cpu"], ["local-cpu", "local-cpu-1"]))
+    assert both.estimate_s == 2 * one.estimate_s
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"suite": "nope", "hardware": ["local-cpu"]}, "suite 'nope' is unknown"),
+        ({"suite": "quick", "hardware": ["laptop"]}, "hardware 'laptop' is unknown"),
+        ({"suite": "quick", "hardware": []}, "hardware is empty"),
+        ({"suite": "quick", "hardware": ["aws-p3.2xlarge"]}, "not supported: AWS Batch has no machine image"),
+        (
+            {"suite": "quick", "hardware": ["local-cpu"], "baseline": "local-cpu-1"},
+            "baseline 'local-cpu-1' is not among",
+        ),
+        ({"suite": "quick", "hardware": ["local-cpu"], "repeats": 0}, "repeats=0 must be 1 or more"),
+        ({"suite": "full", "hardware": ["local-cpu"], "budget_usd": 0.0001}, "above budget_usd=0.0001"),
+        ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": -1}, "budget_usd=-1 must be 0 or more"),
+    ],
+)
+def test_a_mistake_is_one_sentence(arguments, words):
+    with pytest.raises(GridbenchError) as caught:
+        make_plan(**arguments)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_budget_is_no_limit(plan):
+    check_budget(plan, None)
+
+
+def test_a_plan_of_another_version_is_refused(plan):
+    text = plan.model_dump_json().replace('"schema_version":1', '"schema_version":2')
+    with pytest.raises(GridbenchError, match="schema 2, this version reads 1"):
+        read_plan(text, "plan.json")
+    with pytest.raises(GridbenchError, match=r"plan\.json can't be read"):
+        read_plan(text[:50], "plan.json")
+
+
+@pytest.fixture
+def large(tmp_path):
+    """A suite with a case that this machine can't hold: 1.2 PB."""
+    path = tmp_path / "large.toml"
+    path.write_text(MATMULS)
+    return str(path)
+
+
+class TestSkips:
+    def test_are_planned_with_the_reason(self, large):
+        plan = make_plan(large, ["local-cpu-1", "local-cpu"])
+        huge = Case.of("matmul", {"n": 10_000_000})
+        assert [(skip.hardware, skip.case.case) for skip in plan.skips] == [
+            ("local-cpu-1", huge),
+            ("local-cpu", huge),
+        ]
+        assert plan.skips[0].reason.startswith("needs at least 1.2 PB; local-cpu-1 has ")
+        assert plan.skipped_on("local-cpu") == {huge: plan.skips[1].reason}
+        assert len(plan.cells) == 6  # they are part of the grid all the same
+        assert read_plan(plan.model_dump_json(), "plan.json") == plan
+
+    def test_have_a_record_for_each_repeat_and_no_lane_has_them(self, large):
+        plan = make_plan(large, ["local-cpu-1", "local-cpu"])
+        records = plan.skipped()
+        assert {(r.hardware, r.case.params["n"], r.repeat) for r in records} == {
+            (name, 10_000_000, number) for name in ("local-cpu-1", "local-cpu") for number in (1, 2)
+        }
+        assert {r.verdict for r in records} == {Verdict.SKIPPED}
+        assert {r.reasons for r in records if r.hardware == "local-cpu"} == {(plan.skips[1].reason,)}
+        orders = {r.id: r.order for r in plan.repeats_on(plan.hardware[0])}
+        assert all(orders[r.id] == r.order for r in records if r.hardware == "local-cpu-1")
+
+    def test_cost_nothing(self, large, tmp_path):
+        all_of_it = make_plan(large, ["local-cpu"])
+        assert all_of_it.estimate_s == pytest.approx(10.0 + 2 * 2 * 30)  # 2 min are for what can be measured
+        path = tmp_path / "none.toml"
+        path.write_text(MATMULS.replace("[100, 200, 10000000]", "10000000"))
+        nothing = make_plan(str(path), ["local-cpu"])
+        assert (nothing.estimate_s, nothing.estimate_usd) == (0, 0)
+
+    def test_are_shown(self, large):
+        plan = make_plan(large, ["local-cpu"])
+        assert [(row["cells"], row["skipped"]) for row in plan_rows(plan)] == [("3", "1")]
+        (line,) = skip_lines(plan)
+        assert line == f"local-cpu/matmul/n=10000000/fp32 is skipped: {plan.skips[0].reason}"
+        assert skip_lines(make_plan("quick", ["local-cpu"])) == []
+
+    def test_of_an_earlier_version_there_are_none(self, plan):
+        old = plan.model_dump(mode="json")
+        for name in ("skips", "profile"):
+            del old[name]
+        for case in old["cases"]:
+            del case["threads"]
+        import json
+
+        assert read_plan(json.dumps(old), "plan.json") == plan
+
+
+def machine(**changes):
+    return load_hardware("local-cpu").model_copy(update={"name": "a-box", "pool": "far-away", **changes})
+
+
+class TestLimits:
+    def test_of_this_machine_are_read_from_it(self):
+        assert limits_of(load_hardware("local-cpu"), None) == limits_here("local-cpu", "cpu", None)
+        one = limits_of(load_hardware("local-cpu-1"), 1)
+        assert one == limits_here("local-cpu-1", "cpu", 1)
+        assert (
+            one.memory_bytes > 0 and one.memory_shared and one.peak_flops["fp32"] > 0 and one.processes >= 1
+        )
+
+    def test_of_another_are_what_its_file_says(self):
+        unknown = limits_of(machine(), None)
+        assert (unknown.memory_bytes, unknown.peak_flops, unknown.processes) == (None, {}, None)
+        assert limits_of(machine(memory_gb=128), None).memory_bytes == 128e9
+        here = machine(pool="local", memory_gb=1)
+        assert limits_of(here, None) == replace(limits_here("a-box", "cpu", None), memory_bytes=1e9)
+
+    def test_of_a_gpu_come_from_the_catalogue(self):
+        l4 = limits_of(machine(device="cuda", gpus=2, gpu="l4", memory_gb=64), None)
+        assert l4.memory_bytes == 24 * 2**30  # the GPU's, not the host's
+        assert l4.peak_flops["fp32"] == pytest.approx(
+            1.05 * 30.3e12
+        )  # what the gate allows above the data sheet
+        assert l4.peak_flops["bf16"] > l4.peak_flops["tf32"] > l4.peak_flops["fp32"]
+        assert (l4.processes, l4.memory_shared) == (2, False)
+        unknown = limits_of(machine(device="cuda", gpus=8), None)
+        assert (unknown.memory_bytes, unknown.peak_flops, unknown.processes) == (None, {}, 8)
+        assert limits_of(machine(device="cuda"), None).processes is None
+
+    def test_every_gpu_has_its_memory(self):
+        assert all(8 <= gpu.memory_gb <= 200 for gpu in load_gpus().values())
+        assert Hardware.model_fields["memory_gb"].default is None
+
+    @pytest.mark.parametrize(
+        ("machines", "suites", "used"), [(None, None, None), (None, 1, 1), (2, None, 2), (8, 1, 1), (1, 2, 1)]
+    )
+    def test_a_process_has_the_fewer_threads(self, machines, suites, used):
+        assert threads_on(machine(threads=machines), suites) == used
+
+
+def test_a_suites_threads_and_profile_reach_the_repeats(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "threads = 1\nprofile = true\n"
+        + MATMULS
+        + '[[cases]]\nworkload = "matmul"\nsize = { n = 7 }\nthreads = 2\n'
+    )
+    plan = make_plan(str(path), ["local-cpu", "local-cpu-1"])
+    for place, of_seven in ((0, 2), (1, 1)):
+        repeats = plan.repeats_on(plan.hardware[place])
+        assert {(r.case.params["n"] == 7, r.threads) for r in repeats} == {(True, of_seven), (False, 1)}
+        assert all(r.profile is (r.repeat == 1) for r in repeats)

@@ -1,0 +1,236 @@
+"""What is attached to a change before it is filed."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from tasks.regressions.explain import (
+    Clocked,
+    Difference,
+    Kind,
+    clock_mhz,
+    clocks,
+    commits,
+    differences,
+    first_changed,
+    last_before,
+    machine,
+    stack,
+    target,
+    whole_targets,
+)
+from tasks.regressions.nightly_gate import Fresh, judge, settle
+from tasks.regressions.panel import panel_of
+from tasks.regressions.series import Observation, Series, SeriesKey
+
+START = datetime(2026, 6, 1, 2, 30, tzinfo=UTC)
+NOISE = np.random.default_rng(7).normal(0, 0.01, (12, 60))
+RUNS = np.linspace(-0.008, 0.008, 5)
+
+
+def series(row, tonight=1.0, hardware="box", control=math.nan):
+    """60 nights of 0.1 s, the last of them `tonight` times as slow; a control reads half of it."""
+    factors = [1.0] * 59 + [tonight]
+    nights = tuple(
+        Observation(
+            f"night-{i:03}",
+            START + timedelta(days=i),
+            0.1 * math.exp(NOISE[row, i]) * factor,
+            None
+            if math.isnan(control)
+            else 0.05 * math.exp(NOISE[-1 - row, i]) * (control if i == 59 else 1.0),
+        )
+        for i, factor in enumerate(factors)
+    )
+    return Series(SeriesKey(hardware, f"case-{row}", "main"), nights)
+
+
+def fresh(factor, control=math.nan):
+    return Fresh(tuple(0.1 * factor * np.exp(RUNS)), tuple(0.05 * control * np.exp(RUNS)))
+
+
+def night(*all_series, again):
+    """The night judged, and what fresh runs of some of its suspects make of them."""
+    judged = judge(panel_of(all_series), ())
+    return judged, settle(judged, {all_series[row].key: runs for row, runs in again.items()})
+
+
+def test_controls_that_moved_too_are_the_machine():
+    slow = fresh(1.2, control=1.2)
+    judged, (outcome,) = night(series(0, 1.2, control=1.0), again={0: slow})
+    usual_s = math.exp(judged.before.control[0])
+    found = machine(outcome, slow, usual_s)
+    assert found and found.kind is Kind.MACHINE and found.excuses and outcome.change is None
+    assert found.sentence.startswith("The controls beside the fresh runs are ")
+    share = float(found.sentence.partition("are ")[2].partition(" %")[0])
+    assert share == pytest.approx(20, abs=1.0) and "slower than usual: it is the machine" in found.sentence
+
+
+def test_code_that_is_slow_on_a_slow_machine_is_not_excused():
+    both = fresh(1.2 * 1.3, control=1.2)
+    judged, (outcome,) = night(series(0, 1.5, control=1.0), again={0: both})
+    found = machine(outcome, both, math.exp(judged.before.control[0]))
+    assert outcome.change and found and not found.excuses
+    left = float(found.sentence.partition("the case is ")[2].partition(" %")[0])
+    assert left == pytest.approx(30, abs=2.0)
+
+
+def test_without_a_moved_control_the_machine_is_not_named():
+    steady = fresh(1.2, control=1.0)
+    judged, (outcome,) = night(series(0, 1.2, control=1.0), again={0: steady})
+    assert outcome.change and machine(outcome, steady, math.exp(judged.before.control[0])) is None
+    _, (without,) = night(series(0, 1.2), again={0: fresh(1.2)})
+    assert machine(without, fresh(1.2), math.nan) is None
+
+
+def clocked(seconds, mhz, count=3):
+    return [Clocked(seconds * (1 + i / 1000), mhz) for i in range(count)]
+
+
+def test_a_change_that_is_gone_in_cycles_is_the_clock():
+    found = clocks(clocked(0.1, 1620.0), clocked(0.115, 1410.0))
+    assert found and found.excuses and found.kind is Kind.CLOCKS
+    assert "1620 MHz before and 1410 MHz now, is why" in found.sentence
+    assert "0.1 % slower, in seconds 15.0 % slower" in found.sentence
+    faster = clocks(clocked(0.115, 1410.0), clocked(0.1, 1620.0))
+    assert faster and faster.excuses and "in seconds 13.0 % faster" in faster.sentence
+
+
+def test_a_change_that_is_there_in_cycles_is_not_the_clock():
+    same = clocks(clocked(0.1, 1620.0), clocked(0.115, 1615.0))
+    assert same and not same.excuses and "is not why" in same.sentence
+    half = clocks(clocked(0.1, 1620.0), clocked(0.115, 1500.0))
+    assert half and not half.excuses
+    wrong_way = clocks(clocked(0.1, 1410.0), clocked(0.115, 1620.0))
+    assert wrong_way and not wrong_way.excuses
+
+
+def test_without_a_clock_nothing_is_said():
+    assert clocks(clocked(0.1, None), clocked(0.2, 1410.0)) is None
+    assert clocks(clocked(0.1, 1410.0), []) is None
+    assert clocks(clocked(0.1, 1410.0), clocked(0.2, 0.0)) is None
+    assert clocks(clocked(0.1, 1620.0), clocked(0.101, 1410.0)) is None  # nothing has changed
+    mixed = clocks([*clocked(0.1, 1620.0), Clocked(9.0, None)], clocked(0.115, 1410.0))
+    assert mixed and mixed.excuses
+
+
+def test_the_clock_of_a_record_is_that_of_its_window():
+    monitor = {"t_s": (0.0, 1.0, 2.0, 3.0, 4.0), "gpu_sm_clock_mhz": (300.0, 1400.0, 1410.0, 1420.0, 300.0)}
+    window = {"window_start_s": 0.5, "window_end_s": 3.5}
+    assert clock_mhz(monitor, window) == 1410.0
+    assert clock_mhz(monitor, {"window_start_s": 5.0, "window_end_s": 6.0}) is None
+    assert clock_mhz({"t_s": (0.0,), "cpu_percent": (99.0,)}, window) is None
+    assert clock_mhz({}, {}) is None
+
+
+def test_half_of_a_hardware_is_one_ticket_for_it():
+    all_series = [series(row, 1.2 if row < 4 else 1.0) for row in range(6)]
+    other = [series(row, 1.2 if row == 6 else 1.0, "other") for row in range(6, 8)]
+    again = {row: fresh(1.2) for row in (0, 1, 2, 3, 6)}
+    judged, outcomes = night(*all_series, *other, again=again)
+    assert whole_targets(judged, outcomes) == {"box": tuple(one.key for one in all_series[:4])}
+
+
+def test_a_few_or_opposite_changes_are_each_their_own():
+    few = [series(row, 1.2 if row < 2 else 1.0) for row in range(3)]
+    assert whole_targets(*night(*few, again={0: fresh(1.2), 1: fresh(1.2)})) == {}
+    less_than_half = [series(row, 1.2 if row < 3 else 1.0) for row in range(7)]
+    assert whole_targets(*night(*less_than_half, again={row: fresh(1.2) for row in range(3)})) == {}
+    both_ways = [series(row, 1.2 if row < 2 else 0.8) for row in range(4)]
+    again = {row: fresh(1.2 if row < 2 else 0.8) for row in range(4)}
+    assert whole_targets(*night(*both_ways, again=again)) == {}
+    cleared = [series(row, 1.2) for row in range(4)]
+    assert whole_targets(*night(*cleared, again={row: fresh(1.0) for row in range(4)})) == {}
+
+
+def test_suspects_that_nobody_measured_again_count_for_the_half_but_are_not_told():
+    all_series = [series(row, 1.2 if row < 6 else 1.0) for row in range(10)]
+    found = whole_targets(*night(*all_series, again={row: fresh(1.2) for row in range(3)}))
+    assert found == {"box": tuple(one.key for one in all_series[:3])}
+    assert whole_targets(*night(*all_series, again={row: fresh(1.2) for row in range(2)})) == {}
+
+
+def test_a_target_says_how_many_and_how_much():
+    keys = [SeriesKey("gke-l4", f"case-{i}", "main") for i in range(3)]
+    found = target("gke-l4", list(zip(keys, (0.1, 0.05, 0.2), strict=True)), 5)
+    assert found.kind is Kind.TARGET and not found.excuses
+    assert found.sentence == (
+        "3 of 5 series of gke-l4 changed in the same night, by the median 10.0 % slower "
+        "(from 5.0 % slower to 20.0 % slower)."
+    )
+
+
+BEFORE = {
+    "nvidia_driver": "550.54", "torch": "2.12.1", "cuda": "12.6", "python": "3.11.7", "numpy": "2.4.6",
+    "kernel": "6.1.0-30", "hostname": "a", "variables": {"OMP_NUM_THREADS": "8", "NCCL_ALGO": "Ring"},
+    "gpus": [{"name": "L4", "driver": "550.54", "vbios": "95.04"}],
+}  # fmt: skip
+
+
+def test_the_stack_is_told_as_what_was_and_what_is():
+    now = BEFORE | {
+        "torch": "2.13.0", "kernel": "6.1.0-32", "hostname": "b", "image": "sha256:1", "numpy": None,
+        "variables": {"OMP_NUM_THREADS": "4", "NCCL_ALGO": "Ring", "LD_PRELOAD": "x.so"},
+        "gpus": [{"name": "L4", "driver": "550.54", "vbios": "95.06"}, "no description"],
+    }  # fmt: skip
+    assert differences(BEFORE, now) == [
+        Difference("torch", "2.12.1", "2.13.0"),
+        Difference("kernel", "6.1.0-30", "6.1.0-32"),
+        Difference("VBIOS", "95.04", "95.06"),
+        Difference("LD_PRELOAD", "unset", "x.so"),
+        Difference("OMP_NUM_THREADS", "8", "4"),
+    ]
+    found = stack(BEFORE, now)
+    assert found and found.kind is Kind.STACK and not found.excuses
+    assert "torch 2.12.1 → 2.13.0; kernel 6.1.0-30 → 6.1.0-32" in found.sentence
+    without = {**BEFORE, "nvidia_driver": None}
+    driver = [Difference("driver", "550.54", "560.1")]
+    assert differences(without, {**without, "gpus": [{"driver": "560.1", "vbios": "95.04"}]}) == driver
+
+
+def test_what_is_unknown_is_no_difference():
+    assert stack(BEFORE, BEFORE) is None and stack({}, BEFORE) is None and stack(BEFORE, {}) is None
+    assert stack(BEFORE, BEFORE | {"hostname": "another"}) is None
+    assert differences({"variables": None}, {"variables": {"A": "1"}}) == []
+
+
+def test_commits_are_a_range_for_git():
+    good, bad = "a" * 40, "b" * 40
+    found = commits(good, bad)
+    assert found and (found.kind, found.sentence) == (Kind.COMMITS, "git log aaaaaaaaaaaa..bbbbbbbbbbbb")
+    assert not found.excuses
+    dirty = commits(good, f"{bad}-dirty")
+    assert dirty and dirty.sentence.endswith("..bbbbbbbbbbbb, and files that were not committed")
+    for unknown in ("", "unknown", "main; rm -rf /", "ABCDEF0123"):
+        assert commits(good, unknown) is None is commits(unknown, bad)
+
+
+def test_the_same_commit_is_not_the_code():
+    same = commits("a" * 40, "a" * 40)
+    assert same and same.excuses and "same commit, aaaaaaaaaaaa" in same.sentence
+    dirty = commits("a" * 40, "a" * 40 + "-dirty")
+    assert dirty and not dirty.excuses and "not committed" in dirty.sentence
+
+
+def test_the_first_night_of_a_change_is_where_the_new_level_begins():
+    rng = np.random.default_rng(3)
+    off = []
+    for _ in range(200):
+        log_s = -2.3 + rng.normal(0, 0.02, 90) + 0.05 * (np.arange(90) >= 86)
+        log_s[rng.random(90) < 0.1] = np.nan
+        off.append(first_changed(log_s, -2.3, 0.05) - 86)
+    assert np.mean(np.abs(off) <= 2) >= 0.9
+    assert first_changed(np.array([0.0, 0.0, 0.1]), 0.0, 0.1) == 2
+    assert first_changed(np.array([0.0, -0.1, np.nan, -0.1]), 0.0, -0.1) == 1
+
+
+def test_the_last_night_before_has_a_number():
+    nights = tuple(
+        Observation(f"n{i}", START + timedelta(days=i), seconds)
+        for i, seconds in enumerate([0.1, 0.1, None, 0.2])
+    )
+    one = Series(SeriesKey("box", "case", "main"), nights)
+    assert last_before(one, "n3") is nights[1] and last_before(one, "n1") is nights[0]
+    assert last_before(one, "n0") is None and last_before(one, "tonight") is nights[3]

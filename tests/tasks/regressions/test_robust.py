@@ -1,0 +1,90 @@
+"""Robust statistics against numpy's and scipy's on rows without gaps, and against themselves with gaps."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from tasks.regressions.baseline import CENTRE_VARIANCE, RERUN_VARIANCE, TRIMMED
+from tasks.regressions.robust import half_of, inner_range, memory, pseudomedian, slope, spread, trimmed_mean
+
+ROWS = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
+
+
+@given(ROWS)
+def test_median_and_trimmed_mean_are_those_of_numpy_and_scipy(values):
+    row = np.array([values])
+    assert half_of(row)[0] == pytest.approx(np.median(values), abs=1e-9)
+    assert trimmed_mean(row, 0.2)[0] == pytest.approx(stats.trim_mean(values, 0.2), abs=1e-9)
+
+
+@given(ROWS, st.integers(0, 5))
+def test_gaps_count_as_nothing(values, gaps):
+    row, holed = np.array([values]), np.array([[np.nan] * gaps + values + [np.nan]])
+    for of in (half_of, pseudomedian, inner_range, lambda rows: spread(rows, half_of(rows))):
+        assert of(holed)[0] == pytest.approx(of(row)[0], abs=1e-9)
+    assert trimmed_mean(holed, 0.2)[0] == pytest.approx(trimmed_mean(row, 0.2)[0], abs=1e-9)
+
+
+def test_a_row_without_values_is_nan():
+    empty = np.full((2, 4), np.nan)
+    for found in (
+        half_of(empty),
+        pseudomedian(empty),
+        trimmed_mean(empty, 0.2),
+        spread(empty, half_of(empty)),
+    ):
+        assert np.isnan(found).all()
+
+
+def test_rows_do_not_mix():
+    rows = np.array([[1.0, 2.0, 3.0], [10.0, np.nan, 30.0]])
+    assert half_of(rows).tolist() == [2.0, 20.0] == trimmed_mean(rows, 0.0).tolist()
+
+
+def test_one_of_five_that_went_astray_hardly_moves_the_pseudomedian():
+    quiet, astray = np.array([[0.0, 1.0, 2.0, 3.0, 4.0]]), np.array([[0.0, 1.0, 2.0, 3.0, 1e6]])
+    assert pseudomedian(quiet)[0] == 2.0 and pseudomedian(astray)[0] <= 3.0
+    assert inner_range(quiet)[0] == inner_range(astray)[0] == 2.0
+    assert inner_range(np.array([[0.0, 9.0, np.nan, 5.0]]))[0] == 0.0  # of three nothing is left to disagree
+
+
+def test_the_spread_is_the_standard_deviation_of_normal_values_and_of_a_pool_of_two():
+    rng = np.random.default_rng(1)
+    normal = rng.normal(0, 3.0, (2000, 60))
+    assert spread(normal, trimmed_mean(normal, TRIMMED)).mean() == pytest.approx(3.0, rel=0.02)
+    pool = rng.choice([-1.7, 1.7], (2000, 60)) + rng.normal(0, 1.0, (2000, 60))
+    found = spread(pool, trimmed_mean(pool, TRIMMED))
+    assert np.quantile(found, 0.01) > 0.85 * np.hypot(1.7, 1.0)
+
+
+def test_the_slope_is_clamped_and_needs_pairs():
+    rng = np.random.default_rng(2)
+    box, own = rng.normal(0, 3.0, (500, 60)), lambda: rng.normal(0, 1.0, (500, 60))
+    known = np.full(500, 0.25)
+    assert slope(box + own(), box + own(), known, 15).mean() == pytest.approx(0.9, abs=0.02)
+    assert slope(-box, box, known, 15).max() == 0.0 and slope(9 * box, box, known, 15).min() == 1.0
+    few = np.where(np.arange(60) < 14, box, np.nan)
+    assert (slope(few, box, known, 15) == 0.25).all()
+    assert (slope(box, np.ones_like(box), known, 15) == 0.0).all()
+
+
+def test_memory_is_the_correlation_of_neighbours_and_chance_has_none():
+    rng = np.random.default_rng(3)
+    state = np.zeros((800, 120))
+    for night in range(1, 120):
+        state[:, night] = 0.6 * state[:, night - 1] + rng.normal(0, 0.8, 800)
+    assert memory(state).mean() == pytest.approx(0.6, abs=0.06)
+    chance = memory(rng.normal(0, 1, (4000, 60)))
+    assert np.mean(chance > 0) < 0.04
+    assert memory(np.full((1, 5), np.nan))[0] == 0.0
+
+
+def test_the_constants_are_what_a_simulation_gives():
+    rng = np.random.default_rng(4)
+    for runs, variance in RERUN_VARIANCE.items():
+        assert pseudomedian(rng.normal(size=(400_000, runs))).var() == pytest.approx(variance, rel=0.01)
+    assert 60 * trimmed_mean(rng.normal(size=(60_000, 60)), TRIMMED).var() == pytest.approx(
+        CENTRE_VARIANCE, rel=0.03
+    )

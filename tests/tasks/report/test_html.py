@@ -1,0 +1,190 @@
+"""The report's text: what it says, what it escapes, what it weighs. How it behaves is in test_report_page.py."""
+
+import json
+import re
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from tasks.findings.compare import compare
+from tasks.report.charts.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LIGHT_SERIES
+from tasks.report.html import records_table
+from tasks.report.html.page import report_html
+from tasks.report.html.templates import TEMPLATES
+from tasks.report.write import write_report
+from tasks.results.model import Comparison, Machine
+from tests.tasks.examples.reports import (
+    BASELINE,
+    CASES,
+    HOSTILE,
+    MACHINES,
+    RUN,
+    comparison,
+    good_record,
+    nothing_ok,
+    records,
+)
+from workloads.harness.records.record import Verdict
+
+
+@pytest.fixture(scope="module")
+def made():
+    return records()
+
+
+@pytest.fixture(scope="module")
+def page(made):
+    return report_html(made, comparison(made), RUN)
+
+
+def without_scripts(page):
+    """What a reader sees, with the tags."""
+    return re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
+
+
+def words(page):
+    """What a reader sees, as one line of text."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", without_scripts(page)))
+
+
+def test_the_answer_comes_first(page, made):
+    text = words(page)
+    first = text.index(comparison(made).answer[0])
+    assert first < text.index("Machines and prices") < text.index("Every ratio is against")
+
+
+def test_machines_have_prices_and_say_where_they_come_from(page):
+    text = words(page)
+    assert "1.008 USD/h on-demand, us-east-1, 2026-07-20" in text
+    assert "no price stated" in text
+
+
+def test_verdict_words_and_why_something_is_undecided(page):
+    text = words(page)
+    assert all(word in text for word in ("faster", "slower", "undecided", "cheaper", "dearer"))
+    assert "one repeat has no interval" in text and "spans 1" in text
+
+
+def test_every_cell_that_is_not_ok_is_there_with_its_reason(page):
+    section = page[page.index('id="troubles"') : page.index('id="pictures"')]
+    assert "out of memory" in section and "22.3 GiB of 22.5 GiB" in section and "wrong" in section
+
+
+def test_numbers_that_do_not_count_are_grey_and_have_their_reason():
+    throttled = [
+        replace(good_record(BASELINE, CASES[0], i), verdict=Verdict.THROTTLED, reasons=("clock fell",))
+        for i in (0, 1)
+    ]
+    page = report_html(throttled, comparison(throttled), RUN)
+    assert page.count('class="void"') == 2
+    assert re.search(r'class="number void"[^>]*>[\d.]+ ms, [\d.]+ ms<', page)
+    assert "clock fell" in words(page)
+
+
+def test_a_copied_row_is_shown_as_impossible_with_its_number():
+    one = good_record("gke-l4", CASES[0], 0)
+    copied = [one, replace(one, case=CASES[1])]
+    page = report_html(copied, compare(copied, MACHINES, BASELINE), RUN)
+    assert "impossible" in page and "copy" in words(page)
+
+
+def test_repeats_that_do_not_count_are_listed_and_the_others_still_count(made):
+    hot = replace(made[0], verdict=Verdict.THROTTLED, reasons=("clock fell",))
+    page = report_html([hot, *made[1:]], comparison([hot, *made[1:]]), RUN)
+    section = words(page[page.index('id="troubles"') : page.index('id="pictures"')])
+    assert "throttled 2 of 3" in section and "clock fell" in section
+    assert "25 of 27 cells ok" in words(page)
+
+
+def test_scaling_has_its_band_and_its_explanation():
+    machines = (Machine("g5-1", 1.0, "stated assumption", 1), Machine("g5-8", 9.0, "stated assumption", 8))
+    one = [replace(good_record("aws-g5.8xlarge", CASES[2], i), hardware="g5-1") for i in range(3)]
+    eight = [replace(good_record("gke-l4", CASES[1], i), hardware="g5-8", case=CASES[2]) for i in range(3)]
+    eight = [replace(record, environment=one[0].environment, work=one[0].work) for record in eight]
+    page = words(report_html(one + eight, compare(one + eight, machines, "g5-1"), RUN))
+    assert re.search(r"scaling [a-z ]+, strong \d+\.\d* % \(", page)
+    assert "Speedup divided by how many times more devices" in page
+
+
+def test_the_page_has_the_colours_of_the_charts():
+    style = (TEMPLATES / "report.css").read_text()
+    light, dark = style.split("prefers-color-scheme: dark", 1)
+    for text, series, phases in ((light, LIGHT_SERIES, LIGHT_PHASES), (dark, DARK_SERIES, DARK_PHASES)):
+        for letter, colours in (("s", series), ("p", phases)):
+            for index, colour in enumerate(colours):
+                assert f"--{letter}{index}: {colour};" in text
+
+
+def test_hostile_text_is_escaped_everywhere(page):
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in without_scripts(page)
+    data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+    assert HOSTILE in [reason for record in json.loads(data[1])["records"] for reason in record["reasons"]]
+
+
+def test_hostile_names_are_escaped_too():
+    name = '"><img src=x onerror=alert(1)>'
+    made = [
+        replace(good_record(BASELINE, CASES[0], i), hardware=name, environment={name: name}) for i in (0, 1)
+    ]
+    machines = (replace(MACHINES[0], name=name, price_note=name),)
+    page = report_html(made, compare(made, machines, name), replace(RUN, run=name, suite=name))
+    assert "<img" not in without_scripts(page) and "&lt;img" in page
+
+
+def test_the_page_forbids_itself_any_request(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]+)"', page)[1]
+    assert policy.startswith("default-src &#39;none&#39;") and "script-src &#39;sha256-" in policy
+    assert not re.search(r'(?:src|href)="(?!#|data:)', without_scripts(page))
+
+
+def test_headings_go_down_one_level_at_a_time_and_ids_are_unique(page):
+    levels = [int(level) for level in re.findall(r"<h([1-6])", without_scripts(page))]
+    assert levels[0] == 1 and levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    ids = re.findall(r'\bid="([^"]+)"', without_scripts(page))
+    assert len(ids) == len(set(ids))
+
+
+def test_samples_are_in_the_page_in_six_digits(page, made):
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    first = made[0].wall.samples_s
+    assert data["records"][0]["samples"] == [float(f"{sample:.6g}") for sample in first]
+    assert data["environments"][made[0].environment_id]["packages.numpy"] == "2.3.1"
+
+
+def test_environments_that_differ_are_apart_from_those_that_do_not(made):
+    found = records_table.environments(made)
+    assert {"torch", "driver", "cpu_model"} <= {key for key, _ in found["different"]}
+    assert {"packages.numpy", "packages.psutil"} == {key for key, _ in found["same"]}
+    assert records_table.environments([])["columns"] == []
+
+
+@pytest.mark.slow
+def test_a_great_many_records_stay_below_five_megabytes(monkeypatch):
+    many = [good_record(hw.name, case, i, samples=60) for hw in MACHINES for case in CASES for i in range(80)]
+    page = report_html(many, comparison(many), RUN)
+    assert len(page.encode()) < 5e6
+    assert f"The page shows {records_table.MOST_RECORDS} of {len(many)}" in words(page)
+
+
+def test_nothing_ok_says_so():
+    page = words(report_html(*nothing_ok(), RUN))
+    assert "Nothing to draw: no cell of this run is ok." in page and "exit status 139" in page
+
+
+def test_an_empty_run_makes_a_page():
+    page = words(report_html([], Comparison(BASELINE, (), (), (), (), ()), RUN))
+    assert "There is no answer" in page and "Nothing was measured" in page
+
+
+@pytest.mark.slow
+def test_all_files_are_written_whole(made, tmp_path):
+    path = write_report(tmp_path / "new" / "run", made, comparison(made), RUN)
+    assert path.name == "report.html"
+    assert sorted(p.name for p in path.parent.iterdir()) == [
+        "benchmark_results.json", "comparison.csv", "comparison.txt", "report.html", "results.parquet",
+        "speedup.png", "time_by_size.png",
+    ]  # fmt: skip
+    assert path.stat().st_size < 1.5e6

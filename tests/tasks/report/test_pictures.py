@@ -1,0 +1,135 @@
+"""Pictures: PNG that draws what is ok, says what is not, and tells machines apart by more than hue."""
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.report.charts.cold_start import cold_panels
+from tasks.report.charts.pictures import speedup_png, time_by_size_png, undrawn
+from tasks.report.charts.speedup import speedup_panels
+from tasks.report.charts.theme import (
+    DARK_PHASES,
+    DARK_SERIES,
+    LIGHT_PHASES,
+    LIGHT_SERIES,
+    SHAPES,
+    log_ticks,
+    padded,
+    shapes,
+)
+from tasks.report.charts.time_by_size import time_panels
+from tasks.report.grid import grid_of
+from tests.tasks.examples.reports import BASELINE, comparison, nothing_ok, records
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def grid():
+    made = records()
+    return grid_of(made, comparison(made))
+
+
+def rows_of(panel):
+    """Every row of data in a chart, once for each table that holds it."""
+    return [row for table in panel.spec()["datasets"].values() for row in table if "hardware" in row]
+
+
+def test_panels_are_one_for_each_workload_and_leave_out_what_is_not_ok(grid):
+    panels = time_panels(grid)
+    assert [panel.title for panel in panels] == ["matmul · fp32", "image_pipeline · fp32", "gcn · fp32"]
+    drawn = {(row["hardware"], row["size"]) for row in rows_of(panels[0])}
+    assert ("gke-l4", "n=10000") not in drawn and (BASELINE, "n=10000") in drawn
+
+
+def test_a_cell_that_is_not_ok_is_a_word_in_place_of_a_bar(grid):
+    row = next(
+        r for r in rows_of(speedup_panels(grid)[0]) if (r["hardware"], r["size"]) == ("gke-l4", "n=10000")
+    )
+    assert row["value"] is None and row["label"] == "out of memory"
+
+
+def test_one_repeat_has_no_bounds_and_is_marked_undecided(grid):
+    row = next(
+        r for r in rows_of(speedup_panels(grid)[1]) if r["size"] == "pixels=4096, batch=4" and r["value"]
+    )
+    assert row["low"] is None and row["label"].endswith("undecided")
+
+
+def test_all_speedup_panels_have_the_same_axis(grid):
+    domains = {
+        json.dumps(p.spec()["layer"][0]["encoding"]["x"]["scale"]["domain"]) for p in speedup_panels(grid)
+    }
+    assert len(domains) == 1
+
+
+def test_cold_bars_are_stacked_without_gaps(grid):
+    for panel in cold_panels(records(), grid):
+        ends = {}
+        for row in rows_of(panel):
+            if "total" not in row:
+                assert row["start"] == pytest.approx(ends.get(row["bar"], 0.0))
+                ends[row["bar"]] = row["end"]
+        assert ends
+
+
+def test_what_is_not_drawn_is_listed_with_its_reason(grid):
+    assert any("out of memory" in line for line in undrawn(grid)) and len(undrawn(grid)) == 2
+
+
+@pytest.mark.slow
+def test_pictures_are_png_with_repeats_with_one_and_with_nothing_ok():
+    for repeats in (1, 3):
+        made = records(repeats)
+        compared = comparison(made)
+        assert time_by_size_png(made, compared, "t").startswith(PNG)
+        assert speedup_png(made, compared, "t").startswith(PNG)
+    made, compared = nothing_ok()
+    assert time_by_size_png(made, compared, "t").startswith(PNG)
+    assert speedup_png(made, compared, "t").startswith(PNG)
+
+
+def luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("colours", "paper"),
+    [
+        (LIGHT_SERIES, "#ffffff"),
+        (LIGHT_PHASES, "#ffffff"),
+        (DARK_SERIES, "#181c21"),
+        (DARK_PHASES, "#181c21"),
+    ],
+)
+def test_colours_stand_out_from_the_paper(colours, paper):
+    assert min(contrast(colour, paper) for colour in colours) >= 3
+
+
+def test_machines_differ_in_colour_or_shape():
+    pairs = [(i % len(LIGHT_SERIES), shape) for i, shape in enumerate(shapes(40))]
+    assert len(set(pairs)) == 40 and set(shapes(8)) == set(SHAPES)
+
+
+@given(st.floats(1e-9, 1e9), st.floats(1.05, 1e9))
+def test_log_ticks_are_few_and_inside(low, factor):
+    ticks = log_ticks(low, low * factor)
+    assert len(ticks) <= 8
+    assert all(low <= tick <= low * factor for tick in ticks)
+    assert len(ticks) >= 2 or factor < 1.3
+
+
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=5))
+def test_padding_holds_all_values_and_is_never_empty(values):
+    low, high = padded(values)
+    assert low < min(values) and max(values) < high and math.isfinite(high)

@@ -1,0 +1,140 @@
+"""A results store in a bucket: what goes there, what comes back, and what is said when it is away."""
+
+import asyncio
+from pathlib import Path
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from prefect.filesystems import LocalFileSystem
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect_aws import AwsCredentials, S3Bucket
+
+from tasks.errors import GridbenchError
+from tasks.store import bucket as module
+from tasks.store.bucket import Bucket, Mirror, find, folder_of, hand_in, is_block, send
+from tasks.store.store import DEFAULT, Store
+from workloads.harness.records.record import Verdict
+
+
+@pytest.fixture
+def there(tmp_path):
+    return tmp_path / "bucket"
+
+
+@pytest.fixture
+def store(there, tmp_path, plan):
+    there.mkdir()
+    bucket = Bucket("local-file-system/results", LocalFileSystem(basepath=str(there)))
+    return Store.create(tmp_path / "results", plan, bucket)
+
+
+class Away:
+    """A storage that takes nothing for a while."""
+
+    def __init__(self, refusals):
+        self.refusals, self.taken = refusals, {}
+
+    def write_path(self, path, content, _sync):
+        if self.refusals:
+            self.refusals -= 1
+            raise ConnectionError("Could not connect\nto the endpoint")
+        self.taken[path] = content
+
+
+@pytest.mark.parametrize(
+    ("text", "block"),
+    [
+        ("s3-bucket/gridbench", True),
+        (Path("s3-bucket/gridbench"), True),
+        ("local-file-system/results-2", True),
+        ("results", False),
+        ("/s3-bucket/gridbench", False),
+        ("s3-bucket/a/b", False),
+        ("s3-bucket", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_a_block_is_told_from_a_folder(text, block):
+    assert is_block(text) is block
+    assert folder_of(text) == (DEFAULT if block or not text else Path(text))
+
+
+def test_everything_of_a_run_goes_there_once_and_comes_back(store, there, tmp_path, plan):
+    repeats = plan.repeats_on(plan.hardware[0])
+    store.add(repeats[0].failed(Verdict.CRASHED, "an example"))
+    asyncio.run(send(store))
+    first = {path.relative_to(there): path.stat().st_mtime_ns for path in there.rglob("*") if path.is_file()}
+    assert len(first) == 2 and Path(plan.run, "plan.json") in first
+    store.add(repeats[1].failed(Verdict.CRASHED, "another"))
+    asyncio.run(send(store))
+    second = {path.relative_to(there): path.stat().st_mtime_ns for path in there.rglob("*") if path.is_file()}
+    assert len(second) == 3 and first.items() <= second.items()
+    Bucket("b", LocalFileSystem(basepath=str(there))).fetch(plan.run, tmp_path / "elsewhere")
+    again = Store.open(tmp_path / "elsewhere", plan.run)
+    assert again.plan == plan and again.records() == store.records()
+
+
+def test_an_unknown_run_is_one_sentence(there, tmp_path):
+    there.mkdir()
+    with pytest.raises(
+        GridbenchError, match=r"^(run 'nope' is unknown in b|results: b can't be read)[^\n]*$"
+    ):
+        Bucket("b", LocalFileSystem(basepath=str(there))).fetch("nope", tmp_path / "elsewhere")
+
+
+def test_a_run_that_is_here_is_not_fetched(tmp_path, monkeypatch, plan):
+    monkeypatch.setattr(module, "DEFAULT", tmp_path)
+    monkeypatch.setattr(Bucket, "load", lambda name: pytest.fail("it was asked for"))
+    Store.create(tmp_path, plan)
+    assert find("s3-bucket/gridbench", plan.run).plan == plan
+
+
+async def test_a_bucket_that_is_away_is_said_once_and_gets_everything_later(store, monkeypatch):
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
+    away = Away(refusals=5)
+    store.bucket.storage = away
+    said = []
+    async with Mirror(store, said.append):
+        await asyncio.sleep(0.3)
+    assert len(said) == 1 and "Could not connect to the endpoint; everything is in" in said[0]
+    assert [*away.taken] == [f"{store.folder.name}/plan.json"]
+
+
+async def test_a_run_is_handed_in_after_some_tries_or_ends_with_a_sentence(store, monkeypatch):
+    monkeypatch.setattr(module, "wait_exponential", lambda **_: lambda state: 0)
+    store.bucket.storage = Away(refusals=3)
+    assert await hand_in(store, store.folder / "report.html") is None
+    assert store.bucket.storage.taken
+    store.bucket._sent.clear()
+    store.bucket.storage = Away(refusals=100)
+    with pytest.raises(GridbenchError) as caught:
+        await hand_in(store, store.folder / "report.html")
+    assert "\n" not in str(caught.value) and f"gridbench resume {store.folder.name}" in str(caught.value)
+
+
+async def test_without_a_bucket_nothing_is_sent(tmp_path, plan):
+    store = Store.create(tmp_path / "plain", plan)
+    async with Mirror(store, pytest.fail):
+        assert await hand_in(store, store.folder / "report.html") is None
+
+
+def test_a_block_needs_a_server(monkeypatch):
+    with (
+        temporary_settings({PREFECT_API_URL: None}),
+        pytest.raises(GridbenchError, match="set PREFECT_API_URL"),
+    ):
+        Bucket.load("s3-bucket/none")
+
+
+def test_a_link_shows_the_report_and_ends():
+    credentials = AwsCredentials(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
+    bucket = Bucket(
+        "s3-bucket/x", S3Bucket(bucket_name="kept", bucket_folder="in/here", credentials=credentials)
+    )
+    link = urlparse(bucket.link("run/report.html"))
+    asked = parse_qs(link.query)
+    assert link.path.endswith("in/here/run/report.html") and "kept" in link.netloc + link.path
+    assert asked["response-content-type"] == ["text/html; charset=utf-8"]
+    expires = asked.get("X-Amz-Expires") or asked["Expires"]
+    assert int(expires[0]) >= 7 * 24 * 3600 or int(expires[0]) == 604800

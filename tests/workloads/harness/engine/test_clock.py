@@ -1,0 +1,125 @@
+"""Asynchronous devices: whatever a step leaves running is timed, and what escapes the stream is called wrong."""
+
+import time
+
+import pytest
+
+from tests.workloads.harness.fake_cuda import LAUNCH_S, FakeCuda
+from workloads.harness.engine.clock import HostClock, timer_cost_s
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.timing import time_step
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.verdict import judge
+
+
+@pytest.fixture
+def cuda():
+    return FakeCuda()
+
+
+@pytest.fixture
+def timed(cuda, monkeypatch):
+    """Times a step on the fake device by the engine's own rules, in virtual time."""
+    device_clock = cuda.install(monkeypatch)
+    return lambda step: time_step(step, device_clock, Rules(), Phases())
+
+
+def verdicts(timed):
+    return [verdict for verdict, _ in judge(timed.wall, {"straggle_share": timed.straggle_share}, 1.0, None)]
+
+
+@pytest.mark.parametrize("seconds", [3.0, 0.4, 10e-3, 100e-6, 20e-6])
+def test_a_step_that_forgets_to_synchronise_is_timed_fully(cuda, timed, seconds):
+    found = timed(lambda: cuda.launch(seconds))
+    assert found.wall.median_s == pytest.approx(seconds, rel=0.01)
+    assert found.device_time.median_s == pytest.approx(seconds, rel=0.01)
+    assert found.straggle_share < 1e-3
+    assert verdicts(found) == []
+    assert cuda.synchronized >= 2 * len(found.wall.samples_s)
+
+
+def test_a_step_bound_by_its_launches_takes_as_long_as_they_do(cuda, timed):
+    found = timed(lambda: [cuda.launch(1e-6) for _ in range(10)])
+    assert found.wall.median_s == pytest.approx(10 * LAUNCH_S, rel=0.01)
+    assert found.device_time.median_s == pytest.approx(10 * LAUNCH_S, rel=0.05)
+    assert found.wall.block > 10
+
+
+def test_work_on_another_stream_is_in_the_wall_time_and_called_wrong(cuda, timed):
+    found = timed(lambda: cuda.launch(10e-3, "side"))
+    assert found.wall.median_s == pytest.approx(10e-3, rel=0.01)
+    assert found.device_time.median_s < 1e-4  # the lie that the verdict is about
+    assert found.straggle_share > 0.95
+    assert verdicts(found) == [Verdict.WRONG]
+    (_, reason), *_ = judge(found.wall, {"straggle_share": found.straggle_share}, 1.0, None)
+    assert "work on other streams escapes the timing" in reason
+
+
+@pytest.mark.parametrize(("side_s", "wrong"), [(11e-3, True), (10.2e-3, False), (5e-3, False)])
+def test_work_beside_the_stream_is_wrong_only_when_it_outlasts_it(cuda, timed, side_s, wrong):
+    def step():
+        cuda.launch(side_s, "side")
+        cuda.launch(10e-3)
+
+    found = timed(step)
+    assert found.wall.median_s == pytest.approx(max(side_s, 10e-3), rel=0.01)
+    assert verdicts(found) == ([Verdict.WRONG] if wrong else [])
+
+
+def test_streams_that_are_waited_for_are_well(cuda, timed):
+    def step():
+        cuda.launch(10e-3, "side")
+        cuda.wait_for("side")
+
+    found = timed(step)
+    assert found.device_time.median_s == pytest.approx(10e-3, rel=0.01)
+    assert verdicts(found) == []
+
+
+def test_work_left_over_from_before_is_not_in_the_first_sample(cuda, timed):
+    """What the stages before left in the queue must be over when the first block begins."""
+    cuda.launch(5.0)
+    found = timed(lambda: cuda.launch(1e-3))
+    assert found.wall.max_s == pytest.approx(1e-3, rel=0.05)
+    assert max(found.wall.warmup_s) == pytest.approx(1e-3, rel=0.05)
+
+
+def test_a_clock_that_ramps_down_is_waited_for(cuda, timed):
+    """A GPU that throttles from boost: 10 % slower in the end, with a time constant of 15 steps of 20 ms."""
+    began_s = cuda.now_s
+
+    def step():
+        settled = 1 - 0.1 * 2.718281828 ** (-(cuda.now_s - began_s) / 0.3)
+        cuda.launch(20e-3 * settled)
+
+    found = timed(step)
+    assert found.wall.steady
+    assert found.wall.median_s == pytest.approx(20e-3, rel=0.01)
+    assert found.wall.warmup_s[0] < 0.95 * found.wall.median_s
+
+
+def test_the_window_is_entered_around_the_samples_only(cuda, monkeypatch):
+    device_clock, phases, seen = cuda.install(monkeypatch), Phases(), []
+
+    class Window:
+        def __enter__(self):
+            seen.append(cuda.now_s)
+
+        def __exit__(self, *error):
+            seen.append(cuda.now_s)
+
+    found = time_step(lambda: cuda.launch(5e-3), device_clock, Rules(), phases, Window())
+    assert seen[1] - seen[0] == pytest.approx(sum(found.wall.samples_s) * found.wall.block, rel=0.01)
+    assert len(found.device_time.samples_s) == len(found.wall.samples_s)
+
+
+def test_the_hosts_clock_times_a_block_and_hands_back_the_last_result():
+    results = iter(range(100))
+    reading = HostClock().time(lambda: (time.sleep(0.002), next(results))[1], 5)
+    assert 5 * 0.002 <= reading.wall_s < 0.1
+    assert (reading.result, reading.device_s, reading.straggle_s) == (4, None, 0.0)
+
+
+def test_timing_itself_costs_little():
+    assert 0 < timer_cost_s(HostClock()) < 20e-6

@@ -1,0 +1,91 @@
+"""Opening a device: precision and threads are set, whatever they were, and what can't be is said."""
+
+import os
+
+import pytest
+import torch
+
+from workloads.harness.engine.device import UnsupportedError, _set_precision, dtype_of, open_device
+from workloads.harness.records.errors import WorkloadsError
+
+CUDA = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
+HOST = (torch.backends.mkldnn.matmul, torch.backends.mkldnn.conv, torch.backends.mkldnn.rnn)
+
+
+def modes(backends):
+    return {backend.fp32_precision for backend in backends}
+
+
+@pytest.mark.parametrize(
+    ("precision", "mode"), [("fp32", "ieee"), ("bf16", "ieee"), ("fp16", "ieee"), ("tf32", "tf32")]
+)
+def test_matmul_and_convolution_get_the_same_precision(precision, mode):
+    _set_precision("tf32" if mode == "ieee" else "fp32")
+    _set_precision(precision)
+    assert modes(CUDA) == {mode}
+    assert modes(HOST) == {"ieee"}
+    _set_precision("fp32")
+
+
+def test_torchs_own_default_is_overridden():
+    """Left alone, torch computes convolutions in TF32 and products in fp32."""
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    torch.set_float32_matmul_precision("high")
+    open_device("cpu", "fp32", 1)
+    assert modes(CUDA) == {"ieee"}
+    assert modes(HOST) == {"ieee"}
+
+
+def test_threads_are_set():
+    before = torch.get_num_threads()
+    device = open_device("cpu", "fp32", 1)
+    assert torch.get_num_threads() == 1
+    assert device.is_host
+    open_device("cpu", "fp32", min(before, len(os.sched_getaffinity(0))))
+
+
+@pytest.mark.parametrize("threads", [0, -1, 10_000])
+def test_threads_that_can_not_be(threads):
+    with pytest.raises(WorkloadsError, match=rf"threads={threads} must be from 1 to \d+"):
+        open_device("cpu", "fp32", threads)
+
+
+def test_an_unknown_device():
+    with pytest.raises(WorkloadsError, match="device 'tpu' is unknown; there are cpu, cuda") as caught:
+        open_device("tpu", "fp32", 1)
+    assert not isinstance(caught.value, UnsupportedError)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_cuda_is_unsupported():
+    with pytest.raises(UnsupportedError, match=r"torch sees no CUDA device here: ."):
+        open_device("cuda", "fp32", 1)
+
+
+@pytest.mark.parametrize(
+    ("precision", "capability", "fits"),
+    [
+        ("tf32", (7, 5), False),
+        ("bf16", (7, 5), False),
+        ("fp16", (7, 5), True),
+        ("fp32", (3, 5), True),
+        ("bf16", (8, 0), True),
+    ],
+)
+def test_an_old_gpu_lacks_the_new_precisions(monkeypatch, precision, capability, fits):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla T4")
+    monkeypatch.setattr(torch.cuda, "init", lambda: (_ for _ in ()).throw(InterruptedError))  # it went on
+    wanted = (
+        pytest.raises(InterruptedError)
+        if fits
+        else pytest.raises(UnsupportedError, match=r"Tesla T4 has 7\.5")
+    )
+    with wanted:
+        open_device("cuda", precision, 1)
+
+
+def test_tf32_is_fp32_in_memory():
+    assert dtype_of("tf32") is dtype_of("fp32") is torch.float32
+    assert (dtype_of("bf16"), dtype_of("fp16")) == (torch.bfloat16, torch.float16)

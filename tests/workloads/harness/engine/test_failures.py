@@ -1,0 +1,176 @@
+"""What torch and its libraries say when a device can't, as recorded from them, becomes the right verdict."""
+
+import pytest
+
+from workloads.harness.engine.correctness import WrongError
+from workloads.harness.engine.device import UnsupportedError, open_device
+from workloads.harness.engine.failures import finding, findings_of_failures
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Verdict
+from workloads.harness.repeat.limits import smaller
+
+CASE = Case.of("image_pipeline", {"pixels": 4096, "batch": 32}, "fp16")
+OF_CUDA = (
+    "CUDA out of memory. Tried to allocate 2.26 GiB. GPU 0 has a total capacity of 23.65 GiB of which 11.06 MiB is "
+    "free. Including non-PyTorch memory, this process has 23.60 GiB memory in use."
+)
+OF_THE_CPU = (
+    "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+    "160000000000 bytes. Error code 12 (Cannot allocate memory)"
+)
+NO_KERNEL = (
+    "CUDA error: no kernel image is available for execution on the device\nCUDA kernel errors might be asynchronously "
+    "reported at some other API call, so the stacktrace below might be incorrect."
+)
+OLD_DRIVER = (
+    "The NVIDIA driver on your system is too old (found version 11040). Please update your GPU driver by downloading "
+    "and installing a new version"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (OF_CUDA, "2.43 GB more could not be had"),
+        (OF_CUDA.replace("2.26 GiB", "264.00 MiB"), "277 MB more could not be had"),
+        (OF_CUDA.replace("2.26 GiB", "1024.00 KiB"), "1.05 MB more could not be had"),
+        (OF_THE_CPU, "160 GB more could not be had"),
+        ("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`", "CUDA error: out of memory"),
+        ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CUDA error: CUBLAS"),
+        ("std::bad_alloc", "std::bad_alloc"),
+        ("[Errno 12] Cannot allocate memory", "Cannot allocate memory"),
+    ],
+)
+def test_memory_that_ran_out_names_the_size_the_bytes_and_what_to_try(text, wanted):
+    verdict, reason = finding(RuntimeError(text), CASE)
+    assert verdict is Verdict.OUT_OF_MEMORY
+    assert reason.startswith("memory ran out at pixels=4096,batch=32: ")
+    assert wanted in reason
+    assert reason.endswith("; try batch=16")
+    assert "\n" not in reason
+
+
+def test_memory_errors_need_no_words():
+    import torch
+
+    for error in (MemoryError(), torch.OutOfMemoryError("")):
+        verdict, reason = finding(error, CASE)
+        assert verdict is Verdict.OUT_OF_MEMORY
+        assert reason == f"memory ran out at pixels=4096,batch=32: {type(error).__name__}; try batch=16"
+
+
+@pytest.mark.parametrize(
+    ("size", "advice"),
+    [
+        ({"pixels": 4096, "batch": 3}, "; try batch=1"),
+        ({"pixels": 4096, "batch": 1}, "; try pixels=2048"),
+        ({"batch": 1, "workers": 4}, ""),
+        ({"epochs": 9, "samples": 8, "batch": 1}, "; try samples=4"),
+        ({"n": 1}, ""),
+    ],
+)
+def test_advice_is_a_smaller_size_of_what_fills_memory(size, advice):
+    assert smaller(Case.of("any", size)) == advice
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("\"slow_conv2d_cpu\" not implemented for 'Half'"),
+        NotImplementedError("Could not run 'aten::_sparse_mm' with arguments from the 'CUDA' backend."),
+        RuntimeError(NO_KERNEL),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_SUPPORTED. This error may appear if you passed in a"),
+        RuntimeError(
+            "CUDA error: CUBLAS_STATUS_NOT_SUPPORTED when calling `cublasGemmEx( handle, opa, opb)`"
+        ),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ARCH_MISMATCH"),
+        RuntimeError("GET was unable to find an engine to execute this computation"),
+    ],
+)
+def test_what_a_device_lacks_is_unsupported(error):
+    verdict, reason = finding(error, CASE)
+    assert verdict is Verdict.UNSUPPORTED
+    assert reason.startswith("this device or torch build can't do it in fp16: ")
+    assert str(error).splitlines()[0] in reason
+    assert "\n" not in reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OLD_DRIVER,
+        "CUDA driver version is insufficient for CUDA runtime version",
+        "Unexpected error from cudaGetDeviceCount(). Error 804: forward compatibility was attempted on non supported HW",
+        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
+        "Error 803: system has unsupported display driver / cuda driver combination",
+    ],
+)
+def test_a_driver_that_does_not_fit_says_so(text):
+    verdict, reason = finding(RuntimeError(text), CASE)
+    assert verdict is Verdict.UNSUPPORTED
+    assert reason.startswith("the NVIDIA driver and torch don't fit together: ")
+    assert reason.endswith("install a newer driver, or a torch that is built for an older CUDA")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("CUDA error: an illegal memory access was encountered"),
+        RuntimeError("CUDA error: device-side assert triggered"),
+        RuntimeError("mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"),
+        ZeroDivisionError("division by zero"),
+        KeyError("memory"),
+    ],
+)
+def test_everything_else_is_a_crash(error):
+    verdict, reason = finding(error, CASE)
+    assert verdict is Verdict.CRASHED
+    assert reason == f"the workload raised {type(error).__name__}: {error}"
+
+
+def test_what_torch_says_here_is_known():
+    """The messages of this torch itself, so that a new version's new words show."""
+    import torch
+
+    half = torch.eye(3).half()
+    for verdict, step in (
+        (Verdict.UNSUPPORTED, lambda: torch.linalg.inv(half)),
+        (Verdict.UNSUPPORTED, lambda: torch.cdist(half, half)),
+        (Verdict.OUT_OF_MEMORY, lambda: torch.empty(10**14)),
+    ):
+        with findings_of_failures(CASE) as found:
+            step()
+        assert [v for v, _ in found] == [verdict]
+    assert "400 TB more could not be had" in found[0][1]
+
+
+def test_the_engines_own_errors_keep_their_words():
+    for error, verdict in (
+        (UnsupportedError("no such"), Verdict.UNSUPPORTED),
+        (WrongError("off"), Verdict.WRONG),
+    ):
+        with findings_of_failures(CASE) as found:
+            raise error
+        assert found == [(verdict, str(error))]
+    with pytest.raises(WorkloadsError, match="a mistake"), findings_of_failures(CASE):
+        raise WorkloadsError("a mistake")
+    with findings_of_failures(CASE) as found:
+        pass
+    assert found == []
+
+
+def test_no_cuda_device_says_why(monkeypatch):
+    import torch
+
+    def too_old():
+        raise RuntimeError(OLD_DRIVER)
+
+    if not torch.cuda.is_available():
+        with pytest.raises(UnsupportedError, match=r"torch sees no CUDA device here: .+"):
+            open_device("cuda", "fp32", 1)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", too_old)
+    with pytest.raises(UnsupportedError, match=r"is too old \(found version 11040\)"):
+        open_device("cuda", "fp32", 1)

@@ -1,0 +1,58 @@
+"""An asynchronous device in virtual time: streams that work on by themselves while the host goes on.
+
+`torch.cuda` and the host's clock are replaced beneath the real `CudaClock`, so that what is tested is the
+engine's own code. All times are in seconds of virtual time; nothing sleeps.
+"""
+
+import torch
+
+from tests.workloads.harness.virtual import VirtualTime
+from workloads.harness.engine import clock
+
+LAUNCH_S = 4e-6  # what a launch costs the host
+
+
+class FakeCuda(VirtualTime):
+    """A device with any number of streams; the current one is called main."""
+
+    def __init__(self):
+        super().__init__()
+        self.busy_until_s = {"main": 0.0}
+        self.synchronized = 0
+
+    def launch(self, seconds, stream="main"):
+        """Queue work on a stream and return to the host at once."""
+        self.now_s += LAUNCH_S
+        self.busy_until_s[stream] = max(self.busy_until_s.get(stream, 0.0), self.now_s) + seconds
+
+    def wait_for(self, stream):
+        """Make the main stream wait for another one, as `current_stream().wait_stream(other)` does."""
+        self.busy_until_s["main"] = max(self.busy_until_s["main"], self.busy_until_s[stream])
+
+    def synchronize(self, device=None):
+        """The host waits until every stream is idle."""
+        self.synchronized += 1
+        self.now_s = max(self.now_s, *self.busy_until_s.values())
+
+    def install(self, monkeypatch):
+        """Put this device beneath the engine; returns the engine's own clock for it."""
+        fake = self
+
+        class Event:
+            def __init__(self, enable_timing):
+                assert enable_timing
+
+            def record(self):
+                fake.busy_until_s["main"] = max(fake.busy_until_s["main"], fake.now_s)
+                self.at_s = fake.busy_until_s["main"]
+
+            def synchronize(self):
+                fake.now_s = max(fake.now_s, self.at_s)
+
+            def elapsed_time(self, other):
+                return (other.at_s - self.at_s) * 1e3
+
+        super().install(monkeypatch)
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "synchronize", self.synchronize)
+        return clock.CudaClock(torch.device("cpu"))

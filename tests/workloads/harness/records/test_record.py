@@ -1,0 +1,246 @@
+"""Records: what goes in comes out, and whatever else comes in is refused in a sentence."""
+
+import copy
+import json
+import math
+import types
+import typing
+from dataclasses import asdict, fields, is_dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import RecordError
+from workloads.harness.records.parts import Control
+from workloads.harness.records.record import SCHEMA, Check, Memory, Record, Timing, Transfer, Verdict, Work
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+COUNT = st.integers(-(2**63), 2**63 - 1)
+JSON = st.recursive(
+    st.none() | st.booleans() | COUNT | FINITE | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+LEAVES = {float: FINITE, int: COUNT, str: st.text(max_size=20), bool: st.booleans(), typing.Any: JSON}
+
+
+def values_of(hint):
+    """Any value that a field of this type may hold."""
+    origin, args = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return st.one_of(st.none() if a is types.NoneType else values_of(a) for a in args)
+    if origin is tuple and args[-1] is Ellipsis:
+        return st.lists(values_of(args[0]), max_size=4).map(tuple)
+    if origin is tuple:
+        return st.tuples(*map(values_of, args))
+    if origin is dict:
+        return st.dictionaries(st.text(max_size=8), values_of(args[1]), max_size=4)
+    if is_dataclass(hint):
+        return instances(hint)
+    return st.sampled_from(Verdict) if hint is Verdict else LEAVES[hint]
+
+
+def instances(kind):
+    hints = typing.get_type_hints(kind)
+    return st.builds(
+        kind,
+        **{f.name: values_of(hints[f.name]) for f in fields(kind) if (kind, f.name) != (Record, "schema")},
+    )
+
+
+def timing(**changes):
+    plain = {
+        "samples_s": (1.0, 2.0, 3.0),
+        "block": 4,
+        "median_s": 2.0,
+        "ci_low_s": None,
+        "ci_high_s": None,
+        "p95_s": 3.0,
+        "max_s": 3.0,
+        "outliers_mild": 0,
+        "outliers_severe": 0,
+        "steady": True,
+        "precision_reached": False,
+    }
+    return Timing(**(plain | changes))
+
+
+FULL = Record(
+    run="a-run",
+    hardware="a-box",
+    case=Case.of("matmul", {"n": 5000}),
+    repeat=2,
+    verdict=Verdict.NOISY,
+    reasons=("the hypervisor took 3.0% of the CPU time",),
+    threads=4,
+    layout="contiguous",
+    layout_trials_s={"contiguous": 0.1},
+    phases_s={"import": 1.5},
+    wall_s=2.5,
+    wall=timing(warmup_s=(9.0,)),
+    device_time=timing(median_s=1.0),
+    work=Work(1, "products", 2.5e11, 3e8),
+    transfer=Transfer(h2d_bytes=10, h2d_pageable_s=0.5, d2h_pageable_s=0.25),
+    check=Check(1e-7, 1e-5, 64),
+    memory=Memory(peak_rss_bytes=10),
+    energy_j=3.5,
+    probes={"steal_share": 0.03},
+    missing={"gpu_energy_j": "measured on the CPU"},
+    monitor={"t_s": (0.25, 0.5)},
+    environment={"cpu_model": None, "gpus": [{"name": "x"}]},
+    environment_id="abc",
+    control=Control("def", "ok", (), 1.25, "abc", "2026-01-01T00:00:00+00:00"),
+)
+
+
+class TestRoundTrip:
+    @given(record=instances(Record))
+    def test_every_record_comes_back_equal_from_one_line(self, record):
+        text = record.to_json()
+        assert "\n" not in text
+        again = Record.from_json(text)
+        assert again == record
+        assert again.to_json() == text
+
+    def test_types_come_back_too(self):
+        again = Record.from_json(FULL.to_json())
+        assert type(again.verdict) is Verdict
+        assert type(again.case) is Case
+        assert type(again.wall.samples_s) is tuple
+        assert type(again.work.units) is float
+        assert hash(again.case) == hash(FULL.case)
+
+    def test_a_failed_repeat_needs_only_its_name_and_verdict(self):
+        text = json.dumps(
+            {
+                "schema": SCHEMA,
+                "run": "r",
+                "hardware": "h",
+                "case": {"workload": "matmul", "size": [["n", 8]]},
+                "repeat": 1,
+                "verdict": "crashed",
+            }
+        )
+        record = Record.from_json(text)
+        assert record.cell.id == "h/matmul/n=8/fp32"
+        assert (record.compute_s, record.end_to_end_s, record.ok) == (None, None, False)
+
+    @pytest.mark.parametrize("schema", [1, 2])
+    def test_what_an_earlier_version_wrote_has_no_control(self, schema):
+        raw = json.loads(FULL.to_json()) | {"schema": schema}
+        del raw["control"]
+        assert Record.from_json(json.dumps(raw)) == replace(FULL, schema=schema, control=None)
+
+    @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+    @pytest.mark.parametrize("where", ["wall_s", "energy_j"])
+    def test_what_is_not_finite_is_never_written(self, where, value):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            Record("r", "h", FULL.case, 1, Verdict.OK, **{where: value}).to_json()
+
+
+class TestTimes:
+    def test_compute_is_device_time_where_there_is_a_device(self):
+        assert FULL.compute_s == 1.0
+        assert Record("r", "h", FULL.case, 1, Verdict.OK, wall=timing()).compute_s == 2.0
+
+    def test_end_to_end_adds_the_transfers_to_the_wall(self):
+        assert FULL.end_to_end_s == 2.75
+
+    @pytest.mark.parametrize("verdict", Verdict)
+    def test_only_ok_is_ok(self, verdict):
+        assert Record("r", "h", FULL.case, 1, verdict).ok == (verdict == "ok")
+
+
+def changed(path, value):
+    """The full record as JSON text with one value replaced; `...` removes it."""
+    raw = copy.deepcopy(json.loads(FULL.to_json()))
+    *parents, last = path
+    inner = raw
+    for name in parents:
+        inner = inner[name]
+    if value is ...:
+        del inner[last]
+    else:
+        inner[last] = value
+    return json.dumps(raw)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("path", "value", "words"),
+        [
+            (["schema"], 4, "has schema 4, this version reads 1 to 3"),
+            (["schema"], ..., "has schema None"),
+            (["verdict"], "fine", "record.verdict is 'fine', expected Verdict"),
+            (["verdict"], [], r"record.verdict is '\[\]', expected Verdict"),
+            (["verdict"], {"a": 1}, "record.verdict is .* expected Verdict"),
+            (["run"], 3, "record.run is '3', expected str"),
+            (["repeat"], "1", "record.repeat is '1', expected int"),
+            (["repeat"], True, "record.repeat is 'True', expected int"),
+            (["repeat"], 1.0, "record.repeat is '1.0', expected int"),
+            (["wall_s"], "2", "record.wall_s is '2', expected float"),
+            (["wall_s"], True, "record.wall_s is 'True', expected float"),
+            (["wall_s"], None, "record.wall_s is 'None', expected float"),
+            (["wall_s"], 10**400, "record.wall_s is '1000.*expected float"),
+            (["reasons"], "text", "record.reasons is 'text'"),
+            (["reasons"], [1], r"record.reasons\[0\] is '1', expected str"),
+            (["case"], "matmul", "record.case is 'matmul', expected an object"),
+            (["case", "size"], [["n"]], r"record.case.size\[0\]"),
+            (["case", "size"], [["n", "5"]], r"record.case.size\[0\]\[1\] is '5', expected int"),
+            (["case", "flavour"], 1, "record.case has the unknown field 'flavour'"),
+            (["case", "workload"], ..., "record.case lacks .*workload"),
+            (["wall", "samples_s"], [1.0, None], r"record.wall.samples_s\[1\] is 'None', expected float"),
+            (["wall", "steady"], 1, "record.wall.steady is '1', expected bool"),
+            (["wall", "median_s"], ..., "record.wall lacks .*median_s"),
+            (["monitor", "t_s"], [[1]], r"record.monitor.t_s\[0\]"),
+            (["control", "compute_s"], "fast", "record.control.compute_s is 'fast', expected float"),
+            (["control", "verdict"], ..., "record.control lacks .*verdict"),
+            (["probes"], [], r"record.probes is '\[\]'"),
+            (["probes", "steal_share"], "much", "record.probes.steal_share is 'much', expected float"),
+            (["colour"], 1, "record has the unknown field 'colour'"),
+            (["hardware"], ..., "record lacks .*hardware"),
+        ],
+        ids=str,
+    )
+    def test_names_field_value_and_what_would_be_right(self, path, value, words):
+        with pytest.raises(RecordError, match=words) as caught:
+            Record.from_json(changed(path, value))
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 300
+
+    @pytest.mark.parametrize("text", ["", "nonsense", FULL.to_json()[:-1], "[" * 100_000, "\x00", "9" * 5000])
+    def test_corrupt_text(self, text):
+        with pytest.raises(RecordError, match=r"is not JSON .*measure the cell again"):
+            Record.from_json(text)
+
+    @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+    @pytest.mark.parametrize("field", ["wall_s", "environment"])
+    def test_numbers_that_could_not_be_written_again(self, field, text):
+        raw = json.loads(FULL.to_json()) | {field: {"x": "?"} if field == "environment" else "?"}
+        with pytest.raises(RecordError, match=f"is not JSON .*{text}"):
+            Record.from_json(json.dumps(raw).replace('"?"', text))
+
+    @pytest.mark.parametrize("text", ["[]", "null", "3", '"text"'])
+    def test_json_that_is_no_object(self, text):
+        with pytest.raises(RecordError, match="not an object"):
+            Record.from_json(text)
+
+    @given(cut=st.integers(0, len(FULL.to_json()) - 1))
+    def test_truncated_anywhere(self, cut):
+        with pytest.raises(RecordError):
+            Record.from_json(FULL.to_json()[:cut])
+
+    @given(data=st.data())
+    def test_any_value_anywhere_is_read_or_refused_and_never_breaks_us(self, data):
+        paths = [[f.name] for f in fields(Record)]
+        for parent in ("case", "wall", "work", "check", "memory", "transfer", "control"):
+            paths += [[parent, f.name] for f in fields(getattr(FULL, parent))]
+        text = changed(data.draw(st.sampled_from(paths)), data.draw(JSON))
+        try:
+            record = Record.from_json(text)
+        except RecordError:
+            return
+        assert Record.from_json(record.to_json()) == record
+        assert set(asdict(record)) == set(json.loads(text))

@@ -1,0 +1,206 @@
+"""A box measures one thing at a time, whoever asks, and no crash leaves it locked."""
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.repeat.exclusive import INHERITED, lock_path, not_for_children, whole_box
+
+ROOT = Path(__file__).parents[4]
+TAKES_TURNS = """
+import sys, time
+from workloads.harness.repeat.exclusive import whole_box
+for _ in range(8):
+    with whole_box():
+        began = time.monotonic()
+        time.sleep(0.005)
+        print(began, time.monotonic(), flush=True)
+    time.sleep(0.001)
+"""
+HOLDS = """
+import sys, time
+from workloads.harness.repeat.exclusive import whole_box
+with whole_box():
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+def start(script):
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def is_free(path):
+    with open(path) as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+@pytest.fixture
+def holder(box_lock):
+    """A process that holds the box."""
+    process = start(HOLDS)
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.wait()
+    process.stdout.close()
+
+
+def test_processes_take_turns(box_lock):
+    processes = [start(TAKES_TURNS) for _ in range(3)]
+    spans = [tuple(map(float, line.split())) for p in processes for line in p.communicate()[0].splitlines()]
+    assert len(spans) == 24
+    assert all(ended <= began for (_, ended), (began, _) in pairwise(sorted(spans)))
+
+
+def test_threads_take_turns_too(box_lock):
+    spans = []
+
+    def measure():
+        with whole_box():
+            began = time.monotonic()
+            time.sleep(0.02)
+            spans.append((began, time.monotonic()))
+
+    threads = [threading.Thread(target=measure) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(ended <= began for (_, ended), (began, _) in pairwise(sorted(spans)))
+
+
+def test_who_waits_is_told_once_and_gets_it_after_a_kill(holder):
+    said = []
+    threading.Timer(0.5, holder.kill).start()
+    with whole_box(said.append):
+        assert holder.wait(timeout=1) == -9
+    assert said == ["another measurement holds this box: waiting for it to end"]
+
+
+def test_it_is_free_after_an_error(box_lock):
+    with pytest.raises(ZeroDivisionError), whole_box():
+        raise ZeroDivisionError
+    said = []
+    with whole_box(said.append):
+        assert said == []
+
+
+def test_a_child_of_ours_does_not_wait_for_us(box_lock, monkeypatch):
+    with whole_box() as lock:
+        monkeypatch.setenv(INHERITED, str(lock))
+        with whole_box() as inherited:
+            assert inherited == lock
+        os.fstat(lock)  # still open: it is not the child's to close
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_what_a_child_forks_does_not_hold_the_box(box_lock, double):
+    fork = "os.fork() or (os.open('/dev/null', 0), " + ("os.fork(), " if double else "") + "time.sleep(600))"
+    script = (
+        "import os, sys, time\n"
+        "from workloads.harness.repeat.exclusive import not_for_children\n"
+        "not_for_children(int(sys.argv[1]))\n"
+        f"child = {fork}\n"
+        "print(child, flush=True)"
+    )
+    with whole_box() as lock:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(lock)],
+            stdout=subprocess.PIPE,
+            pass_fds=(lock,),
+            cwd=ROOT,
+            start_new_session=True,
+        )
+        process.stdout.readline()
+        process.wait()
+    try:
+        assert is_free(box_lock)
+    finally:
+        os.killpg(process.pid, 9)
+        process.stdout.close()
+
+
+def test_a_number_that_is_not_the_lock_is_left_alone(box_lock, tmp_path):
+    with whole_box():
+        pass
+    with (tmp_path / "other").open("w") as other:
+        not_for_children(other.fileno())
+        not_for_children(10_000)
+        assert os.get_inheritable(other.fileno()) is False
+        if (child := os.fork()) == 0:
+            os._exit(0 if os.fstat(other.fileno()) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+class TestPath:
+    def test_the_default_is_one_for_all_users_of_the_box(self, monkeypatch):
+        monkeypatch.delenv("GRIDBENCH_BOX_LOCK", raising=False)
+        assert lock_path().name == "gridbench-box.lock"
+        monkeypatch.setenv("GRIDBENCH_BOX_LOCK", "")
+        assert lock_path().name == "gridbench-box.lock"
+
+    def test_every_user_may_take_it(self, box_lock):
+        before = os.umask(0o077)
+        try:
+            with whole_box():
+                assert box_lock.stat().st_mode & 0o777 == 0o666
+        finally:
+            os.umask(before)
+
+    @pytest.mark.parametrize(
+        ("make", "why"),
+        [
+            (lambda path: path.parent.joinpath("file").write_text(""), None),
+            (lambda path: path.mkdir(), "Is a directory"),
+            (lambda path: path.symlink_to("/dev/null"), "Too many levels of symbolic links"),
+        ],
+    )
+    def test_one_that_can_not_be_opened_is_said_in_one_sentence(self, box_lock, monkeypatch, make, why):
+        make(box_lock)
+        if why is None:
+            monkeypatch.setenv("GRIDBENCH_BOX_LOCK", str(box_lock.parent / "file" / "box.lock"))
+            why = "Not a directory"
+        with (
+            pytest.raises(
+                WorkloadsError, match=rf"the box lock .* can't be opened \({why}\); remove it or name another"
+            ),
+            whole_box(),
+        ):
+            pass
+
+
+@pytest.mark.slow
+def test_two_runs_of_the_command_never_measure_at_once(box_lock):
+    command = [sys.executable, "-m", "workloads", "run", "matmul", "--size", "n=64", "--threads=1", "--quick"]
+    runs = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        for _ in "ab"
+    ]
+    outputs = [run.communicate(timeout=240) for run in runs]
+    records = [json.loads(out) for out, _ in outputs]
+    spans = []
+    for record in records:
+        phases = record["phases_s"]
+        ended = record["wall_s"]  # since the process began; both began within a few milliseconds
+        spans.append((phases["process_start"] + phases["waiting"], ended))
+    (_, first_ended), (second_began, _) = sorted(spans)
+    assert second_began >= first_ended - 0.3
+    assert sum(record["phases_s"]["waiting"] > 0.5 for record in records) == 1
+    assert sum("another measurement holds this box" in err for _, err in outputs) == 1
+    began = sorted(datetime.fromisoformat(record["started_at"]) for record in records)
+    assert (began[1] - began[0]).total_seconds() >= 1

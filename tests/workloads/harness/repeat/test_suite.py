@@ -1,0 +1,239 @@
+"""Suites: the shipped ones load, and every mistake in a file names file, field, value and what would be right."""
+
+import tomllib
+
+import pytest
+
+from workloads.harness import registry
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.registry import find, workload
+from workloads.harness.repeat.suite import FOLDER, load_suite, suite_names
+
+GOOD = """
+title = "T"
+repeats = 2
+[[cases]]
+workload = "matmul"
+size = { n = [64, 128] }
+precision = ["fp32", "bf16"]
+[[cases]]
+workload = "image_pipeline"
+size = { pixels = [32, 64], batch = [1, 2] }
+"""
+
+
+def case(text):
+    return f"[[cases]]\n{text}\n"
+
+
+MATMUL = 'workload = "matmul"\nsize = { n = 64 }'
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_the_shipped_suites_load(name):
+    suite = load_suite(name)
+    assert suite.name == name
+    assert len(set(suite.cases)) == len(suite.cases) > 0
+    assert suite.repeats >= 1
+    raw = tomllib.loads((FOLDER / f"{name}.toml").read_text())
+    assert raw["title"]
+    if "suites" not in raw:  # whose minutes follow from those of its parts
+        assert suite.minutes == pytest.approx(raw["minutes"])  # also where every case has its own estimate
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_the_shipped_suites_have_a_tiny_self(name):
+    suite, tiny = load_suite(name), load_suite(name).tiny()
+    assert (tiny.repeats, tiny.brief) == (1, True)
+    assert len(set(tiny.cases)) == len(tiny.cases) <= len(suite.cases)
+    assert {c.workload for c in tiny.cases} == {c.workload for c in suite.cases}
+    assert {(c.workload, c.params.get("processes"), c.precision) for c in suite.cases} == {
+        (c.workload, c.params.get("processes"), c.precision) for c in tiny.cases
+    }
+    for case in tiny.cases:
+        sizes = {name: value for name, value in case.size if name != "processes"}
+        assert sizes.items() <= find(case.workload).tiny.items()
+
+
+def test_all_combinations_each_once_in_the_files_order(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(GOOD + case(MATMUL))
+    suite = load_suite(str(path))
+    assert (suite.name, suite.title, suite.repeats, suite.quick) == ("mine", "T", 2, False)
+    assert [c.id for c in suite.cases] == [
+        *("matmul/n=64/fp32", "matmul/n=128/fp32", "matmul/n=64/bf16", "matmul/n=128/bf16"),
+        *("image_pipeline/pixels=32,batch=1/fp32", "image_pipeline/pixels=32,batch=2/fp32"),
+        *("image_pipeline/pixels=64,batch=1/fp32", "image_pipeline/pixels=64,batch=2/fp32"),
+    ]
+
+
+def test_parameters_are_in_the_workloads_order_whatever_the_files(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(case('workload = "image_pipeline"\nsize = { batch = 1, pixels = 32 }'))
+    assert load_suite(str(path)).cases[0].id == "image_pipeline/pixels=32,batch=1/fp32"
+
+
+@pytest.mark.parametrize(
+    ("head", "estimates_s", "minutes"),
+    [
+        ("", [15, 15, 15], 2.25),
+        ("minutes = 3", [20, 20, 20], 3),
+        ("minutes = 3.0\nrepeats = 9", [20 / 3] * 3, 3),
+        ("repeats = 1", [15, 15, 15], 0.75),
+    ],
+)
+def test_minutes_are_shared_out_evenly(tmp_path, head, estimates_s, minutes):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"{head}\n" + case('workload = "matmul"\nsize = { n = [1, 2, 3] }'))
+    suite = load_suite(str(path))
+    assert suite.estimates_s == pytest.approx(estimates_s)
+    assert suite.minutes == pytest.approx(minutes)
+
+
+def test_a_case_that_takes_longer_says_so(tmp_path):
+    """The others share what it leaves, and what a file says first of a case holds."""
+    path = tmp_path / "mine.toml"
+    slow = 'workload = "matmul"\nsize = { n = 8000 }\nestimate_s = 100'
+    path.write_text(
+        f"minutes = 4\nrepeats = 1\n{case(slow)}" + case('workload = "matmul"\nsize = { n = [1, 2, 8000] }')
+    )
+    suite = load_suite(str(path))
+    assert [suite.estimate_s(c) for c in suite.cases] == [100, 70, 70]
+    path.write_text(f"minutes = 1\nrepeats = 1\n{case(slow)}{case(MATMUL)}")
+    with pytest.raises(WorkloadsError, match="minutes=1 are used up by what its cases' estimate_s come to"):
+        load_suite(str(path))
+
+
+def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
+    """What they can't is no part of them: more processes than cores, or work for hours."""
+    monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
+
+    def several(env, n, processes): ...
+
+    workload(tiny={"n": 1, "processes": 1}, n=(1,), processes=(1, 4), flops=lambda n, processes: n)(several)
+    path = tmp_path / "mine.toml"
+    sizes = "{ n = [1, 1000000000000000000], processes = [1, 2, 4] }"
+    path.write_text("minutes = 2\nrepeats = 1\n" + case(f'workload = "several"\nsize = {sizes}'))
+    suite = load_suite(str(path))
+    assert suite.estimates_s == (60,) * 6
+    assert suite.minutes == 2
+
+
+def test_a_suite_can_be_made_of_others(tmp_path):
+    (tmp_path / "a.toml").write_text("minutes = 1\nrepeats = 1\n" + case(MATMUL))
+    (tmp_path / "b.toml").write_text("repeats = 1\n" + case('workload = "matmul"\nsize = { n = [64, 65] }'))
+    (tmp_path / "all.toml").write_text(
+        'repeats = 2\nsuites = ["a", "b"]\n' + case('workload = "matmul"\nsize = { n = 9 }')
+    )
+    suite = load_suite("all", tmp_path)
+    assert [c.params["n"] for c in suite.cases] == [64, 65, 9]
+    assert suite.estimates_s == (60, 15, 15)  # of a repeat, whatever their number of repeats is
+    assert suite.minutes == 3
+    for text, words in {
+        '["all"]': "suite c.toml: suites has 'all', which is made of suites itself; name those",
+        '["c"]': "suites has 'c', which is made of suites itself",
+        '["x"]': "suite 'x' is unknown; there are a, all, b, c",
+        "[3]": "suite '3' is unknown",
+        '"a"': "suites is 'a', expected list",
+    }.items():
+        (tmp_path / "c.toml").write_text(f"suites = {text}")
+        with pytest.raises(WorkloadsError, match=words):
+            load_suite("c", tmp_path)
+
+
+def test_threads_stay_with_the_cases_that_need_them(tmp_path):
+    two = case(MATMUL) + case('workload = "matmul"\nsize = { n = [65, 66] }\nthreads = 2')
+    (tmp_path / "a.toml").write_text("threads = 1\n" + two)
+    (tmp_path / "b.toml").write_text('suites = ["a"]\n' + case('workload = "matmul"\nsize = { n = 9 }'))
+    suite = load_suite("a", tmp_path)
+    assert [suite.threads_of(c) for c in suite.cases] == [1, 2, 2]
+    assert load_suite("b", tmp_path).case_threads == (1, 2, 2, None)
+    assert suite.tiny().case_threads == (1,)
+
+
+def test_its_other_settings(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("threads = 1\nprofile = true\nquick = true\ntimeout_s = 7\n" + case(MATMUL))
+    suite = load_suite(str(path))
+    assert (suite.threads, suite.profile, suite.quick, suite.timeout_s) == (1, True, True, 7)
+    path.write_text(case(MATMUL))
+    suite = load_suite(str(path))
+    assert (suite.threads, suite.profile, suite.quick, suite.timeout_s) == (None, False, False, 600)
+    assert suite.repeats == 3
+
+
+MISTAKES = {
+    "": "it has no cases; give at least one",
+    "cases = []": "it has no cases",
+    "repeats = 2\nrepeats = 3": r"can't be read: Cannot overwrite a value",
+    "[[cases": r"can't be read: Expected '\]\]'",
+    "a = 1\nb = oops": r"can't be read: Invalid value \(at line 2, column 5\)",
+    f"repeats = {'9' * 5000}": r"can't be read: Exceeds the limit",
+    "colour = 1": "the suite has the unknown key 'colour'; known are title, minutes, repeats,",
+    "repeats = 0\n" + case(MATMUL): "repeats=0 must be above 0",
+    "timeout_s = -5\n" + case(MATMUL): "timeout_s=-5 must be above 0",
+    "minutes = 0\n" + case(MATMUL): "minutes=0 must be above 0 and finite",
+    "minutes = nan\n" + case(MATMUL): "minutes=nan must be above 0",
+    "minutes = inf\n" + case(MATMUL): "minutes=inf must be above 0 and finite",
+    "minutes = true\n" + case(MATMUL): "minutes is True, expected float",
+    "threads = 0\n" + case(MATMUL): "threads=0 must be above 0",
+    "profile = 1\n" + case(MATMUL): "profile is 1, expected bool",
+    case(MATMUL + "\nestimate_s = 0"): "estimate_s=0 must be above 0",
+    "repeats = true\n" + case(MATMUL): "repeats is True, expected int",
+    'repeats = "3"\n' + case(MATMUL): "repeats is '3', expected int",
+    "quick = 1\n" + case(MATMUL): "quick is 1, expected bool",
+    "cases = 3": "cases is 3, expected list",
+    'cases = ["matmul"]': r"a case is 'matmul', expected a table",
+    "[cases]\nx = 1": "cases is .* expected list",
+    case("size = { n = 64 }"): "a case lacks the key workload",
+    case(
+        MATMUL + "\nprecission = 1"
+    ): "a case has the unknown key 'precission'; known are workload, size, precision",
+    case('workload = "matmull"\nsize = { n = 1 }'): "workload 'matmull' is unknown; did you mean matmul",
+    case('workload = "zzz"\nsize = { n = 1 }'): "workload 'zzz' is unknown; there are .*matmul",
+    case("workload = 5"): "workload is 5, expected str",
+    case('workload = "matmul"\nsize = 5'): "size is 5, expected dict",
+    case('workload = "matmul"'): "workload matmul needs the size parameter 'n'",
+    case('workload = "matmul"\nsize = { n = 64, m = 1 }'): "matmul has no size parameter 'm'; it takes n",
+    case('workload = "matmul"\nsize = { n = 0 }'): "size n=0 must be above 0",
+    case('workload = "matmul"\nsize = { n = [64, -1] }'): "size n=-1 must be above 0",
+    case('workload = "matmul"\nsize = { n = 1.5 }'): "size n=1.5 must be a whole number above 0",
+    case('workload = "matmul"\nsize = { n = true }'): "size n=True must be a whole number above 0",
+    case('workload = "matmul"\nsize = { n = [[1]] }'): r"size n=\[1\] must be a whole number above 0",
+    case('workload = "matmul"\nsize = { n = [] }') + case(MATMUL): r"n is \[\], which makes no case",
+    case(MATMUL + "\nprecision = []") + case(MATMUL): r"precision is \[\], which makes no case",
+    case(MATMUL + '\nprecision = "fp32"'): "precision is 'fp32', expected list",
+    case(MATMUL + '\nprecision = ["fp64"]'): "precision 'fp64' is unknown; there are fp32, tf32, fp16, bf16",
+    case(MATMUL + "\nprecision = [32]"): "precision 32 is unknown; there are fp32",
+    case(MATMUL + '\nprecision = [["fp32"]]'): r"precision \['fp32'\] is unknown",
+}
+
+
+@pytest.mark.parametrize(("text", "words"), MISTAKES.items(), ids=MISTAKES.values())
+def test_a_mistake_is_said_in_one_sentence(tmp_path, text, words):
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(WorkloadsError, match=words) as caught:
+        load_suite(str(path))
+    assert "mine.toml" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_unknown_suite_names_the_nearest(tmp_path):
+    (tmp_path / "nightly.toml").write_text(GOOD)
+    with pytest.raises(WorkloadsError, match="suite 'nigthly' is unknown; did you mean nightly"):
+        load_suite("nigthly", tmp_path)
+    with pytest.raises(WorkloadsError, match="suite 'zzz' is unknown; there are nightly"):
+        load_suite("zzz", tmp_path)
+    with pytest.raises(WorkloadsError, match="there are none"):
+        load_suite("zzz", tmp_path / "nowhere")
+
+
+def test_files_that_are_no_text_of_ours(tmp_path):
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "folder.toml").mkdir()
+    for name in ("binary", "folder"):
+        with pytest.raises(WorkloadsError, match=rf"{name}.toml can't be read: "):
+            load_suite(name, tmp_path)
+    with pytest.raises(WorkloadsError, match=r"binary.toml/x.toml can't be read: .*Not a directory"):
+        load_suite(str(tmp_path / "binary.toml" / "x.toml"))

@@ -1,0 +1,229 @@
+"""Trainings and whole jobs under the engine: what is right passes, what is not is called by its name."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
+from workloads.harness.engine.count import counted
+from workloads.harness.engine.restarts import RESTART_AFTER, Restarts
+from workloads.harness.prepared import Env, Outcome
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.registry import find
+from workloads.harness.training.layers import layer_flops, parameter_count
+from workloads.harness.training.training import inference_step, training_step
+
+WRONG = {
+    "never_updates": "^the first step changed no weight: nothing is learnt",
+    "learns_away_from_it": "^the loss did not fall|^after .* steps the loss is",
+    "skips_backward": "^the first step changed no weight: nothing is learnt",
+    "skips_a_layer_in_backward": "^the result is off by ",
+    "trains_on_a_copy": "with changed inputs, the result is off by .*: it does not follow its inputs",
+    "blows_up": "^after .* steps the loss is (nan|inf)",
+    "infers_without_a_layer": "^the result is off by ",
+    "misses_its_target_job": "^accuracy reached 0.11; the target is at least 0.9",
+    "loses_its_way_job": "^the job's losses are not finite",
+    "does_nothing_job": "^the job's losses are not finite, or there are none",
+}
+
+
+@pytest.mark.parametrize(("name", "reason"), WRONG.items(), ids=WRONG)
+def test_a_wrong_training_has_no_good_time(engine, name, reason):
+    record = engine(name)
+    assert record.verdict is Verdict.WRONG, record.reasons
+    assert re.search(reason, record.reasons[0]), record.reasons
+    assert Record.from_json(record.to_json()) == record
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_an_honest_training_passes(engine, precision):
+    record = engine("trains", precision)
+    assert record.verdict in (Verdict.OK, Verdict.NOISY, Verdict.UNSTEADY, Verdict.IMPRECISE), record.reasons
+    assert record.training.last_loss < record.training.first_loss
+    assert record.work.counted_flops == record.work.matmul_flops == 2 * 8 * 32 * (2 * 16 + 3 * 4)
+    assert record.work.launches > 20
+    assert record.work.parameters == 16 * 32 + 32 + 32 * 4 + 4
+
+
+def test_a_job_is_timed_once_and_says_what_it_reached(engine):
+    record = engine("reaches_its_target_job")
+    assert record.verdict in (Verdict.OK, Verdict.NOISY), record.reasons
+    assert (record.wall.whole, len(record.wall.samples_s), record.wall.ci_low_s) == (True, 1, None)
+    assert (record.training.metric, record.training.value, record.training.target) == ("loss", 0.4, 0.5)
+    assert record.training.losses == (2.3, 0.4)
+    assert record.end_to_end_s == record.wall.median_s
+    assert Record.from_json(record.to_json()) == record
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "higher", "met"),
+    [(0.9, 0.9, True, True), (0.89, 0.9, True, False), (0.4, 0.5, False, True), (0.6, 0.5, False, False)],
+)
+def test_a_target_is_reached_or_not(value, target, higher, met):
+    assert Outcome((1.0,), "m", value, target, higher).met is met
+    assert Outcome((1.0,), "m", value, None).met
+
+
+def test_a_loss_must_fall_once_there_are_steps_enough():
+    check_loss(1.0, 2.0, 9)
+    with pytest.raises(WrongError, match="did not fall: it was 1 and is 1 after 10 steps"):
+        check_loss(1.0, 1.0, 10)
+    with pytest.raises(WrongError, match="after 1 steps the loss is nan"):
+        check_loss(1.0, float("nan"), 1)
+
+
+def environment(precision="fp32", layout="contiguous", seed=0):
+    import torch
+
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    generator = torch.Generator().manual_seed(seed)
+    return Env(torch.device("cpu"), dtype, layout, generator, lambda t: t, precision)
+
+
+def convolutions():
+    import torch
+
+    nn = torch.nn
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Dropout2d(0.25),
+        nn.Conv2d(8, 8, 3, stride=2),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.LazyLinear(10),
+    )
+
+
+def prepared(precision="fp32", layout="contiguous", seed=0):
+    import torch
+
+    env = environment(precision, layout, seed)
+
+    def build():
+        model = convolutions()
+        model(torch.zeros(2, 3, 9, 9))  # the lazy layer learns its size
+        return model
+
+    x = env.place_exact(torch.randn(4, 3, 9, 9, generator=env.generator))
+    y = torch.randint(10, (4,), generator=env.generator)
+    return training_step(
+        env,
+        env.model(build),
+        lambda model, x, y: torch.nn.functional.cross_entropy(model(x), y),
+        (x, y),
+        lambda parameters: torch.optim.Adam(parameters, 1e-3),
+        unit="images",
+        units=4,
+    )
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
+@pytest.mark.parametrize("seed", range(3))
+def test_dropouts_masks_are_replayed_in_float64(layout, seed):
+    import torch
+
+    torch.manual_seed(seed)
+    made = prepared(layout=layout, seed=seed)
+    assert check(made, first_step(made), "fp32").error < 1e-5
+    for _ in range(3):
+        made.step()
+    assert recheck(made, made.step(), "fp32").error < 1e-5
+
+
+def test_a_reset_brings_back_weights_statistics_and_optimizer():
+    import torch
+
+    made = prepared()
+    losses = []
+    for _ in range(2):
+        made.reset()
+        torch.manual_seed(7)
+        losses.append([float(made.step()) for _ in range(4)])
+    assert losses[0] == losses[1]
+    assert len(set(losses[0])) == 4
+
+
+def test_the_layers_formula_is_what_torch_counts():
+    import torch
+
+    made = prepared()
+    with counted() as counts:
+        made.step()
+    assert counts.flops == made.matmul_flops
+    model = convolutions()
+    model(x := torch.zeros(2, 3, 9, 9))
+    with torch.no_grad(), counted() as counts:
+        model(x)
+    assert layer_flops(model, x)[0] == counts.flops
+    assert parameter_count(model) == sum(p.numel() for p in model.parameters())
+
+
+def test_inference_is_counted_alike():
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(196, 5)).eval()
+    x = torch.zeros(2, 3, 9, 9)
+    for context in (torch.inference_mode, torch.no_grad, torch.enable_grad):
+        with context(), counted() as counts:
+            model(x)
+        with context(), FlopCounterMode(display=False) as theirs:
+            model(x)
+        assert counts.flops == theirs.get_total_flops() == layer_flops(model, x)[0]
+        assert counts.launches in (2, 3)
+
+
+def test_views_are_no_launches():
+    import torch
+
+    x = torch.randn(4, 4)
+    with counted() as counts:
+        x.view(-1)[3:].unsqueeze(0).t()
+    assert counts.launches == 0
+    with counted() as counts:
+        (x + x).relu()
+    assert counts.launches == 2
+
+
+def test_half_precision_inference_is_held_to_its_own_bound():
+    env = environment("bf16")
+    model = env.model(lambda: __import__("torch").nn.Linear(64, 8), env.dtype)
+    made = inference_step(env, model, env.randn(6, 64), unit="rows")
+    assert check(made, first_step(made), "bf16").checked_elements == 4 * 8
+    assert recheck(made, made.step(), "bf16").error < 2e-2
+    assert made.bytes == 2 * (6 * 64 + 64 * 8 + 8)
+
+
+class TestRestarts:
+    def test_a_training_starts_anew_before_it_has_gone_too_far(self):
+        import torch
+
+        resets = []
+        restarts = Restarts(lambda: resets.append(1))
+        for number in range(7):
+            restarts(RESTART_AFTER // 3, torch.tensor([float(number)]) if number else None)
+        assert len(resets) == 2
+        assert restarts.last_loss(torch.tensor([9.0])) == (6.0, RESTART_AFTER)
+
+    def test_without_a_restart_the_last_loss_is_the_last_one(self):
+        import torch
+
+        restarts = Restarts(lambda: None)
+        restarts(5, None)
+        restarts(5, torch.tensor([3.0]))
+        assert restarts.last_loss(torch.tensor([1.0])) == (1.0, 10)
+
+    def test_what_has_no_reset_never_restarts(self):
+        restarts = Restarts(None)
+        for _ in range(10):
+            restarts(RESTART_AFTER, SimpleNamespace())
+
+
+def test_a_workload_may_say_where_it_runs(engine, monkeypatch):
+    monkeypatch.setattr(type(find("trains")), "devices", ("cuda",), raising=False)
+    record = engine("trains")
+    assert record.verdict is Verdict.UNSUPPORTED
+    assert record.reasons == ("trains needs cuda; this is measured on cpu",)

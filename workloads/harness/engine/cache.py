@@ -1,0 +1,98 @@
+"""Whether a step can find its data in the last-level cache, and emptying that before each sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.engine.device import Device, UnsupportedError
+from workloads.harness.engine.sampling import Rules
+from workloads.harness.probes.cpu import ROOT, affinity, read_text, whole
+from workloads.harness.records.record import Cache
+
+# From four times the cache on, at most a quarter of a step's data can have stayed there since the step
+# before, and a cache that replaces the oldest line has none of it left.
+TIMES = 4
+UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
+Before = Callable[[int, Any], None]
+
+
+def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
+    """What the last-level cache means for a step that touches so many bytes at least.
+
+    Raises:
+        UnsupportedError: `cold` is asked for and the size of the cache can't be known.
+    """
+    size, why = last_level_bytes() if device.is_host else _of_gpu(device)
+    if cold and size is None:
+        raise UnsupportedError(f"a cold cache needs to know its size: {why}; measure without --cold-cache")
+    return Cache(state(working_set_bytes, size, cold), int(working_set_bytes), size, why)
+
+
+def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = False) -> str:
+    """`cold`, `n/a` where the data is too large for the cache to matter, else `warm`.
+
+    Warm is how steps are timed by default, because work that is repeated finds its data so. Where the cache's
+    size is unknown, data counts as warm: nothing emptied the cache.
+    """
+    if cold:
+        return "cold"
+    return "n/a" if last_level_bytes and working_set_bytes >= TIMES * last_level_bytes else "warm"
+
+
+def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> tuple[int | None, str]:
+    """Bytes of all last-level caches that these CPUs (ours) lie on, or None and why. Never raises.
+
+    A processor can have several, each for a part of its cores: they add up, as they do for a parallel step.
+    """
+    found: dict[str, int] = {}
+    folder = root / "sys/devices/system/cpu"
+    for cpu in sorted(affinity() if cpus is None else cpus):
+        levels = [_level(index) for index in sorted(folder.glob(f"cpu{cpu}/cache/index*"))]
+        known = [level for level in levels if level]
+        if not known:
+            return None, f"{folder / f'cpu{cpu}' / 'cache'}: no readable data cache"
+        _, shared, size = max(known)
+        found[shared or str(cpu)] = size
+    return (sum(found.values()), "") if found else (None, "no CPU is ours")
+
+
+def flushed(before: Before, device: Device, size_bytes: int) -> Before:
+    """`before`, then zeros over a buffer of the cache's size, so that the next step finds nothing in it."""
+    import torch
+
+    buffer = torch.empty(size_bytes, dtype=torch.int8, device=device.torch_device)
+
+    def run(steps: int, result: Any) -> None:
+        before(steps, result)
+        buffer.zero_()
+
+    return run
+
+
+def single_steps(rules: Rules) -> Rules:
+    """These rules with blocks of one step: of a longer block only the first would find an empty cache."""
+    return replace(rules, block_over_timer=0.0, block_min_s=0.0)
+
+
+def _of_gpu(device: Device) -> tuple[int | None, str]:
+    import torch
+
+    size = int(torch.cuda.get_device_properties(device.torch_device).L2_cache_size)
+    return (size, "") if size > 0 else (None, "CUDA states no size of the L2 cache")
+
+
+def _level(index: Path) -> tuple[int, str, int] | None:
+    """Level, CPUs that share it, and bytes of one cache; None for instructions and for what can't be read."""
+    level, kind, size, shared = (
+        read_text(index / name)[0].strip() for name in ("level", "type", "size", "shared_cpu_list")
+    )
+    if kind not in ("Data", "Unified"):
+        return None
+    try:
+        number, unit = (size[:-1], UNITS[size[-1]]) if size[-1:] in UNITS else (size, 1)
+        return (whole(level), shared, whole(number) * unit) if whole(number) > 0 else None
+    except ValueError:
+        return None

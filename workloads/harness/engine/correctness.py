@@ -1,0 +1,118 @@
+"""A wrong answer has no time: results are held against float64, before the timing and again after it."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from workloads.harness.prepared import Prepared
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Check
+
+if TYPE_CHECKING:
+    import torch
+
+# Relative error in the 2-norm. Unit round-offs are 6e-8, 4.9e-4, 4.9e-4 and 3.9e-3; sums add to them.
+BOUNDS = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 2e-2}
+FALLS_WITHIN = 10  # steps
+
+
+class WrongError(WorkloadsError):
+    """The result is not what the reference says, or can't be told from a wrong one."""
+
+
+def first_step(prepared: Prepared) -> torch.Tensor:
+    """A step from the beginning, watched, so that the reference can do the same."""
+    if prepared.reset:
+        prepared.reset()
+    with prepared.watched():
+        return prepared.step()
+
+
+def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
+    """Compare a step's result with the float64 reference, each part for itself: the worst one counts.
+
+    Raises:
+        WrongError: the result has another shape, is not finite, or is further off than the precision's bound.
+    """
+    bound = BOUNDS[precision] * prepared.tolerance
+    seen, wanted = _parts(prepared.view(result)), _parts(prepared.reference())
+    errors = [_error(*pair) for pair in zip(seen, wanted, strict=True)]
+    if not max(errors) <= bound:
+        raise WrongError(
+            f"the result is off by {max(errors):.2g} (relative, 2-norm); {precision} allows {bound:.0e}"
+        )
+    return Check(max(errors), bound, sum(part.numel() for part in seen))
+
+
+def _parts(found: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return found if isinstance(found, tuple) else (found,)
+
+
+def _error(found: torch.Tensor, wanted: torch.Tensor) -> float:
+    """Relative error in the 2-norm."""
+    seen = found.detach().cpu().double()
+    if seen.shape != wanted.shape:
+        raise WrongError(f"the result has shape {tuple(seen.shape)}, the reference {tuple(wanted.shape)}")
+    if wanted.numel() == 0:
+        raise WrongError("the size is too small to check any element of the result; choose a larger one")
+    bad = int((~seen.isfinite()).sum())
+    if bad:
+        raise WrongError(f"{bad} of {seen.numel()} checked elements of the result are NaN or infinite")
+    error = float((seen - wanted).norm() / wanted.norm().clamp_min(1e-300))
+    return error if math.isfinite(error) else math.inf
+
+
+def check_inputs(prepared: Prepared) -> None:
+    """Refuse inputs on which a device could be quick by luck.
+
+    Raises:
+        WrongError: an input is constant, such as all zeros, or not finite; or there is none to change.
+    """
+    if not prepared.inputs:
+        raise WrongError("the workload names no inputs: a kept result can't be told from a computed one")
+    for place, tensor in enumerate(t for t in prepared.inputs if t.is_floating_point()):
+        low, high = (float(bound) for bound in tensor.aminmax())
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise WrongError(f"input {place} holds NaN or infinite values")
+        if low == high:
+            raise WrongError(f"input {place} is constant ({low:g}): its speed says nothing of real data")
+
+
+def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
+    """Check a timed step's result, then spoil it, change the inputs in place, and check a step on those.
+
+    A step that hands out an earlier result, or computes from anything but its inputs, fails here. The last
+    loss of a training can't be known to a reference that begins anew: `check_loss` looks at that.
+
+    Raises:
+        WrongError: as `check`, saying which of the two it was.
+    """
+    import torch
+
+    if not prepared.is_training:
+        try:
+            check(prepared, result, precision)
+        except WrongError as error:
+            raise WrongError(f"after timing, {error}") from None
+    with torch.inference_mode():  # which may have made the result, and then allows nobody else to change it
+        result.detach().fill_(math.nan)
+    for tensor in prepared.inputs:
+        for part in tensor.detach().chunk(16):
+            part.copy_(part.roll(part.numel() // 3 + 1))
+    try:
+        return check(prepared, first_step(prepared), precision)
+    except WrongError as error:
+        raise WrongError(f"with changed inputs, {error}: it does not follow its inputs") from None
+
+
+def check_loss(first: float, last: float, steps: int) -> None:
+    """A training that learns nothing has no time either: its loss must have fallen, given steps enough to.
+
+    Raises:
+        WrongError: the last loss is not finite, or is no lower than the first after `FALLS_WITHIN` steps.
+    """
+    if not math.isfinite(last):
+        raise WrongError(f"after {steps} steps the loss is {last}")
+    if steps >= FALLS_WITHIN and last >= first:
+        raise WrongError(f"the loss did not fall: it was {first:.4g} and is {last:.4g} after {steps} steps")

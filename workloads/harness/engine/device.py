@@ -1,0 +1,113 @@
+"""Opening a device: threads and precision set explicitly, never left to torch's defaults."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workloads.harness.engine.clock import Clock, CudaClock, HostClock
+from workloads.harness.records.errors import WorkloadsError
+
+if TYPE_CHECKING:
+    import torch
+
+DEVICES = ("cpu", "cuda")
+# Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide.
+CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0)}
+
+
+class UnsupportedError(WorkloadsError):
+    """The device can't do what the case asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that is ready to compute, with its clock."""
+
+    name: str
+    torch_device: torch.device
+    clock: Clock
+
+    @property
+    def is_host(self) -> bool:
+        """Whether data needs no transfer to it."""
+        return self.name == "cpu"
+
+
+def open_device(name: str, precision: str, threads: int) -> Device:
+    """Set threads and precision, initialise the device and wait until it answers.
+
+    Raises:
+        UnsupportedError: there is no such device here, or it lacks the precision.
+        WorkloadsError: the name or the number of threads is not one of a device.
+    """
+    import torch
+
+    if name not in DEVICES:
+        raise WorkloadsError(f"device {name!r} is unknown; there are {', '.join(DEVICES)}")
+    limit = len(os.sched_getaffinity(0))
+    if not 1 <= threads <= limit:
+        raise WorkloadsError(
+            f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use"
+        )
+    torch.set_num_threads(threads)
+    _set_precision(precision)
+    if name == "cpu":
+        if precision == "tf32":
+            raise UnsupportedError(
+                "tf32 is a mode of NVIDIA GPUs from Ampere on; on a CPU measure fp32 or bf16"
+            )
+        return Device(name, torch.device("cpu"), HostClock())
+    return _open_cuda(precision)
+
+
+def _open_cuda(precision: str) -> Device:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise UnsupportedError(f"torch sees no CUDA device here: {_why_no_cuda()}")
+    device = torch.device("cuda", 0)
+    capability = torch.cuda.get_device_capability(device)
+    needed = CAPABILITY.get(precision, (0, 0))
+    if capability < needed:
+        raise UnsupportedError(
+            f"{precision} needs compute capability {needed[0]}.{needed[1]}; "
+            f"{torch.cuda.get_device_name(device)} has {capability[0]}.{capability[1]}"
+        )
+    torch.cuda.init()  # type: ignore[no-untyped-call]
+    torch.empty(1, device=device)
+    torch.cuda.synchronize(device)
+    return Device("cuda", device, CudaClock(device))
+
+
+def _why_no_cuda() -> str:
+    """What torch says when it is made to look: no driver, one that is too old, or no CUDA in this build."""
+    import torch
+
+    try:
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    return "the driver shows none to this process; see CUDA_VISIBLE_DEVICES"
+
+
+def _set_precision(precision: str) -> None:
+    """Set fp32 arithmetic for matmul and convolution alike: torch would take TF32 for convolutions only."""
+    import torch
+
+    mode = "tf32" if precision == "tf32" else "ieee"
+    backends: Any = torch.backends  # torch has no types for these settings
+    for backend in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
+        backend.fp32_precision = mode
+    for backend in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn):
+        backend.fp32_precision = "ieee"
+    torch.backends.cudnn.benchmark = True  # its search happens in the first call, which is timed apart
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """The element type of a precision; tf32 is fp32 in memory."""
+    import torch
+
+    kinds = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+    return kinds[precision]

@@ -1,0 +1,82 @@
+"""What a workload or a device throws becomes a verdict; a user's mistake stays an error."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from workloads.harness.engine.correctness import WrongError
+from workloads.harness.engine.device import UnsupportedError
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.verdict import Finding
+from workloads.harness.repeat.limits import gigabytes, smaller
+
+# All compared in lower case.
+OUT_OF_MEMORY = (
+    *("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory", "bad_alloc"),
+    *("could not allocate", "failed to allocate", "status_alloc_failed", "status_internal_error_host_alloc"),
+)
+UNSUPPORTED = (
+    *("not implemented for '", "no kernel image is available", "status_not_supported", "arch_mismatch"),
+    *("is only supported on", "unable to find an engine", "unable to find a valid cudnn algorithm"),
+    *("low precision dtypes not supported", "unsupported dtype", "path needs the cpu support"),
+)
+DRIVER = (
+    *(
+        "driver on your system is too old",
+        "driver version is insufficient",
+        "no nvidia driver on your system",
+    ),
+    *("forward compatibility was attempted", "system has unsupported display driver"),
+)
+# "Tried to allocate 2.00 GiB" on CUDA, "you tried to allocate 160000000000 bytes" on a CPU
+_WANTED = re.compile(r"tried to allocate ([\d.]+) (bytes|KiB|MiB|GiB|TiB)", re.IGNORECASE)
+_UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
+
+
+@contextmanager
+def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
+    """Catch what a measurement of `case` raises and leave it as a finding in the list that is yielded."""
+    found: list[Finding] = []
+    try:
+        yield found
+    except UnsupportedError as error:
+        found.append((Verdict.UNSUPPORTED, str(error)))
+    except WrongError as error:
+        found.append((Verdict.WRONG, str(error)))
+    except WorkloadsError:
+        raise
+    except Exception as error:  # a workload may raise anything, and its record must still be written
+        found.append(finding(error, case))
+
+
+def finding(error: Exception, case: Case) -> Finding:
+    """The verdict on an exception that nobody foresaw, and a sentence."""
+    whole = str(error).strip()
+    text = next(iter(whole.splitlines()), type(error).__name__)[:300]
+    known = whole.lower()
+    if _is_memory_error(error) or any(words in known for words in OUT_OF_MEMORY):
+        return (
+            Verdict.OUT_OF_MEMORY,
+            f"memory ran out at {case.size_text}: {_wanted(whole, text)}{smaller(case)}",
+        )
+    if any(words in known for words in DRIVER):
+        advice = "install a newer driver, or a torch that is built for an older CUDA"
+        return Verdict.UNSUPPORTED, f"the NVIDIA driver and torch don't fit together: {text}; {advice}"
+    if isinstance(error, NotImplementedError) or any(words in known for words in UNSUPPORTED):
+        return Verdict.UNSUPPORTED, f"this device or torch build can't do it in {case.precision}: {text}"
+    return Verdict.CRASHED, f"the workload raised {type(error).__name__}: {text}"
+
+
+def _is_memory_error(error: Exception) -> bool:
+    """Whether it is Python's or torch's own; by name, because this must not import torch."""
+    return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
+
+
+def _wanted(whole: str, text: str) -> str:
+    """How much could not be had, or else what was said."""
+    found = _WANTED.search(whole)
+    if found is None:
+        return text
+    return f"{gigabytes(float(found[1]) * _UNITS[found[2].lower()])} more could not be had"

@@ -1,0 +1,254 @@
+"""The engine: one repeat of a case, from an empty process to a record with a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from workloads.harness.engine.build import build
+from workloads.harness.engine.cache import cache_of, flushed, single_steps
+from workloads.harness.engine.correctness import check, check_inputs, check_loss, first_step, recheck
+from workloads.harness.engine.count import counted
+from workloads.harness.engine.device import Device, UnsupportedError, open_device
+from workloads.harness.engine.failures import findings_of_failures
+from workloads.harness.engine.jobs import measure_job
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.profiling import profiled
+from workloads.harness.engine.readings import Readings
+from workloads.harness.engine.restarts import Restarts
+from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.timing import Timed, time_step
+from workloads.harness.engine.transfer import measure_transfer
+from workloads.harness.group.distributed import Member
+from workloads.harness.group.ranks import Seat
+from workloads.harness.prepared import Job, Prepared
+from workloads.harness.records.parts import Group, Profile, Training
+from workloads.harness.records.record import Cache, Check, Record, Timing, Transfer, Verdict, Work
+from workloads.harness.records.verdict import Finding, judge
+from workloads.harness.registry import find
+from workloads.harness.repeat.runs import Repeat, now_text
+
+if TYPE_CHECKING:
+    import torch
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Draft:
+    """What is known of a record so far: each stage adds its own, and a failure keeps what came before it."""
+
+    layout: str | None = None
+    layout_trials_s: dict[str, float] | None = None
+    data: str = "synthetic"
+    work: Work | None = None
+    check: Check | None = None
+    transfer: Transfer | None = None
+    wall: Timing | None = None
+    device_time: Timing | None = None
+    training: Training | None = None
+    group: Group | None = None
+    profile: Profile | None = None
+    cache: Cache | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What every stage of a measurement works with; `member` where several processes measure together."""
+
+    repeat: Repeat
+    device: Device
+    rules: Rules
+    phases: Phases
+    readings: Readings
+    draft: Draft
+    say: Say
+    member: Member | None = None
+
+    @property
+    def world(self) -> int:
+        """How many processes measure this."""
+        return self.member.seat.world if self.member else 1
+
+
+def measure(
+    repeat: Repeat,
+    threads: int,
+    phases: Phases,
+    say: Say,
+    rules: Rules | None = None,
+    seat: Seat | None = None,
+) -> Record:
+    """Measure a repeat in this process and return its record, whatever the workload does.
+
+    With a `seat` it is measured together with the other ranks, and the record is the whole group's.
+
+    Raises:
+        WorkloadsError: the workload, its size or the device's name is a mistake of the user's.
+    """
+    started_at, draft = now_text(), Draft()
+    with phases("import"):
+        import torch  # noqa: F401
+    with phases("probe"):
+        readings = Readings(repeat.device, threads, phases.origin_s)
+    with readings.monitored(), findings_of_failures(repeat.case) as failures:
+        with phases("context"):
+            device = open_device(repeat.device, repeat.case.precision, threads)
+            member = Member(seat, device, repeat.timeout_s) if seat else None
+        if member:
+            device, readings.own_cpu_s = member.device, member.cpu_s
+        stage = Stage(repeat, device, rules or _rules(repeat), phases, readings, draft, say, member)
+        failures += _run(stage)
+        if member:
+            member.leave()
+    return _record(repeat, threads, started_at, phases, readings, draft, failures)
+
+
+def _rules(repeat: Repeat) -> Rules:
+    rules = Rules().quick() if repeat.quick else Rules()
+    return rules.brief() if repeat.brief else rules
+
+
+def _run(stage: Stage) -> tuple[Finding, ...]:
+    """Fill the draft stage by stage and return what speaks against the result."""
+    draft, workload = stage.draft, find(stage.repeat.case.workload)
+    if stage.repeat.device not in workload.devices:
+        wanted = " or ".join(workload.devices)
+        raise UnsupportedError(f"{workload.name} needs {wanted}; this is measured on {stage.repeat.device}")
+    seat = stage.member.seat if stage.member else None
+    built = build(workload, stage.repeat, stage.device, stage.phases, seat)
+    thing, draft.layout, draft.layout_trials_s = built.thing, built.layout, built.trials_s
+    draft.data = thing.data
+    draft.work = Work(
+        thing.units, thing.unit, thing.flops, thing.bytes, thing.matmul_flops, parameters=thing.parameters
+    )
+    if stage.repeat.trial:  # built and stepped once: it fits
+        if isinstance(thing, Job):
+            thing.warm_up()
+        return ()
+    findings = _run_job(stage, thing) if isinstance(thing, Job) else _run_steps(stage, thing)
+    if stage.member:
+        stage.member.merge(stage.readings)
+    peak = stage.readings.peak_flops(stage.repeat.case.precision)
+    bound = peak * stage.world if peak else None
+    judged = judge(draft.wall, stage.readings.probes, thing.flops, bound) if draft.wall else ()
+    return (*findings, *judged)
+
+
+def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
+    window = stage.readings.window(stage.phases)
+    done, draft = measure_job(job, stage.device.clock, stage.phases, window), stage.draft
+    draft.wall, draft.device_time, draft.training = done.wall, done.device_time, done.training
+    draft.transfer = Transfer()  # a job moves its own data
+    if stage.member:
+        stage.member.note(done.wall, stage.readings.memory())
+        draft.group = stage.member.group(stage.repeat.case.workload, None)
+    return done.findings
+
+
+def _run_steps(stage: Stage, prepared: Prepared) -> tuple[Finding, ...]:
+    draft, phases, precision = stage.draft, stage.phases, stage.repeat.case.precision
+    draft.cache = cache_of(stage.device, prepared.bytes, stage.repeat.cold_cache)
+    with phases("check"):
+        check_inputs(prepared)
+        with counted() as counts:
+            result = first_step(prepared)
+        draft.check = check(prepared, result, precision)
+        assert draft.work is not None
+        draft.work = draft.work.with_counts(counts.flops * stage.world, counts.launches)
+    stage.say(f"{stage.repeat.id}: correct to {draft.check.error:.1g}, measuring")
+    with phases("transfer"):
+        moved = () if prepared.moves_inputs else prepared.inputs
+        draft.transfer = measure_transfer(stage.device, moved, result)
+    restarts = Restarts(prepared.reset)
+    window = stage.readings.window(phases)
+    timed = _timed(stage, prepared, window, restarts)
+    draft.wall, draft.device_time = timed.wall, timed.device_time
+    _note(stage, timed)
+    if stage.member:
+        draft.group = _group(stage, stage.member, prepared, timed.wall)
+    with phases("device_to_host"):
+        timed.result.cpu()
+    with phases("check"):
+        if prepared.is_training:
+            draft.training = _trained(stage, result, restarts.last_loss(timed.result))
+        draft.check = recheck(prepared, timed.result, precision)
+    if stage.repeat.profile:
+        with phases("profile"):
+            draft.profile = profiled(prepared.step, stage.device)
+    return ()
+
+
+def _timed(
+    stage: Stage, prepared: Prepared, window: AbstractContextManager[Any], restarts: Restarts
+) -> Timed:
+    rules, cache = stage.rules, stage.draft.cache
+    before: Callable[[int, Any], None] = restarts
+    if cache and cache.state == "cold" and cache.last_level_bytes:
+        rules, before = single_steps(rules), flushed(before, stage.device, cache.last_level_bytes)
+    return time_step(prepared.step, stage.device.clock, rules, stage.phases, window, before)
+
+
+def _note(stage: Stage, timed: Timed) -> None:
+    stage.readings.add(
+        straggle_share=timed.straggle_share,
+        timer_share=timed.timer_cost_s / (timed.wall.median_s * timed.wall.block),
+    )
+
+
+def _group(stage: Stage, member: Member, prepared: Prepared, wall: Timing) -> Group:
+    """The group's part of the record; the share of communication is measured here, after the samples."""
+    member.note(wall, stage.readings.memory())
+    apart = None
+    if prepared.unexchanged and stage.world > 1:  # one alone has nobody to exchange with
+        cap_s = stage.rules.for_step(wall.median_s).sample_cap_s
+        with stage.phases("communication"):
+            apart = member.measure_apart(prepared.step, prepared.unexchanged, wall.block, cap_s)
+    return member.group(stage.repeat.case.workload, apart)
+
+
+def _trained(stage: Stage, first: torch.Tensor, ended: tuple[float, int]) -> Training:
+    """The losses of a training in steady state, over all ranks.
+
+    Raises:
+        WrongError: the loss did not fall.
+    """
+    first_loss, (last_loss, steps) = float(first.float().mean()), ended
+    if stage.member:
+        first_loss, last_loss = stage.member.mean(first_loss), stage.member.mean(last_loss)
+    check_loss(first_loss, last_loss, steps)
+    return Training(first_loss, last_loss)
+
+
+def _record(
+    repeat: Repeat,
+    threads: int,
+    started_at: str,
+    phases: Phases,
+    readings: Readings,
+    draft: Draft,
+    findings: list[Finding],
+) -> Record:
+    parts = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
+    parts["layout_trials_s"] = draft.layout_trials_s or {}
+    wall_s, unattributed_s = phases.close()
+    return Record(
+        run=repeat.run,
+        hardware=repeat.hardware,
+        case=repeat.case,
+        repeat=repeat.repeat,
+        verdict=findings[0][0] if findings else Verdict.OK,
+        reasons=tuple(text for _, text in findings),
+        order=repeat.order,
+        seed=repeat.seed,
+        started_at=started_at,
+        device=repeat.device,
+        threads=threads,
+        wall_s=wall_s,
+        phases_s=phases.seconds,
+        unattributed_s=unattributed_s,
+        **parts,
+        **readings.parts(),
+    )

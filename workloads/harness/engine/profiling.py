@@ -1,0 +1,57 @@
+"""A profile pass: some more steps under torch's profiler, apart from the timed ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workloads.harness.engine.clock import Step
+from workloads.harness.engine.device import Device
+from workloads.harness.records.parts import Operator, Profile
+
+STEPS = 3
+ROWS = 10
+
+
+def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -> Profile:
+    """The `rows` operators that took most of `steps` steps: by device time, or by CPU time on a CPU."""
+    from torch.profiler import ProfilerActivity, profile
+
+    on_cpu = device.is_host
+    activities = [ProfilerActivity.CPU, *([] if on_cpu else [ProfilerActivity.CUDA])]
+    device.clock.time(step, 1)
+    with profile(activities=activities, record_shapes=True, profile_memory=True) as found:
+        reading = device.clock.time(step, steps)
+    averages: Any = found.key_averages(group_by_input_shape=True)
+    key = "self_cpu_time_total" if on_cpu else "self_device_time_total"
+    ranked = sorted(averages, key=lambda row: -getattr(row, key))
+    kernels = None if on_cpu else [e for e in found.events() or () if str(e.device_type).endswith("CUDA")]
+    return Profile(
+        steps=steps,
+        wall_s=reading.wall_s,
+        sorted_by=key,
+        operators=tuple(map(_operator, ranked[:rows])),
+        kernels=None if kernels is None else len(kernels),
+        busy_s=None if kernels is None else _covered_s(kernels),
+    )
+
+
+def _operator(row: Any) -> Operator:
+    return Operator(
+        name=str(row.key),
+        calls=int(row.count),
+        self_cpu_s=row.self_cpu_time_total / 1e6,
+        cpu_s=row.cpu_time_total / 1e6,
+        self_device_s=row.self_device_time_total / 1e6,
+        device_s=row.device_time_total / 1e6,
+        self_memory_bytes=int(row.self_cpu_memory_usage or row.self_device_memory_usage),
+        shapes=str(row.input_shapes)[:200],
+    )
+
+
+def _covered_s(kernels: list[Any]) -> float:
+    """Seconds in which at least one kernel ran: they overlap where there are several streams."""
+    covered = end = 0.0
+    for start, stop in sorted((k.time_range.start, k.time_range.end) for k in kernels):
+        covered += max(stop - max(start, end), 0.0)
+        end = max(end, stop)
+    return covered / 1e6

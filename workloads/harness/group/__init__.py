@@ -1,0 +1,1 @@
+"""Several processes that measure one case together."""

@@ -1,0 +1,271 @@
+"""Several processes that measure one thing together: each rank's side of it.
+
+All take the same decisions, because all see the same times: those of the slowest.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import statistics
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, cast
+
+from workloads.harness.engine.clock import Clock, Reading, Step
+from workloads.harness.engine.correctness import WrongError
+from workloads.harness.engine.device import Device
+from workloads.harness.engine.readings import Readings
+from workloads.harness.group import ranks
+from workloads.harness.group.ranks import Seat
+from workloads.harness.prepared import Env
+from workloads.harness.probes.cpu import own_cpu_s
+from workloads.harness.records.parts import Group, Rank
+from workloads.harness.records.record import Memory, Timing
+
+if TYPE_CHECKING:
+    import torch
+
+PULSE_S = 1.0  # a rank's last word may be so old: it shows no more than was true, and others' go on
+# Torch's own limit would blame whoever waits; what starts the ranks names the one that is waited for, sooner.
+PATIENCE = 2.0  # times the repeat's timeout
+PAIRS = 10  # of blocks with and without exchange, at most
+FEWEST_PAIRS = 3
+# Readings of which each GPU has its own, and of which the worst taints all.
+OF_EACH_GPU = (
+    *("power_throttled_share", "thermal_throttled_share", "throttled_share", "straggle_share"),
+    *("gpu_foreign_share", "gpu_foreign_processes", "gpu_foreign_memory_bytes"),
+)
+_control: Any = (
+    None  # a group of its own for what the harness says, on CPUs: it must not queue behind kernels
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """What steps are like when the ranks keep their gradients to themselves.
+
+    Attributes:
+        communication_share: share of the slowest rank's step that goes away then, from 0 to 1.
+        own_s: seconds that this rank takes then, when it waits for nobody.
+    """
+
+    communication_share: float
+    own_s: float
+
+
+class Member:
+    """This process as one rank of a group.
+
+    Attributes:
+        backend: what gradients are exchanged by: `nccl` on GPUs, `gloo` on CPUs.
+        device: the device, with a clock that all ranks share.
+    """
+
+    def __init__(self, seat: Seat, device: Device, timeout_s: float) -> None:
+        """Wait for all ranks, and join them."""
+        global _control
+        import torch.distributed as dist
+
+        self.seat, self.backend = seat, "gloo" if device.is_host else "nccl"
+        self._own_s: list[float] = []
+        self._rank: Rank | None = None
+        if os.path.exists("/sys/class/net/lo"):  # all are here: no name service, no firewall in between
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        patience = timedelta(seconds=PATIENCE * timeout_s)
+        chosen = None if device.is_host else device.torch_device
+        dist.init_process_group(self.backend, timeout=patience, device_id=chosen)
+        _control = dist.new_group(backend="gloo", timeout=patience)
+        self.device = replace(device, clock=GroupClock(device.clock, self._own_s))
+        self._pids: list[int] = self.gather(os.getpid())
+        self._stop = threading.Event()
+        threading.Thread(target=self._beat, name="pulse", daemon=True).start()
+
+    def gather(self, value: Any) -> list[Any]:
+        """Every rank's value, in the order of the ranks."""
+        return gathered(value)
+
+    def mean(self, value: float) -> float:
+        """The mean over the ranks."""
+        return statistics.fmean(self.gather(value))
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all ranks, of what they started, and of who started them."""
+        seconds = own_cpu_s()
+        with suppress(ImportError):
+            import psutil
+
+            for pid in [*self._pids, os.getppid()]:
+                if pid != os.getpid():
+                    with suppress(psutil.Error):
+                        seconds += _cpu_s(psutil.Process(pid), pid in self._pids)
+        return seconds
+
+    def note(self, timing: Timing, memory: Memory) -> None:
+        """Right after the samples: keep what this rank took of them alone, and its peaks."""
+        self._rank = Rank(
+            self.seat.rank,
+            "cpu" if self.device.is_host else f"cuda:{self.seat.rank}",
+            statistics.median(self._own_s[-len(timing.samples_s) :]) / timing.block,
+            memory.peak_rss_bytes,
+            memory.device_allocated_bytes,
+            memory.device_reserved_bytes,
+        )
+
+    def group(self, workload: str, apart: Apart | None) -> Group:
+        """What all ranks noted; the scaling is strong where the workload's last word says so, else weak."""
+        rows: list[Rank] = self.gather(self._rank)
+        own_s = self.gather(apart.own_s) if apart else [row.median_s for row in rows]
+        scaling = "strong" if workload.endswith("_strong") else "weak"
+        spread = max(own_s) / min(own_s) - 1
+        return Group(self.backend, scaling, tuple(rows), apart.communication_share if apart else None, spread)
+
+    def measure_apart(
+        self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
+    ) -> Apart:
+        """Blocks of `block` steps with gradients exchanged and without, in turn, for about `cap_s`."""
+        clock = self.device.clock
+        own_s: list[float] = []
+
+        def pair() -> tuple[float, float]:
+            whole_s = clock.time(step, block).wall_s
+            with unexchanged():
+                alone_s = clock.time(step, block).wall_s
+            own_s.append(self._own_s[-1])
+            return whole_s, alone_s
+
+        pair()  # memory is laid out anew for it
+        own_s.clear()
+        ends_s, pairs = clock.now() + cap_s, [pair() for _ in range(FEWEST_PAIRS)]
+        while len(pairs) < PAIRS and clock.now() < ends_s:
+            pairs.append(pair())
+        whole_s = statistics.median(whole for whole, _ in pairs)
+        alone_s = statistics.median(alone for _, alone in pairs)
+        return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
+
+    def merge(self, readings: Readings) -> None:
+        """Of what each rank read of its own GPU: all GPUs, all their energy, and the worst of the rest."""
+        found = self.gather((readings.environment.get("gpus", []), readings.energy_j, readings.probes))
+        if self.device.is_host:  # all have read the same machine
+            return
+        readings.environment["gpus"] = [gpu for gpus, _, _ in found for gpu in gpus]
+        joules = [energy_j for _, energy_j, _ in found]
+        readings.energy_j = None if None in joules else sum(joules)
+        readings.probes.pop("gpu_energy_j", None)
+        if readings.energy_j is not None:
+            readings.probes["gpu_energy_j"] = readings.energy_j
+        for name in OF_EACH_GPU:
+            if values := [probes[name] for _, _, probes in found if name in probes]:
+                readings.probes[name] = max(values)
+
+    def leave(self) -> None:
+        """Wait until all have come to the end: from here on nobody misses whoever goes."""
+        self.gather(None)
+        self._stop.set()
+        ranks.ended()
+
+    def _beat(self) -> None:
+        """Show on the board how many collective operations this rank has begun."""
+        import torch.distributed as dist
+
+        pairs: tuple[Any, ...] = (dist.group.WORLD, _control)
+        while not self._stop.wait(PULSE_S):
+            with suppress(Exception):  # torch keeps the numbers for its own flight recorder
+                ranks.exchanged(sum(group._get_sequence_number_for_group() for group in pairs))
+
+
+class GroupClock:
+    """Times a block on every rank, and gives all the slowest one's times."""
+
+    def __init__(self, inner: Clock, own_s: list[float]) -> None:
+        self._inner, self._own_s = inner, own_s
+
+    def now(self) -> float:
+        """The first rank's clock."""
+        import torch
+        import torch.distributed as dist
+
+        told = torch.tensor([self._inner.now()], dtype=torch.float64)
+        dist.broadcast(told, 0, group=_control)
+        return float(told)
+
+    def time(self, step: Step, count: int) -> Reading:
+        """Wait for all ranks, run `step` `count` times on each, and wait for the devices."""
+
+        def counted() -> Any:
+            result = step()
+            if result is not None:  # by an empty step the timing itself is timed
+                ranks.stepped()
+            return result
+
+        slowest([0.0])
+        reading = self._inner.time(counted, count)
+        self._own_s.append(reading.wall_s)
+        wall_s, device_s, straggle_s = slowest([reading.wall_s, reading.device_s or 0.0, reading.straggle_s])
+        return Reading(wall_s, None if reading.device_s is None else device_s, straggle_s, reading.result)
+
+
+def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
+    """The model as one of as many replicas as there are ranks, which average their gradients (DDP)."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    on_gpu = [env.device] if env.device.type == "cuda" else None
+    known = inspect.signature(DistributedDataParallel).parameters
+    sync: Any = {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
+    return DistributedDataParallel(model, device_ids=on_gpu, gradient_as_bucket_view=True, **sync)
+
+
+def gathered(value: Any) -> list[Any]:
+    """Every rank's value, in the order of the ranks."""
+    import torch.distributed as dist
+
+    found: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(found, value, group=_control)
+    return found
+
+
+def slowest(values: list[float]) -> list[float]:
+    """The largest of all ranks, for each value. All ranks wait for each other here."""
+    import torch
+    import torch.distributed as dist
+
+    told = torch.tensor(values, dtype=torch.float64)
+    dist.all_reduce(told, dist.ReduceOp.MAX, group=_control)
+    return cast(list[float], told.tolist())
+
+
+def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
+    """The mean of all ranks' tensors of one shape: float64, on the CPU."""
+    import torch.distributed as dist
+
+    told = values.detach().cpu().double()
+    dist.all_reduce(told, group=_control)
+    return told / dist.get_world_size()
+
+
+def check_exchange(model: torch.nn.Module) -> None:
+    """See that the ranks have exchanged their gradients, by one element of each.
+
+    Raises:
+        WrongError: a rank's gradients are not the mean of all ranks', which after an exchange they all are.
+    """
+    import torch
+
+    own = torch.stack([p.grad.reshape(-1)[0] for p in model.parameters() if p.grad is not None])
+    mean = mean_over_ranks(own)
+    if not torch.allclose(own.cpu().double(), mean, rtol=1e-3, atol=1e-12):
+        raise WrongError("the ranks' gradients differ after a step: they were not exchanged")
+
+
+def _cpu_s(process: Any, with_children: bool) -> float:
+    import psutil
+
+    seconds = 0.0
+    for one in [process, *(process.children(recursive=True) if with_children else ())]:
+        with suppress(psutil.Error):
+            times = one.cpu_times()
+            seconds += times.user + times.system
+    return seconds

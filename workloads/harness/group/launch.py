@@ -1,0 +1,233 @@
+"""Starting the ranks of a group, and saying of every way in which they can end which rank it was.
+
+The process that starts them holds the box, and nothing else: it neither measures nor takes part.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from workloads.harness.engine.measure import measure
+from workloads.harness.engine.phases import Phases
+from workloads.harness.group import ranks
+from workloads.harness.group.ranks import FOLDER, Board, Seat
+from workloads.harness.group.watch import Watch, alive, place
+from workloads.harness.probes.cpu import affinity
+from workloads.harness.probes.memory import oom_kills
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.registry import Workload
+from workloads.harness.repeat.exclusive import INHERITED, whole_box
+from workloads.harness.repeat.limits import smaller
+from workloads.harness.repeat.runs import PARENT, Repeat, die_with_parent, signal_name
+
+Say = Callable[[str], None]
+LOOK_S = 1.0  # torch's own tenth of a second takes some percent of a core from the ranks
+PREFIX = "gridbench-group-"  # of a group's folder; its starter's process id follows
+TOGETHER_S = 0.5  # a rank that fails waits so long before it goes: others may have failed for the same reason
+# What torch raises on a rank whose peers have gone: it is not that rank's fault.
+LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distbackenderror", "nccl", "store")
+
+
+def taken_seat(workload: Workload, repeat: Repeat) -> Seat | None:
+    """This process's seat in a group that torchrun started, or None where nobody did.
+
+    Raises:
+        WorkloadsError: torchrun started another number of processes than the size says, or the workload is
+            for one alone.
+    """
+    seat = ranks.seat_of()
+    if seat is None:
+        return None
+    asked = repeat.case.params["processes"] if workload.in_group else 1
+    if not workload.in_group:
+        raise WorkloadsError(f"{workload.name} is measured by one process; start it without torchrun")
+    if seat.world != asked:
+        raise WorkloadsError(
+            f"torchrun started {seat.world} processes and the size says processes={asked}; make them equal"
+        )
+    return seat
+
+
+def follow(repeat: Repeat, seat: Seat, phases: Phases, say: Say, out: IO[str]) -> int:
+    """Measure as one rank of several; returns the exit code: 0 when all came to the end together.
+
+    The first rank's record is the group's. Where we were started by `lead`, it is handed to that.
+    """
+    die_with_parent()
+    if seat.folder:
+        Board(seat.folder, seat.world).sit(seat.rank)
+    if repeat.device == "cuda":
+        _take_gpu(seat.rank)
+    with ExitStack() as held:
+        if seat.rank == 0:
+            held.enter_context(whole_box(say))
+        try:
+            tell = say if seat.rank == 0 else lambda text: None
+            record = measure(repeat, repeat.threads or 1, phases, tell, seat=seat)
+        except WorkloadsError as error:
+            if seat.folder is None:
+                raise
+            seat.path("mistake").write_text(str(error))
+            time.sleep(TOGETHER_S)
+            return 2
+    if seat.folder:
+        seat.path("record").write_text(record.to_json())
+    elif seat.rank == 0:
+        print(record.to_json(), file=out, flush=True)
+    elif not ranks.have_ended():
+        say(f"rank {seat.rank} of {seat.world}: {'; '.join(record.reasons)}")
+    if not ranks.have_ended():
+        time.sleep(TOGETHER_S)
+        return 1
+    return 0 if seat.folder or seat.rank or record.ok else 1
+
+
+def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
+    """Start as many ranks as the case says, wait for them and return their record; none is left then.
+
+    `spent_s` is how long this process has worked on it already.
+
+    Raises:
+        WorkloadsError: the ranks found a mistake in the call.
+    """
+    processes, threads = repeat.case.params["processes"], repeat.threads or 1
+    repeat = replace(repeat, threads=threads)
+    if reason := no_room(repeat.device, processes, threads):
+        return repeat.failed(Verdict.UNSUPPORTED, reason)
+    kills, started = oom_kills(), time.perf_counter()
+    _clear_up()
+    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
+        folder = Path(name)
+        os.environ.update({FOLDER: name, INHERITED: str(lock), PARENT: str(os.getpid())})
+        with Watch(Board(folder, processes), repeat.timeout_s, spent_s) as watch:
+            codes = _run_ranks(processes, repeat.arguments(), folder)
+        wall_s = time.perf_counter() - started
+        if watch.stopped:
+            return repeat.failed(Verdict.TIMEOUT, watch.stopped, wall_s)
+        seats = [Seat(rank, processes, folder) for rank in range(processes)]
+        for seat in seats:
+            if seat.path("mistake").exists():
+                raise WorkloadsError(seat.path("mistake").read_text())
+        records = {seat.rank: found for seat in seats if (found := _read(seat))}
+        if 0 in records and (not codes or all(row.ended for row in watch.rows)):
+            return records[0]  # whole, whatever came after it
+        codes = {rank: code for rank, code in codes.items() if rank not in watch.killed} or codes
+        return _blamed(repeat, codes, records, watch, oom_kills() != kills, wall_s)
+
+
+def _clear_up() -> None:
+    """Remove the folders of those who were killed before they could do it themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        pid = folder.name.removeprefix(PREFIX).partition("-")[0]
+        if pid.isdigit() and not alive(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def no_room(device: str, processes: int, threads: int) -> str | None:
+    """Why this machine can't measure with so many processes, in words; None where it can."""
+    if device == "cuda":
+        import torch
+
+        found = torch.cuda.device_count()
+        return f"{processes} processes need a GPU each; torch sees {found}" if processes > found else None
+    cpus = len(affinity())
+    if processes * threads <= cpus:
+        return None
+    each = f"{threads} thread{'s' * (threads > 1)} each"
+    return f"{processes} processes of {each} need {processes * threads} CPUs; this process may use {cpus}"
+
+
+def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, int]:
+    """Run the ranks by torch's elastic launcher until all have ended or one failed; the codes of those.
+
+    Raises:
+        KeyboardInterrupt: this process was told to end, and the ranks have.
+    """
+    import logging
+
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # a record says it in one sentence
+    config = LaunchConfig(
+        min_nodes=1,
+        max_nodes=1,
+        nproc_per_node=processes,
+        run_id=uuid.uuid4().hex,
+        rdzv_backend="c10d",
+        rdzv_endpoint="localhost:0",  # a port that is free
+        local_addr="localhost",
+        max_restarts=0,
+        monitor_interval=LOOK_S,
+        logs_specs=DefaultLogsSpecs(log_dir=str(folder)),
+        shutdown_timeout=1,
+    )
+    try:
+        elastic_launch(config, sys.executable)("-m", "workloads", *arguments)
+    except ChildFailedError as error:
+        return {rank: failure.exitcode for rank, failure in error.failures.items()}
+    except SignalException as error:
+        raise KeyboardInterrupt from error
+    return {}
+
+
+def _read(seat: Seat) -> Record | None:
+    try:
+        return Record.from_json(seat.path("record").read_text())
+    except (OSError, RecordError):
+        return None
+
+
+def _blamed(
+    repeat: Repeat,
+    codes: Mapping[int, int],
+    records: Mapping[int, Record],
+    watch: Watch,
+    oom: bool,
+    wall_s: float,
+) -> Record:
+    """The record of a group that a rank's end has ended: of the rank that was first to blame."""
+    world = repeat.case.params["processes"]
+    failed = {rank: record for rank, record in records.items() if codes.get(rank) == 1}
+    if len(failed) == world and len({record.reasons for record in failed.values()}) == 1:
+        return failed[0]  # all of them for one reason
+    rank = min(codes, key=lambda rank: (_innocence(codes[rank], failed.get(rank)), rank), default=0)
+    name = f"rank {rank} of {world}"
+    if rank in failed:
+        said = tuple(f"{name}: {reason}" for reason in failed[rank].reasons)
+        return replace(failed[rank], reasons=said)
+    code, step = codes.get(rank, 0), place(watch.rows[rank])
+    if code == -9 and oom:
+        advice = smaller(repeat.case)
+        reason = f"the kernel ran out of memory at {repeat.case.size_text} and killed {name} {step}{advice}"
+        return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
+    end = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
+    return repeat.failed(Verdict.CRASHED, f"{name} {end} {step}", wall_s)
+
+
+def _innocence(code: int, record: Record | None) -> int:
+    """How little a rank's end says of its own fault: those that only lost their peers come last."""
+    if code == -15:  # torch's launcher ends the others so when one has failed
+        return 3
+    if record is None:
+        return 0 if code < 0 else 1
+    lost = any(words in reason.lower() for reason in record.reasons for words in LOST_PEER)
+    return 2 if lost and record.verdict is Verdict.CRASHED else 0
+
+
+def _take_gpu(rank: int) -> None:
+    """Let this process see its own GPU alone, so that it is device 0 to everything; before torch looks."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[rank] if visible else str(rank)

@@ -1,0 +1,116 @@
+"""What the ranks of a group tell whoever started them: where each is, and how it ended.
+
+Nothing here needs torch: the starting process looks at the ranks even while they import it.
+"""
+
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from workloads.harness.records.errors import WorkloadsError
+
+FOLDER = "GRIDBENCH_GROUP"  # set by our own starter: where the board lies and the records go
+_ROW = struct.Struct("=qqqq")
+_row: memoryview | None = None  # this process's own row, where there is a board
+_ended = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """This process is rank `rank` of `world`; `folder` is None where torchrun started it without us."""
+
+    rank: int
+    world: int
+    folder: Path | None = None
+
+    def path(self, kind: str) -> Path:
+        """Where this rank leaves its `record` or its `mistake`."""
+        assert self.folder is not None
+        return self.folder / f"{kind}-{self.rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What is known of a rank.
+
+    Attributes:
+        pid: its process, 0 before it began.
+        steps: steps that it has finished, since it began.
+        exchanges: collective operations that it has begun: a rank that waits for others has begun more.
+        ended: whether it has come to the end, together with the others.
+    """
+
+    pid: int = 0
+    steps: int = 0
+    exchanges: int = 0
+    ended: bool = False
+
+
+def seat_of(environ: Mapping[str, str] = os.environ) -> Seat | None:
+    """Which rank torch's elastic launcher (torchrun) says that this process is; None where it is alone.
+
+    Raises:
+        WorkloadsError: the ranks are on several machines.
+    """
+    if "TORCHELASTIC_RUN_ID" not in environ:
+        return None
+    world, local = int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"])
+    if world != local:
+        raise WorkloadsError(
+            f"{world} ranks with {local} on this machine: a group is measured on one machine; use --nnodes=1"
+        )
+    folder = environ.get(FOLDER)
+    return Seat(int(environ["RANK"]), world, Path(folder) if folder else None)
+
+
+class Board:
+    """One row for each rank in a file that all have in memory: writing to it costs nothing that counts."""
+
+    def __init__(self, folder: Path, world: int) -> None:
+        """Open the board of a group, or make it."""
+        path = folder / "board"
+        size = _ROW.size * world
+        with open(path, "r+b" if path.exists() else "w+b") as file:
+            if path.stat().st_size < size:
+                file.truncate(size)
+            self._memory = memoryview(mmap.mmap(file.fileno(), size))
+        self._world = world
+
+    def rows(self) -> tuple[Progress, ...]:
+        """Where every rank is now."""
+        found = (_ROW.unpack_from(self._memory, rank * _ROW.size) for rank in range(self._world))
+        return tuple(Progress(pid, steps, exchanges, bool(ended)) for pid, steps, exchanges, ended in found)
+
+    def sit(self, rank: int) -> None:
+        """Take a rank's row for this process."""
+        global _row
+        _row = self._memory[rank * _ROW.size : (rank + 1) * _ROW.size].cast("q")
+        _row[0] = os.getpid()
+
+
+def stepped() -> None:
+    """This process has finished a step."""
+    if _row is not None:
+        _row[1] += 1
+
+
+def exchanged(count: int) -> None:
+    """This process has begun so many collective operations in all."""
+    if _row is not None:
+        _row[2] = count
+
+
+def ended() -> None:
+    """This process has come to the end, together with all others."""
+    global _ended
+    _ended = True
+    if _row is not None:
+        _row[3] = 1
+
+
+def have_ended() -> bool:
+    """Whether this process has come to the end, together with all others."""
+    return _ended

@@ -1,0 +1,138 @@
+"""Watching the ranks of a group from outside: one that hangs makes all wait, and must be named."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from types import TracebackType
+
+from workloads.harness.group.ranks import Board, Progress
+
+LOOK_S = 0.5
+STALL_S = 30.0  # without progress and without work: a rank that only waits for others works no more than that
+STALL_SHARE = 0.25  # of the timeout, where that is less
+MARGIN_SHARE, LEAST_MARGIN_S = 0.05, 3.0  # of the timeout, in which the sentence is said before it is up
+IDLE_SHARE = 0.02  # of a core: a pulse, not work
+GRACE_S = 3.0  # in which torch's launcher ends the other ranks when one has died
+
+
+class Watch:
+    """Looks at the board from a thread of its own, and ends all ranks when there is no hope.
+
+    Attributes:
+        rows: where every rank was last seen.
+        stopped: why it ended them, naming the rank that the others waited for; None where it did not.
+        killed: ranks that it ended because another had died.
+    """
+
+    def __init__(self, board: Board, timeout_s: float, spent_s: float = 0.0) -> None:
+        """Of `timeout_s` seconds, `spent_s` have gone by."""
+        self.rows = board.rows()
+        self.stopped: str | None = None
+        self.killed: set[int] = set()
+        self._board, self._timeout_s, self._spent_s = board, timeout_s, spent_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self.rows = self._board.rows()
+
+    def _run(self) -> None:
+        margin_s = max(MARGIN_SHARE * self._timeout_s, LEAST_MARGIN_S)
+        changed = time.monotonic()
+        ends = changed - self._spent_s + max(self._timeout_s - margin_s, 0.5 * self._timeout_s)
+        stall_s = min(STALL_S, STALL_SHARE * self._timeout_s)
+        worked: dict[int, float] = {}
+        died: float | None = None
+        while not self._stop.wait(LOOK_S):
+            now, rows = time.monotonic(), self._board.rows()
+            if rows != self.rows or not worked:
+                changed, self.rows = now, rows
+                worked = {row.pid: cpu_s(row.pid) for row in rows}
+            if any(row.pid and not row.ended and not alive(row.pid) for row in rows):
+                died = died or now
+                if now > died + GRACE_S:
+                    self._end_all()
+            elif now > ends or (now > changed + stall_s and self._idle(worked, now - changed)):
+                self.stopped = hung(rows, now - changed)
+                self._end_all()
+                return
+
+    def _idle(self, worked: dict[int, float], since_s: float) -> bool:
+        """Whether whoever is waited for does nothing either, once all have begun."""
+        waited = laggards(self.rows)
+        return all(row.pid for row in self.rows) and all(
+            cpu_s(self.rows[rank].pid) - worked.get(self.rows[rank].pid, 0.0) < IDLE_SHARE * since_s
+            for rank in waited
+        )
+
+    def _end_all(self) -> None:
+        for rank, row in enumerate(self.rows):
+            if row.pid and alive(row.pid):
+                self.killed.add(rank)
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(row.pid, signal.SIGKILL)
+
+
+def laggards(rows: Sequence[Progress]) -> list[int]:
+    """The ranks that others wait for: with fewest exchanges begun, and of these with fewest steps."""
+    going = [rank for rank, row in enumerate(rows) if not row.ended]
+    for reached in ([row.exchanges for row in rows], [row.steps for row in rows]):
+        least = min((reached[rank] for rank in going), default=0)
+        going = [rank for rank in going if reached[rank] == least]
+    return going
+
+
+def hung(rows: Sequence[Progress], for_s: float) -> str:
+    """A sentence on a group that makes no progress, naming who holds it up where that can be known."""
+    waited, since = laggards(rows), f"made no progress for {for_s:.3g} s"
+    if len(rows) == 1:
+        return f"rank 0 of 1 {since}; it was last seen {place(rows[0])}"
+    if len(waited) == len(rows):
+        where = place(rows[0]).replace("its", "the")
+        return f"no rank of {len(rows)} made progress for {for_s:.3g} s; all were last seen {where}"
+    names = " and ".join(map(str, waited))
+    others = {place(row) for rank, row in enumerate(rows) if rank not in waited}
+    last = place(rows[waited[0]])
+    there = "there too" if others == {last} else " or ".join(sorted(others))
+    return (
+        f"rank{'s' * (len(waited) > 1)} {names} of {len(rows)} {since}; last seen {last}, "
+        f"while the others wait {there}"
+    )
+
+
+def place(row: Progress) -> str:
+    """Where a rank is, in words: its steps count from the first call on."""
+    return f"in step {row.steps + 1}" if row.steps or row.exchanges else "before its first step"
+
+
+def alive(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    return _stat(pid)[:1] not in ([], ["Z"], ["X"])
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds of a process so far; 0 where it is gone."""
+    fields = _stat(pid)
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/<pid>/stat after the name: state, parent, …; proc(5)."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,1 @@
+"""Cases, records and their files, and the statistics of samples."""

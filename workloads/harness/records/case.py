@@ -1,0 +1,85 @@
+"""Cases and cells: what is measured, and where."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from workloads.harness.records.errors import WorkloadsError
+
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+
+_SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload at one size and precision: what two machines must share to be compared."""
+
+    workload: str
+    size: tuple[tuple[str, int], ...]
+    precision: str = "fp32"
+
+    @classmethod
+    def of(cls, workload: str, size: Mapping[str, int], precision: str = "fp32") -> "Case":
+        """Build a case from a size mapping, keeping the mapping's order."""
+        return cls(workload, tuple(size.items()), precision)
+
+    @property
+    def params(self) -> dict[str, int]:
+        """The size as a mapping, such as ``{"n": 5000}``."""
+        return dict(self.size)
+
+    @property
+    def size_text(self) -> str:
+        """The size in one word, such as ``pixels=4096,batch=2``."""
+        return ",".join(f"{name}={value}" for name, value in self.size)
+
+    @property
+    def id(self) -> str:
+        """Readable and stable, such as ``matmul/n=5000/fp32``."""
+        return f"{self.workload}/{self.size_text}/{self.precision}"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A case on a piece of hardware."""
+
+    hardware: str
+    case: Case
+
+    @property
+    def id(self) -> str:
+        """Readable and stable, such as ``aws-g5.8xlarge/matmul/n=5000/fp32``."""
+        return f"{self.hardware}/{self.case.id}"
+
+
+def parse_size(text: str) -> dict[str, int]:
+    """Read ``n=5000`` or ``pixels=4096,batch=2``.
+
+    Raises:
+        WorkloadsError: the text has another form, or a value is no whole number from 0 on.
+    """
+    size: dict[str, int] = {}
+    for part in filter(None, text.replace(" ", "").split(",")):
+        match = _SIZE.fullmatch(part)
+        if not match:
+            raise WorkloadsError(f"size {part!r} is not of the form name=number, such as n=1000")
+        if match["name"] in size:
+            raise WorkloadsError(f"size {match['name']} is given twice; give each parameter once")
+        size[match["name"]] = whole(match["name"], match["value"], least=0)
+    return size
+
+
+def whole(name: str, value: object, least: int = 1) -> int:
+    """Return `value` as a whole number from `least` (0 or 1) on, or say what is wrong with it.
+
+    Raises:
+        WorkloadsError: it is anything else.
+    """
+    wanted = "above 0" if least else "from 0 on"
+    number = isinstance(value, int) and not isinstance(value, bool)
+    if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
+        raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number {wanted}")
+    if int(str(value)) < least:
+        raise WorkloadsError(f"size {name}={value} must be {wanted}")
+    return int(str(value))

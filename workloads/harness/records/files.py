@@ -1,0 +1,116 @@
+"""Records in files: one JSON file a repeat, or a file with one record a line."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.record import Record
+from workloads.harness.records.text import profile_table
+
+
+def record_path(record: Record) -> Path:
+    """Where a record lies below `records/`: the cell's id as folders, the repeat as the file.
+
+    Raises:
+        WorkloadsError: the id would lead elsewhere, as one from another box might.
+    """
+    parts = record.cell.id.split("/")
+    for part in parts:
+        if part in ("", ".", "..") or "\0" in part:
+            raise WorkloadsError(
+                f"cell {record.cell.id!r} has the part {part!r}, which is no name for a folder"
+            )
+    return Path(*parts) / f"{record.repeat}.json"
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder where there is none, as a first sign that records can be kept in it.
+
+    Raises:
+        WorkloadsError: it can't be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> WorkloadsError:
+    return WorkloadsError(f"{path} can't be written ({error.strerror}); name another folder or make room")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a whole text file or nothing, as `write_whole` does."""
+    write_whole(path, text.encode())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Put a file in its place in one step: a reader sees the old one or the new one, never a half.
+
+    Raises:
+        WorkloadsError: the folder can't be written or the disk is full.
+    """
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part", delete=False) as file:
+            temporary = file.name
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise _unwritable(path, error) from None
+
+
+def write_record(folder: Path, record: Record) -> bool:
+    """Write a record below `folder`, once: False where that repeat is there already.
+
+    A profile in it lies beside it as a table for people, `<repeat>.profile.txt`. A file that can't be read
+    as a record is moved aside, so that measuring again replaces nothing.
+
+    Raises:
+        WorkloadsError: the folder can't be written or the disk is full.
+    """
+    path = folder / record_path(record)
+    if path.exists():
+        found = list(read_records(path))
+        if found and all(isinstance(item, Record) for item in found):
+            return False
+        os.replace(path, path.with_suffix(".unreadable"))
+    if record.profile:  # first: once the record is there, all of it is
+        write_text(path.with_suffix(".profile.txt"), profile_table(record.profile) + "\n")
+    write_text(path, record.to_json() + "\n")
+    return True
+
+
+def read_records(path: Path) -> Iterator[Record | RecordError]:
+    """Every record of a file, a run or below a folder; what can't be read comes as the error that names it.
+
+    Raises:
+        WorkloadsError: there is nothing at that path.
+    """
+    if not path.exists():
+        raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")
+    folder = path / "records" if (path / "records").is_dir() else path  # a run has other JSON files too
+    for file in sorted(filter(Path.is_file, folder.rglob("*.json"))) if path.is_dir() else [path]:
+        for number, line in enumerate(_lines(file), start=1):
+            try:
+                if line.strip():
+                    yield Record.from_json(line)
+            except RecordError as error:
+                yield RecordError(f"{file}, line {number}: {error}")
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(errors="replace").splitlines()
+    except OSError as error:
+        raise WorkloadsError(f"{file} can't be read ({error.strerror})") from None

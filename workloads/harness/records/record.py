@@ -1,0 +1,253 @@
+"""The record that one repeat of a cell leaves: immutable, versioned, and enough to rebuild everything.
+
+Schema history:
+    1  first version
+    2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
+    3  the control beside a repeat
+"""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.errors import RecordError
+from workloads.harness.records.parts import Control, Group, Profile, Training
+from workloads.harness.records.typed_json import build, finite
+
+SCHEMA = 3
+READABLE = (1, 2, 3)  # what was added since has a default
+
+
+class Verdict(StrEnum):
+    """What a record is worth. Only `ok` enters a ratio."""
+
+    OK = "ok"
+    UNSTEADY = "unsteady"
+    IMPRECISE = "imprecise"
+    THROTTLED = "throttled"
+    SHARED = "shared"
+    NOISY = "noisy"
+    WRONG = "wrong"
+    IMPOSSIBLE = "impossible"
+    OUT_OF_MEMORY = "out_of_memory"
+    TIMEOUT = "timeout"
+    UNSUPPORTED = "unsupported"
+    PREEMPTED = "preempted"
+    CAPACITY = "capacity"
+    CRASHED = "crashed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per step. A sample is the time of a block of `block` steps divided by `block`.
+
+    `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
+    `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
+    says that the one sample is a whole job, whose spread is between repeats.
+    """
+
+    samples_s: tuple[float, ...]
+    block: int
+    median_s: float
+    ci_low_s: float | None
+    ci_high_s: float | None
+    p95_s: float
+    max_s: float
+    outliers_mild: int
+    outliers_severe: int
+    steady: bool
+    precision_reached: bool
+    warmup_s: tuple[float, ...] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one step does, by the workload's own formulas: `units` counts things of name `unit`.
+
+    `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
+    counted of them in a step, `launches` the operations that it handed to the device. `parameters` are the
+    model's trainable ones.
+    """
+
+    units: float
+    unit: str
+    flops: float | None
+    bytes: float | None
+    matmul_flops: float | None = None
+    counted_flops: float | None = None
+    launches: int | None = None
+    parameters: int | None = None
+
+    def with_counts(self, flops: float, launches: int) -> "Work":
+        """The same work, with what torch counted of it."""
+        return replace(self, counted_flops=flops, launches=launches)
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """Moving one step's inputs to the device and its result back; zeros where the device is the host."""
+
+    h2d_bytes: int = 0
+    d2h_bytes: int = 0
+    h2d_pageable_s: float = 0.0
+    h2d_pinned_s: float = 0.0
+    d2h_pageable_s: float = 0.0
+    d2h_pinned_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result against a float64 reference: relative error (2-norm), its bound, elements compared."""
+
+    error: float
+    bound: float
+    checked_elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Peaks over the whole process. Device figures are None on a CPU."""
+
+    peak_rss_bytes: int | None = None
+    device_allocated_bytes: int | None = None
+    device_reserved_bytes: int | None = None
+    alloc_retries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """Whether a step can find its data in the last-level cache.
+
+    Attributes:
+        state: `warm` (as the step before left it), `cold` (emptied before each sample), `n/a` (the data is at
+            least four times as large, so that nothing of it is left).
+        working_set_bytes: that a step touches at least: its compulsory traffic.
+        last_level_bytes: all last-level caches within reach; None where unknown, for the reason in `why`.
+    """
+
+    state: str
+    working_set_bytes: int
+    last_level_bytes: int | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One repeat of a cell. Fields that a failed repeat never reached are None or empty.
+
+    Attributes:
+        order: place in the lane's shuffled order, from 0.
+        device: `cpu` or `cuda`.
+        threads: torch's intra-op threads; None before they were set.
+        layout: memory layout that was measured, the fastest of `layout_trials_s`.
+        phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
+        wall: host time per step; `device_time`: event time per step, None where there is no device.
+        probes: readings over the sampling window; a reading that is absent here is in `missing`.
+        missing: probe name to the reason why this machine can't give it.
+        monitor: background samples as columns of equal length; `t_s` is the time since the process started.
+        environment: fingerprint of machine and stack; `environment_id` is its hash.
+        reasons: sentences behind the verdict.
+        data: where the inputs came from: `synthetic`, or which files.
+        training: None where nothing was trained and no whole job done.
+        group: None where one process measured alone.
+        profile: None where none was asked for.
+        cache: None for a whole job, and where nothing was measured.
+        control: None where none was asked for.
+    """
+
+    run: str
+    hardware: str
+    case: Case
+    repeat: int
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    schema: int = SCHEMA
+    order: int = 0
+    seed: int = 0
+    started_at: str = ""
+    device: str = "cpu"
+    threads: int | None = None
+    layout: str | None = None
+    layout_trials_s: dict[str, float] = field(default_factory=dict)
+    wall_s: float = 0.0
+    phases_s: dict[str, float] = field(default_factory=dict)
+    unattributed_s: float = 0.0
+    wall: Timing | None = None
+    device_time: Timing | None = None
+    work: Work | None = None
+    transfer: Transfer | None = None
+    check: Check | None = None
+    memory: Memory | None = None
+    energy_j: float | None = None
+    probes: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    monitor: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    environment: dict[str, Any] = field(default_factory=dict)
+    environment_id: str = ""
+    data: str = "synthetic"
+    training: Training | None = None
+    group: Group | None = None
+    profile: Profile | None = None
+    cache: Cache | None = None
+    control: Control | None = None
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that this record is a repeat of."""
+        return Cell(self.hardware, self.case)
+
+    @property
+    def id(self) -> str:
+        """The cell's id and the number of the repeat, as the repeat itself is called."""
+        return f"{self.cell.id}#{self.repeat}"
+
+    @property
+    def ok(self) -> bool:
+        """Whether this record may enter a ratio."""
+        return self.verdict is Verdict.OK
+
+    @property
+    def compute_s(self) -> float | None:
+        """Seconds per step with the data in place: device time, or host time where the host is the device."""
+        timing = self.device_time or self.wall
+        return timing.median_s if timing else None
+
+    @property
+    def end_to_end_s(self) -> float | None:
+        """Seconds per step with its inputs moved there and its result moved back, from pageable memory."""
+        if self.wall is None or self.transfer is None:
+            return None
+        return self.wall.median_s + self.transfer.h2d_pageable_s + self.transfer.d2h_pageable_s
+
+    def to_json(self) -> str:
+        """One line of JSON. NaN and infinity can't occur: they are refused here.
+
+        Raises:
+            ValueError: a number is not finite.
+        """
+        return json.dumps(asdict(self), allow_nan=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Record":
+        """Read a record.
+
+        Raises:
+            RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema
+                is of another version.
+        """
+        try:
+            raw = json.loads(text, parse_float=finite, parse_constant=finite)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"the record is not JSON ({error}); measure the cell again") from None
+        if not isinstance(raw, dict):
+            raise RecordError(f"the record is a {type(raw).__name__}, not an object; measure the cell again")
+        if raw.get("schema") not in READABLE:
+            raise RecordError(
+                f"the record has schema {raw.get('schema')!r}, this version reads 1 to {SCHEMA}; "
+                "read it with the version that wrote it"
+            )
+        return build(cls, raw, "record")

@@ -1,0 +1,128 @@
+"""Records in words, for a terminal."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+from workloads.harness.records.intervals import ratio_interval
+from workloads.harness.records.parts import Profile
+from workloads.harness.records.record import Cache, Record
+
+SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def seconds(value: float | None) -> str:
+    """A duration with four digits and a unit that suits it; a dash where there is none."""
+    if value is None:
+        return "–"
+    scale, unit = next(((s, u) for s, u in SCALES if abs(value) >= s), SCALES[-1])
+    return f"{value / scale:.4g} {unit}"
+
+
+def table(rows: Iterable[Sequence[str]]) -> str:
+    """Columns padded to their widest entry; the first row is the head."""
+    rows = [list(row) for row in rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+def line(record: Record) -> list[str]:
+    """One row for a record: what, how long, how sure, how good."""
+    timing = record.device_time or record.wall
+    spread = "–"
+    if timing and timing.median_s > 0 and timing.ci_low_s is not None and timing.ci_high_s is not None:
+        spread = f"±{(timing.ci_high_s - timing.ci_low_s) / 2 / timing.median_s:.1%}"
+    rate = "–"
+    if record.work and timing and timing.median_s > 0:
+        rate = f"{record.work.units / timing.median_s:.4g} {record.work.unit}/s"
+    return [
+        record.id,
+        seconds(record.compute_s),
+        spread,
+        rate,
+        record.verdict.value,
+        "; ".join(record.reasons),
+    ]
+
+
+HEAD = ["cell", "time per step", "median ±", "throughput", "verdict", "why"]
+
+
+def detail(record: Record) -> str:
+    """Everything that a person asks of one record, line by line."""
+    rows = [("verdict", record.verdict.value + "".join(f"\n{'':22}{reason}" for reason in record.reasons))]
+    for name, timing in (("wall", record.wall), ("device", record.device_time)):
+        if timing:
+            rows.append((f"{name} per step", _timing(timing.median_s, timing.ci_low_s, timing.ci_high_s)))
+            rows.append((f"{name} samples", f"{len(timing.samples_s)} of {timing.block} steps each"))
+    rows.append(("end to end", seconds(record.end_to_end_s)))
+    if record.work and record.work.flops and record.compute_s:
+        rows.append(("rate", f"{record.work.flops / record.compute_s / 1e9:.4g} GFLOP/s"))
+    if record.check:
+        rows.append(("relative error", f"{record.check.error:.2g} (bound {record.check.bound:.0e})"))
+    if record.cache:
+        rows.append(("cache", cache_text(record.cache)))
+    rows += [(f"phase {name}", seconds(value)) for name, value in record.phases_s.items()]
+    rows += [("unattributed", seconds(record.unattributed_s)), ("wall", seconds(record.wall_s))]
+    if record.memory and record.memory.peak_rss_bytes:
+        rows.append(("peak memory", f"{record.memory.peak_rss_bytes / 2**20:.0f} MiB"))
+    rows += [(name, f"{value:.4g}") for name, value in sorted(record.probes.items())]
+    rows += [(name, f"null: {reason}") for name, reason in sorted(record.missing.items())]
+    lines = [record.id, *(f"  {name:<20}{value}" for name, value in rows)]
+    return "\n".join([*lines, "", profile_table(record.profile)] if record.profile else lines)
+
+
+def profile_table(profile: Profile) -> str:
+    """The operators of a profile pass, those that took most of the time first."""
+    by = "self CPU time" if profile.sorted_by == "self_cpu_time_total" else "self device time"
+    head = f"{profile.steps} steps under the profiler took {seconds(profile.wall_s)}; operators by {by}"
+    if profile.busy_s is not None:
+        head += f"; {profile.kernels} kernels kept the device busy for {seconds(profile.busy_s)}"
+    rows: list[Sequence[str]] = [
+        ["operator", "calls", "self CPU", "CPU", "self device", "device", "self memory", "shapes"]
+    ]
+    for row in profile.operators:
+        times = (row.self_cpu_s, row.cpu_s, row.self_device_s, row.device_s)
+        memory = f"{row.self_memory_bytes / 2**20:.4g} MiB"
+        rows.append(
+            (row.name, str(row.calls), *(seconds(s) if s else "–" for s in times), memory, row.shapes)
+        )
+    return f"{head}\n{table(rows)}"
+
+
+def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
+    bounds = f" ({seconds(low_s)} – {seconds(high_s)})" if low_s is not None else ""
+    return seconds(median_s) + bounds
+
+
+def cache_text(cache: Cache) -> str:
+    """The state of the last-level cache before a step, and why that matters or does not."""
+    held = f"{cache.working_set_bytes / 2**20:.3g} MiB at least"
+    if cache.last_level_bytes is None:
+        return f"{cache.state}: {held}, of a cache of unknown size ({cache.why})"
+    return f"{cache.state}: {held}, of a cache of {cache.last_level_bytes / 2**20:.3g} MiB"
+
+
+def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
+    """Speedup of `other` over `base` for every case that both have, by repeats."""
+    rows = [["case", "base", "other", "speedup", "95 % interval", "verdict"]]
+    for case in dict.fromkeys(r.case for r in [*base, *other]):
+        sides = [
+            [r.compute_s for r in side if r.case == case and r.ok and r.compute_s and r.compute_s > 0]
+            for side in (base, other)
+        ]
+        if not all(sides):
+            rows.append(
+                [case.id, *("ok" if side else "no ok record" for side in sides), "–", "–", "unpaired"]
+            )
+            continue
+        means = [math.exp(sum(map(math.log, side)) / len(side)) for side in sides]
+        ratio = ratio_interval(sides[0], sides[1])
+        verdict = "undecided"
+        if ratio is not None and (ratio.low > 1 or ratio.high < 1):
+            verdict = "faster" if ratio.low > 1 else "slower"
+        bounds = f"{ratio.low:.3g} – {ratio.high:.3g}" if ratio else "one repeat has none"
+        rows.append([case.id, *map(seconds, means), f"{means[0] / means[1]:.3g}x", bounds, verdict])
+    return table(rows)

@@ -1,0 +1,76 @@
+"""What a measured record is worth, from its own readings."""
+
+from collections.abc import Iterator, Mapping
+
+from workloads.harness.records.record import Timing, Verdict
+
+# Shares over the sampling window above which a reading taints the time: proposals, until records set them.
+STEAL_SHARE = 0.01
+FOREIGN_CORES = 0.25
+CANARY_DRIFT = 0.05
+THROTTLED_SHARE = 0.02
+STRAGGLE_SHARE = 0.05
+GPU_FOREIGN_SHARE = 0.02
+
+Finding = tuple[Verdict, str]
+
+
+def judge(
+    wall: Timing, probes: Mapping[str, float], flops: float, peak_flops: float | None
+) -> tuple[Finding, ...]:
+    """Everything that speaks against a record, gravest first; empty when it is ok.
+
+    `peak_flops` is a bound in FLOP/s that the device can't exceed, None where it isn't known.
+    """
+    return tuple(
+        finding
+        for rule in (_impossible(wall, probes, flops, peak_flops), _machine(probes), _statistics(wall))
+        for finding in rule
+    )
+
+
+def _impossible(
+    wall: Timing, probes: Mapping[str, float], flops: float, peak_flops: float | None
+) -> Iterator[Finding]:
+    rate = flops / wall.median_s
+    if peak_flops is not None and rate > peak_flops:
+        yield (
+            Verdict.IMPOSSIBLE,
+            f"{rate / 1e12:.3g} TFLOP/s is above this device's bound of {peak_flops / 1e12:.3g}",
+        )
+    if (share := probes.get("straggle_share", 0.0)) > STRAGGLE_SHARE:
+        yield (
+            Verdict.WRONG,
+            f"{share:.0%} of a step ran after its stream had ended: work on other streams escapes the timing",
+        )
+
+
+def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
+    tests = (  # a power cap is how a card runs, not a disturbance: it is recorded and not judged
+        (
+            "thermal_throttled_share",
+            THROTTLED_SHARE,
+            Verdict.THROTTLED,
+            "heat slowed the device for {:.1%} of the time",
+        ),
+        ("gpu_foreign_share", GPU_FOREIGN_SHARE, Verdict.SHARED, "others used {:.0%} of the GPU beside us"),
+        ("steal_share", STEAL_SHARE, Verdict.NOISY, "the hypervisor took {:.1%} of the CPU time"),
+        ("cgroup_throttled_s", 0.0, Verdict.NOISY, "the container's CPU quota held us back for {:.3g} s"),
+        ("foreign_cores", FOREIGN_CORES, Verdict.NOISY, "other processes kept {:.2f} cores busy beside us"),
+    )
+    for name, limit, verdict, text in tests:
+        if (value := probes.get(name, 0.0)) > limit:
+            yield verdict, text.format(value)
+    if abs(drift := probes.get("canary_drift", 0.0)) > CANARY_DRIFT:
+        way = "slower" if drift > 0 else "faster"
+        yield Verdict.NOISY, f"the CPU ran {abs(drift):.1%} {way} after the samples than before"
+
+
+def _statistics(wall: Timing) -> Iterator[Finding]:
+    if not wall.steady:
+        yield Verdict.UNSTEADY, f"{len(wall.warmup_s)} warm-up samples did not settle before the cap"
+    if not wall.precision_reached:
+        yield (
+            Verdict.IMPRECISE,
+            f"{len(wall.samples_s)} samples did not make the median precise before the cap",
+        )

@@ -1,0 +1,1 @@
+"""Start each repeat in a fresh process, within the limits of its box."""

@@ -1,0 +1,66 @@
+"""A control: a watched repeat once more beside it, on the same box, in a frozen reference environment.
+
+A slow box slows both; slower code slows the watched one alone.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from workloads.harness.records.parts import Control
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.runs import COMMAND, Repeat, Say, run_repeat
+
+# What would lead a reference's Python, or that of its ranks, to other code than its own.
+STRAYS = ("PYTHONPATH", "PYTHONHOME", "GRIDBENCH_WORKLOADS")
+NOT_FROZEN = (
+    "the reference command runs code that is not frozen, such as the checkout itself; give the command that "
+    "`gridbench reference FOLDER` prints"
+)
+
+
+def run_with_control(
+    repeat: Repeat, lock: int, say: Say, reference: Sequence[str], command: Sequence[str] = COMMAND
+) -> Record:
+    """Measure a repeat and, in turns before or after it, its control; whatever ails that, the record stands.
+
+    A repeat without a time gets no control after it: there is nothing to hold against it.
+    """
+    first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
+    control = run_control(repeat, lock, say, reference) if first else None
+    record = run_repeat(repeat, lock, say, command)
+    if not first and record.compute_s is not None:
+        control = run_control(repeat, lock, say, reference)
+    return replace(record, control=control)
+
+
+def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -> Control:
+    """Measure a repeat by a reference's command; every way in which that fails is in the verdict."""
+    say(f"{repeat.id}: its control, by {reference[0]}")
+    try:
+        found = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
+    except OSError as error:
+        why = f"the reference command {reference[0]} can't be started ({error.strerror or error})"
+        advice = "mend `reference` in the hardware file, or make one by `gridbench reference FOLDER`"
+        return Control("", Verdict.UNSUPPORTED.value, (f"{why}; {advice}",))
+    return _control(found)
+
+
+def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The environment of a reference's process, whose Python finds only the modules installed beside it."""
+    return {name: value for name, value in environ.items() if name not in STRAYS} | {"PYTHONSAFEPATH": "1"}
+
+
+def _control(found: Record) -> Control:
+    frozen = found.environment.get("reference")
+    control = Control(
+        str(frozen or ""),
+        found.verdict.value,
+        found.reasons,
+        found.compute_s,
+        found.environment_id,
+        found.started_at,
+    )
+    if found.environment and not frozen:
+        return replace(control, verdict=Verdict.UNSUPPORTED.value, reasons=(NOT_FROZEN,), compute_s=None)
+    return control

@@ -1,0 +1,83 @@
+"""A box measures one thing at a time, whoever asks: a kernel's lock, which no crash can leave behind."""
+
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from workloads.harness.records.errors import WorkloadsError
+
+INHERITED = "GRIDBENCH_BOX_LOCK_FD"  # set for a child whose parent holds the lock for it
+POLL_S = 0.2
+WAITING = "another measurement holds this box: waiting for it to end"
+
+
+def lock_path() -> Path:
+    """The lock file of this box; GRIDBENCH_BOX_LOCK names another, for a box that is several machines."""
+    return Path(os.environ.get("GRIDBENCH_BOX_LOCK") or Path(tempfile.gettempdir()) / "gridbench-box.lock")
+
+
+@contextmanager
+def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
+    """Hold the box while measuring on it; yields a file descriptor that children may inherit to hold it on.
+
+    `waiting` is told once when somebody else is measuring.
+
+    Raises:
+        WorkloadsError: the lock file can't be opened.
+    """
+    if (inherited := os.environ.get(INHERITED)) is not None:
+        yield int(inherited)
+        return
+    descriptor = _open(lock_path())
+    try:
+        told = False
+        while not _taken(descriptor):
+            if not told:
+                waiting(WAITING)
+                told = True
+            time.sleep(POLL_S)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def not_for_children(descriptor: int) -> None:
+    """Keep an inherited lock from what this process forks, which may live on when it is killed."""
+    held = [descriptor]
+
+    def let_go() -> None:
+        while held:  # once: a child's child may have opened something else under that number
+            os.close(held.pop())
+
+    with suppress(OSError):
+        if os.path.samestat(os.fstat(descriptor), os.stat(lock_path())):
+            os.set_inheritable(descriptor, False)
+            os.register_at_fork(after_in_child=let_go)
+
+
+def _open(path: Path) -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
+            os.fchmod(descriptor, 0o666)  # every user of the box takes turns, whatever the umask
+            return descriptor
+    except OSError as error:
+        raise WorkloadsError(
+            f"the box lock {path} can't be opened ({error.strerror}); "
+            "remove it or name another in GRIDBENCH_BOX_LOCK"
+        ) from None
+
+
+def _taken(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

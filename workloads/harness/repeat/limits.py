@@ -1,0 +1,145 @@
+"""What can't be measured on a machine, known before it is tried: too little memory, time or devices.
+
+Every bound errs on the side of trying: what could have been measured is never called too large.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from workloads.harness.engine.sampling import FEWEST
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.registry import Workload, find
+
+ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+# However slow a step is, it is taken so often: the first call, the check, two to size a block, warm-up and
+# sampling, and the check afterwards.
+LEAST_STEPS = 1 + 1 + 2 + 2 * FEWEST + 1
+# A rate says something of a larger size only where what a step costs beside its work no longer counts.
+TELLING_STEP_S = 0.1
+HOPELESS = 2.0  # predicted time over the timeout
+NOT_MEMORY = ("processes", "workers", "epochs", "batches")  # size parameters that hold nothing in memory
+BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a machine can't exceed; None, or no entry, where nobody knows.
+
+    Attributes:
+        machine: its name, as reasons tell it.
+        memory_bytes: of the device that computes: of one GPU, or of the host.
+        memory_shared: whether processes that measure together share it, as they do a host's.
+        peak_flops: FLOP/s that one process can't exceed, by precision.
+        processes: how many can measure together: each has a GPU, or CPUs for its threads.
+    """
+
+    machine: str
+    memory_bytes: float | None = None
+    memory_shared: bool = False
+    peak_flops: Mapping[str, float] = field(default_factory=dict)
+    processes: int | None = None
+
+
+def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
+    """Why a case can't be measured on a machine, in words; None where it may be possible."""
+    together = case.params.get("processes", 1)
+    if limits.processes is not None and together > limits.processes:
+        return f"{together} processes measure together; {limits.machine} has room for {limits.processes}"
+    if reason := out_of_reach(case, limits):
+        return reason
+    workload, peak = _known(case), limits.peak_flops.get(case.precision)
+    if workload and workload.flops and peak:
+        least_s = workload.flops(**case.params) * _steps(workload) / (peak * together)
+        if least_s > timeout_s:
+            return (
+                f"takes at least {duration(least_s)} at the peak of {limits.machine}; "
+                f"the timeout is {duration(timeout_s)}"
+            )
+    return None
+
+
+def out_of_reach(case: Case, limits: Limits) -> str | None:
+    """Why a case can't be in a machine's memory, in words; None where it may be."""
+    workload = _known(case)
+    if workload is None or workload.elements is None or limits.memory_bytes is None:
+        return None
+    needed = workload.elements(**case.params) * ELEMENT_BYTES[case.precision]
+    needed *= case.params.get("processes", 1) if limits.memory_shared else 1
+    if needed <= limits.memory_bytes:
+        return None
+    return f"needs at least {gigabytes(needed)}; {limits.machine} has {gigabytes(limits.memory_bytes)}"
+
+
+def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
+    """Why earlier records of the same machine leave a case no hope, in words; None where they don't."""
+    for record in ended:
+        if not at_least(case, record.case):
+            continue
+        if record.verdict is Verdict.OUT_OF_MEMORY:
+            return f"{record.case.id} ran out of memory, and this is no smaller"
+        predicted_s = _predicted_s(case, record)
+        if predicted_s is not None and predicted_s > HOPELESS * timeout_s:
+            return (
+                f"takes about {duration(predicted_s)} at the rate of {record.case.id}; "
+                f"the timeout is {duration(timeout_s)}"
+            )
+    return None
+
+
+def at_least(case: Case, other: Case) -> bool:
+    """Whether `case` is `other`, or the same workload and precision with no parameter smaller.
+
+    More processes are not more of the same: they share the work, and have memory of their own.
+    """
+    if (case.workload, case.precision) != (other.workload, other.precision):
+        return False
+    if case.params.get("processes") != other.params.get("processes"):
+        return False
+    return all(value >= other.params[name] for name, value in case.size)
+
+
+def _predicted_s(case: Case, record: Record) -> float | None:
+    """What a measurement takes at the best rate of a smaller size; None where that says nothing."""
+    workload = _known(case)
+    if not (record.ok and record.wall and workload and workload.flops):
+        return None
+    best_s = min(record.wall.samples_s)
+    if best_s < TELLING_STEP_S:
+        return None
+    growth = workload.flops(**case.params) / workload.flops(**record.case.params)
+    return best_s * growth * _steps(workload)
+
+
+def _steps(workload: Workload) -> int:
+    """Steps of one measurement, at least; a whole job is done once."""
+    return 1 if workload.name.endswith("_job") else LEAST_STEPS
+
+
+def _known(case: Case) -> Workload | None:
+    """The case's workload, unless only the machine that measures has it."""
+    try:
+        return find(case.workload)
+    except WorkloadsError:
+        return None
+
+
+def smaller(case: Case) -> str:
+    """Advice for a size that does not fit, such as `; try batch=16`; nothing where there is none smaller."""
+    sizes = {name: value for name, value in case.size if name not in NOT_MEMORY and value > 1}
+    name = "batch" if "batch" in sizes else next(iter(sizes), None)
+    return f"; try {name}={sizes[name] // 2}" if name else ""
+
+
+def gigabytes(count: float) -> str:
+    """Bytes as people say them, in powers of ten: `12.9 GB`."""
+    scale, unit = next((pair for pair in BYTE_UNITS if count >= pair[0]), BYTE_UNITS[-1])
+    return f"{count / scale:.3g} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: `45 s`, `23 min`, `6.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"

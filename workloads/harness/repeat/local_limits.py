@@ -1,0 +1,58 @@
+"""The limits of the machine that we run on, read without torch."""
+
+import importlib
+import os
+import resource
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.probes.cpu import ROOT, affinity, cores
+from workloads.harness.probes.machine import fingerprint, peak_flops_bound
+from workloads.harness.probes.memory import total_bytes
+from workloads.harness.records.case import PRECISIONS
+from workloads.harness.repeat.limits import Limits
+
+
+def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
+    """What this machine can't exceed, called `name` in reasons; `threads` are those of each process."""
+    if device == "cuda":
+        memory_bytes, gpus = gpus_here()
+        return Limits(name, memory_bytes, processes=gpus)
+    found, used = fingerprint(), threads or cores()
+    peaks = {precision: peak_flops_bound(found, used, precision) for precision in PRECISIONS}
+    return Limits(
+        name,
+        host_bytes(),
+        True,
+        {precision: peak for precision, peak in peaks.items() if peak},
+        max(len(affinity()) // (threads or 1), 1),
+    )
+
+
+def host_bytes(root: Path = ROOT) -> int | None:
+    """Bytes that a process may have at most: the machine's, its cgroups', and its own limit of data."""
+    own, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    limits = [total_bytes(root), None if own == resource.RLIM_INFINITY else own]
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def gpus_here(nvml: Any = None, environ: Mapping[str, str] = os.environ) -> tuple[int | None, int | None]:
+    """Bytes of the largest GPU and how many there are for us; None where no driver says."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # no library, no driver, or one of another version
+        return None, None
+    try:
+        handles = [nvml.nvmlDeviceGetHandleByIndex(place) for place in range(nvml.nvmlDeviceGetCount())]
+        sizes = [int(nvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles]
+    except Exception:
+        return None, None
+    finally:
+        with suppress(Exception):
+            nvml.nvmlShutdown()
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    count = len(sizes) if visible is None else min(len(list(filter(None, visible.split(",")))), len(sizes))
+    return max(sizes, default=None), count or None

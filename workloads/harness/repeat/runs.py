@@ -1,0 +1,275 @@
+"""A repeat is a fresh process: start it, wait for its record, and turn every way it can die into one."""
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from threading import Thread
+from typing import IO, Any
+
+from workloads.harness.probes.memory import available_bytes, oom_kills
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import RecordError
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.exclusive import INHERITED, not_for_children
+from workloads.harness.repeat.limits import smaller
+
+PARENT = "GRIDBENCH_PARENT"  # process id, set for a child of ours
+COMMAND = (sys.executable, "-m", "workloads")
+SHARE_OF_MEMORY = 0.95
+LONGEST_LINE = 4000  # characters of a line of standard error that are passed on at once
+PR_SET_PDEATHSIG = 1  # prctl(2)
+LAST_S = 5.0  # in which what was killed is gone
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """One fresh process that measures a cell.
+
+    Attributes:
+        threads: CPU threads; None takes the physical cores that this process may use.
+        quick: be less patient with a machine that won't settle.
+        brief: take a few samples, however imprecise: does it run here?
+        timeout_s: seconds after which the process is stopped.
+        profile: make a profile pass after the timed one.
+        data: folder with the real data sets; None draws data of their shapes.
+        trial: only build the workload and step it once, to see that it fits.
+        cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
+    """
+
+    run: str
+    hardware: str
+    case: Case
+    repeat: int = 1
+    order: int = 0
+    seed: int = 0
+    device: str = "cpu"
+    threads: int | None = None
+    quick: bool = False
+    brief: bool = False
+    timeout_s: float = 600.0
+    profile: bool = False
+    data: str | None = None
+    trial: bool = False
+    cold_cache: bool = False
+
+    @property
+    def id(self) -> str:
+        """The cell's id and the number of the repeat."""
+        return f"{self.hardware}/{self.case.id}#{self.repeat}"
+
+    def arguments(self) -> list[str]:
+        """The arguments of `python -m workloads` that measure this repeat."""
+        pairs = {
+            "size": self.case.size_text,
+            "precision": self.case.precision,
+            "run": self.run,
+            "hardware": self.hardware,
+            "repeat": self.repeat,
+            "order": self.order,
+            "seed": self.seed,
+            "device": self.device,
+            "threads": self.threads,
+            "timeout-s": self.timeout_s,
+            "data": self.data,
+        }
+        words = [f"--{name}={value}" for name, value in pairs.items() if value is not None]
+        names = ("quick", "brief", "profile", "trial", "cold_cache")
+        switches = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+        return ["run", self.case.workload, *words, *switches]
+
+    def failed(self, verdict: Verdict, reason: str, wall_s: float = 0.0) -> Record:
+        """The record of a repeat that could not say itself how it ended."""
+        return Record(
+            run=self.run,
+            hardware=self.hardware,
+            case=self.case,
+            repeat=self.repeat,
+            verdict=verdict,
+            reasons=(reason,),
+            order=self.order,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+            started_at=now_text(),
+            wall_s=wall_s,
+            unattributed_s=wall_s,
+        )
+
+
+def now_text() -> str:
+    """The time now, UTC, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def run_repeat(
+    repeat: Repeat,
+    lock: int,
+    say: Say,
+    command: Sequence[str] = COMMAND,
+    environ: Mapping[str, str] = os.environ,
+) -> Record:
+    """Measure a repeat in a process of its own that holds `lock`; it is gone when this returns or raises.
+
+    Raises:
+        OSError: there is no such command, or it can't be started.
+    """
+    kills, started = oom_kills(), time.perf_counter()
+    process = subprocess.Popen(
+        [*command, *repeat.arguments()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        pass_fds=(lock,),
+        env={**environ, INHERITED: str(lock), PARENT: str(os.getpid())},
+    )
+    out: list[str] = []
+    last_words: list[str] = []
+    in_time = _watch(process, repeat.timeout_s, say, out, last_words)
+    wall_s = time.perf_counter() - started
+    if (record := _read(repeat, out)) is not None:
+        return record
+    if not in_time:
+        reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
+        return repeat.failed(Verdict.TIMEOUT, reason, wall_s)
+    return _death(repeat, process.returncode, last_words, oom_kills() != kills, wall_s)
+
+
+def _watch(
+    process: subprocess.Popen[str], timeout_s: float, say: Say, out: list[str], last_words: list[str]
+) -> bool:
+    """Collect what a process says; whether it ended by itself. It is gone then, with all that it started."""
+    threads = [
+        Thread(target=_collect, args=(process.stdout, out), daemon=True),
+        Thread(target=_listen, args=(process.stderr, say, last_words), daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        return _ended_within(process, timeout_s)
+    finally:
+        _stop(process)  # before its streams end: a child that a workload left behind would hold them open
+        for thread in threads:
+            thread.join(timeout=LAST_S)
+
+
+def _ended_within(process: subprocess.Popen[str], timeout_s: float) -> bool:
+    """Whether the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
+    if hasattr(os, "pidfd_open"):
+        handle = os.pidfd_open(process.pid)
+        try:
+            return bool(select.select([handle], [], [], timeout_s)[0])
+        finally:
+            os.close(handle)
+    try:
+        process.wait(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _collect(stream: IO[str], out: list[str]) -> None:
+    for line in stream:
+        out.append(line)
+
+
+def _listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
+    for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
+        text = line.rstrip()
+        last_words[:] = [*last_words[-4:], text]
+        say(text)
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """Kill the process with all that it started, and reap it: ranks have sessions of their own."""
+    family = _family(process.pid)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for child in family:
+        with suppress(Exception):  # it is gone already: its parent's death was its own
+            child.kill()
+    for child in family:
+        with suppress(Exception):
+            child.wait(LAST_S)
+
+
+def _family(pid: int) -> list[Any]:
+    """The process's children and theirs; empty where psutil can't tell or the process has ended."""
+    with suppress(Exception):
+        import psutil
+
+        return list(psutil.Process(pid).children(recursive=True))
+    return []
+
+
+def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
+    """The record in a process's output, if there is a whole one of this repeat."""
+    lines = list(filter(str.strip, out))
+    if not lines:
+        return None
+    try:
+        record = Record.from_json(lines[-1])
+    except RecordError:
+        return None
+    same = (record.hardware, record.case, record.repeat) == (repeat.hardware, repeat.case, repeat.repeat)
+    return record if same else None
+
+
+def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall_s: float) -> Record:
+    """Say why a process ended without a record."""
+    words = f" ({last_words[-1]})" if last_words else ""
+    if code == -signal.SIGKILL and oom:
+        size, advice = repeat.case.size_text, smaller(repeat.case)
+        reason = f"the kernel ran out of memory at {size} and killed the process{advice}"
+        return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
+    if code < 0:
+        reason = f"the measuring process was killed by {signal_name(-code)}{words}"
+        return repeat.failed(Verdict.CRASHED, reason, wall_s)
+    return repeat.failed(Verdict.CRASHED, f"the measuring process ended with code {code}{words}", wall_s)
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` and the like; the number where the system has no name for it."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
+def be_a_good_child(device: str, of: int = 1) -> None:
+    """In the measuring process: die with the parent, go first when memory ends, and stop short of that.
+
+    A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; one that
+    is there already stays where it is lower. One `of` several that measure together gets its part of it.
+    """
+    if INHERITED in os.environ:
+        die_with_parent()
+        not_for_children(int(os.environ[INHERITED]))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    free, (own, _) = available_bytes(), resource.getrlimit(resource.RLIMIT_DATA)
+    if device == "cpu" and free:
+        limit = int(free * SHARE_OF_MEMORY / of)
+        limit = limit if own == resource.RLIM_INFINITY else min(limit, own)
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when the one that started it ends, however that comes."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    try:
+        os.kill(int(os.environ.get(PARENT, os.getppid())), 0)
+    except ProcessLookupError:
+        sys.exit("the parent died before the measurement began")

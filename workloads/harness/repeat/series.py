@@ -1,0 +1,84 @@
+"""Many repeats on one box: their order, and one after another."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.repeat.control import run_with_control
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.limits import too_large, too_much_for
+from workloads.harness.repeat.local_limits import limits_here
+from workloads.harness.repeat.runs import COMMAND, Repeat, Say, run_repeat
+from workloads.harness.repeat.suite import Suite
+
+
+def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
+    """Every repeat of every case, shuffled from the seed of `base`, so that no case always comes first.
+
+    The order is a result: it is stored in each repeat. Inputs are drawn from the seed plus the repeat's
+    number.
+    `profile` asks for a profile pass after the first repeat of each case.
+    """
+    todo = [(case, number) for case in cases for number in range(1, repeats + 1)]
+    random.Random(base.seed).shuffle(todo)
+    return [
+        replace(
+            base,
+            case=case,
+            repeat=number,
+            order=order,
+            seed=base.seed + number,
+            profile=base.profile or (profile and number == 1),
+        )
+        for order, (case, number) in enumerate(todo)
+    ]
+
+
+def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
+    """Measure a suite on this box, one fresh process after another; `keep` gets each record as it comes.
+
+    What this box can't measure is said first. `base` has the run's settings; where it leaves the choice, the
+    suite has it.
+    """
+    base = replace(
+        base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
+    )
+    todo = [
+        replace(repeat, threads=base.threads or suite.threads_of(repeat.case))
+        for repeat in shuffled(suite.cases, base, repeats, suite.profile)
+    ]
+    skips = {repeat.case.id: reason for repeat in todo if (reason := _too_large_here(repeat))}
+    for case, reason in skips.items():
+        say(f"{case} will be skipped: {reason}")
+    ended: list[Record] = []
+    for repeat in todo:
+        say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
+        record = measure_or_skip(repeat, ended, say)
+        ended.append(record)
+        keep(record)
+
+
+def measure_or_skip(
+    repeat: Repeat,
+    ended: Sequence[Record],
+    say: Say,
+    command: Sequence[str] = COMMAND,
+    reference: Sequence[str] = (),
+) -> Record:
+    """Measure a repeat alone on the box, unless the box, or what `ended` on it before, leave it no hope.
+
+    `reference` is the command of a frozen environment, by which a control is measured beside it.
+    """
+    if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
+        return repeat.failed(Verdict.SKIPPED, reason)
+    with whole_box(say) as lock:
+        if reference:
+            return run_with_control(repeat, lock, say, reference, command)
+        return run_repeat(repeat, lock, say, command)
+
+
+def _too_large_here(repeat: Repeat) -> str | None:
+    limits = limits_here(repeat.hardware, repeat.device, repeat.threads)
+    return too_large(repeat.case, limits, repeat.timeout_s)

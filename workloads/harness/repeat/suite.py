@@ -1,0 +1,211 @@
+"""Suites: named lists of cases, in TOML because a box with nothing but torch can read it."""
+
+import math
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.probes.machine import peak_flops_bound
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.registry import find
+from workloads.harness.repeat.limits import Limits, too_large
+
+DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[3] / "deployments")
+FOLDER = DEPLOYMENTS / "suites"
+KEYS = {
+    "title": str,
+    "minutes": float,
+    "repeats": int,
+    "quick": bool,
+    "timeout_s": int,
+    "threads": int,
+    "profile": bool,
+    "suites": list,
+    "cases": list,
+}
+CASE_KEYS = {"workload": str, "size": dict, "precision": list, "threads": int, "estimate_s": float}
+REPEATS, ESTIMATE_S, TIMEOUT_S = 3, 15.0, 600.0  # where a suite says nothing; seconds are of a repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A named list of cases.
+
+    Attributes:
+        estimates_s: for each case, seconds that a repeat usually takes on a 2-core CPU.
+        case_threads: for each case, CPU threads of a process; None takes what its machine is measured with.
+        repeats: fresh processes per cell, unless a run asks for another number.
+        quick: be less patient with machines that won't settle.
+        brief: take a few samples, however imprecise.
+        timeout_s: seconds after which a repeat is stopped.
+        threads: of the cases that say nothing else.
+        profile: make a profile pass after the first repeat of each cell.
+    """
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    estimates_s: tuple[float, ...]
+    case_threads: tuple[int | None, ...]
+    repeats: int = REPEATS
+    quick: bool = False
+    brief: bool = False
+    timeout_s: float = TIMEOUT_S
+    threads: int | None = None
+    profile: bool = False
+
+    @property
+    def minutes(self) -> float:
+        """What it usually takes on a 2-core CPU, with its own repeats, without what that can't measure."""
+        both = zip(self.cases, self.case_threads, self.estimates_s, strict=True)
+        measured_s = [s for case, threads, s in both if _on_two_cores(case, threads, self.timeout_s)]
+        return sum(measured_s) * self.repeats / 60
+
+    def estimate_s(self, case: Case) -> float:
+        """Seconds that a repeat of one of its cases usually takes on a 2-core CPU."""
+        return self.estimates_s[self.cases.index(case)]
+
+    def threads_of(self, case: Case) -> int | None:
+        """CPU threads of each process that measures one of its cases; None where that is left open."""
+        return self.case_threads[self.cases.index(case)]
+
+    def tiny(self) -> "Suite":
+        """The same workloads at their tiny sizes, once each: does everything run here?
+
+        `processes` keeps its value, because how many measure together is what such a case is about.
+        """
+        threads: dict[Case, int | None] = {}
+        for case in self.cases:
+            workload = find(case.workload)
+            kept = {name: value for name, value in case.size if name == "processes"}
+            threads.setdefault(workload.case(workload.tiny | kept, case.precision), self.threads_of(case))
+        return replace(
+            self,
+            cases=tuple(threads),
+            estimates_s=(ESTIMATE_S,) * len(threads),
+            case_threads=tuple(threads.values()),
+            repeats=1,
+            brief=True,
+        )
+
+
+def suite_names(folder: Path = FOLDER) -> list[str]:
+    """The suites that there are."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def load_suite(name: str, folder: Path = FOLDER) -> Suite:
+    """Read a suite by its name, or by the path of a TOML file.
+
+    Raises:
+        WorkloadsError: there is no such suite, or its file has a mistake; it names file, field and value.
+    """
+    path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
+    raw = _read(path, name, folder)
+    try:
+        return _suite(path.stem, raw, folder)
+    except WorkloadsError as error:
+        raise WorkloadsError(f"suite {path.name}: {error}") from None
+
+
+def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        near = get_close_matches(name, suite_names(folder), n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(suite_names(folder)) or 'none'}"
+        raise WorkloadsError(f"suite {name!r} is unknown; {hint}") from None
+    except (OSError, ValueError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
+        raise WorkloadsError(f"suite {path} can't be read: {error}") from None
+
+
+def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
+    _check_keys(raw, KEYS, "the suite")
+    stated: dict[Case, tuple[float | None, int | None]] = {}  # estimate and threads
+    for part in (_part(str(part), folder) for part in raw.get("suites", [])):
+        for case, estimate_s in zip(part.cases, part.estimates_s, strict=True):
+            stated.setdefault(case, (estimate_s, part.threads_of(case)))
+    for entry in raw.get("cases", []):
+        _check_keys(entry, CASE_KEYS, "a case")
+        if "workload" not in entry:
+            raise WorkloadsError("a case lacks the key workload")
+        for case in _expand(entry):
+            stated.setdefault(case, (entry.get("estimate_s"), entry.get("threads", raw.get("threads"))))
+    if not stated:
+        raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
+    timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
+    measured = [_on_two_cores(case, threads, timeout_s) for case, (_, threads) in stated.items()]
+    estimates = [estimate_s for estimate_s, _ in stated.values()]
+    return Suite(
+        name,
+        raw.get("title", name),
+        tuple(stated),
+        _estimates_s(estimates, measured, repeats, raw.get("minutes")),
+        tuple(threads for _, threads in stated.values()),
+        repeats,
+        **{key: raw[key] for key in ("quick", "timeout_s", "threads", "profile") if key in raw},
+    )
+
+
+def _part(name: str, folder: Path) -> Suite:
+    """A suite whose cases another one takes over."""
+    raw = _read(folder / f"{name}.toml", name, folder)
+    if "suites" in raw:
+        raise WorkloadsError(f"suites has {name!r}, which is made of suites itself; name those")
+    return _suite(name, raw, folder)
+
+
+def _estimates_s(
+    stated_s: Sequence[float | None], measured: Sequence[bool], repeats: int, minutes: float | None
+) -> tuple[float, ...]:
+    """What a repeat of each case takes: what its case says, or an even part of what the minutes leave.
+
+    The minutes are for what is `measured` on a 2-core CPU; the other cases get the same part.
+    """
+    counted = [seconds for seconds, counts in zip(stated_s, measured, strict=True) if counts]
+    untold, part_s = counted.count(None), ESTIMATE_S
+    if minutes is not None and untold:
+        part_s = (minutes * 60 / repeats - sum(s for s in counted if s is not None)) / untold
+    if part_s <= 0:
+        raise WorkloadsError(f"minutes={minutes} are used up by what its cases' estimate_s come to")
+    return tuple(part_s if seconds is None else float(seconds) for seconds in stated_s)
+
+
+def _on_two_cores(case: Case, threads: int | None, timeout_s: float) -> bool:
+    """Whether a CPU of two cores with AVX-512 can measure a case."""
+    used, found = threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
+    peak = peak_flops_bound(found, used, case.precision)
+    limits = Limits("two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (threads or 1))
+    return too_large(case, limits, timeout_s) is None
+
+
+def _check_keys(raw: Any, known: Mapping[str, type], where: str) -> None:
+    if not isinstance(raw, dict):
+        raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(known)}")
+    for key, value in raw.items():
+        if key not in known:
+            raise WorkloadsError(f"{where} has the unknown key {key!r}; known are {', '.join(known)}")
+        wanted = known[key]
+        if wanted in (int, float):
+            fits = isinstance(value, int if wanted is int else (int, float)) and not isinstance(value, bool)
+            if fits and not 0 < value < math.inf:
+                raise WorkloadsError(f"{key}={value} must be above 0 and finite")
+        else:
+            fits = isinstance(value, wanted)
+        if not fits:
+            raise WorkloadsError(f"{key} is {value!r}, expected {wanted.__name__}")
+
+
+def _expand(entry: Mapping[str, Any]) -> list[Case]:
+    """All cases of one entry: each size parameter is a number or a list of numbers."""
+    workload = find(entry["workload"])
+    choices = {name: tuple(v) if isinstance(v, list) else (v,) for name, v in entry.get("size", {}).items()}
+    precisions = entry.get("precision", ["fp32"])
+    if empty := [name for name, values in {"precision": precisions, **choices}.items() if not values]:
+        raise WorkloadsError(f"{empty[0]} is [], which makes no case; give at least one value")
+    return [case for precision in precisions for case in workload.grid(choices, precision)]

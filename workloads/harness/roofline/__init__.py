@@ -1,0 +1,1 @@
+"""Measured ceilings of a machine, and what bounds each case below them."""

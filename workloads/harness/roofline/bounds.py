@@ -1,0 +1,118 @@
+"""Records to rows: each cell with its middle repeat, held against the ceilings of its own machine."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from workloads.harness.records.amounts import is_amount, is_duration
+from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.record import Record
+from workloads.harness.records.text import seconds, table
+from workloads.harness.roofline.ceilings import Ceiling, Ceilings, MachineKey, ceilings_by_machine, machine_of
+from workloads.harness.roofline.roofline import Bound, bound, percent, si
+
+LOADER = "_loader"  # ends the name of a workload that is another one with a data loader
+HEAD = ["cell", "time per step", "of compute", "of memory", "bound by", "why"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A cell's middle repeat, and what bounds it."""
+
+    record: Record
+    bound: Bound
+
+
+def bounds(records: Sequence[Record]) -> list[Row]:
+    """What bounds each cell that has an ok record, in the order of their first records."""
+    records = [record for record in records if _possible(record)]
+    ceilings = ceilings_by_machine(records)
+    middle = {cell: _middle(of_cell) for cell, of_cell in _by_cell(records).items()}
+    rows = []
+    for record in middle.values():
+        found = bound(record, ceilings[machine_of(record)], _without_loader(record, middle.values()))
+        if found:
+            rows.append(Row(record, found))
+    return rows
+
+
+def _possible(record: Record) -> bool:
+    """Whether its times and its work are such that something can be divided by them."""
+    times = (timing.median_s for timing in (record.wall, record.device_time) if timing)
+    work = (record.work.units, record.work.flops, record.work.bytes) if record.work else ()
+    return all(map(is_duration, times)) and all(map(is_amount, work))
+
+
+def roofline_text(records: Sequence[Record]) -> str:
+    """The ceilings of each machine, a row for each cell, and what is still to be measured."""
+    rows = bounds(records)
+    parts = [
+        _ceilings_text(key, found)
+        for key, found in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
+    ]
+    parts.append(table([HEAD, *map(_line, rows)]))
+    parts.extend(dict.fromkeys(text for row in rows for text in row.bound.missing))
+    if left_out := len({record.cell for record in records}) - len(rows):
+        parts.append(f"{left_out} cell{'s have' if left_out > 1 else ' has'} no ok record and no place here")
+    return "\n".join(parts)
+
+
+def roofline_json(records: Sequence[Record]) -> str:
+    """The same as one JSON object: `ceilings` and `cells`."""
+    machines = [
+        {"hardware": key[0], "environment_id": key[1], "device": key[2], "threads": key[3], **asdict(found)}
+        for key, found in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
+    ]
+    cells = [
+        {"record": row.record.id, "time_s": row.record.compute_s, **asdict(row.bound)}
+        for row in bounds(records)
+    ]
+    return json.dumps({"ceilings": machines, "cells": cells}, allow_nan=False)
+
+
+def _by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
+    found: dict[Cell, list[Record]] = {}
+    for record in records:
+        if record.ok and record.compute_s:
+            found.setdefault(record.cell, []).append(record)
+    return found
+
+
+def _middle(records: Sequence[Record]) -> Record:
+    """The repeat with the median time, the lower of two, and the profile of whichever has one."""
+    ordered = sorted(records, key=lambda record: record.compute_s or 0.0)
+    profile = next((record.profile for record in records if record.profile), None)
+    return replace(ordered[(len(ordered) - 1) // 2], profile=profile)
+
+
+def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
+    """The same case with its data in place: without the loader in its name and the loader's workers."""
+    case = record.case
+    if not case.workload.endswith(LOADER):
+        return None
+    size = tuple(pair for pair in case.size if pair[0] != "workers")
+    wanted = Case(case.workload.removesuffix(LOADER), size, case.precision)
+    same = (other for other in others if machine_of(other) == machine_of(record))
+    return next((other for other in same if other.case == wanted), None)
+
+
+def _line(row: Row) -> list[str]:
+    shares = row.bound.shares
+    of_ceiling = [percent(shares[name]) if name in shares else "–" for name in ("compute", "memory")]
+    return [row.record.cell.id, seconds(row.record.compute_s), *of_ceiling, row.bound.by, row.bound.why]
+
+
+def _ceilings_text(key: MachineKey, found: Ceilings) -> str:
+    hardware, environment, device, threads = key
+    rows = [(f"compute {precision}", "FLOP/s", ceiling) for precision, ceiling in found.compute]
+    rows += [(name, "B/s", c) for name, c in (("memory", found.memory), ("cache", found.cache)) if c]
+    rows += [(f"move {kind}", "B/s", ceiling) for kind, ceiling in found.moves]
+    lines = [f"  {name:<20}{si(c.value) + unit:<15}{_source(c)}" for name, unit, c in rows]
+    if found.launch_s:
+        lines.append(f"  {'launch':<20}{seconds(found.launch_s.value):<15}{_source(found.launch_s)}")
+    place = f"{hardware} ({device}, {threads} threads{', ' + environment if environment else ''})"
+    return "\n".join([f"ceilings of {place}:", *(lines or ["  none was measured"])])
+
+
+def _source(ceiling: Ceiling) -> str:
+    return f"{ceiling.source}{'; ' + ceiling.note if ceiling.note else ''}"

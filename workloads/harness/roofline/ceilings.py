@@ -1,0 +1,184 @@
+"""The measured ceilings of a machine: what it computes, copies, moves and launches at most."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from workloads.harness.engine.cache import TIMES, state
+from workloads.harness.records.amounts import is_duration
+from workloads.harness.records.record import Record
+
+# From this size on a product fills the device: on a CPU it is far larger than the blocks of its library; on a
+# GPU of over 100 multiprocessors it gives each of them several tiles of 128 x 256.
+FILLING_N = {"cpu": 1000, "cuda": 4096}
+MOVES = ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable")
+
+MachineKey = tuple[str, str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most that was measured of one thing.
+
+    Attributes:
+        value: FLOP/s, bytes/s, or seconds for a launch.
+        source: id of the record that it comes from.
+        note: what is doubtful about it; empty where nothing is.
+    """
+
+    value: float
+    source: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What one machine can do at most, with the same device and threads; None is what was not measured.
+
+    Attributes:
+        compute: by precision, FLOP/s of the fastest matrix product that fills the device, or of the
+            largest where none does.
+        memory: bytes/s of a copy, read and written, of at least four times the last-level cache.
+        cache: bytes/s of the fastest smaller copy.
+        moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
+        launch_s: seconds to hand over one operation.
+        last_level_bytes: of the machine's cache, where a record states it.
+    """
+
+    compute: tuple[tuple[str, Ceiling], ...] = ()
+    memory: Ceiling | None = None
+    cache: Ceiling | None = None
+    moves: tuple[tuple[str, Ceiling], ...] = ()
+    launch_s: Ceiling | None = None
+    last_level_bytes: int | None = None
+
+
+def machine_of(record: Record) -> MachineKey:
+    """What two records share whose times may be put in relation: hardware, environment, device, threads.
+
+    Several processes on a CPU share its cores, so that their threads add up; each GPU has its own process.
+    """
+    together = len(record.group.ranks) if record.group and record.device == "cpu" else 1
+    threads = None if record.threads is None else record.threads * together
+    return record.hardware, record.environment_id, record.device, threads
+
+
+def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]:
+    """The ceilings of every machine that has records."""
+    found: dict[MachineKey, list[Record]] = {}
+    for record in records:
+        found.setdefault(machine_of(record), []).append(record)
+    return {key: ceilings_of(members) for key, members in found.items()}
+
+
+def ceilings_of(records: Sequence[Record]) -> Ceilings:
+    """The ceilings in the records of one machine. Only ok records count, and the fastest repeat of them.
+
+    Raises:
+        ValueError: the records are of several machines, whose ceilings have nothing to do with each other.
+    """
+    if len({machine_of(record) for record in records}) > 1:
+        raise ValueError("the records are of several machines; take the ceilings of each, by_machine")
+    timed = [record for record in records if record.ok and record.compute_s and record.work]
+    by_name = {name: [r for r in timed if r.case.workload == name] for name in _USED}
+    sizes = (r.cache.last_level_bytes for r in timed if r.cache)
+    large = [r for r in by_name["memory_bandwidth"] if not _in_cache(r)]
+    small = [r for r in by_name["memory_bandwidth"] if _in_cache(r)]
+    return Ceilings(
+        compute=tuple(_compute(by_name["matmul"])),
+        memory=_fastest(large, _bytes_per_s, _memory_note),
+        cache=_fastest(small, _bytes_per_s),
+        moves=tuple(_moves(by_name["transfer_bandwidth"])),
+        launch_s=_launch(by_name["kernel_launch"]),
+        last_level_bytes=next((size for size in sizes if size), None),
+    )
+
+
+_USED = ("matmul", "memory_bandwidth", "transfer_bandwidth", "kernel_launch")
+
+
+def _compute(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
+    for precision in dict.fromkeys(record.case.precision for record in records):
+        same = [record for record in records if record.case.precision == precision]
+        least = min(max(map(_n, same)), FILLING_N.get(same[0].device, 0))
+        found = _fastest([r for r in same if _n(r) >= least], _flops_per_s, _compute_note)
+        if found:
+            yield precision, found
+
+
+def _moves(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
+    """All four kinds: a record's `transfer` has them, and its own step is the pinned one there."""
+    for kind in MOVES:
+        found = _fastest(records, partial(_moved_per_s, kind))
+        if found:
+            yield kind, found
+
+
+def _launch(records: Sequence[Record]) -> Ceiling | None:
+    """By the host's clock; a short row is slower by what a step costs beside its kernels, and so left out."""
+    found = _fastest(records, _launches_per_s)
+    return Ceiling(1 / found.value, found.source) if found else None
+
+
+def _fastest(
+    records: Iterable[Record],
+    rate: Callable[[Record], float | None],
+    note: Callable[[Record], str] = lambda record: "",
+) -> Ceiling | None:
+    rated = [(value, record) for record in records if (value := rate(record))]
+    if not rated:
+        return None
+    value, record = max(rated, key=lambda pair: pair[0])
+    return Ceiling(value, record.id, note(record))
+
+
+def _flops_per_s(record: Record) -> float | None:
+    return _rate(record.work.flops if record.work else None, record)
+
+
+def _bytes_per_s(record: Record) -> float | None:
+    return _rate(record.work.bytes if record.work else None, record)
+
+
+def _rate(work: float | None, record: Record) -> float | None:
+    return work / record.compute_s if work and record.compute_s else None
+
+
+def _n(record: Record) -> int:
+    return record.case.params.get("n", 0)
+
+
+def _launches_per_s(record: Record) -> float | None:
+    kernels = record.case.params.get("kernels")
+    return kernels / record.wall.median_s if kernels and record.wall and record.wall.median_s else None
+
+
+def _moved_per_s(kind: str, record: Record) -> float | None:
+    if kind == "h2d_pinned":
+        return _bytes_per_s(record)
+    moved = record.transfer
+    if moved is None:
+        return None
+    seconds: float = getattr(moved, f"{kind}_s")
+    size = moved.h2d_bytes if kind.startswith("h2d") else moved.d2h_bytes
+    return size / seconds if is_duration(seconds) else None
+
+
+def _in_cache(record: Record) -> bool:
+    """Whether a copy says more of the cache than of the memory; one of unknown cache passes as memory's."""
+    size = record.work.bytes if record.work else None
+    cache = record.cache.last_level_bytes if record.cache else None
+    return bool(cache) and state(size or 0.0, cache) == "warm"
+
+
+def _known(record: Record) -> bool:
+    return bool(record.cache and record.cache.last_level_bytes)
+
+
+def _memory_note(record: Record) -> str:
+    return "" if _known(record) else f"not known to be {TIMES} times the last-level cache"
+
+
+def _compute_note(record: Record) -> str:
+    n, least = _n(record), FILLING_N.get(record.device, 0)
+    return "" if n >= least else f"n={n} is under {least} and may not fill the device: it may do more"

@@ -1,0 +1,221 @@
+"""What bounds a cell: the share of its time that each measured ceiling explains, and the largest of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from workloads.harness.records.record import Record
+from workloads.harness.roofline.ceilings import Ceiling, Ceilings
+
+LIMITS = ("compute", "memory", "launch", "host", "transfer", "communication")
+UNEXPLAINED = "unexplained"
+# What takes more than half of the time outweighs everything else together, whatever that is.
+EXPLAINS = 0.5
+# Two medians of one thing, each good to a few percent, can differ so far; beyond it a ceiling is none.
+ABOVE = 1.05
+AGAIN = "the ceiling is none: measure it again, on a quiet machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What bounds a cell.
+
+    Attributes:
+        by: one of `LIMITS`, the one with the largest share, or `unexplained` where none explains half.
+        shares: for each limit that could be looked at, the share of the time that it explains: of the step
+            with its data in place, but for transfer, which is a share of end to end. Those of compute and
+            memory are percentages of the ceiling too. They overlap, and one above 1 is shown as it is.
+        why: a sentence.
+        missing: what was not measured, each with the command that does.
+    """
+
+    by: str
+    shares: Mapping[str, float] = field(default_factory=dict)
+    why: str = ""
+    missing: tuple[str, ...] = ()
+
+    @property
+    def share(self) -> float | None:
+        """The share of the limit that it is bound by; None where that is unexplained."""
+        return self.shares.get(self.by)
+
+
+def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = None) -> Bound | None:
+    """Say what bounds a record's step; None where it has no usable time.
+
+    Compute counts the workload's formula and memory its compulsory traffic, so that both shares are at least
+    what the device did usefully. `without_loader` is the same case without its data loader, where there is
+    such a record.
+    """
+    if not record.ok or record.wall is None or record.work is None or not _step_s(record):
+        return None
+    found = {
+        "compute": _compute(record, ceilings),
+        "memory": _memory(record, ceilings),
+        "launch": _launch(record, ceilings),
+        "host": _host(record, ceilings, without_loader),
+        "transfer": _transfer(record),
+        "communication": record.group.communication_share if record.group else None,
+    }
+    shares = {name: max(share, 0.0) for name, share in found.items() if share is not None}
+    largest = max(shares, key=lambda name: shares[name], default=UNEXPLAINED)
+    by = largest if shares.get(largest, 0.0) >= EXPLAINS else UNEXPLAINED
+    return Bound(by, shares, _sentence(record, ceilings, shares, by), tuple(_missing(record, ceilings)))
+
+
+def memory_ceiling(record: Record, ceilings: Ceilings) -> Ceiling | None:
+    """The memory's, where the step's data can't be in the cache; else the faster of the memory's and its."""
+    beyond = record.cache is not None and record.cache.state in ("cold", "n/a")
+    known = [c for c in (ceilings.memory, None if beyond else ceilings.cache) if c]
+    return max(known, key=lambda ceiling: ceiling.value, default=None)
+
+
+def _step_s(record: Record) -> float | None:
+    """Seconds of a step; of a group by the host's clock, which waits for the slowest of its processes."""
+    return record.wall.median_s if record.group and record.wall else record.compute_s
+
+
+def _devices(record: Record) -> int:
+    """How many times the ceilings of one device a group has: on a CPU its processes share them."""
+    return len(record.group.ranks) if record.group and record.device == "cuda" else 1
+
+
+def _compute(record: Record, ceilings: Ceilings) -> float | None:
+    ceiling = dict(ceilings.compute).get(record.case.precision)
+    flops = record.work.flops if record.work else None
+    return _explained(flops, ceiling, record)
+
+
+def _memory(record: Record, ceilings: Ceilings) -> float | None:
+    return _explained(record.work.bytes if record.work else None, memory_ceiling(record, ceilings), record)
+
+
+def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> float | None:
+    step_s = _step_s(record)
+    return work / (ceiling.value * _devices(record)) / step_s if work and ceiling and step_s else None
+
+
+def _launch(record: Record, ceilings: Ceilings) -> float | None:
+    """Handing over the step's operations; where a profile shows the device idle, at most for that long.
+
+    A device that never waits is not held up by the host, however long that takes to hand over.
+    """
+    launches = record.work.launches if record.work else None
+    if not launches or ceilings.launch_s is None or record.wall is None:
+        return None
+    share = launches * ceilings.launch_s.value / record.wall.median_s
+    return (
+        share if record.profile is None or record.profile.busy_s is None else min(share, idle(record) or 0.0)
+    )
+
+
+def idle(record: Record) -> float | None:
+    """Share of a step in which the device does nothing; None where the device is the host.
+
+    From a profile the time of its kernels is taken, which profiling does not stretch, and not that of its
+    steps, which it does. Without one, all that is known is how much longer the host's clock ran.
+    """
+    if record.device == "cpu" or record.wall is None:
+        return None
+    busy_s = record.device_time.median_s if record.device_time else None
+    if record.profile and record.profile.busy_s is not None and record.profile.steps:
+        busy_s = record.profile.busy_s / record.profile.steps
+    return None if busy_s is None else min(max(1 - busy_s / record.wall.median_s, 0.0), 1.0)
+
+
+def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
+    """What the step waits for the host beyond the handing over: its data loader, or Python."""
+    waits = []
+    if (nothing_done := idle(record)) is not None:
+        waits.append(nothing_done - (_launch(record, ceilings) or 0.0))
+    if without_loader and without_loader.ok and without_loader.wall and record.wall:
+        waits.append(1 - without_loader.wall.median_s / record.wall.median_s)
+    return max(waits, default=None)
+
+
+def _transfer(record: Record) -> float | None:
+    moved, total_s = record.transfer, record.end_to_end_s
+    if moved is None or not total_s or not (moved.h2d_bytes or moved.d2h_bytes):
+        return None
+    return (moved.h2d_pageable_s + moved.d2h_pageable_s) / total_s
+
+
+def _sentence(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by: str) -> str:
+    if by == UNEXPLAINED:
+        return _nothing(shares)
+    text = f"{by}-bound: {_reason(record, ceilings, shares, by)}"
+    if by == "transfer":
+        inner = {name: share for name, share in shares.items() if name != "transfer"}
+        largest = max(inner, key=lambda name: inner[name], default=None)
+        if largest and inner[largest] >= EXPLAINS:
+            return f"{text}; in place it is {largest}-bound: {_reason(record, ceilings, shares, largest)}"
+    return text
+
+
+def _nothing(shares: Mapping[str, float]) -> str:
+    if not shares:
+        return f"{UNEXPLAINED}: no ceiling of this machine was measured"
+    nearest = max(shares, key=lambda name: shares[name])
+    return (
+        f"{UNEXPLAINED}: nothing that was measured takes {percent(EXPLAINS)} of the time; "
+        f"the nearest is {nearest} with {percent(shares[nearest])}"
+    )
+
+
+def _reason(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by: str) -> str:
+    share, work = percent(shares[by]), record.work
+    beyond = shares[by] > ABOVE
+    if by == "compute":
+        top = dict(ceilings.compute)[record.case.precision]
+        more = f", so that {AGAIN}, and with a larger n" if beyond else ""
+        return f"{share} of the measured {si(top.value)}FLOP/s in {record.case.precision}{more}"
+    if by == "memory":
+        top = memory_ceiling(record, ceilings) or Ceiling(0.0, "")
+        where = " within the cache" if top is ceilings.cache else ""
+        more = ", more than that gives: some data stays in a cache" if beyond else ""
+        return f"{share} of the measured {si(top.value)}B/s{where}{more}"
+    if by == "launch":
+        unsure = record.device != "cpu" and not record.profile
+        more = f", so that {AGAIN}" if beyond else ""
+        more += "; the device may be busy meanwhile, --profile would tell" if unsure else ""
+        count = work.launches if work else 0
+        return f"handing over {count} operations takes {share} of the step{more}"
+    if by == "host":
+        return f"the step waits {share} of its time for the host, beside the handing over of operations"
+    if by == "transfer":
+        moved = record.transfer
+        size = moved.h2d_bytes + moved.d2h_bytes if moved else 0
+        return f"moving {si(size)}B there and back takes {share} of end to end"
+    return f"exchanging gradients takes {share} of the step"
+
+
+def _missing(record: Record, ceilings: Ceilings) -> list[str]:
+    work, device, precision = record.work, record.device, record.case.precision
+    found = []
+    if work and work.flops and precision not in dict(ceilings.compute):
+        n = 8000 if device == "cuda" else 2000
+        found.append(_command(f"the compute ceiling in {precision}", "matmul", f"n={n}", device, precision))
+    if work and work.bytes and ceilings.memory is None:
+        size = ceilings.last_level_bytes or 2**29
+        mib = max(1 << (2 * size // 2**20 - 1).bit_length(), 16)  # two buffers of it are four caches
+        found.append(_command("the memory's ceiling", "memory_bandwidth", f"mib={mib}", device))
+    if work and work.launches and ceilings.launch_s is None:
+        found.append(_command("the latency of a launch", "kernel_launch", "kernels=1000", device))
+    return found
+
+
+def _command(what: str, workload: str, size: str, device: str, precision: str = "fp32") -> str:
+    options = f"--size {size} --precision {precision} --device {device}"
+    return f"{what} is not measured: python -m workloads run {workload} {options}"
+
+
+def percent(share: float) -> str:
+    """A share in two digits, such as `83 %` or `0.4 %`."""
+    return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
+
+
+def si(value: float) -> str:
+    """A number in three digits with the prefix of its unit: `104 G` for 104e9."""
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.3g} {prefix}"
+    return f"{value:.3g} "

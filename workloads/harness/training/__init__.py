@@ -1,0 +1,1 @@
+"""Training steps, their data and their float64 references."""

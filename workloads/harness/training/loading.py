@@ -1,0 +1,216 @@
+"""Steps whose batch comes from a data loader on the host: what users pay beside the computation."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from workloads.harness.engine.device import UnsupportedError
+from workloads.harness.prepared import Env, Prepared
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.repeat.runs import PR_SET_PDEATHSIG
+from workloads.harness.training.layers import layer_flops, parameter_bytes, parameter_count
+from workloads.harness.training.training import MIXED, SAMPLES, Learner, Loss, Optimizer, as_exact
+
+if TYPE_CHECKING:
+    import torch
+
+Batch = tuple["torch.Tensor", ...]
+SHARED_MEMORY = Path("/dev/shm")  # through which loader processes hand over their batches
+PREFETCHED = 2  # batches that each loader process keeps ready: torch's own default
+MOST_WORKERS = 256  # a slip of the finger must not fill the process table
+
+
+class Loader:
+    """Shuffled batches of host tensors by torch's DataLoader, moved to the device, epoch after epoch.
+
+    The order of every epoch is known from its number, so that a reference knows each batch without asking.
+
+    Attributes:
+        tensors: the data set; its rows are the samples.
+        batch: rows in a batch; the number of rows is a multiple of it.
+        epoch: number of the epoch that the last batch came from; -1 before the first.
+    """
+
+    def __init__(self, env: Env, tensors: Batch, batch: int, workers: int) -> None:
+        """`workers` processes load beside this one; 0 loads in this one, when a batch is asked for.
+
+        Raises:
+            UnsupportedError: shared memory has no room for what the processes hand over.
+            WorkloadsError: `workers` is beyond all reason.
+        """
+        import torch
+        from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+        _check_workers(workers, sum(t[:batch].numel() * t.element_size() for t in tensors))
+        self.tensors, self.batch, self.epoch = tensors, batch, -1
+        self._device = env.device
+        self._format = torch.channels_last if env.layout == "channels_last" else torch.contiguous_format
+        self._seed = int(torch.randint(2**62, (1,), generator=env.generator))
+        self._order = torch.Generator()
+        rows = TensorDataset(*tensors)
+        self._loader = DataLoader(
+            rows,
+            batch,
+            sampler=RandomSampler(rows, generator=self._order),
+            num_workers=workers,
+            pin_memory=env.device.type == "cuda",
+            multiprocessing_context="fork" if workers else None,
+            worker_init_fn=_end_with_parent if workers else None,
+            prefetch_factor=PREFETCHED if workers else None,
+        )
+        self._batches: Any = iter(())
+        self._place = -1
+
+    @property
+    def batches(self) -> int:
+        """Batches in an epoch."""
+        return len(self._loader)
+
+    def restart(self, epoch: int | None = None) -> None:
+        """Begin the next epoch, or that of a number; loader processes begin anew, with the data as it is."""
+        self.stop()
+        self.epoch, self._place = self.epoch + 1 if epoch is None else epoch, -1
+        self._order.manual_seed(self._seed + self.epoch)
+        self._batches = iter(self._loader)
+
+    def stop(self) -> None:
+        """End the epoch and its loader processes."""
+        self._batches = iter(())
+
+    def take(self) -> Batch:
+        """The next batch, on the device; after the last of an epoch the first of the next one."""
+        found = next(self._batches, None)
+        if found is None:
+            self.restart()
+            found = next(self._batches)
+        self._place += 1
+        return tuple(self._moved(tensor) for tensor in found)
+
+    def latest(self) -> Batch:
+        """What the last batch must have been, or the first where none was taken, from the data as it is."""
+        return self.at(self.epoch, max(self._place, 0))
+
+    def at(self, epoch: int, place: int) -> Batch:
+        """The batch at a place from 0 of an epoch, from the data set as it is now, on the host."""
+        import torch
+
+        generator = torch.Generator().manual_seed(self._seed + epoch)
+        order = torch.randperm(len(self.tensors[0]), generator=generator)
+        rows = order[place * self.batch : (place + 1) * self.batch]
+        return tuple(tensor[rows] for tensor in self.tensors)
+
+    def step_bytes(self, model: torch.nn.Module, training: bool) -> int:
+        """Compulsory traffic of a step: a batch and the weights read once, trained weights written once."""
+        batch = sum(t[: self.batch].numel() * t.element_size() for t in self.tensors)
+        return batch + (1 + training) * parameter_bytes(model)
+
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        moved: torch.Tensor = tensor.to(self._device, non_blocking=True)
+        return moved.contiguous(memory_format=self._format) if moved.dim() == 4 else moved
+
+
+def loaded_training(
+    env: Env,
+    model: torch.nn.Module,
+    loss: Loss,
+    loader: Loader,
+    optimizer: Optimizer,
+    *,
+    unit: str,
+    tolerance: float = 1.0,
+) -> Prepared:
+    """A training step on the loader's next batch; else as `training_step`, and checked like it."""
+    learner = Learner(env, model, optimizer)
+
+    def step() -> torch.Tensor:
+        batch = loader.take()
+        return learner.learn(lambda: loss(model, *batch))
+
+    def reset() -> None:
+        learner.reset()
+        loader.restart()
+
+    flops = layer_flops(model, loader.tensors[0][: loader.batch])[1]
+    return Prepared(
+        step=step,
+        inputs=loader.tensors,
+        reference=lambda: learner.reference(loss, loader.latest()),
+        view=learner.shown,
+        units=loader.batch,
+        unit=unit,
+        flops=flops,
+        bytes=loader.step_bytes(model, training=True),
+        matmul_flops=flops,
+        reset=reset,
+        watched=learner.watched,
+        tolerance=tolerance * (MIXED if env.precision in ("fp16", "bf16") else 1.0),
+        moves_inputs=True,
+        parameters=parameter_count(model),
+    )
+
+
+def loaded_inference(
+    model: torch.nn.Module, loader: Loader, *, unit: str, tolerance: float = 1.0
+) -> Prepared:
+    """A forward pass of the loader's next batch; else as `inference_step`, and checked like it."""
+    import torch
+
+    model.eval()
+
+    def step() -> torch.Tensor:
+        (batch,) = loader.take()
+        with torch.inference_mode():
+            result: torch.Tensor = model(batch)
+            return result
+
+    flops = layer_flops(model, loader.tensors[0][: loader.batch])[0]
+    return Prepared(
+        step=step,
+        inputs=loader.tensors,
+        reference=lambda: exact_results(model, loader.latest()[0]),
+        view=lambda result: result[:SAMPLES],
+        units=loader.batch,
+        unit=unit,
+        flops=flops,
+        bytes=loader.step_bytes(model, training=False),
+        matmul_flops=flops,
+        reset=loader.restart,
+        tolerance=tolerance,
+        moves_inputs=True,
+        parameters=parameter_count(model),
+        learns=False,
+    )
+
+
+def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
+    """What a model makes of the first rows of a batch, in float64 on the CPU."""
+    import torch
+
+    with torch.inference_mode():
+        exact: torch.Tensor = copy.deepcopy(model).cpu().double()(as_exact(batch[:SAMPLES]))
+        return exact
+
+
+def _check_workers(workers: int, batch_bytes: int) -> None:
+    if workers > MOST_WORKERS:
+        raise WorkloadsError(f"workers={workers} loader processes are too many; take 0 to {MOST_WORKERS}")
+    needed = (workers * PREFETCHED + 1) * batch_bytes if workers else 0
+    with suppress(OSError):  # no such folder: torch knows another way then
+        room = os.statvfs(SHARED_MEMORY)
+        if needed > (left := room.f_bavail * room.f_frsize):
+            raise UnsupportedError(
+                f"workers={workers} need {needed / 2**20:.1f} MiB of shared memory and {SHARED_MEMORY} has "
+                f"{left / 2**20:.1f}: give it more (docker run --shm-size) or take workers=0"
+            )
+
+
+def _end_with_parent(worker: int) -> None:
+    """In a loader process: end with the measuring process, however that ends."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

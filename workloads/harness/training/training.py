@@ -1,0 +1,277 @@
+"""A training step and an inference step of any model, with the float64 references that they are held to."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from workloads.harness.engine.correctness import WrongError
+from workloads.harness.prepared import Env, Prepared
+from workloads.harness.training.layers import layer_flops, parameter_bytes, parameter_count
+
+if TYPE_CHECKING:
+    import torch
+
+Loss = Callable[..., "torch.Tensor"]
+Optimizer = Callable[[Iterator["torch.nn.Parameter"]], "torch.optim.Optimizer"]
+SHOWN = 512  # elements of each parameter's gradient that are checked
+SCALE = 1024.0  # first loss scale in fp16: torch's own of 65536 makes the first steps overflow
+MIXED = 5.0  # gradients in mixed precision have gone through the roundings of both passes
+NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU's input change its sign
+SAMPLES = 4  # results of an inference that are checked
+
+
+def training_step(
+    env: Env,
+    model: torch.nn.Module,
+    loss: Loss,
+    inputs: tuple[torch.Tensor, ...],
+    optimizer: Optimizer,
+    *,
+    unit: str,
+    units: float,
+    tolerance: float = 1.0,
+    flops: float | None = None,
+    after: Callable[[], None] = lambda: None,
+    state: Sequence[torch.nn.Module] = (),
+    data: str = "synthetic",
+) -> Prepared:
+    """Forward, backward and optimizer on the same batch again and again: the compute of training alone.
+
+    The result of a step is its loss. It is checked, with a part of every gradient, from the initial weights.
+
+    Args:
+        env: where the model is.
+        model: on the device, in fp32; fp16 and bf16 are mixed precision by autocast, fp16 with a loss scale.
+        loss: `loss(model, *inputs)`, the mean over the batch, a tensor without dimensions.
+        inputs: one batch, on the device; the model is called with the first.
+        optimizer: makes the optimizer for the model's parameters.
+        unit: what is counted.
+        units: how many of them one step takes.
+        tolerance: multiplies the precision's bound.
+        flops: those of a step in matrix products, where the model has others than in its layers.
+        after: called after every step, such as for a moving average of the weights.
+        state: modules beside the model that steps change.
+        data: where the inputs come from.
+    """
+    learner = Learner(env, model, optimizer, state)
+
+    def step() -> torch.Tensor:
+        value = learner.learn(lambda: loss(model, *inputs))
+        after()
+        return value
+
+    counted = flops if flops is not None else layer_flops(model, inputs[0])[1]
+    weights = parameter_bytes(model)
+    return Prepared(
+        step=step,
+        inputs=inputs,
+        reference=lambda: learner.reference(loss, inputs),
+        view=learner.shown,
+        units=units,
+        unit=unit,
+        flops=counted,
+        bytes=sum(t.numel() * t.element_size() for t in inputs) + 2 * weights,  # read once, written once
+        matmul_flops=counted,
+        reset=learner.reset,
+        watched=learner.watched,
+        tolerance=tolerance * (MIXED if env.precision in ("fp16", "bf16") else 1.0),
+        parameters=parameter_count(model),
+        data=data,
+    )
+
+
+def inference_step(
+    env: Env,
+    model: torch.nn.Module,
+    inputs: torch.Tensor,
+    *,
+    unit: str,
+    tolerance: float = 1.0,
+    flops: float | None = None,
+    data: str = "synthetic",
+) -> Prepared:
+    """A forward pass in evaluation mode, without gradients, of one batch; its first results are checked."""
+    import torch
+
+    model.eval()
+
+    def step() -> torch.Tensor:
+        with torch.inference_mode():
+            result: torch.Tensor = model(inputs)
+            return result
+
+    def reference() -> torch.Tensor:
+        with torch.inference_mode():
+            exact: torch.Tensor = copy.deepcopy(model).cpu().double()(as_exact(inputs[:SAMPLES]))
+            return exact
+
+    counted = flops if flops is not None else layer_flops(model, inputs)[0]
+    return Prepared(
+        step=step,
+        inputs=(inputs,),
+        reference=reference,
+        view=lambda result: result[:SAMPLES],
+        units=len(inputs),
+        unit=unit,
+        flops=counted,
+        bytes=inputs.numel() * inputs.element_size() + parameter_bytes(model),
+        matmul_flops=counted,
+        tolerance=tolerance,
+        parameters=parameter_count(model),
+        data=data,
+    )
+
+
+def as_exact(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy on the CPU, in float64 where it holds floating-point numbers."""
+    host = tensor.detach().cpu()
+    return host.double() if host.is_floating_point() else host
+
+
+class Learner:
+    """A model with its optimizer, which can go back to where it began and be held against float64."""
+
+    def __init__(
+        self,
+        env: Env,
+        model: torch.nn.Module,
+        optimizer: Optimizer,
+        state: Sequence[torch.nn.Module] = (),
+    ) -> None:
+        import torch
+
+        self._env, self.model, self._state = env, model.train(), (model, *state)
+        self._make_optimizer = optimizer
+        self._beginning = [copy.deepcopy(module.state_dict()) for module in self._state]
+        self._masks: list[torch.Tensor] = []
+        self._scaler: Any = torch.amp.GradScaler(
+            env.device.type, init_scale=SCALE, enabled=env.precision == "fp16"
+        )
+        self.optimizer = optimizer(model.parameters())
+
+    def learn(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
+        """One step: forward, backward, update; returns the loss, on the device."""
+        self.optimizer.zero_grad(set_to_none=True)
+        with self._env.autocast():
+            value = loss()
+        self._scaler.scale(value).backward()
+        self._scaler.step(self.optimizer)
+        self._scaler.update()
+        return value.detach()
+
+    def reset(self) -> None:
+        """Back to the initial weights and an optimizer that has seen nothing."""
+        for module, beginning in zip(self._state, self._beginning, strict=True):
+            module.load_state_dict(beginning)
+        self.optimizer = self._make_optimizer(self.model.parameters())
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Keep what dropout, ReLU and pooling let through, so that the reference can do the same."""
+        self._masks.clear()
+        handles = [
+            module.register_forward_hook(lambda *of: self._masks.append(_let_through(*of)))
+            for module in self.model.modules()
+            if _is_masking(module)
+        ]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The loss, and a part of every gradient in a row: what `reference` computes.
+
+        Raises:
+            WrongError: the step left every weight as it was; dropout's luck may let the loss fall even so.
+        """
+        self.check_changed()
+        return loss, _gradients(self.model)
+
+    def check_changed(self) -> None:
+        """See that a step changed something.
+
+        Raises:
+            WrongError: every weight is as it was; dropout's luck may let the loss fall even so.
+        """
+        import torch
+
+        beginning = self._beginning[0]
+        if all(torch.equal(weight, beginning[name]) for name, weight in self.model.named_parameters()):
+            raise WrongError("the first step changed no weight: nothing is learnt")
+
+    def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """What `shown` gives after a step from the initial weights, in float64 on the CPU."""
+        exact = self.exact()
+        value = loss(exact, *map(as_exact, inputs))
+        value.backward()  # type: ignore[no-untyped-call]
+        return value.detach(), _gradients(exact)
+
+    def exact(self) -> torch.nn.Module:
+        """The model as it began, in float64 on the CPU; it drops what the watched step dropped.
+
+        Given fewer samples than that step had, it takes them for the first ones.
+        """
+        exact = copy.deepcopy(self.model).cpu()
+        exact.load_state_dict(self._beginning[0])
+        exact.double().zero_grad(set_to_none=True)
+        masks = iter(self._masks)
+
+        def mask(module: torch.nn.Module, given: tuple[torch.Tensor, ...], _: torch.Tensor) -> torch.Tensor:
+            return _masked(module, given[0], next(masks)[: len(given[0])])
+
+        for module in exact.modules():
+            if _is_masking(module):
+                module.register_forward_hook(mask)
+        return exact
+
+
+def _is_masking(module: torch.nn.Module) -> bool:
+    import torch
+
+    return isinstance(module, (torch.nn.modules.dropout._DropoutNd, torch.nn.ReLU, torch.nn.MaxPool2d))
+
+
+def _let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:
+    """Where a result is not 0; for a pooling the places that it took its results from. It is not counted."""
+    import torch
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes(), torch.no_grad():
+        if not isinstance(module, torch.nn.MaxPool2d):
+            return (made != 0).cpu()
+        pooling: Any = torch.nn.functional.max_pool2d_with_indices
+        places: torch.Tensor = pooling(given[0], module.kernel_size, module.stride, module.padding)[1]
+        return places.cpu()
+
+
+def _masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """What a dropout, ReLU or pooling makes of its input when it lets through what `mask` did.
+
+    A ReLU's input that lies within rounding of 0 may be on either side of it; both are right, and where few
+    samples are normalised the gradients behind them are far apart. So only there the mask decides.
+    """
+    import torch
+
+    if isinstance(module, torch.nn.MaxPool2d):  # of two values within rounding of each other either may win
+        return given.flatten(2).gather(2, mask.flatten(2)).view(mask.shape)
+    if not isinstance(module, torch.nn.ReLU):
+        dropped: torch.Tensor = given * mask / (1 - module.p)
+        return dropped
+    near = given.abs() < NEAR_ZERO * given.detach().square().mean().sqrt()
+    return torch.where(near, given * mask, given.clamp_min(0))
+
+
+def _gradients(model: torch.nn.Module) -> torch.Tensor:
+    import torch
+
+    parts = []
+    for parameter in model.parameters():
+        gradient = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
+        flat = gradient.reshape(-1)
+        parts.append(flat[:: max(len(flat) // SHOWN, 1)][:SHOWN])
+    return torch.cat([part.cpu().double() for part in parts])

@@ -1,0 +1,270 @@
+"""The load test: a suite with options, an output file and a log of its own."""
+
+import argparse
+import json
+import logging
+import math
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+from workloads.harness.engine.device import DEVICES
+from workloads.harness.probes.machine import fingerprint
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import make_folder, write_record, write_text
+from workloads.harness.records.record import Record
+from workloads.harness.registry import find
+from workloads.harness.repeat.exclusive import WAITING
+from workloads.harness.repeat.runs import Repeat
+from workloads.harness.repeat.series import measure_or_skip, shuffled
+from workloads.harness.repeat.suite import Suite
+from workloads.loadtest.report import document, summary, words
+from workloads.loadtest.run import LoadTest, Run, System, failed
+
+NAME = "loadtest"
+OWN = ("num_epochs", "num_batches", "num_workers", "output", "log_file", "metrics_sample_rate")
+QUICK = {  # workload: its size, but for the number of loader processes
+    "simple_cnn_train_job": {"batch": 16, "epochs": 1, "batches": 10},
+    "simple_cnn_infer_job": {"batch": 32, "batches": 50},
+}
+SAMPLE_RATE_S = 5.0
+FINEST_S = 0.25  # the monitor's own interval
+ASK_TORCH = """
+import json, torch
+count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+names = [torch.cuda.get_device_name(number) for number in range(count)]
+print(json.dumps([torch.__version__, torch.version.cuda, names]))
+"""
+
+
+def add_options(sub: argparse.ArgumentParser) -> None:
+    """Add the load test's options to those of the command `suite`."""
+    own = sub.add_argument_group("of the suite loadtest alone")
+    own.add_argument("--num-epochs", type=_from_1, help="epochs of each training test (3)")
+    own.add_argument("--num-batches", type=_from_1, help="batches of each epoch and inference test (200)")
+    own.add_argument("--num-workers", type=_from_0, help="data loader processes (0)")
+    own.add_argument("--output", "-o", type=Path, help="file for the results (loadtest_results_TIME.json)")
+    own.add_argument("--log-file", type=Path, help="file for a detailed log")
+    own.add_argument(
+        "--metrics-sample-rate",
+        type=_interval,
+        help=f"seconds between the samples that the results show ({SAMPLE_RATE_S:g}); "
+        f"peaks and averages are of all that are taken, every {FINEST_S:g} s",
+    )
+    sub.set_defaults(device=None)
+
+
+def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
+    """Whether a suite is the load test; another one has none of its options, and the CPU for a device.
+
+    Raises:
+        WorkloadsError: another suite is given one of them.
+    """
+    if suite.name == NAME:
+        return True
+    if given := [name for name in OWN if getattr(options, name) is not None]:
+        flag = f"--{given[0].replace('_', '-')}"
+        raise WorkloadsError(f"{flag} is of the suite {NAME} alone; {suite.name} has its sizes in its file")
+    options.device = options.device or DEVICES[0]
+    return False
+
+
+def run(options: argparse.Namespace, suite: Suite, base: Repeat) -> int:
+    """Run the load test with the settings of `base`; returns the exit code: 0 all successful, 1 otherwise.
+
+    Raises:
+        WorkloadsError: the options contradict each other, or the output can't be written.
+    """
+    tests = planned(options, suite)
+    output = options.output or Path(f"loadtest_results_{datetime.now():%Y%m%d_%H%M%S}.json")
+    check_writable(output)
+    if options.out:
+        make_folder(options.out)
+    with logged(options.log_file) as log:
+        system = system_info()
+        device = options.device or ("cuda" if system.gpu_names else "cpu")
+        log.info("%d tests on %s, results in %s", len(tests), device, output)
+        job = next(test.job.params for test in tests)
+        results = Run(
+            tests,
+            system,
+            epochs=max(test.job.params.get("epochs", 1) for test in tests),
+            batches=max(test.job.params.get("batches", 1) for test in tests),
+            workers=job.get("workers", 0),
+            sample_rate_s=options.metrics_sample_rate or SAMPLE_RATE_S,
+            repeats=options.repeats or suite.repeats,
+            started_s=time.time(),
+        )
+        todo = repeats(replace(base, device=device), suite, tests, results.repeats)
+        _measure_all(todo, results, output, options.out, log)
+        print(summary(results))
+        log.info("results are in %s", output)
+    return 1 if failed(results) else 0
+
+
+def planned(options: argparse.Namespace, suite: Suite) -> list[LoadTest]:
+    """The tests that are asked for, in the order of the results.
+
+    Raises:
+        WorkloadsError: --quick, which has sizes of its own, comes with others; or there is no test.
+    """
+    chosen = {"epochs": options.num_epochs, "batches": options.num_batches, "workers": options.num_workers}
+    if options.quick:
+        if options.num_epochs is not None or options.num_batches is not None:
+            raise WorkloadsError("--quick has epochs and batches of its own; leave out it or the numbers")
+        cases = [find(name).case(size | {"workers": 0}) for name, size in QUICK.items()]
+    else:
+        cases = [case for case in suite.cases if case.workload.endswith("_job")]
+    tests = [LoadTest.of(_resized(case, chosen)) for case in cases]
+    if not tests:
+        raise WorkloadsError(f"suite {suite.name} has no case of a workload NAME_train_job or NAME_infer_job")
+    return tests
+
+
+def _resized(case: Case, chosen: dict[str, int | None]) -> Case:
+    sizes = {name: value for name, value in chosen.items() if value is not None and name in case.params}
+    return Case.of(case.workload, case.params | sizes, case.precision)
+
+
+def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -> Iterator[Repeat]:
+    """Each test and the computation alone beside it, in shuffled order, with time enough for its size."""
+    base = replace(base, threads=base.threads or suite.threads, quick=base.quick or suite.quick)
+    jobs = (LoadTest.of(case) for case in suite.cases if case.workload.endswith("_job"))
+    usual = {test.name: test for test in jobs}
+    more = {test.job: test.iterations / usual.get(test.name, test).iterations for test in tests}
+    cases = dict.fromkeys(case for test in tests for case in (test.job, test.alone))
+    for repeat in shuffled([*cases], base, count, suite.profile):
+        yield replace(repeat, timeout_s=suite.timeout_s * max(more.get(repeat.case, 1.0), 1.0))
+
+
+def _measure_all(
+    todo: Iterator[Repeat], results: Run, output: Path, folder: Path | None, log: logging.Logger
+) -> None:
+    """Measure one repeat after another, and write what is known after each: nothing measured is lost."""
+
+    def say(text: str) -> None:  # waiting for the box is news, what a measuring process says is detail
+        log.log(logging.INFO if text == WAITING else logging.DEBUG, "%s", text)
+
+    try:
+        for repeat in todo:
+            log.debug("python -m workloads %s", " ".join(repeat.arguments()))
+            record = measure_or_skip(repeat, results.records, say)
+            results.records.append(record)
+            _write(results, output)
+            if folder:
+                write_record(folder, record)
+            log.info("%s", words(results, record))
+            _debug(record, log)
+    except KeyboardInterrupt:
+        if results.records:  # the last of which may have come in just now
+            _write(results, output)
+            log.info("interrupted; what was measured is in %s", output)
+        raise
+
+
+def _write(results: Run, output: Path) -> None:
+    write_text(output, json.dumps(document(results), indent=2, allow_nan=False) + "\n")
+
+
+def _debug(record: Record, log: logging.Logger) -> None:
+    log.debug("%s: verdict %s after %.3f s", record.id, record.verdict.value, record.wall_s)
+    for text in record.reasons:
+        log.debug("%s: because %s", record.id, text)
+    for name, seconds in record.phases_s.items():
+        log.debug("%s: phase %s took %.4f s", record.id, name, seconds)
+    for name, reason in record.missing.items():
+        log.debug("%s: no %s: %s", record.id, name, reason)
+
+
+@contextmanager
+def logged(path: Path | None) -> Iterator[logging.Logger]:
+    """A log of what happens on standard error, and of every detail with its time in a file.
+
+    Raises:
+        WorkloadsError: the file can't be written.
+    """
+    log = logging.Logger(NAME, logging.DEBUG)
+    console = logging.StreamHandler(sys.stderr)
+    console.setLevel(logging.INFO)
+    log.addHandler(console)
+    file = None
+    if path:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = logging.FileHandler(path)
+        except OSError as error:
+            raise WorkloadsError(f"--log-file {path} can't be written ({error.strerror})") from None
+        file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        log.addHandler(file)
+    try:
+        yield log
+    finally:
+        if file:
+            file.close()
+
+
+def check_writable(path: Path) -> None:
+    """Find out before anything is measured whether a file can be put in its place.
+
+    Raises:
+        WorkloadsError: it can't.
+    """
+    if path.is_dir():
+        raise WorkloadsError(f"--output {path} is a folder; name a file in it")
+    make_folder(path.parent)
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", suffix=".part"):
+            pass
+    except OSError as error:
+        raise WorkloadsError(f"--output {path} can't be written ({error.strerror})") from None
+
+
+def system_info() -> System:
+    """This machine, and what torch sees of it: asked in a process of its own, which leaves no GPU context.
+
+    Raises:
+        WorkloadsError: torch can't be imported.
+    """
+    asked = subprocess.run([sys.executable, "-c", ASK_TORCH], capture_output=True, text=True)
+    if asked.returncode:
+        reason = (asked.stderr.strip().splitlines() or ["it died"])[-1]
+        raise WorkloadsError(
+            f"torch does not say what it sees here ({reason}); run python -m workloads check"
+        )
+    torch_version, cuda_version, names = json.loads(asked.stdout)
+    found = fingerprint()
+    return System(
+        hostname=found["hostname"],
+        cpu_count=found["logical_cpus"],
+        memory_total_bytes=found["memory_total_bytes"],
+        gpu_names=tuple(names),
+        cuda_version=cuda_version,
+        torch_version=torch_version,
+    )
+
+
+def _from_1(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) < 10**9:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 on")
+    return int(text)
+
+
+def _from_0(text: str) -> int:
+    return 0 if text == "0" else _from_1(text)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not FINEST_S <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} must be seconds, {FINEST_S:g} or more")
+    return seconds

@@ -1,0 +1,103 @@
+"""A load test as it goes: its machine, its tests, and the records that have come in."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.registry import find
+
+USABLE = {Verdict.OK, Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.THROTTLED, Verdict.SHARED, Verdict.NOISY}
+KINDS = {"train": "training", "infer": "inference"}
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """The machine, as the results show it."""
+
+    hostname: str
+    cpu_count: int | None
+    memory_total_bytes: int | None
+    gpu_names: tuple[str, ...]
+    cuda_version: str | None
+    torch_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTest:
+    """One test: a whole job through the data loader, and the step of its computation alone."""
+
+    kind: str
+    model: str
+    job: Case
+    alone: Case
+
+    @classmethod
+    def of(cls, job: Case) -> "LoadTest":
+        """The test that a job is.
+
+        Raises:
+            WorkloadsError: the job's name or sizes are not those of one.
+        """
+        model, _, kind = job.workload.removesuffix("_job").rpartition("_")
+        if kind not in KINDS or not model or not {"batch", "batches"} <= job.params.keys():
+            wanted = "NAME_train_job or NAME_infer_job with the sizes batch and batches"
+            raise WorkloadsError(f"{job.workload} is no load test: that is {wanted}")
+        alone = find(f"{model}_{kind}")
+        size = {name: value for name, value in job.size if name in alone.sizes}
+        return cls(KINDS[kind], model, job, alone.case(size, job.precision))
+
+    @property
+    def batch(self) -> int:
+        """Samples in a batch."""
+        return self.job.params["batch"]
+
+    @property
+    def name(self) -> str:
+        """Such as `train_simple_cnn_bs32` or `inference_resnet_bs8`."""
+        return f"{'train' if self.kind == 'training' else self.kind}_{self.model}_bs{self.batch}"
+
+    @property
+    def iterations(self) -> int:
+        """Batches that the job goes through."""
+        return self.job.params.get("epochs", 1) * self.job.params["batches"]
+
+
+@dataclass(slots=True)
+class Run:
+    """A load test: what was asked for, and the records that there are so far."""
+
+    tests: Sequence[LoadTest]
+    system: System
+    epochs: int
+    batches: int
+    workers: int
+    sample_rate_s: float
+    repeats: int
+    started_s: float
+    records: list[Record] = field(default_factory=list)
+
+    def found(self, case: Case, repeat: int) -> Record | None:
+        """The record of a case, once there is one."""
+        return next((r for r in self.records if (r.case, r.repeat) == (case, repeat)), None)
+
+    def measured(self) -> Iterator[tuple[LoadTest, Record, Record | None]]:
+        """Tests that have ended, each with its job's record and that of the computation alone."""
+        for repeat in range(1, self.repeats + 1):
+            for test in self.tests:
+                if job := self.found(test.job, repeat):
+                    yield test, job, self.found(test.alone, repeat)
+
+
+def successful(record: Record | None) -> bool:
+    """Whether a record has a time: a box that others use makes it doubtful, not unsuccessful."""
+    return record is not None and record.verdict in USABLE and record.wall is not None
+
+
+def failed(run: Run) -> bool:
+    """Whether a test, or a computation alone, has failed or is missing."""
+    ended = [*run.measured()]
+    return len(ended) < len(run.tests) * run.repeats or not all(
+        successful(job) and successful(alone) for _, job, alone in ended
+    )
