@@ -110,7 +110,7 @@ def test_all_parts_were_looked_at():
     ("module", "source", "found"),
     [
         ("workloads.x", "import tasks.planning.plan", ["tasks.planning.plan"]),
-        ("workloads.x", "def f():\n    from tasks import plan", ["tasks.planning.plan"]),
+        ("workloads.x", "def f():\n    from tasks.planning import plan", ["tasks.planning.plan"]),
         ("workloads.x", "from prefect.artifacts import Artifact", ["prefect.artifacts.Artifact"]),
         ("workloads.x", "if TYPE_CHECKING:\n    import pandas as pd", ["pandas"]),
         ("workloads.x", "import torch, numpy.linalg, workloads.y", []),
@@ -121,7 +121,7 @@ def test_all_parts_were_looked_at():
         ("tasks.results.x", "from workloads import matmul", ["workloads.matmul"]),
         ("tasks.results.x", "from workloads.harness.records.record import Record", []),
         ("tasks.results.x", "import prefect", ["prefect"]),
-        ("tasks.results.x", "from ..plan import Plan", ["tasks.planning.plan.Plan"]),
+        ("tasks.results.x", "from ..planning.plan import Plan", ["tasks.planning.plan.Plan"]),
         ("tasks.results.x", "from .model import Machine", []),
         ("flows.x", "import gridbench", ["gridbench"]),
         (
