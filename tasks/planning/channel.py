@@ -66,10 +66,4 @@ def watched(suite: Suite, night: Night | None) -> Suite:
             raise GridbenchError(
                 f"night: cases has {name!r}, which suite {suite.name} has not; {hint(name, known)}"
             )
-    places = [place for place, name in enumerate(known) if name in night.cases]
-    return replace(
-        suite,
-        cases=tuple(suite.cases[place] for place in places),
-        estimates_s=tuple(suite.estimates_s[place] for place in places),
-        case_threads=tuple(suite.case_threads[place] for place in places),
-    )
+    return replace(suite, entries=tuple(entry for entry in suite.entries if entry.case.id in night.cases))

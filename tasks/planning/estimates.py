@@ -17,7 +17,7 @@ def lane_s(
     machine: Hardware, suite: Suite, repeats: int, skipped: Collection[Case], controls: bool = False
 ) -> float:
     """Seconds of a lane; a control takes what its repeat does. Where all is skipped, no lane is started."""
-    measured_s = [suite.estimate_s(case) for case in suite.cases if case not in skipped]
+    measured_s = [entry.estimate_s for entry in suite.entries if entry.case not in skipped]
     each = 2 if controls else 1
     return machine.start_s + each * repeats * sum(measured_s) if measured_s else 0.0
 

@@ -181,7 +181,7 @@ def make_plan(
         night=night,
         baseline=base,
         hardware=tuple(machines),
-        cases=tuple(map(PlannedCase.of, chosen.cases, chosen.case_threads)),
+        cases=tuple(PlannedCase.of(entry.case, entry.threads) for entry in chosen.entries),
         skips=tuple(skip for found in skips.values() for skip in found),
         estimate_s=estimate_s(lanes_s, machines),
         estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
@@ -217,7 +217,7 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
 def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
     """What of a suite a machine can't measure."""
     found = []
-    for planned in map(PlannedCase.of, suite.cases, suite.case_threads):
+    for planned in (PlannedCase.of(entry.case, entry.threads) for entry in suite.entries):
         if reason := skip_reason(machine, planned, suite.timeout_s):
             found.append(PlannedSkip(hardware=machine.name, case=planned, reason=reason))
     return found

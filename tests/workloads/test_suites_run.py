@@ -35,23 +35,22 @@ def ran():
 @pytest.mark.parametrize("name", suite_names())
 def test_a_suite_at_its_tiny_sizes(name, ran, box_lock):
     tiny = load_suite(name).tiny()
-    asked = {(case, tiny.threads_of(case)): case for case in tiny.cases}
-    todo = [c for key, c in asked.items() if key not in ran or (tiny.profile and not ran[key].profile)]
+    threads = {entry.case: entry.threads for entry in tiny.entries}
+    todo = [
+        entry
+        for entry in tiny.entries
+        if (record := ran.get((entry.case, entry.threads))) is None or (tiny.profile and not record.profile)
+    ]
     if todo:
-        part = replace(
-            tiny,
-            cases=tuple(todo),
-            estimates_s=tuple(map(tiny.estimate_s, todo)),
-            case_threads=tuple(map(tiny.threads_of, todo)),
-        )
         records = []
-        measure_suite(part, Repeat("tiny", "here", todo[0]), 1, print, records.append)
-        assert {record.case for record in records} == set(todo)
-        ran |= {(r.case, tiny.threads_of(r.case)): r for r in records}
-    for key, case in asked.items():
-        record = ran[key]
+        part, base = replace(tiny, entries=tuple(todo)), Repeat("tiny", "here", todo[0].case)
+        measure_suite(part, base, 1, print, records.append)
+        assert {record.case for record in records} == {entry.case for entry in todo}
+        ran |= {(record.case, threads[record.case]): record for record in records}
+    for case in tiny.cases:
+        record = ran[case, threads[case]]
         assert record.verdict in FINE, (record.id, record.reasons)
-        reason = too_large(case, limits_here("here", "cpu", key[1]), tiny.timeout_s)
+        reason = too_large(case, limits_here("here", "cpu", threads[case]), tiny.timeout_s)
         assert record.reasons == (reason,) if reason else record.verdict is not Verdict.SKIPPED
         if record.verdict is Verdict.UNSUPPORTED:
             assert case.precision != "fp32" or case.workload == "transfer_bandwidth", record.reasons

@@ -45,8 +45,9 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
     base = replace(
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
     )
+    threads = {entry.case: entry.threads for entry in suite.entries}
     todo = [
-        replace(repeat, threads=base.threads or suite.threads_of(repeat.case))
+        replace(repeat, threads=base.threads or threads[repeat.case])
         for repeat in shuffled(suite.cases, base, repeats, suite.profile)
     ]
     skips = {repeat.case.id: reason for repeat in todo if (reason := _too_large_here(repeat))}

@@ -3,7 +3,7 @@
 import math
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -33,12 +33,25 @@ REPEATS, ESTIMATE_S, TIMEOUT_S = 3, 15.0, 600.0  # where a suite says nothing; s
 
 
 @dataclass(frozen=True, slots=True)
+class SuiteCase:
+    """A case as a suite measures it.
+
+    Attributes:
+        estimate_s: seconds that a repeat usually takes on a 2-core CPU.
+        threads: CPU threads of a process; None takes those that its machine is measured with.
+    """
+
+    case: Case
+    estimate_s: float = ESTIMATE_S
+    threads: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Suite:
     """A named list of cases.
 
     Attributes:
-        estimates_s: for each case, seconds that a repeat usually takes on a 2-core CPU.
-        case_threads: for each case, CPU threads of a process; None takes what its machine is measured with.
+        entries: its cases, each once, with their estimates and threads.
         repeats: fresh processes per cell, unless a run asks for another number.
         quick: be less patient with machines that won't settle.
         brief: take a few samples, however imprecise.
@@ -49,9 +62,7 @@ class Suite:
 
     name: str
     title: str
-    cases: tuple[Case, ...]
-    estimates_s: tuple[float, ...]
-    case_threads: tuple[int | None, ...]
+    entries: tuple[SuiteCase, ...]
     repeats: int = REPEATS
     quick: bool = False
     brief: bool = False
@@ -60,38 +71,28 @@ class Suite:
     profile: bool = False
 
     @property
+    def cases(self) -> tuple[Case, ...]:
+        """Its cases alone, in its order."""
+        return tuple(entry.case for entry in self.entries)
+
+    @property
     def minutes(self) -> float:
-        """What it usually takes on a 2-core CPU, with its own repeats, without what that can't measure."""
-        both = zip(self.cases, self.case_threads, self.estimates_s, strict=True)
-        measured_s = [s for case, threads, s in both if _on_two_cores(case, threads, self.timeout_s)]
-        return sum(measured_s) * self.repeats / 60
-
-    def estimate_s(self, case: Case) -> float:
-        """Seconds that a repeat of one of its cases usually takes on a 2-core CPU."""
-        return self.estimates_s[self.cases.index(case)]
-
-    def threads_of(self, case: Case) -> int | None:
-        """CPU threads of each process that measures one of its cases; None where that is left open."""
-        return self.case_threads[self.cases.index(case)]
+        """Minutes that its own repeats usually take on a 2-core CPU, without cases that it can't measure."""
+        measured = (e for e in self.entries if _on_two_cores(e.case, e.threads, self.timeout_s))
+        return sum(entry.estimate_s for entry in measured) * self.repeats / 60
 
     def tiny(self) -> "Suite":
-        """The same workloads at their tiny sizes, once each: does everything run here?
+        """Return the same workloads at their tiny sizes, once each: does everything run here?
 
         `processes` keeps its value, because how many measure together is what such a case is about.
         """
-        threads: dict[Case, int | None] = {}
-        for case in self.cases:
-            workload = find(case.workload)
+        entries: dict[Case, SuiteCase] = {}
+        for entry in self.entries:
+            workload, case = find(entry.case.workload), entry.case
             kept = {name: value for name, value in case.size if name == "processes"}
-            threads.setdefault(workload.case(workload.tiny | kept, case.precision), self.threads_of(case))
-        return replace(
-            self,
-            cases=tuple(threads),
-            estimates_s=(ESTIMATE_S,) * len(threads),
-            case_threads=tuple(threads.values()),
-            repeats=1,
-            brief=True,
-        )
+            tiny = workload.case(workload.tiny | kept, case.precision)
+            entries.setdefault(tiny, SuiteCase(tiny, threads=entry.threads))
+        return replace(self, entries=tuple(entries.values()), repeats=1, brief=True)
 
 
 def suite_names(folder: Path = FOLDER) -> list[str]:
@@ -128,8 +129,8 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
     _check_keys(raw, KEYS, "the suite")
     stated: dict[Case, tuple[float | None, int | None]] = {}  # estimate and threads
     for part in (_part(str(part), folder) for part in raw.get("suites", [])):
-        for case, estimate_s in zip(part.cases, part.estimates_s, strict=True):
-            stated.setdefault(case, (estimate_s, part.threads_of(case)))
+        for member in part.entries:
+            stated.setdefault(member.case, (member.estimate_s, member.threads))
     for entry in raw.get("cases", []):
         _check_keys(entry, CASE_KEYS, "a case")
         if "workload" not in entry:
@@ -138,17 +139,11 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
             stated.setdefault(case, (entry.get("estimate_s"), entry.get("threads", raw.get("threads"))))
     if not stated:
         raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
-    timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
-    measured = [_on_two_cores(case, threads, timeout_s) for case, (_, threads) in stated.items()]
-    estimates = [estimate_s for estimate_s, _ in stated.values()]
     return Suite(
         name,
         raw.get("title", name),
-        tuple(stated),
-        _estimates_s(estimates, measured, repeats, raw.get("minutes")),
-        tuple(threads for _, threads in stated.values()),
-        repeats,
-        **{key: raw[key] for key in ("quick", "timeout_s", "threads", "profile") if key in raw},
+        _entries(stated, raw),
+        **{key: raw[key] for key in ("repeats", "quick", "timeout_s", "threads", "profile") if key in raw},
     )
 
 
@@ -160,20 +155,24 @@ def _part(name: str, folder: Path) -> Suite:
     return _suite(name, raw, folder)
 
 
-def _estimates_s(
-    stated_s: Sequence[float | None], measured: Sequence[bool], repeats: int, minutes: float | None
-) -> tuple[float, ...]:
-    """What a repeat of each case takes: what its case says, or an even part of what the minutes leave.
+def _entries(
+    stated: Mapping[Case, tuple[float | None, int | None]], raw: Mapping[str, Any]
+) -> tuple[SuiteCase, ...]:
+    """Give each case its own estimate, or an even share of the suite's minutes that the others leave.
 
-    The minutes are for what is `measured` on a 2-core CPU; the other cases get the same part.
+    The minutes are for what a 2-core CPU can measure; the cases beyond it get the same share.
     """
-    counted = [seconds for seconds, counts in zip(stated_s, measured, strict=True) if counts]
-    untold, part_s = counted.count(None), ESTIMATE_S
-    if minutes is not None and untold:
-        part_s = (minutes * 60 / repeats - sum(s for s in counted if s is not None)) / untold
-    if part_s <= 0:
+    timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
+    counted = [s for case, (s, threads) in stated.items() if _on_two_cores(case, threads, timeout_s)]
+    without, share_s, minutes = counted.count(None), ESTIMATE_S, raw.get("minutes")
+    if minutes is not None and without:
+        share_s = (minutes * 60 / repeats - sum(s for s in counted if s is not None)) / without
+    if share_s <= 0:
         raise WorkloadsError(f"minutes={minutes} are used up by what its cases' estimate_s come to")
-    return tuple(part_s if seconds is None else float(seconds) for seconds in stated_s)
+    return tuple(
+        SuiteCase(case, share_s if seconds is None else float(seconds), threads)
+        for case, (seconds, threads) in stated.items()
+    )
 
 
 def _on_two_cores(case: Case, threads: int | None, timeout_s: float) -> bool:

@@ -86,7 +86,7 @@ def test_minutes_are_shared_out_evenly(tmp_path, head, estimates_s, minutes):
     path = tmp_path / "mine.toml"
     path.write_text(f"{head}\n" + case('workload = "matmul"\nsize = { n = [1, 2, 3] }'))
     suite = load_suite(str(path))
-    assert suite.estimates_s == pytest.approx(estimates_s)
+    assert [entry.estimate_s for entry in suite.entries] == pytest.approx(estimates_s)
     assert suite.minutes == pytest.approx(minutes)
 
 
@@ -98,7 +98,7 @@ def test_a_case_that_takes_longer_says_so(tmp_path):
         f"minutes = 4\nrepeats = 1\n{case(slow)}" + case('workload = "matmul"\nsize = { n = [1, 2, 8000] }')
     )
     suite = load_suite(str(path))
-    assert [suite.estimate_s(c) for c in suite.cases] == [100, 70, 70]
+    assert [entry.estimate_s for entry in suite.entries] == [100, 70, 70]
     path.write_text(f"minutes = 1\nrepeats = 1\n{case(slow)}{case(MATMUL)}")
     with pytest.raises(WorkloadsError, match="minutes=1 are used up by what its cases' estimate_s come to"):
         load_suite(str(path))
@@ -115,7 +115,7 @@ def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
     sizes = "{ n = [1, 1000000000000000000], processes = [1, 2, 4] }"
     path.write_text("minutes = 2\nrepeats = 1\n" + case(f'workload = "several"\nsize = {sizes}'))
     suite = load_suite(str(path))
-    assert suite.estimates_s == (60,) * 6
+    assert [entry.estimate_s for entry in suite.entries] == [60] * 6
     assert suite.minutes == 2
 
 
@@ -127,7 +127,11 @@ def test_a_suite_can_be_made_of_others(tmp_path):
     )
     suite = load_suite("all", tmp_path)
     assert [c.params["n"] for c in suite.cases] == [64, 65, 9]
-    assert suite.estimates_s == (60, 15, 15)  # of a repeat, whatever their number of repeats is
+    assert [entry.estimate_s for entry in suite.entries] == [
+        60,
+        15,
+        15,
+    ]  # of a repeat, whatever their number of repeats is
     assert suite.minutes == 3
     for text, words in {
         '["all"]': "suite c.toml: suites has 'all', which is made of suites itself; name those",
@@ -146,9 +150,9 @@ def test_threads_stay_with_the_cases_that_need_them(tmp_path):
     (tmp_path / "a.toml").write_text("threads = 1\n" + two)
     (tmp_path / "b.toml").write_text('suites = ["a"]\n' + case('workload = "matmul"\nsize = { n = 9 }'))
     suite = load_suite("a", tmp_path)
-    assert [suite.threads_of(c) for c in suite.cases] == [1, 2, 2]
-    assert load_suite("b", tmp_path).case_threads == (1, 2, 2, None)
-    assert suite.tiny().case_threads == (1,)
+    assert [entry.threads for entry in suite.entries] == [1, 2, 2]
+    assert [entry.threads for entry in load_suite("b", tmp_path).entries] == [1, 2, 2, None]
+    assert [entry.threads for entry in suite.tiny().entries] == [1]
 
 
 def test_its_other_settings(tmp_path):
