@@ -1,4 +1,4 @@
-"""What this machine lacks for a run, each with what to do about it."""
+"""The command `doctor`: what this machine lacks for a run, and how to fix it."""
 
 import importlib.metadata
 import os
@@ -8,13 +8,29 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import typer
+from rich.markup import escape
+
 from gridbench.run.session import ROOT, STATE
+from gridbench.terminal import Results, console
 from infra.local.stack import running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import hardware_names, load_gpus, load_hardware, load_suite_checked, suites
+from tasks.store.bucket import folder_of
+from tasks.store.store import DEFAULT
 
 NEEDS_FREE_BYTES = 2**30
-Finding = tuple[bool, str]
+Finding = tuple[bool, str]  # good or not, and a sentence
+
+
+def doctor(results: Results = DEFAULT) -> None:
+    """Check this machine and say how to fix what is missing."""
+    findings = list(examine(folder_of(results)))
+    for good, text in findings:
+        console.print(
+            f"[green]ok[/]   {escape(text)}" if good else f"[red]fix[/]  {escape(text)}", soft_wrap=True
+        )
+    raise typer.Exit(0 if all(good for good, _ in findings) else 1)
 
 
 def examine(results: Path) -> Iterator[Finding]:

@@ -1,247 +1,80 @@
-"""gridbench: measure, resume, look at results, and say what this machine lacks."""
+"""The program `gridbench`: its commands in groups, and one sentence for every mistake."""
 
-import asyncio
 import signal
-import time
-from pathlib import Path
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from typer.core import TyperGroup
 
-from gridbench import prices
-from gridbench.check import check
-from gridbench.machines import aws, gke, image, pools, rented, ssh
-from gridbench.run.reach import check_reach, for_flow
-from gridbench.terminal import Results, console, say
+from gridbench import check, doctor, prices, read
+from gridbench.machines import image, lambda_cloud, pools, ssh, stacks
+from gridbench.run import command as measure
 from gridbench.watch import alerts, bisect, gate, history, reference
 from tasks.errors import GridbenchError
-from tasks.findings.answer import price_notes
-from tasks.planning.cluster import load_cluster
-from tasks.planning.hardware import hardware_names, suites
-from tasks.planning.plan import FURTHER, Plan, check_budget, make_plan, skip_lines
-from tasks.store.bucket import find, folder_of
-from tasks.store.store import DEFAULT, runs
+
+GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Measure": {"run": measure.run, "resume": measure.resume},
+    "Read results": {
+        "show": read.show,
+        "report": read.report,
+        "compare": history.compare,
+        "site": history.site,
+        "history": history.history,
+    },
+    "Watch for regressions": {
+        "gate": gate.gate,
+        "bisect": bisect.bisect,
+        "alert": alerts.alert,
+        "reference": reference.reference,
+    },
+    "Judge published numbers": {"check": check.check, "prices": prices.app},
+    "Machines": {
+        "up": stacks.up_app,
+        "status": stacks.status_app,
+        "down": stacks.down_app,
+        "lambda": lambda_cloud.app,
+        "ssh": ssh.app,
+        "image": image.app,
+        "pool": pools.pool,
+    },
+    "Diagnose": {"doctor": doctor.doctor},
+}
+OLD_NAMES = {  # scripts and monitors use them
+    "rented": lambda_cloud.rented,
+    "give-back": lambda_cloud.give_back,
+    "janitor": lambda_cloud.janitor,
+}
+
+
+class Grouped(TyperGroup):
+    """The commands in the order of their groups; Typer alone puts nested ones last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return [name for commands in (*GROUPS.values(), OLD_NAMES) for name in commands]
+
 
 app = typer.Typer(
+    cls=Grouped,
     help="Which machine should run this torch workload, at what speed and at what price?",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-app.command()(history.compare)
-app.command()(history.site)
-app.command()(history.history)
-app.command()(gate.gate)
-app.command()(bisect.bisect)
-app.add_typer(prices.app, name="prices")
-app.add_typer(image.app, name="image")
-app.add_typer(ssh.app, name="ssh")
-app.command()(check)
-app.command()(rented.rented)
-app.command()(rented.give_back)
-app.command()(rented.janitor)
-app.command()(pools.pool)
-app.command()(alerts.alert)
-app.command()(reference.reference)
-up_app = typer.Typer(invoke_without_command=True)
-status_app = typer.Typer(no_args_is_help=True, help="What a cloud's stack has, runs and costs.")
-down_app = typer.Typer(
-    no_args_is_help=True, help="Take a cloud's stack down, and check that nothing is left."
-)
-app.add_typer(up_app, name="up")
-app.add_typer(status_app, name="status")
-app.add_typer(down_app, name="down")
-up_app.command("aws")(aws.up_aws)
-up_app.command("gke")(gke.up_gke)
-status_app.command("aws")(aws.status_aws)
-status_app.command("gke")(gke.status_gke)
-down_app.command("aws")(aws.down_aws)
-down_app.command("gke")(gke.down_gke)
-Budget = Annotated[
-    float, typer.Option(help="USD: refuse to start above it by the estimate, stop once it is spent")
-]
-ClusterFile = Annotated[
-    Path | None, typer.Option(help="Instead of --on: a file that names several boxes of one kind")
-]
-Boxes = Annotated[int, typer.Option(help="How many to rent of each machine that is rented")]
-RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
-
-
-@app.command()
-def run(
-    suite: Annotated[str, typer.Argument(help=f"Which cases: {', '.join(suites())}")] = "quick",
-    on: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="What speedups are taken against; the first by default")
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(help="Fresh processes per cell; the suite's by default")
-    ] = None,
-    budget_usd: Budget = 5.0,
-    results: Results = DEFAULT,
-    cluster: ClusterFile = None,
-    boxes: Boxes = 1,
-    break_even: Annotated[
-        bool, typer.Option("--break-even", help="Then measure more sizes, until each break-even is known")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
-) -> None:
-    """Measure a suite and print the answer."""
-    if on and cluster:
-        raise GridbenchError(
-            "--on and --cluster exclude each other: a cluster file names its hardware itself"
-        )
-    named = load_cluster(cluster) if cluster else None
-    hardware = [] if named else on or local_hardware()
-    if suite.endswith(".toml"):  # the flow's form offers the names, and the server refuses anything else
-        raise GridbenchError(
-            f"suite {suite!r} is a path; put the file into deployments/suites and say its name"
-        )
-    asked = (suite, hardware, baseline, repeats, budget_usd)
-    plan = make_plan(*asked, break_even=break_even, cluster=named, boxes=boxes)
-    show_plan(plan)
-    if not dry_run:
-        check_reach(plan.hardware)
-        parameters = {
-            "suite": suite,
-            "hardware": hardware,
-            "baseline": baseline,
-            "repeats": repeats,
-            "budget_usd": budget_usd,
-            "results": for_flow(results),
-            "break_even": break_even,
-            "cluster": named.model_dump(mode="json", exclude_none=True) if named else None,
-            "boxes": boxes,
-        }
-        _run(parameters, results, plan)
-
-
-@app.command()
-def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
-    """Measure what an interrupted run still lacks, and nothing twice."""
-    plan = find(results, name).plan
-    check_budget(plan, budget_usd)
-    check_reach(plan.hardware)
-    _run({"resume": plan.run, "budget_usd": budget_usd, "results": for_flow(results)}, results, plan)
-
-
-@app.command()
-def report(
-    name: RunName,
-    results: Results = DEFAULT,
-    at: Annotated[str, typer.Option("--prices", help="plan: those of its plan; now: of today")] = "plan",
-) -> None:
-    """Write a run's report anew from its records."""
-    from gridbench.run.outcome import rebuild
-
-    console.print(rebuild(find(results, name), at), soft_wrap=True)
-
-
-@app.command()
-def show(
-    name: Annotated[str | None, typer.Argument(help="Name of a run; without it the runs are listed")] = None,
-    results: Results = DEFAULT,
-) -> None:
-    """Show the records of a run, or list the runs."""
-    from workloads.harness.records.text import HEAD, line, table
-
-    if name is None:
-        console.print("\n".join(runs(folder_of(results))) or f"no runs in {results}", soft_wrap=True)
-        return
-    records, odd = find(results, name).records()
-    print(table([HEAD, *map(line, records)]))
-    for sentence in odd:
-        console.print(f"error: {sentence}", soft_wrap=True, markup=False)
-    if odd:
-        raise typer.Exit(1)
-
-
-@up_app.callback()
-def up(
-    context: typer.Context,
-    port: Annotated[int | None, typer.Option(help="Port of the UI; a free one by default")] = None,
-    results: Results = DEFAULT,
-) -> None:
-    """Keep a server and workers running here, with schedules, until Ctrl-C; or make a cloud's stack."""
-    if context.invoked_subcommand:
-        return
-    from gridbench.run.session import POOLS, session
-
-    with session(console.print, folder_of(results), port, schedules=True, pools=POOLS) as api:
-        console.print(f"UI: {api.ui_url}\nPREFECT_API_URL={api.api_url}\nCtrl-C stops it.", soft_wrap=True)
-        while True:
-            time.sleep(5)
-            if sentence := api.check():
-                console.print(sentence, markup=False)
-
-
-@app.command()
-def doctor(results: Results = DEFAULT) -> None:
-    """Say what is missing here and what to do about it."""
-    from gridbench.doctor import examine
-
-    found = list(examine(folder_of(results)))
-    for well, text in found:
-        console.print(
-            f"[green]ok[/]    {escape(text)}" if well else f"[red]mend[/]  {escape(text)}", soft_wrap=True
-        )
-    raise typer.Exit(0 if all(well for well, _ in found) else 1)
-
-
-def local_hardware() -> list[str]:
-    """This machine's hardware, baseline first: every core where there is a GPU to compare, or one thread."""
-    from gridbench.doctor import torch_sees_cuda
-
-    return ["local-cpu", "local-cpu-1", "local-cuda"] if torch_sees_cuda() else ["local-cpu-1", "local-cpu"]
-
-
-def show_plan(plan: Plan) -> None:
-    """Print what will be measured, where, and what it will take."""
-    table = Table(title=plan.title, title_justify="left")
-    table.add_column("hardware", no_wrap=True)  # whole: it is what other commands take
-    for column in ("what", "cells", "repeats", "USD per hour", "price"):
-        table.add_column(column)
-    for machine in plan.hardware:
-        price, skipped = machine.price, len(plan.skipped_on(machine.name))
-        cells = f"{len(plan.cases)}, {skipped} skipped" if skipped else str(len(plan.cases))
-        size = (cells, str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
-        table.add_row(machine.name, machine.title, *size)
-    console.print(table)
-    console.print(
-        f"{len(plan.cells)} cells, {plan.repeats} repeats each: about {max(plan.estimate_s / 60, 1):.0f} min "
-        f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
-    )
-    for sentence in ([FURTHER] if plan.break_even else []) + price_notes(plan.machines):
-        say(sentence)
-    if plan.skips:
-        console.print(f"{len(plan.skips)} of the cells can't be measured:")
-        say("\n".join(skip_lines(plan)))
-
-
-def _run(parameters: dict[str, Any], results: Path, plan: Plan) -> None:
-    """Have `bench` run with these parameters, print the answer; exits with 1 if a cell was not measured."""
-    from gridbench.run.follow import follow
-    from gridbench.run.outcome import tell
-    from gridbench.run.session import pools_of, session
-
-    suite = parameters.get("suite")
-    deployment = f"bench/{suite}" if suite in ("quick", "full") else "bench/quick"
-    folder = folder_of(results)
-    with session(console.print, folder, pools=pools_of(plan.hardware)) as api:
-        console.print(f"UI: {api.ui_url}", soft_wrap=True)
-        flow_run = asyncio.run(follow(parameters, deployment, console, api.check))
-        well = tell(flow_run, folder, api.ui_url, console)
-    raise typer.Exit(0 if well else 1)
+for group, commands in GROUPS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=group)
+        else:
+            app.command(name, rich_help_panel=group)(command)
+for name, command in OLD_NAMES.items():
+    app.command(name, hidden=True)(command)
 
 
 def main() -> None:
-    """The program's entry: a mistake of the user's is one sentence, never a traceback."""
+    """Run the program; a mistake of the user's is one sentence, never a traceback."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app()

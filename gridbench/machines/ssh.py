@@ -47,7 +47,7 @@ def check(
     except (Refused, Unreachable) as error:
         raise GridbenchError(str(error).rstrip(".")) from None
     for well, sentence in found:
-        say(f"{'ok  ' if well else 'mend'}  {sentence}")
+        say(f"{'ok ' if well else 'fix'}  {sentence}")
     raise typer.Exit(0 if all(well for well, _ in found) else 1)
 
 

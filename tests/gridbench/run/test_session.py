@@ -6,7 +6,7 @@ import httpx
 import pytest
 import yaml
 
-from gridbench import main
+from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
 from infra.local import stack as stacks
@@ -64,16 +64,18 @@ def test_what_cannot_be_measured_from_here_is_refused(monkeypatch, plan, pool, r
 
 def test_a_run_that_is_resumed_is_checked_and_served_like_a_new_one(monkeypatch, tmp_path, plan):
     asked = []
-    monkeypatch.setattr(main, "find", lambda results, name: type("Found", (), {"plan": moved(plan, "ssh")}))
-    monkeypatch.setattr(main, "check_budget", lambda plan, budget_usd: None)
-    monkeypatch.setattr(main, "check_reach", lambda hardware: asked.append("checked"))
+    monkeypatch.setattr(
+        command, "find", lambda results, name: type("Found", (), {"plan": moved(plan, "ssh")})
+    )
+    monkeypatch.setattr(command, "check_budget", lambda plan, budget_usd: None)
+    monkeypatch.setattr(command, "check_reach", lambda hardware: asked.append("checked"))
 
     def session(say, results, pools):
         raise GridbenchError(f"with {pools}")
 
     monkeypatch.setattr(sessions, "session", session)
     with pytest.raises(GridbenchError, match=r"with \('local', 'ssh'\)"):
-        main.resume("a-run", results=tmp_path)
+        command.resume("a-run", results=tmp_path)
     assert asked == ["checked"]
 
 

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gridbench import main
+from gridbench.run import command
 from infra.workers.ssh.configuration import Host
 from tasks import start as opening
 from tasks.dispatch.rental import Rent
@@ -222,8 +223,8 @@ class TestCommand:
 
     def test_the_flow_gets_what_the_file_holds(self, monkeypatch, capsys, tmp_path):
         given = {}
-        monkeypatch.setattr(main, "check_reach", lambda hardware: None)
-        monkeypatch.setattr(main, "_run", lambda parameters, *_: given.update(parameters))
+        monkeypatch.setattr(command, "check_reach", lambda hardware: None)
+        monkeypatch.setattr(command, "_run", lambda parameters, *_: given.update(parameters))
         code, _ = run(monkeypatch, capsys, "--cluster", written(tmp_path, CLUSTER))
         assert code == 0 and json.loads(json.dumps(given))["cluster"] == CLUSTER
         assert (given["hardware"], given["boxes"]) == ([], 1)

@@ -1,4 +1,4 @@
-"""gridbench rented, give-back and janitor: what Lambda Cloud bills us for now, and how that ends."""
+"""The commands `gridbench lambda …`: what Lambda Cloud bills us for now, and how to end it."""
 
 import asyncio
 import json
@@ -14,7 +14,10 @@ from tasks.errors import GridbenchError
 
 T = TypeVar("T")
 
+app = typer.Typer(help="List and return boxes that are rented at Lambda Cloud.", no_args_is_help=True)
 
+
+@app.command()
 def rented(as_json: Annotated[bool, typer.Option("--json", help="One JSON array instead")] = False) -> None:
     """List the boxes of ours that run at Lambda Cloud, until when, and what they have cost so far."""
     from infra.lambda_cloud.janitor import rentals
@@ -43,10 +46,11 @@ def rented(as_json: Annotated[bool, typer.Option("--json", help="One JSON array 
     raise typer.Exit(1 if any(rental.overdue for rental in found) else 0)
 
 
+@app.command()
 def give_back(
     which: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs, hardware, or ids as `gridbench rented --json` says them"),
+        typer.Argument(help="Runs, hardware, or ids as `gridbench lambda rented --json` says them"),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All boxes of ours")] = False,
 ) -> None:
@@ -60,7 +64,9 @@ def give_back(
         running = await rentals(api, datetime.now(UTC))
         names = [{r.lease.run, r.lease.hardware, r.instance.id} for r in running]
         if odd := sorted({*(which or ())} - {name for of in names for name in of}):
-            raise GridbenchError(f"nothing of ours that runs is called {odd[0]}: see `gridbench rented`")
+            raise GridbenchError(
+                f"nothing of ours that runs is called {odd[0]}: see `gridbench lambda rented`"
+            )
         chosen = [r for r, of in zip(running, names, strict=True) if everything or of & {*(which or ())}]
         return (await end(api, chosen, say))[1]
 
@@ -72,6 +78,7 @@ def give_back(
     raise typer.Exit(1 if problems else 0)
 
 
+@app.command()
 def janitor() -> None:
     """Give back the boxes at Lambda Cloud that are past their deadline, and remove left-over SSH keys."""
     from infra.lambda_cloud.janitor import sweep

@@ -1,0 +1,42 @@
+"""The commands `up`, `status` and `down`: a stack on this machine, or in a cloud."""
+
+import time
+from typing import Annotated
+
+import typer
+
+from gridbench.machines import aws, gke
+from gridbench.terminal import Results, console
+from tasks.store.bucket import folder_of
+from tasks.store.store import DEFAULT
+
+up_app = typer.Typer(invoke_without_command=True)
+status_app = typer.Typer(no_args_is_help=True, help="Show what runs in a cloud and what it costs.")
+down_app = typer.Typer(
+    no_args_is_help=True, help="Delete everything in a cloud, and check that nothing is left."
+)
+up_app.command("aws")(aws.up_aws)
+up_app.command("gke")(gke.up_gke)
+status_app.command("aws")(aws.status_aws)
+status_app.command("gke")(gke.status_gke)
+down_app.command("aws")(aws.down_aws)
+down_app.command("gke")(gke.down_gke)
+
+
+@up_app.callback()
+def up(
+    context: typer.Context,
+    port: Annotated[int | None, typer.Option(help="Port of the UI; a free one by default")] = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Run a server, workers and schedules here until Ctrl-C; or prepare a cloud."""
+    if context.invoked_subcommand:
+        return
+    from gridbench.run.session import POOLS, session
+
+    with session(console.print, folder_of(results), port, schedules=True, pools=POOLS) as api:
+        console.print(f"UI: {api.ui_url}\nPREFECT_API_URL={api.api_url}\nCtrl-C stops it.", soft_wrap=True)
+        while True:
+            time.sleep(5)
+            if sentence := api.check():
+                console.print(sentence, markup=False)

@@ -1,0 +1,42 @@
+"""Look at stored runs: the commands `show` and `report`."""
+
+from typing import Annotated
+
+import typer
+
+from gridbench.terminal import Results, RunName, console
+from tasks.store.bucket import find, folder_of
+from tasks.store.store import DEFAULT, runs
+
+
+def report(
+    name: RunName,
+    results: Results = DEFAULT,
+    at: Annotated[
+        str, typer.Option("--prices", help="plan: the prices of its plan; now: today's prices")
+    ] = "plan",
+) -> None:
+    """Rebuild the report of a run from its records."""
+    from gridbench.run.outcome import rebuild
+
+    console.print(rebuild(find(results, name), at), soft_wrap=True)
+
+
+def show(
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a run, or its beginning; without it, list the runs")
+    ] = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Show the records of a run, or list the runs."""
+    from workloads.harness.records.text import HEAD, line, table
+
+    if name is None:
+        console.print("\n".join(runs(folder_of(results))) or f"no runs in {results}", soft_wrap=True)
+        return
+    records, problems = find(results, name).records()
+    print(table([HEAD, *map(line, records)]))
+    for sentence in problems:
+        console.print(f"error: {sentence}", soft_wrap=True, markup=False)
+    if problems:
+        raise typer.Exit(1)

@@ -1,0 +1,131 @@
+"""Measure a suite, or finish an interrupted run: the commands `run` and `resume`."""
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from gridbench.run.reach import check_reach, for_flow
+from gridbench.terminal import Results, RunName, console, say
+from tasks.errors import GridbenchError
+from tasks.findings.answer import price_notes
+from tasks.planning.cluster import load_cluster
+from tasks.planning.hardware import hardware_names, suites
+from tasks.planning.plan import FURTHER, Plan, check_budget, make_plan, skip_lines
+from tasks.store.bucket import find, folder_of
+from tasks.store.store import DEFAULT
+
+Budget = Annotated[
+    float, typer.Option(help="USD: refuse to start above it by the estimate, stop once it is spent")
+]
+ClusterFile = Annotated[
+    Path | None, typer.Option(help="Instead of --on: a file that names several boxes of one kind")
+]
+Boxes = Annotated[int, typer.Option(help="How many to rent of each machine that is rented")]
+
+
+def run(
+    suite: Annotated[str, typer.Argument(help=f"Which cases: {', '.join(suites())}")] = "quick",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="What speedups are taken against; the first by default")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(help="Fresh processes per cell; the suite's by default")
+    ] = None,
+    budget_usd: Budget = 5.0,
+    results: Results = DEFAULT,
+    cluster: ClusterFile = None,
+    boxes: Boxes = 1,
+    break_even: Annotated[
+        bool, typer.Option("--break-even", help="Then measure more sizes, until each break-even is known")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
+) -> None:
+    """Measure a suite and print the answer."""
+    if on and cluster:
+        raise GridbenchError(
+            "--on and --cluster exclude each other: a cluster file names its hardware itself"
+        )
+    named = load_cluster(cluster) if cluster else None
+    hardware = [] if named else on or local_hardware()
+    if suite.endswith(".toml"):  # the flow's form offers the names, and the server refuses anything else
+        raise GridbenchError(
+            f"suite {suite!r} is a path; put the file into deployments/suites and say its name"
+        )
+    asked = (suite, hardware, baseline, repeats, budget_usd)
+    plan = make_plan(*asked, break_even=break_even, cluster=named, boxes=boxes)
+    show_plan(plan)
+    if not dry_run:
+        check_reach(plan.hardware)
+        parameters = {
+            "suite": suite,
+            "hardware": hardware,
+            "baseline": baseline,
+            "repeats": repeats,
+            "budget_usd": budget_usd,
+            "results": for_flow(results),
+            "break_even": break_even,
+            "cluster": named.model_dump(mode="json", exclude_none=True) if named else None,
+            "boxes": boxes,
+        }
+        _run(parameters, results, plan)
+
+
+def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
+    """Measure what an interrupted run still lacks, and nothing twice."""
+    plan = find(results, name).plan
+    check_budget(plan, budget_usd)
+    check_reach(plan.hardware)
+    _run({"resume": plan.run, "budget_usd": budget_usd, "results": for_flow(results)}, results, plan)
+
+
+def local_hardware() -> list[str]:
+    """This machine's hardware, baseline first: every core where there is a GPU to compare, or one thread."""
+    from gridbench.doctor import torch_sees_cuda
+
+    return ["local-cpu", "local-cpu-1", "local-cuda"] if torch_sees_cuda() else ["local-cpu-1", "local-cpu"]
+
+
+def show_plan(plan: Plan) -> None:
+    """Print what will be measured, where, and what it will take."""
+    table = Table(title=plan.title, title_justify="left")
+    table.add_column("hardware", no_wrap=True)  # whole: it is what other commands take
+    for column in ("what", "cells", "repeats", "USD per hour", "price"):
+        table.add_column(column)
+    for machine in plan.hardware:
+        price, skipped = machine.price, len(plan.skipped_on(machine.name))
+        cells = f"{len(plan.cases)}, {skipped} skipped" if skipped else str(len(plan.cases))
+        size = (cells, str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
+        table.add_row(machine.name, machine.title, *size)
+    console.print(table)
+    console.print(
+        f"{len(plan.cells)} cells, {plan.repeats} repeats each: about {max(plan.estimate_s / 60, 1):.0f} min "
+        f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
+    )
+    for sentence in ([FURTHER] if plan.break_even else []) + price_notes(plan.machines):
+        say(sentence)
+    if plan.skips:
+        console.print(f"{len(plan.skips)} of the cells can't be measured:")
+        say("\n".join(skip_lines(plan)))
+
+
+def _run(parameters: dict[str, Any], results: Path, plan: Plan) -> None:
+    """Have `bench` run with these parameters, print the answer; exits with 1 if a cell was not measured."""
+    from gridbench.run.follow import follow
+    from gridbench.run.outcome import tell
+    from gridbench.run.session import pools_of, session
+
+    suite = parameters.get("suite")
+    deployment = f"bench/{suite}" if suite in ("quick", "full") else "bench/quick"
+    folder = folder_of(results)
+    with session(console.print, folder, pools=pools_of(plan.hardware)) as api:
+        console.print(f"UI: {api.ui_url}", soft_wrap=True)
+        flow_run = asyncio.run(follow(parameters, deployment, console, api.check))
+        well = tell(flow_run, folder, api.ui_url, console)
+    raise typer.Exit(0 if well else 1)
