@@ -18,7 +18,7 @@ from infra.lambda_cloud.hold import REFUSED, hold
 from infra.lambda_cloud.janitor import sweep
 from infra.lambda_cloud.leftover import NAME, delete_block, return_all, sweep_blocks
 from infra.lambda_cloud.settings import HoldPace
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.rental import PREFIX, Asked
 
 RETURNED = f"{PREFIX}returned"
@@ -28,7 +28,7 @@ async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[An
     """Give back what a cancelled or crashed `rental` may have left; harmless where it left nothing."""
     say = flow_run_logger(flow_run, flow).warning
     async with get_client() as client:
-        labels = (await surely(client.read_flow_run, flow_run.id)).labels
+        labels = (await call_until_answered(client.read_flow_run, flow_run.id)).labels
         name = labels.get(NAME)
         if not isinstance(name, str):
             return  # it had not begun
@@ -40,8 +40,8 @@ async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[An
                 say(str(error))
                 return
             returned = {RETURNED: datetime.now(UTC).isoformat()}
-            await surely(client.update_flow_run_labels, flow_run.id, returned)
-        await surely(delete_block, client, name)
+            await call_until_answered(client.update_flow_run_labels, flow_run.id, returned)
+        await call_until_answered(delete_block, client, name)
 
 
 @flow(

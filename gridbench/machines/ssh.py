@@ -30,9 +30,9 @@ def check(
     """Say whether a box is fit to measure on; exits with 1 if it is not."""
     from pydantic import ValidationError
 
-    from infra.workers.base.job_configuration import Refused, one_sentence
+    from infra.workers.base.job_configuration import JobRefused, one_sentence
     from infra.workers.ssh.configuration import SshJobConfiguration
-    from infra.workers.ssh.connection import Unreachable
+    from infra.workers.ssh.connection import BoxUnreachable
 
     user, _, address = host.rpartition("@")
     box = {"address": address, "user": user or "ubuntu", "port": port, "key": key, "host_key": host_key}
@@ -44,7 +44,7 @@ def check(
         raise GridbenchError(one_sentence(error).rstrip(".")) from None
     try:
         found = asyncio.run(_look(asked))
-    except (Refused, Unreachable) as error:
+    except (JobRefused, BoxUnreachable) as error:
         raise GridbenchError(str(error).rstrip(".")) from None
     for well, sentence in found:
         say(f"{'ok ' if well else 'fix'}  {sentence}")
@@ -53,8 +53,8 @@ def check(
 
 async def _look(asked: Any) -> list[tuple[bool, str]]:
     """What is well on the box and what is not, in sentences."""
-    from infra.workers.ssh.box import Box
-    from infra.workers.ssh.check import has_image, hindrances
+    from infra.workers.ssh.box import SshBox
+    from infra.workers.ssh.check import has_image, unmet_requirements
     from infra.workers.ssh.connection import connect
 
     async def no_blocks(name: str) -> str:
@@ -62,11 +62,11 @@ async def _look(asked: Any) -> list[tuple[bool, str]]:
 
     host = asked.hosts[0]
     async with await connect(host, no_blocks) as connection:
-        facts = await Box(connection, asked.container_command).check(asked.image)
+        facts = await SshBox(connection, asked.container_command).check(asked.image)
     gpus = facts.get("gpu", [])
     found = [(True, f"{host} lets us in, kernel {facts['kernel'][0]}, {facts['architecture'][0]}")]
     found += [(True, f"GPU {number}: driver {gpu}") for number, gpu in enumerate(gpus)]
     if has_image(facts):
         found.append((True, f"image {asked.image} is there"))
-    wrong = hindrances(facts, asked)
+    wrong = unmet_requirements(facts, asked)
     return found + ([(False, sentence) for sentence in wrong] or [(True, "it is fit to measure on")])

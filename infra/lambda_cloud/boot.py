@@ -8,9 +8,9 @@ import anyio
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.errors import LambdaError, Unavailable
 from infra.lambda_cloud.models import ENDED, Instance
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import Host
-from infra.workers.ssh.connection import BLOCK, Unreachable, connect
+from infra.workers.ssh.connection import BLOCK, BoxUnreachable, connect
 
 Answers = Callable[[str], Awaitable[bool]]
 LOST = ENDED | {"unhealthy", "preempted"}
@@ -46,7 +46,7 @@ def lets_in(user: str, private_key: str, host_key: str) -> Answers:
         try:
             host = Host(address=ip, user=user, key=f"{BLOCK}lease", host_key=host_key)
             connection = await connect(host, key_of)
-        except (Refused, Unreachable):
+        except (JobRefused, BoxUnreachable):
             return False
         connection.close()
         return True

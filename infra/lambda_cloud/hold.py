@@ -23,7 +23,7 @@ from infra.lambda_cloud.lease import Lease, new_lease
 from infra.lambda_cloud.leftover import delete_block, return_earlier
 from infra.lambda_cloud.rent import Box, Launch, rented
 from infra.lambda_cloud.settings import HoldPace, unbroken
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import measuring
 from tasks.dispatch.lane import RECLAIMED
 from tasks.dispatch.rental import RELEASE, Asked, Rental
@@ -43,7 +43,7 @@ async def hold(asked: Asked, flow_run_id: UUID, say: Say) -> State[Any]:
             lease = new_lease(asked.run, asked.hardware, _now() + timedelta(seconds=promised_s))
             await return_earlier(api, client, asked, flow_run_id, say)
             holding = Holding(asked, flow_run_id, api, client, lease, say, pace)
-            await surely(client.update_flow_run_labels, flow_run_id, holding.rental.labels)
+            await call_until_answered(client.update_flow_run_labels, flow_run_id, holding.rental.labels)
             try:
                 state = await _first(holding.follow, holding.look_for_bench, holding.rent)
             finally:
@@ -161,7 +161,7 @@ class Holding:
         until = since + timedelta(seconds=self.asked.most_s)
         with anyio.move_on_after(max((until - _now()).total_seconds(), 0)):
             secret = Secret(value=box.private_key)
-            await surely(secret.asave, self.lease.name, overwrite=True, client=self.client)
+            await call_until_answered(secret.asave, self.lease.name, overwrite=True, client=self.client)
             at = {"address": box.ip, "user": box.user, "host_key": " ".join(box.host_key.split()[:2])}
             self.know(**at, answered=_now(), until=until)
             self.say(f"{self.rental.type} in {self.rental.region} lets us in at {box.user}@{box.ip}")
@@ -189,8 +189,8 @@ class Holding:
         """After everything was given back: say so, and forget the key. What may still run has no end."""
         if not self.rented.left:
             self.know(returned=self.returned or _now())
-        await surely(self.client.update_flow_run_labels, self.flow_run_id, self.rental.labels)
-        await surely(delete_block, self.client, self.lease.name)
+        await call_until_answered(self.client.update_flow_run_labels, self.flow_run_id, self.rental.labels)
+        await call_until_answered(delete_block, self.client, self.lease.name)
 
 
 async def _first(*watches: Callable[[], Awaitable[State[Any]]]) -> State[Any]:

@@ -10,7 +10,7 @@ from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.give_back import Rented, Say, clear
 from infra.lambda_cloud.janitor import KEY_GRACE
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_name, lease_of
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.rental import PREFIX, Asked
 from tasks.dispatch.rentals import rentals
 
@@ -32,12 +32,12 @@ async def return_earlier(api: LambdaApi, client: PrefectClient, asked: Asked, ho
     if not mine:
         return
     # A name is in the labels before anything of that name is launched: so the instances are listed first.
-    others = [run for run in await surely(rentals, client, asked.run) if run.id != holder]
+    others = [run for run in await call_until_answered(rentals, client, asked.run) if run.id != holder]
     held = {run.labels.get(NAME) for run in others if run.state and run.state.is_running()}
     for name in sorted(name for name in mine if name and name not in held):
         say(f"an earlier box for {asked.hardware} of run {asked.run} was left ({name}): it is given back")
         await return_all(api, name, say)
-        await surely(delete_block, client, name)
+        await call_until_answered(delete_block, client, name)
 
 
 async def return_all(api: LambdaApi, name: str, say: Say) -> None:

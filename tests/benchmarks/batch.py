@@ -23,11 +23,11 @@ import psutil
 from prefect.client.schemas.objects import FlowRun
 
 from infra.workers.batch.configuration import AwsBatchJobConfiguration
-from infra.workers.batch.follow import Follow
+from infra.workers.batch.follow import BatchFollow
 from infra.workers.batch.logs import Tail
 from infra.workers.batch.poller import Poller
-from infra.workers.batch.region import Region
-from infra.workers.batch.settings import Pace
+from infra.workers.batch.region import RegionCalls
+from infra.workers.batch.settings import BatchSettings
 from infra.workers.batch.submit import describe
 from tests.emulators.fixtures import environment
 
@@ -94,7 +94,7 @@ class Minutes:
 
 async def follow(jobs: int, age_s: float) -> tuple[int, int]:
     """Follow so many jobs for a minute; returns the calls in it, and the bytes that the process has then."""
-    region, pace, clock = Region("us-east-1"), Pace(), Minutes()
+    region, pace, clock = RegionCalls("us-east-1"), BatchSettings(), Minutes()
     poller = Poller(partial(describe, region), pace.poll_s, pace.slowest_s, clock=clock)
     asked = AwsBatchJobConfiguration(image="bench", job_queue="q")
     log = logging.LoggerAdapter(logging.getLogger("batch-benchmark"), {})
@@ -106,7 +106,7 @@ async def follow(jobs: int, age_s: float) -> tuple[int, int]:
         for _ in range(jobs):
             run = FlowRun(id=uuid.uuid4(), flow_id=uuid.UUID(int=1), name="a-lane")
             tail = Tail(run.id, nothing)
-            one = Follow(run, str(uuid.uuid4()), asked, region, poller, tail, pace, log)
+            one = BatchFollow(run, str(uuid.uuid4()), asked, region, poller, tail, pace, log)
             group.start_soon(one.to_the_end)
         await anyio.wait_all_tasks_blocked()
         await poller.round()

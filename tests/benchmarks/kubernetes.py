@@ -30,11 +30,11 @@ import psutil
 from prefect.client.schemas.objects import FlowRun
 from prefect_kubernetes.credentials import KubernetesClusterConfig
 
-from infra.workers.kubernetes.api import Api, client_of
+from infra.workers.kubernetes.api import NamespaceApi, client_of
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration, default_template, job_name
-from infra.workers.kubernetes.follow import Follow
+from infra.workers.kubernetes.follow import KubernetesFollow
 from infra.workers.kubernetes.reasons import CONTAINER, finished
-from infra.workers.kubernetes.settings import Pace
+from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 from tests.emulators.kube.control import Request
 from tests.emulators.kube.pace import Pace as ClusterPace
@@ -116,7 +116,9 @@ def stand_in(kubeconfig: Path, pipe: Connection) -> None:
 class Lanes:
     """The worker's side of one namespace, and the jobs' switches."""
 
-    def __init__(self, api: Api, view: View, pace: Pace, folder: Path, pipe: Connection) -> None:
+    def __init__(
+        self, api: NamespaceApi, view: View, pace: KubernetesSettings, folder: Path, pipe: Connection
+    ) -> None:
         self.api, self.view, self.pace, self.folder, self._pipe = api, view, pace, folder, pipe
         self._log = logging.LoggerAdapter(logging.getLogger("kubernetes-benchmark"), {})
         self._few = anyio.CapacityLimiter(AT_ONCE)
@@ -129,7 +131,7 @@ class Lanes:
 
     async def drive(self, jobs: int) -> Driven:
         """Create so many jobs, follow them until all run, and end one after the other."""
-        follows: list[Follow] = []
+        follows: list[KubernetesFollow] = []
         noticed: dict[str, float] = {}
         before, _ = self.told()
         async with anyio.create_task_group() as group:
@@ -147,7 +149,7 @@ class Lanes:
         own = Counter({kind: n for kind, n in (requests - before).items() if kind not in SHARED})
         return Driven(jobs, memory_bytes, own, [at - ends[name] for name, at in noticed.items()])
 
-    async def _one(self, follows: list[Follow], noticed: dict[str, float]) -> None:
+    async def _one(self, follows: list[KubernetesFollow], noticed: dict[str, float]) -> None:
         """One run, from the submission to its log, as the worker has it."""
         run = FlowRun(id=uuid.uuid4(), flow_id=uuid.UUID(int=1), name="a-lane")
         name = job_name(run.id, 1)
@@ -157,7 +159,9 @@ class Lanes:
             asked = await self._asked(run, f"sh -c {shlex.quote(f'read word <{switch}')}")
             self.view.take(await self.api.create(asked.job(name)))
         job_id = f"{NAMESPACE}:{name}"
-        follow = Follow(run, job_id, name, asked, self.api, self.view, self.pace, self._log, note=_to_nobody)
+        follow = KubernetesFollow(
+            run, job_id, name, asked, self.api, self.view, self.pace, self._log, note=_to_nobody
+        )
         follows.append(follow)
         ending = await follow.to_the_end()
         noticed[name] = time.monotonic()
@@ -193,7 +197,7 @@ async def _to_nobody(stages_s: dict[str, float]) -> None:
 @asynccontextmanager
 async def lanes(kubeconfig: Path, pipe: Connection) -> AsyncIterator[Lanes]:
     """A worker's view of the cluster, kept up to date meanwhile."""
-    pace = Pace()
+    pace = KubernetesSettings()
     async with (
         client_of(KubernetesClusterConfig.from_file(kubeconfig)) as client,
         anyio.create_task_group() as group,
@@ -201,7 +205,7 @@ async def lanes(kubeconfig: Path, pipe: Connection) -> AsyncIterator[Lanes]:
         view = View(client, NAMESPACE, pace, logging.getLogger("kubernetes-benchmark").warning)
         group.start_soon(view.run)
         await view.ready(pace.patience_s)
-        api = Api(client, NAMESPACE, pace.patience_s)
+        api = NamespaceApi(client, NAMESPACE, pace.patience_s)
         yield Lanes(api, view, pace, kubeconfig.parent, pipe)
         group.cancel_scope.cancel()
 

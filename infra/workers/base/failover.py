@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import anyio
 from prefect.client.schemas.objects import FlowRun, StateType
 
-from infra.workers.base.outcome import Ending
+from infra.workers.base.outcome import JobOutcome
 from infra.workers.base.pool_runs import ACTIVE
 
 if TYPE_CHECKING:
@@ -55,11 +55,11 @@ class Successor:
             worker_name=worker.name,
             worker_id=worker.backend_id,
         )
-        job_id = run.infrastructure_pid or await worker.job_of(run, asked)
+        job_id = run.infrastructure_pid or await worker.find_job(run, asked)
         if job_id:
             worker.resume(run, job_id, asked)
         elif run.state.is_cancelling():
-            never = Ending("Cancelled", f"Cancelled from Prefect before there was a {worker.thing}.")
+            never = JobOutcome("Cancelled", f"Cancelled from Prefect before there was a {worker.thing}.")
             await worker.runs.settle(run.id, "", never, own_command=False)
         elif run.state.is_pending():
             worker.submit_again(run)

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import Flow, WorkPool
 from prefect.workers.base import BaseJobConfiguration
 from pydantic import PrivateAttr, ValidationError
 
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -26,7 +26,7 @@ OF_THE_WORKER = re.compile(  # settings of the worker's own machine: wrong in a 
 SECRET_FIELDS = ("key",)  # what somebody pastes there by mistake is not repeated
 
 
-class Refused(ValueError):
+class JobRefused(ValueError):
     """A flow run cannot be submitted as it is; the message is one sentence for its author.
 
     `state` names the state that its run gets.
@@ -41,7 +41,7 @@ class TakenOver(Exception):
     """Another worker of the pool has the run now: this one says nothing more about it."""
 
 
-class AskedJob(BaseJobConfiguration):
+class ContainerJobConfiguration(BaseJobConfiguration):
     """A job configuration whose mistakes are sentences, and whose environment is a container's."""
 
     _own_command: bool = PrivateAttr(default=False)
@@ -51,12 +51,12 @@ class AskedJob(BaseJobConfiguration):
         """Build the configuration.
 
         Raises:
-            Refused: a value makes no sense; says which.
+            JobRefused: a value makes no sense; says which.
         """
         try:
             return await super().from_template_and_values(*args, **kwargs)
         except ValidationError as error:
-            raise Refused(one_sentence(error)) from None
+            raise JobRefused(one_sentence(error)) from None
 
     @classmethod
     async def resolve_for_flow_run(cls, flow_run: "FlowRun", **kwargs: Any) -> Self:
@@ -66,7 +66,7 @@ class AskedJob(BaseJobConfiguration):
         async def attempt() -> Self:  # each on a copy, because the base class takes variables out of the run
             return await resolve(flow_run.model_copy(deep=True), **kwargs)
 
-        return await surely(attempt)
+        return await call_until_answered(attempt)
 
     @property
     def own_command(self) -> bool:

@@ -9,7 +9,7 @@ import httpx
 from prefect.client.schemas.actions import LogCreate
 
 from infra.workers.base.job_configuration import SENT_BY_ENGINE
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 
 LONGEST_BYTES = 16 * 1024  # of a line; what is longer comes in pieces
 LINES_A_CALL = 500
@@ -64,7 +64,7 @@ class Lines:
         while self._waiting:
             part = _fitting(self._waiting)
             try:
-                await surely(self._send, part)
+                await call_until_answered(self._send, part)
             except httpx.HTTPStatusError as error:  # refused for good: the others still go
                 lost = f"{len(part)} lines were refused by the Prefect API ({error.response.status_code})."
                 of_the_container = part[0].name == self._logger

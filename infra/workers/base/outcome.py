@@ -7,7 +7,7 @@ KILLED = 137  # 128 + SIGKILL: an exit code
 
 
 @dataclass(frozen=True)
-class Ending:
+class JobOutcome:
     """How a job ended: the name of Prefect's state, a sentence, and the container's exit code if any.
 
     "Exited" is an exit code of 0, "Cancelled" what somebody asked for; every other name is a crash's.

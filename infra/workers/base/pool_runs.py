@@ -21,8 +21,8 @@ from prefect.client.schemas.objects import Worker as WorkerOfPool
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed
 
-from infra.workers.base.outcome import Ending
-from infra.workers.base.retry import surely
+from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.retry import call_until_answered
 
 OWNER = "prefect.worker.name"  # the base class labels a run with its worker; that one follows the job
 NOBODY = ""
@@ -76,7 +76,7 @@ class PoolRuns:
     async def claim(self, run_id: UUID) -> None:
         """Say that this worker follows a run."""
         async with self.labelling:
-            await surely(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
+            await call_until_answered(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
 
     async def label(self, run_id: UUID, labels: dict[str, float]) -> None:
         """Add labels to a run, if Prefect answers: nothing rests on them."""
@@ -94,16 +94,18 @@ class PoolRuns:
 
     async def try_number(self, run_id: UUID) -> int:
         """Which try of a run this is: how often it has been scheduled. No worker's restart changes it."""
-        states = await surely(self.client.read_flow_run_states, run_id)
+        states = await call_until_answered(self.client.read_flow_run_states, run_id)
         return sum(state.type == StateType.SCHEDULED for state in states)
 
-    async def settle(self, run_id: UUID, job_id: str, ending: Ending, *, own_command: bool) -> State | None:
+    async def settle(
+        self, run_id: UUID, job_id: str, ending: JobOutcome, *, own_command: bool
+    ) -> State | None:
         """Put a run whose job has ended into its final state; what the flow said itself stays.
 
         Returns the state that was set, or None where nothing was to be said.
         """
         try:
-            run = await surely(self.client.read_flow_run, run_id)
+            run = await call_until_answered(self.client.read_flow_run, run_id)
         except ObjectNotFound:
             return None
         state = verdict(run, job_id, ending, own_command=own_command)
@@ -111,11 +113,11 @@ class PoolRuns:
             return None
         replaces = run.state is not None and run.state.is_final()
         cancels = state.type == StateType.CANCELLED
-        await surely(self.client.set_flow_run_state, run_id, state, force=replaces or cancels)
+        await call_until_answered(self.client.set_flow_run_state, run_id, state, force=replaces or cancels)
         return state
 
 
-def verdict(run: FlowRun, job_id: str, ending: Ending, *, own_command: bool) -> State | None:
+def verdict(run: FlowRun, job_id: str, ending: JobOutcome, *, own_command: bool) -> State | None:
     """The state that a job's end gives its run, or None where the run is further already."""
     now = run.state
     if now is None or now.is_scheduled() or now.is_paused():

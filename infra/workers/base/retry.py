@@ -12,7 +12,7 @@ LONGEST_WAIT_S = 10
 T = TypeVar("T")
 
 
-async def surely(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
+async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
     """Call Prefect's API until it answers, however long a restart of the server takes."""
     again = AsyncRetrying(
         retry=retry_if_exception(_transient),

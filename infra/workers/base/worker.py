@@ -10,10 +10,10 @@ from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseWorkerResult
 
 from infra.workers.base.failover import Successor
-from infra.workers.base.job_configuration import AskedJob, Refused, TakenOver
-from infra.workers.base.outcome import Ending
+from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
+from infra.workers.base.outcome import JobOutcome
 from infra.workers.base.pool_runs import PoolRuns
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -61,21 +61,26 @@ class FollowingWorker(ABC):
     pace: Rhythm
 
     @abstractmethod
-    async def submit(self, flow_run: "FlowRun", configuration: AskedJob) -> str:
+    async def start_job(self, flow_run: "FlowRun", configuration: ContainerJobConfiguration) -> str:
         """Find or start the job of a run's try; its id is in the run before anything else can go wrong.
 
         Raises:
-            Refused: the job can't be started; says why.
+            JobRefused: the job can't be started; says why.
             TakenOver: another worker has the run meanwhile.
         """
 
     @abstractmethod
-    async def job_of(self, run: "FlowRun", configuration: AskedJob) -> str | None:
+    async def find_job(self, run: "FlowRun", configuration: ContainerJobConfiguration) -> str | None:
         """The job that was started just before its worker went, so that its id was not noted."""
 
     @abstractmethod
     async def follow(
-        self, flow_run: "FlowRun", job_id: str, configuration: AskedJob, *, resumed: bool = False
+        self,
+        flow_run: "FlowRun",
+        job_id: str,
+        configuration: ContainerJobConfiguration,
+        *,
+        resumed: bool = False,
     ) -> BaseWorkerResult:
         """Follow a job, and put its run into the state that the job's end means."""
 
@@ -118,15 +123,15 @@ class FollowingWorker(ABC):
     async def run(
         self,
         flow_run: "FlowRun",
-        configuration: AskedJob,
+        configuration: ContainerJobConfiguration,
         task_status: anyio.abc.TaskStatus[Any] | None = None,
     ) -> BaseWorkerResult:
         """Submit a flow run's job, unless it has one, and follow it to its end."""
         status = task_status or anyio.TASK_STATUS_IGNORED
         self.follows.setdefault(flow_run.id, None)
         try:
-            job_id = await self.submit(flow_run, configuration)
-        except Refused as refusal:
+            job_id = await self.start_job(flow_run, configuration)
+        except JobRefused as refusal:
             self.follows.pop(flow_run.id, None)
             status.started(None)
             return await self.refuse(flow_run, refusal)
@@ -141,10 +146,10 @@ class FollowingWorker(ABC):
         status.started(job_id)
         return await self.follow(flow_run, job_id, configuration)
 
-    async def refuse(self, flow_run: "FlowRun", refusal: Refused) -> BaseWorkerResult:
+    async def refuse(self, flow_run: "FlowRun", refusal: JobRefused) -> BaseWorkerResult:
         """Say why a run's job can't be started."""
         self.get_flow_run_logger(flow_run).error("%s", refusal)
-        state = Ending(refusal.state, str(refusal))
+        state = JobOutcome(refusal.state, str(refusal))
         await self.runs.settle(flow_run.id, flow_run.infrastructure_pid or "", state, own_command=False)
         self.settled.add(flow_run.id)
         return self.result(str(flow_run.id), state.status_code)
@@ -156,7 +161,7 @@ class FollowingWorker(ABC):
     async def stop_if_cancelled(self, follow: Followed) -> None:
         """End the job of a run that is cancelled already: one without a job is cancelled at once."""
         try:
-            state = (await surely(self.client.read_flow_run, follow.run.id)).state
+            state = (await call_until_answered(self.client.read_flow_run, follow.run.id)).state
         except ObjectNotFound:
             return follow.cancel()
         if state and (state.is_cancelling() or state.is_cancelled()):
@@ -166,7 +171,7 @@ class FollowingWorker(ABC):
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
         """Say that the run is this worker's; the base class would let it crash where the server is busy."""
         async with self.runs.labelling:
-            await surely(super()._give_worker_labels_to_flow_run, flow_run_id)
+            await call_until_answered(super()._give_worker_labels_to_flow_run, flow_run_id)
 
     async def _propose_crashed_state(
         self, flow_run: "FlowRun", message: str, client: "PrefectClient | None" = None
@@ -199,12 +204,12 @@ class FollowingWorker(ABC):
         self._submitting_flow_run_ids.add(run.id)
         self._runs_task_group.start_soon(self._submit_run, run)
 
-    def resume(self, run: "FlowRun", job_id: str, configuration: AskedJob) -> None:
+    def resume(self, run: "FlowRun", job_id: str, configuration: ContainerJobConfiguration) -> None:
         """Follow the job of a run that an earlier worker had."""
         self.follows[run.id] = None
         self._runs_task_group.start_soon(self._resume, run, job_id, configuration)
 
-    async def _resume(self, run: "FlowRun", job_id: str, configuration: AskedJob) -> None:
+    async def _resume(self, run: "FlowRun", job_id: str, configuration: ContainerJobConfiguration) -> None:
         log = self.get_flow_run_logger(run)
         log.info("Worker '%s' follows %s %s from here on.", self.name, self.thing, job_id)
         try:

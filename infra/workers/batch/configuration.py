@@ -5,7 +5,7 @@ from typing import Self
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, Field, model_validator
 
-from infra.workers.base.job_configuration import AskedJob
+from infra.workers.base.job_configuration import ContainerJobConfiguration
 
 SECRET_SETTINGS = {  # never in a job's environment, which everybody who may describe jobs can read
     "PREFECT_API_KEY": "prefect_api_key_secret_arn",
@@ -21,7 +21,7 @@ DEFINITION_ONLY = (
 )
 
 
-class JobFields(BaseModel):
+class BatchJobFields(BaseModel):
     """The fields that job variables and job configuration share."""
 
     region: str | None = Field(
@@ -112,7 +112,7 @@ class JobFields(BaseModel):
     )
 
 
-class AwsBatchVariables(JobFields, BaseVariables):
+class AwsBatchVariables(BatchJobFields, BaseVariables):
     """The form of an `aws-batch` work pool, a deployment and a run."""
 
 
@@ -120,7 +120,7 @@ class AwsBatchWorkerResult(BaseWorkerResult):
     """How a job ended: its id, and the container's exit code, or -1 where there is none."""
 
 
-class AwsBatchJobConfiguration(JobFields, AskedJob):
+class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):
     """One flow run's job, ready to be submitted."""
 
     @model_validator(mode="after")

@@ -8,39 +8,39 @@ from typing import Any
 
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.job_configuration import Refused
-from infra.workers.base.outcome import Ending
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.base.outcome import JobOutcome
 from infra.workers.batch.configuration import AwsBatchJobConfiguration
 from infra.workers.batch.errors import sentence
 from infra.workers.batch.logs import Tail
-from infra.workers.batch.poller import Poller, Watch
+from infra.workers.batch.poller import JobWatch, Poller
 from infra.workers.batch.reasons import TERMINAL, Job, ending, lost_attempts
-from infra.workers.batch.region import Region, now_ms
-from infra.workers.batch.settings import Pace
+from infra.workers.batch.region import RegionCalls, now_ms
+from infra.workers.batch.settings import BatchSettings
 from infra.workers.batch.stuck import diagnose, given_up, look
 
-CANCELLED = Ending("Cancelled", "Cancelled from Prefect; the AWS Batch job was terminated.")
+CANCELLED = JobOutcome("Cancelled", "Cancelled from Prefect; the AWS Batch job was terminated.")
 REASON_LENGTH = 1000  # of TerminateJob's reason; it comes back as the job's statusReason
 
 
 @dataclass(eq=False)
-class Follow:
+class BatchFollow:
     """One run's job, and what was said about it so far."""
 
     run: FlowRun
     job_id: str
     asked: AwsBatchJobConfiguration
-    region: Region
+    region: RegionCalls
     poller: Poller
     tail: Tail
-    pace: Pace
+    pace: BatchSettings
     log: logging.LoggerAdapter[Any]
     note: Callable[[dict[str, float]], Awaitable[None]]  # takes what the run's labels shall say
-    stop: Ending | None = None  # why the worker ends the job itself
+    stop: JobOutcome | None = None  # why the worker ends the job itself
     asked_to_stop: bool = False
     handed_over: bool = False
     since: float = field(default_factory=time.monotonic)
-    _watch: Watch | None = None
+    _watch: JobWatch | None = None
     _status: str = ""
     _attempts: int = 0
     _explained: str = ""
@@ -63,7 +63,7 @@ class Follow:
         if self._watch:
             self._watch.wake()
 
-    async def to_the_end(self) -> Ending | None:
+    async def to_the_end(self) -> JobOutcome | None:
         """Follow the job until it has ended; None when another worker follows it from now on."""
         self._watch = self.poller.watch(self.job_id)
         try:
@@ -108,7 +108,7 @@ class Follow:
                 )
         self._attempts = len(lost)
 
-    def _ended(self, job: Job) -> Ending:
+    def _ended(self, job: Job) -> JobOutcome:
         self._tell_changes(job)
         found = ending(job)
         return self.stop if self.stop is not None and found.name != "Exited" else found
@@ -124,15 +124,15 @@ class Follow:
         found = await diagnose(self.region, job)
         lasts = found.kind == "doubtful" and waited_s > self.pace.doubt_s
         if found.kind == "misconfigured" or lasts or (late and found.kind == "broken"):
-            self.stop = Ending("Unschedulable", found.message)
+            self.stop = JobOutcome("Unschedulable", found.message)
         elif late:
             place = None
             try:
                 place = await look(self.region, job["jobQueue"])
-            except Refused as refusal:
+            except JobRefused as refusal:
                 self.log.warning("%s", refusal)
             message = given_up(found, place, self.region, self.asked.capacity_deadline_s)
-            self.stop = Ending("NoCapacity", message)
+            self.stop = JobOutcome("NoCapacity", message)
         else:
             left_s = self.asked.capacity_deadline_s - waited_s
             self.log.warning(
@@ -143,7 +143,7 @@ class Follow:
     def _unexplained(self, waited_s: float, said: str) -> bool:
         return not said and not self._explained and waited_s > self.pace.diagnose_s
 
-    async def _terminate(self, why: Ending) -> None:
+    async def _terminate(self, why: JobOutcome) -> None:
         """Ask Batch to end the job; asked again at the next look where the call failed."""
         reason = f"{why.name}: {why.message}"[:REASON_LENGTH]
         try:
@@ -154,10 +154,10 @@ class Follow:
         self.asked_to_stop = True
         self.poller.hurry(self.job_id)
 
-    async def _give_up(self, why: str) -> Ending:
+    async def _give_up(self, why: str) -> JobOutcome:
         """AWS tells nothing of the job any more; it may still cost money, so it is ended if possible."""
-        await self._terminate(self.stop or Ending("Crashed", why))
-        return self.stop or Ending(
+        await self._terminate(self.stop or JobOutcome("Crashed", why))
+        return self.stop or JobOutcome(
             "Crashed", f"{why.rstrip('.')} (job {self.job_id}); how it ended is not known."
         )
 

@@ -17,7 +17,7 @@ AGE_SHARE = 0.05  # a job whose status is a minute old is looked at every 3 s, i
 
 
 @dataclass(eq=False, slots=True)
-class Watch:
+class JobWatch:
     """What the poller knows of one job, for the one who waits for news of it."""
 
     job_id: str
@@ -71,13 +71,13 @@ class Poller:
         self._describe = describe
         self._fastest_s, self._slowest_s = fastest_s, slowest_s
         self._clock, self._warn = clock, warn
-        self._watches: dict[str, Watch] = {}
+        self._watches: dict[str, JobWatch] = {}
         self._strain = 1.0
         self._said = ""
 
-    def watch(self, job_id: str) -> Watch:
+    def watch(self, job_id: str) -> JobWatch:
         """Start to look at a job, until it has ended or `forget`."""
-        self._watches[job_id] = Watch(job_id, self._clock())
+        self._watches[job_id] = JobWatch(job_id, self._clock())
         return self._watches[job_id]
 
     def forget(self, job_id: str) -> None:
@@ -113,7 +113,7 @@ class Poller:
             strained |= not await self._look_at(chunk)
         self._strain = min(self._strain * 2, SLOWDOWN) if strained else max(self._strain / 2, 1.0)
 
-    async def _look_at(self, chunk: list[Watch]) -> bool:
+    async def _look_at(self, chunk: list[JobWatch]) -> bool:
         """Describe up to 100 jobs; returns whether AWS answered."""
         try:
             jobs = {job["jobId"]: job for job in await self._describe([watch.job_id for watch in chunk])}
@@ -132,7 +132,7 @@ class Poller:
             watch.due = now + self.interval_s(now - watch.changed_at)
         return True
 
-    def _failed(self, chunk: list[Watch], error: Exception) -> None:
+    def _failed(self, chunk: list[JobWatch], error: Exception) -> None:
         """A call failed: jobs run on, so only a refusal that lasts ends the watch."""
         why = sentence(error, "batch:DescribeJobs")
         if why != self._said and trouble(error) != "throttled":
@@ -149,7 +149,7 @@ class Poller:
         return min(max(age_s * AGE_SHARE, self._fastest_s), self._slowest_s)
 
 
-def in_hundreds(watches: Iterable[Watch]) -> Iterator[list[Watch]]:
+def in_hundreds(watches: Iterable[JobWatch]) -> Iterator[list[JobWatch]]:
     """Cut what is to be described into calls."""
     listed = list(watches)
     for start in range(0, len(listed), IDS_A_CALL):

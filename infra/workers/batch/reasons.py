@@ -7,7 +7,7 @@ the real ones.
 import re
 from typing import Any
 
-from infra.workers.base.outcome import KILLED, Ending
+from infra.workers.base.outcome import KILLED, JobOutcome
 
 Job = dict[str, Any]
 TERMINAL = ("SUCCEEDED", "FAILED")
@@ -26,47 +26,47 @@ NO_MACHINES = re.compile(r"CAPACITY:\w+")
 OURS = re.compile(r"(Unschedulable|NoCapacity|Cancelled): (.+)", re.DOTALL)
 
 
-def ending(job: Job) -> Ending:
+def ending(job: Job) -> JobOutcome:
     """Judge a job that has ended, from its description."""
     code, said = exit_code(job), reason(job)
     if job["status"] == "SUCCEEDED":
         if code == 0:
-            return Ending("Exited", "The container ended with exit code 0.", 0)
+            return JobOutcome("Exited", "The container ended with exit code 0.", 0)
         gives = "gives no exit code" if code is None else f"the exit code is {code}"
-        return Ending("Crashed", f"AWS Batch says that the job succeeded, but {gives}: {said}", code)
+        return JobOutcome("Crashed", f"AWS Batch says that the job succeeded, but {gives}: {said}", code)
     if ours := OURS.match(job.get("statusReason") or ""):
-        return Ending(ours[1], ours[2], code)
+        return JobOutcome(ours[1], ours[2], code)
     if RECLAIMED.search(said):
-        return Ending("Reclaimed", f"AWS took the host back while the job was running: {said}")
+        return JobOutcome("Reclaimed", f"AWS took the host back while the job was running: {said}")
     if TIMED_OUT.search(said):
         limit_s = job.get("timeout", {}).get("attemptDurationSeconds", "?")
-        return Ending("TimedOut", f"AWS Batch stopped the job after timeout_s {limit_s}: {said}", code)
+        return JobOutcome("TimedOut", f"AWS Batch stopped the job after timeout_s {limit_s}: {said}", code)
     if PULL_FAILED.search(said):
         image = job.get("container", {}).get("image", "?")
-        return Ending("ImagePullFailed", f"The image {image} could not be pulled: {said}")
+        return JobOutcome("ImagePullFailed", f"The image {image} could not be pulled: {said}")
     return _unplaced(said, code) or _crashed(job, said, code)
 
 
-def _unplaced(said: str, code: int | None) -> Ending | None:
+def _unplaced(said: str, code: int | None) -> JobOutcome | None:
     """The ending of a job that a queue's own time limit has cancelled."""
     if MISCONFIGURED.search(said):
-        return Ending("Unschedulable", f"No machine of the queue can run the job: {said}", code)
+        return JobOutcome("Unschedulable", f"No machine of the queue can run the job: {said}", code)
     if NO_MACHINES.search(said):
-        return Ending("NoCapacity", f"AWS had no machine for the job: {said}", code)
+        return JobOutcome("NoCapacity", f"AWS had no machine for the job: {said}", code)
     return None
 
 
-def _crashed(job: Job, said: str, code: int | None) -> Ending:
+def _crashed(job: Job, said: str, code: int | None) -> JobOutcome:
     if OUT_OF_MEMORY.search(said) or (
         code == KILLED and not (job.get("isTerminated") or job.get("isCancelled"))
     ):
         limit = f"memory_mib {requirement(job, 'MEMORY')} was not enough"
-        return Ending(
+        return JobOutcome(
             "OutOfMemory", f"The container ran out of memory ({limit}, exit code {code}): {said}", code
         )
     if code is None:
-        return Ending("Crashed", f"The job ended without an exit code: {said}")
-    return Ending("Crashed", f"The container ended with exit code {code}: {said}", code)
+        return JobOutcome("Crashed", f"The job ended without an exit code: {said}")
+    return JobOutcome("Crashed", f"The container ended with exit code {code}: {said}", code)
 
 
 def exit_code(job: Job) -> int | None:

@@ -8,14 +8,14 @@ import anyio
 import anyio.to_thread
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.errors import sentence, worth_another_try
 
 SLOW_CALL_S = 30  # then the connection counts as lost
 LONGEST_WAIT_S = 8  # between tries
 
 
-class Region:
+class RegionCalls:
     """The clients of one region, made when they are first needed."""
 
     def __init__(self, name: str | None) -> None:
@@ -27,13 +27,11 @@ class Region:
         """Make one call, in a thread; failures come through as botocore raises them."""
         return await anyio.to_thread.run_sync(lambda: getattr(self._client(service), operation)(**request))
 
-    async def patiently(
-        self, service: str, operation: str, patience_s: float, **request: Any
-    ) -> dict[str, Any]:
+    async def retry(self, service: str, operation: str, patience_s: float, **request: Any) -> dict[str, Any]:
         """Make a call that changes nothing when it is repeated, until AWS answers.
 
         Raises:
-            Refused: AWS said no, or did not answer within `patience_s`.
+            JobRefused: AWS said no, or did not answer within `patience_s`.
         """
         again = AsyncRetrying(
             retry=retry_if_exception(lambda e: isinstance(e, Exception) and worth_another_try(e)),
@@ -45,7 +43,7 @@ class Region:
         try:
             return await again(self.call, service, operation, **request)
         except Exception as error:
-            raise Refused(sentence(error, said(service, operation))) from error
+            raise JobRefused(sentence(error, said(service, operation))) from error
 
     def _client(self, service: str) -> Any:
         import boto3

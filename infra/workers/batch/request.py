@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
 
 Request = dict[str, Any]
@@ -69,7 +69,7 @@ def submission(asked: AwsBatchJobConfiguration, name: str, definition: str, secr
     """The SubmitJob request. `secret` names the variables that the definition fills from secrets.
 
     Raises:
-        Refused: it holds a secret, or is larger than AWS takes.
+        JobRefused: it holds a secret, or is larger than AWS takes.
     """
     overrides: Request = {
         "command": shlex.split(asked.command or ""),
@@ -103,7 +103,7 @@ def plain_env(asked: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[st
     """The environment without what comes from secrets.
 
     Raises:
-        Refused: a secret has no ARN, so that it could only be sent in plain text.
+        JobRefused: a secret has no ARN, so that it could only be sent in plain text.
     """
     env = {key: value for key, value in asked.env.items() if value is not None}
     for name, field in SECRET_SETTINGS.items():
@@ -113,7 +113,7 @@ def plain_env(asked: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[st
                 if asked.job_definition
                 else f"{field} is not set"
             )
-            raise Refused(f"{where}: {name} is never sent in plain text, so put it into a secret of AWS.")
+            raise JobRefused(f"{where}: {name} is never sent in plain text, so put it into a secret of AWS.")
     return env
 
 
@@ -121,7 +121,7 @@ def tags(asked: AwsBatchJobConfiguration) -> dict[str, str]:
     """Prefect's labels and the user's tags, in the characters that AWS takes."""
     found = {clean(name)[:128]: clean(value)[:256] for name, value in {**asked.labels, **asked.tags}.items()}
     if len(found) > TAGS:
-        raise Refused(f"tags and labels are {len(found)} together: AWS takes {TAGS}.")
+        raise JobRefused(f"tags and labels are {len(found)} together: AWS takes {TAGS}.")
     return found
 
 
@@ -136,7 +136,7 @@ def refuse_too_large(request: Request) -> None:
     if size <= PAYLOAD_BYTES:
         return
     largest = max(request["containerOverrides"]["environment"], key=lambda item: len(item["value"]))
-    raise Refused(
+    raise JobRefused(
         f"env makes the job's request {size} bytes and AWS Batch takes {PAYLOAD_BYTES}: the largest is"
         f" {largest['name']} with {len(largest['value'].encode())} bytes; pass it through a file or a bucket."
     )

@@ -6,7 +6,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 SLOWEST = 6  # polls this many times slower for a job whose status has not changed for long
 
 
-class Pace(BaseSettings):
+class BatchSettings(BaseSettings):
     """The worker's rates, from `AWS_BATCH_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="AWS_BATCH_WORKER_")

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.reasons import MISCONFIGURED, NO_MACHINES, Job, requirement
-from infra.workers.batch.region import Region
+from infra.workers.batch.region import RegionCalls
 
 LOOK_S = 20  # a diagnosis does not wait longer than this for AWS
 USUAL = (
@@ -29,7 +29,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Machine:
+class InstanceType:
     """What an instance type has."""
 
     name: str
@@ -39,12 +39,12 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Place:
+class QueueState:
     """A queue, its compute environments, and the machines that they name."""
 
     queue: dict[str, Any]
     environments: list[dict[str, Any]]
-    machines: list[Machine]
+    machines: list[InstanceType]
 
     @property
     def types(self) -> str:
@@ -70,11 +70,11 @@ class Place:
         )
 
 
-async def diagnose(region: Region, job: Job) -> Diagnosis:
+async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
     """Explain a job in RUNNABLE. What may not be read is left out of the explanation."""
     said = job.get("statusReason") or ""
     place = None
-    with contextlib.suppress(Refused):
+    with contextlib.suppress(JobRefused):
         place = await look(region, job["jobQueue"])
     if MISCONFIGURED.search(said):
         if place and place.machines and not too_big(job, place):
@@ -92,25 +92,25 @@ async def diagnose(region: Region, job: Job) -> Diagnosis:
     return Diagnosis("unknown", f"AWS gives no reason yet. Usual causes: {USUAL}.")
 
 
-async def look(region: Region, queue: str) -> Place:
+async def look(region: RegionCalls, queue: str) -> QueueState:
     """Read a queue with all that is behind it."""
-    found = await region.patiently("batch", "describe_job_queues", LOOK_S, jobQueues=[queue])
+    found = await region.retry("batch", "describe_job_queues", LOOK_S, jobQueues=[queue])
     if not found["jobQueues"]:
-        raise Refused(f"job_queue {queue} does not exist in {region.name or 'the region'}.")
+        raise JobRefused(f"job_queue {queue} does not exist in {region.name or 'the region'}.")
     order = [
         entry["computeEnvironment"] for entry in found["jobQueues"][0].get("computeEnvironmentOrder", [])
     ]
-    described = await region.patiently(
+    described = await region.retry(
         "batch", "describe_compute_environments", LOOK_S, computeEnvironments=order
     )
     environments = described["computeEnvironments"]
-    machines: list[Machine] = []
-    with contextlib.suppress(Refused):
+    machines: list[InstanceType] = []
+    with contextlib.suppress(JobRefused):
         machines = await machines_of(region, environments)
-    return Place(found["jobQueues"][0], environments, machines)
+    return QueueState(found["jobQueues"][0], environments, machines)
 
 
-async def machines_of(region: Region, environments: list[dict[str, Any]]) -> list[Machine]:
+async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -> list[InstanceType]:
     """Read what the instance types have; `g5` stands for all of its sizes, `optimal` for nothing."""
     names = {
         name for env in environments for name in env.get("computeResources", {}).get("instanceTypes", [])
@@ -119,9 +119,9 @@ async def machines_of(region: Region, environments: list[dict[str, Any]]) -> lis
     if not patterns:
         return []
     wanted = [{"Name": "instance-type", "Values": patterns}]
-    answer = await region.patiently("ec2", "describe_instance_types", LOOK_S, Filters=wanted)
+    answer = await region.retry("ec2", "describe_instance_types", LOOK_S, Filters=wanted)
     return [
-        Machine(
+        InstanceType(
             entry["InstanceType"],
             entry["VCpuInfo"]["DefaultVCpus"],
             entry["MemoryInfo"]["SizeInMiB"],
@@ -131,11 +131,11 @@ async def machines_of(region: Region, environments: list[dict[str, Any]]) -> lis
     ]
 
 
-def too_big(job: Job, place: Place | None) -> str:
+def too_big(job: Job, place: QueueState | None) -> str:
     """Name each number that no machine of the queue offers, or an empty text where none stands out."""
     if not place or not place.machines:
         return ""
-    limits: list[tuple[str, int, Callable[[Machine], int]]] = [
+    limits: list[tuple[str, int, Callable[[InstanceType], int]]] = [
         ("vcpus", requirement(job, "VCPU"), lambda m: m.vcpus),
         ("memory_mib", requirement(job, "MEMORY"), lambda m: m.memory_mib),
         ("gpus", requirement(job, "GPU"), lambda m: m.gpus),
@@ -168,7 +168,7 @@ def numbers(job: Job) -> str:
     return ", ".join(f"{field} {requirement(job, kind)}" for field, kind in asked)
 
 
-def broken(place: Place) -> str:
+def broken(place: QueueState) -> str:
     """Say which queue or compute environment cannot take jobs, or nothing."""
     found = []
     things = [("Queue", place.queue["jobQueueName"], place.queue)]
@@ -180,7 +180,7 @@ def broken(place: Place) -> str:
     return " ".join(found)
 
 
-def busy(place: Place) -> str:
+def busy(place: QueueState) -> str:
     """Say how full the compute environments are."""
     found = []
     for env in place.environments:
@@ -193,7 +193,7 @@ def busy(place: Place) -> str:
     return " ".join(found)
 
 
-def given_up(diagnosis: Diagnosis, place: Place | None, region: Region, deadline_s: int) -> str:
+def given_up(diagnosis: Diagnosis, place: QueueState | None, region: RegionCalls, deadline_s: int) -> str:
     """Say what was waited for in vain, and what else could be tried."""
     said = diagnosis.message.rstrip(".")
     if place is None:

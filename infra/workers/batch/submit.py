@@ -6,11 +6,11 @@ from typing import Any
 
 import anyio
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
 from infra.workers.batch.errors import sentence, worth_another_try
 from infra.workers.batch.reasons import Job
-from infra.workers.batch.region import Region
+from infra.workers.batch.region import RegionCalls
 from infra.workers.batch.request import job_definition, job_name, name_prefix, submission
 
 LONGEST_WAIT_S = 30
@@ -19,7 +19,7 @@ LONGEST_WAIT_S = 30
 class Submitter:
     """Submits the jobs of one region."""
 
-    def __init__(self, region: Region, patience_s: float) -> None:
+    def __init__(self, region: RegionCalls, patience_s: float) -> None:
         """`patience_s` bounds how long a submission goes on trying while AWS does not answer."""
         self._region, self._patience_s = region, patience_s
         self._known: dict[str, str] = {}  # name of a definition → its ARN
@@ -29,7 +29,7 @@ class Submitter:
         """The id of the job that a try of a flow run has already, whether it has ended or not."""
         prefix = name_prefix(run_id, attempt)
         wanted = [{"name": "JOB_NAME", "values": [f"{prefix}*"]}]
-        answer = await self._region.patiently(
+        answer = await self._region.retry(
             "batch", "list_jobs", self._patience_s, jobQueue=queue, filters=wanted
         )
         found = [job for job in answer["jobSummaryList"] if job["jobName"].startswith(prefix)]
@@ -48,7 +48,7 @@ class Submitter:
         SubmitJob has no token that makes a repeated call harmless: after a lost answer the job is looked up.
 
         Raises:
-            Refused: AWS said no, or did not answer for too long.
+            JobRefused: AWS said no, or did not answer for too long.
         """
         queue = asked.job_queue or ""
         deadline, pause_s = time.monotonic() + self._patience_s, 0.5
@@ -65,7 +65,7 @@ class Submitter:
                 if "definition" in str(error).lower() and self._known.pop(self._name_of(asked), None):
                     continue  # it was deregistered behind our back: once more with a fresh one
                 if not worth_another_try(error) or time.monotonic() > deadline:
-                    raise Refused(why) from error
+                    raise JobRefused(why) from error
                 note(f"{why} Trying again.")
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_WAIT_S)
@@ -83,7 +83,7 @@ class Submitter:
 
     async def _register(self, request: dict[str, Any]) -> str:
         """Reuse the active definition of this content, or register it."""
-        answer = await self._region.patiently(
+        answer = await self._region.retry(
             "batch",
             "describe_job_definitions",
             self._patience_s,
@@ -92,7 +92,7 @@ class Submitter:
         )
         if found := answer["jobDefinitions"]:
             return max(found, key=lambda entry: entry["revision"])["jobDefinitionArn"]
-        made = await self._region.patiently("batch", "register_job_definition", self._patience_s, **request)
+        made = await self._region.retry("batch", "register_job_definition", self._patience_s, **request)
         return made["jobDefinitionArn"]
 
     async def _secrets_of(self, asked: AwsBatchJobConfiguration) -> set[str]:
@@ -102,11 +102,11 @@ class Submitter:
         definition = str(asked.job_definition)
         by_name = not definition.startswith("arn:") and ":" not in definition
         wanted = {"jobDefinitionName": definition} if by_name else {"jobDefinitions": [definition]}
-        answer = await self._region.patiently(
+        answer = await self._region.retry(
             "batch", "describe_job_definitions", self._patience_s, status="ACTIVE", **wanted
         )
         if not answer["jobDefinitions"]:
-            raise Refused(f"job_definition {definition} has no active revision.")
+            raise JobRefused(f"job_definition {definition} has no active revision.")
         newest = max(answer["jobDefinitions"], key=lambda entry: entry["revision"])
         return {entry["name"] for entry in newest.get("containerProperties", {}).get("secrets", [])}
 
@@ -115,7 +115,7 @@ class Submitter:
         return "" if asked.job_definition else job_definition(asked)["jobDefinitionName"]
 
 
-async def describe(region: Region, job_ids: list[str]) -> list[Job]:
+async def describe(region: RegionCalls, job_ids: list[str]) -> list[Job]:
     """One DescribeJobs call, for up to 100 jobs, without what nobody reads: 1,000 environments are large."""
     jobs = (await region.call("batch", "describe_jobs", jobs=job_ids))["jobs"]
     for job in jobs:

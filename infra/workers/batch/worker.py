@@ -7,20 +7,20 @@ from uuid import UUID
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
 from prefect.workers.base import BaseWorker
 
-from infra.workers.base.job_configuration import Refused
-from infra.workers.base.retry import surely
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.base.retry import call_until_answered
 from infra.workers.base.worker import FollowingWorker
 from infra.workers.batch.configuration import (
     AwsBatchJobConfiguration,
     AwsBatchVariables,
     AwsBatchWorkerResult,
 )
-from infra.workers.batch.follow import Follow
+from infra.workers.batch.follow import BatchFollow
 from infra.workers.batch.logs import LogReader, Tail, last_line
 from infra.workers.batch.poller import Poller
 from infra.workers.batch.reasons import TERMINAL
-from infra.workers.batch.region import Region
-from infra.workers.batch.settings import Pace
+from infra.workers.batch.region import RegionCalls
+from infra.workers.batch.settings import BatchSettings
 from infra.workers.batch.submit import Submitter, describe
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ __all__ = ["AwsBatchJobConfiguration", "AwsBatchVariables", "AwsBatchWorker", "A
 LATE_LINES_S = 2  # CloudWatch shows a container's last lines about so long after its end
 
 
-class Desk:
+class RegionClients:
     """What the worker has of one region: its clients, the submitter, the poller and the log reader."""
 
     def __init__(self, worker: "AwsBatchWorker", name: str | None) -> None:
         pace, warn = worker.pace, worker.warn
-        self.region = Region(name)
+        self.region = RegionCalls(name)
         self.submitter = Submitter(self.region, pace.patience_s)
         self.poller = Poller(partial(describe, self.region), pace.poll_s, pace.slowest_s, warn=warn)
         self.reader = LogReader(
@@ -59,8 +59,8 @@ class AwsBatchWorker(
     job_configuration = AwsBatchJobConfiguration
     job_configuration_variables = AwsBatchVariables
     result_type = AwsBatchWorkerResult
-    pace_type = Pace
-    pace: Pace
+    pace_type = BatchSettings
+    pace: BatchSettings
 
     _description = (
         "Execute flow runs as AWS Batch jobs, on EC2 instances with or without GPUs. Requires an AWS account."
@@ -71,7 +71,7 @@ class AwsBatchWorker(
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._desks: dict[str | None, Desk] = {}
+        self._desks: dict[str | None, RegionClients] = {}
         await super().setup()
 
     async def kill_infrastructure(
@@ -85,31 +85,31 @@ class AwsBatchWorker(
         """
         region, patience_s = self.desk(configuration.region).region, self.pace.patience_s
         try:
-            found = await region.patiently("batch", "describe_jobs", patience_s, jobs=[infrastructure_pid])
+            found = await region.retry("batch", "describe_jobs", patience_s, jobs=[infrastructure_pid])
             if not found["jobs"] or found["jobs"][0]["status"] in TERMINAL:
                 raise InfrastructureNotFound(f"AWS Batch has no job {infrastructure_pid} that has not ended.")
             why = "Cancelled: Terminated from Prefect."
-            await region.patiently("batch", "terminate_job", patience_s, jobId=infrastructure_pid, reason=why)
-        except Refused as refusal:
+            await region.retry("batch", "terminate_job", patience_s, jobId=infrastructure_pid, reason=why)
+        except JobRefused as refusal:
             raise InfrastructureNotAvailable(str(refusal)) from refusal
 
-    async def submit(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str:
+    async def start_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str:
         """Find or submit the job of this try, and note its id before anything else can go wrong."""
         log = self.get_flow_run_logger(flow_run)
         number = await self.runs.try_number(flow_run.id)
         title = configuration.name or flow_run.name
         submitter = self.desk(configuration.region).submitter
         job_id = await submitter.submit(configuration, flow_run.id, number, title, log.info)
-        await surely(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
+        await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
 
-    async def job_of(self, run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
+    async def find_job(self, run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
         """The job that was submitted just before its worker went, so that its id was not noted."""
         number = await self.runs.try_number(run.id)
         submitter = self.desk(configuration.region).submitter
         job_id = await submitter.find(configuration.job_queue or "", run.id, number)
         if job_id:
-            await surely(self.client.update_flow_run, run.id, infrastructure_pid=job_id)
+            await call_until_answered(self.client.update_flow_run, run.id, infrastructure_pid=job_id)
         return job_id
 
     async def follow(
@@ -125,7 +125,9 @@ class AwsBatchWorker(
         tail = Tail(flow_run.id, partial(self._last_line, flow_run.id, resumed))
         log = self.get_flow_run_logger(flow_run)
         note = partial(self.runs.label, flow_run.id)
-        follow = Follow(flow_run, job_id, configuration, desk.region, desk.poller, tail, self.pace, log, note)
+        follow = BatchFollow(
+            flow_run, job_id, configuration, desk.region, desk.poller, tail, self.pace, log, note
+        )
         self.follows[flow_run.id] = follow
         desk.reader.follow(tail)
         try:
@@ -148,10 +150,10 @@ class AwsBatchWorker(
     async def _last_line(self, run_id: UUID, resumed: bool, stream: str) -> tuple[int, int] | None:
         return await last_line(self.client, run_id, stream) if resumed else None
 
-    def desk(self, region: str | None) -> Desk:
+    def desk(self, region: str | None) -> RegionClients:
         """What the worker has of a region."""
         if region not in self._desks:
-            self._desks[region] = Desk(self, region)
+            self._desks[region] = RegionClients(self, region)
             self.start_loop(self._desks[region].poller.run)
             self.start_loop(self._desks[region].reader.run)
         return self._desks[region]

@@ -76,7 +76,7 @@ async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any)
     return found
 
 
-class Api:
+class NamespaceApi:
     """One namespace of a cluster."""
 
     def __init__(self, client: ApiClient, namespace: str, patience_s: float) -> None:
@@ -90,7 +90,7 @@ class Api:
             ApiException: the API refuses, or another run has a job of this name.
         """
         try:
-            return await self._patiently(self._batch.create_namespaced_job, self.namespace, job)
+            return await self._retry(self._batch.create_namespaced_job, self.namespace, job)
         except ApiException as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
@@ -102,7 +102,7 @@ class Api:
     async def find(self, name: str) -> Object | None:
         """A job by its name, or None."""
         try:
-            return await self._patiently(self._batch.read_namespaced_job, name, self.namespace)
+            return await self._retry(self._batch.read_namespaced_job, name, self.namespace)
         except ApiException as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 return None
@@ -141,7 +141,7 @@ class Api:
             limit_bytes=LOG_BYTES,
         )
 
-    async def _patiently(self, call: Callable[..., Awaitable[Any]], *args: Any) -> Object:
+    async def _retry(self, call: Callable[..., Awaitable[Any]], *args: Any) -> Object:
         again = AsyncRetrying(
             retry=retry_if_exception(transient),
             stop=stop_after_delay(self._patience_s),

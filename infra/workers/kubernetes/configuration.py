@@ -8,8 +8,8 @@ from prefect.workers.base import BaseVariables, BaseWorkerResult
 from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 from pydantic import Field, model_validator
 
-from infra.workers.base.job_configuration import AskedJob
-from infra.workers.kubernetes.fields import SPOT_GRACE_S, Choice, JobFields
+from infra.workers.base.job_configuration import ContainerJobConfiguration
+from infra.workers.kubernetes.fields import SPOT_GRACE_S, Choice, KubernetesJobFields
 from infra.workers.kubernetes.manifest import SIGTERM_BEHAVIOUR, WRITABLE_HOME, filled, frame
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-class KubernetesJobsVariables(JobFields, BaseVariables):
+class KubernetesJobsVariables(KubernetesJobFields, BaseVariables):
     """The form of a `kubernetes-jobs` work pool, a deployment and a run."""
 
 
@@ -27,7 +27,9 @@ class KubernetesJobsResult(BaseWorkerResult):
     """How a job ended: its namespace and name, and the container's exit code, or -1 where there is none."""
 
 
-class KubernetesJobsConfiguration(JobFields, AskedJob, KubernetesWorkerJobConfiguration):
+class KubernetesJobsConfiguration(
+    KubernetesJobFields, ContainerJobConfiguration, KubernetesWorkerJobConfiguration
+):
     """One flow run's Job, ready to be created."""
 
     env: dict[str, str | None] = Field(default_factory=dict)
@@ -125,7 +127,7 @@ class KubernetesJobsConfiguration(JobFields, AskedJob, KubernetesWorkerJobConfig
         """The Job to create under this name, complete and without anything that Kubernetes does not know.
 
         Raises:
-            Refused: a secret would be sent in plain text.
+            JobRefused: a secret would be sent in plain text.
         """
         return filled(self, name)
 

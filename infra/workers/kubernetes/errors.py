@@ -8,7 +8,7 @@ import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 from kubernetes_asyncio.config import ConfigException
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 
 QUOTA = "exceeded quota"  # https://kubernetes.io/docs/concepts/policy/resource-quotas
 AWAY = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
@@ -49,7 +49,7 @@ def sentence(error: BaseException, doing: str) -> str:
     return f"The Kubernetes API can't be reached: {what.rstrip('. ')}."
 
 
-def refusal(error: BaseException, doing: str) -> Refused:
+def refusal(error: BaseException, doing: str) -> JobRefused:
     """The same for a run that can't be submitted; a quota that is used up is no fault of the run's."""
     full = isinstance(error, ApiException) and QUOTA in said(error)
-    return Refused(sentence(error, doing), "NoCapacity" if full else "Crashed")
+    return JobRefused(sentence(error, doing), "NoCapacity" if full else "Crashed")

@@ -36,7 +36,7 @@ class Toleration(BaseModel):
         return self
 
 
-class JobFields(BaseModel):
+class KubernetesJobFields(BaseModel):
     """The fields that job variables and job configuration share."""
 
     namespace: str = Field(

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.outcome import Ending
-from infra.workers.kubernetes.api import Api, Object
+from infra.workers.base.outcome import JobOutcome
+from infra.workers.kubernetes.api import NamespaceApi, Object
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
 from infra.workers.kubernetes.errors import sentence
 from infra.workers.kubernetes.reasons import (
@@ -25,26 +25,26 @@ from infra.workers.kubernetes.reasons import (
     unplaced,
     waiting,
 )
-from infra.workers.kubernetes.settings import Pace
+from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 
-CANCELLED = Ending("Cancelled", "Cancelled from Prefect; the Kubernetes job was deleted.")
+CANCELLED = JobOutcome("Cancelled", "Cancelled from Prefect; the Kubernetes job was deleted.")
 
 
 @dataclass(eq=False)
-class Follow:
+class KubernetesFollow:
     """One run's job, and what was said about it so far."""
 
     run: FlowRun
     job_id: str
     name: str
     asked: KubernetesJobsConfiguration
-    api: Api
+    api: NamespaceApi
     view: View
-    pace: Pace
+    pace: KubernetesSettings
     log: logging.LoggerAdapter[Any]
     note: Callable[[dict[str, float]], Awaitable[None]]  # takes what the run's labels shall say
-    stop: Ending | None = None  # why the worker ends the job itself
+    stop: JobOutcome | None = None  # why the worker ends the job itself
     handed_over: bool = False
     pod: Object | None = None
     stages_s: dict[str, float] = field(default_factory=dict)  # until the container ran; empty before
@@ -64,7 +64,7 @@ class Follow:
         self.handed_over = True
         self.view.wake(self.name)
 
-    async def to_the_end(self) -> Ending | None:
+    async def to_the_end(self) -> JobOutcome | None:
         """Follow the job until it has ended; None when another worker follows it from now on."""
         try:
             while not self.handed_over:
@@ -76,12 +76,12 @@ class Follow:
         finally:
             self.view.forget(self.name)
 
-    async def _look(self) -> Ending | None:
+    async def _look(self) -> JobOutcome | None:
         job = self.view.jobs.get(self.name)
         self.pod = newest(self.view.pods.get(self.name, {}).values()) or self.pod
         condition = finished(job) if job else None
         if job is None or (condition and deleted_first(job, condition)):
-            return self.stop or Ending(
+            return self.stop or JobOutcome(
                 "Crashed", f"The Kubernetes job {self.job_id} was deleted from outside before it had ended."
             )
         ended = (self.stop or await self._ended(condition)) if condition else None
@@ -102,7 +102,7 @@ class Follow:
             await self.note(self.stages_s)
             self.log.info("The container of Kubernetes job %s runs.", self.name)
 
-    async def _ended(self, condition: Object) -> Ending:
+    async def _ended(self, condition: Object) -> JobOutcome:
         """Jobs and pods are watched apart: the pod's own end may come a little after that of its job."""
         deadline = anyio.current_time() + self.pace.late_s
         while True:
@@ -113,12 +113,12 @@ class Follow:
                 return ending(condition, self.pod, self.asked.memory_mib, self.asked.timeout_s)
             await self.view.news(self.name, version, left_s)
 
-    async def _overdue(self, job: Object) -> Ending | None:
+    async def _overdue(self, job: Object) -> JobOutcome | None:
         """Say what the job waits for; returns why it is to be ended, or None where it may go on."""
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
             if (now - began).total_seconds() > self.asked.timeout_s:
-                return Ending("TimedOut", f"The job was ended after timeout_s {self.asked.timeout_s}.")
+                return JobOutcome("TimedOut", f"The job was ended after timeout_s {self.asked.timeout_s}.")
             return None
         found = waiting(self.pod)
         if found.kind in ("image", "never", "container"):
@@ -136,7 +136,7 @@ class Follow:
             self.log.warning("The pod has waited %.0f s, %.0f s are left. %s.", waited_s, left_s, why)
         return None
 
-    def _broken(self, found: Waiting) -> Ending | None:
+    def _broken(self, found: Waiting) -> JobOutcome | None:
         """An image that does not come, or a container that can't be made: some of it passes."""
         now = anyio.current_time()
         self._trouble_since = self._trouble_since or now
@@ -146,9 +146,9 @@ class Follow:
                 self._told = "pull"
             return None
         if found.kind == "container":
-            return Ending("Crashed", f"The container could not be made: {found.message.rstrip('. ')}.")
+            return JobOutcome("Crashed", f"The container could not be made: {found.message.rstrip('. ')}.")
         text = f"The image {self.asked.image} could not be pulled: {found.message.rstrip('. ')}."
-        return Ending("ImagePullFailed", text)
+        return JobOutcome("ImagePullFailed", text)
 
     async def _events(self) -> list[Object]:
         """What the cluster says of the pod, or of the job where it has none; nothing rests on it."""
@@ -159,7 +159,7 @@ class Follow:
             self.log.warning("%s", sentence(error, "list events"))
             return []
 
-    async def _delete(self, why: Ending) -> None:
+    async def _delete(self, why: JobOutcome) -> None:
         """Have the cluster end the job; asked again at the next look where the call failed."""
         try:
             await self.api.delete(self.name, self.asked.grace_s)

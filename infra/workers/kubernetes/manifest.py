@@ -4,7 +4,7 @@ import copy
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from infra.workers.base.job_configuration import OF_THE_WORKER, Refused
+from infra.workers.base.job_configuration import OF_THE_WORKER, JobRefused
 
 if TYPE_CHECKING:
     from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
@@ -49,7 +49,7 @@ def filled(asked: "KubernetesJobsConfiguration", name: str) -> Manifest:
     """The Job of what is asked: lists of the frame are added to, its other values give way.
 
     Raises:
-        Refused: a secret would be sent in plain text.
+        JobRefused: a secret would be sent in plain text.
     """
     job: Manifest = copy.deepcopy(asked.job_manifest)
     metadata, spec = job["metadata"], job["spec"]
@@ -135,7 +135,9 @@ def _env(rendered: list[Manifest], asked: "KubernetesJobsConfiguration") -> list
             env[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
         elif env.get(name, {}).get("value"):
             field = f"{name.lower()}_secret"
-            raise Refused(f"{field} is not set: {name} is never sent in plain text, so put it into a secret.")
+            raise JobRefused(
+                f"{field} is not set: {name} is never sent in plain text, so put it into a secret."
+            )
     return list(env.values())
 
 

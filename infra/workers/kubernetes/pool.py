@@ -14,14 +14,14 @@ from infra.workers.kubernetes.configuration import KubernetesJobsVariables, defa
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolFile:
     """A work pool: its type, and what its form is filled in with."""
 
     type: str
     job_variables: Mapping[str, Any]
 
 
-def read_pool(path: Path) -> Pool:
+def read_pool(path: Path) -> PoolFile:
     """Read a pool's file, and first the one that it is like: what it says itself counts.
 
     Raises:
@@ -34,10 +34,10 @@ def read_pool(path: Path) -> Pool:
     kind = raw.get("type") or (like and like.type)
     if not kind:
         raise ValueError(f"{path.name} has no type: name the worker's, or another file with like.")
-    return Pool(kind, {**(like.job_variables if like else {}), **raw.get("job_variables", {})})
+    return PoolFile(kind, {**(like.job_variables if like else {}), **raw.get("job_variables", {})})
 
 
-def base_job_template(pool: Pool, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The template that the pool is created with: the worker's own, filled in.
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.workers.base.outcome import Ending
+from infra.workers.base.outcome import JobOutcome
 
 Object = dict[str, Any]
 
@@ -106,7 +106,7 @@ def explained(found: Waiting, events: list[Object]) -> str:
     return f"{found.message.rstrip('. ')}. {last}".strip().rstrip(".")
 
 
-def unplaced(found: Waiting, events: list[Object], waited_s: float) -> Ending:
+def unplaced(found: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
     """The ending of a job that no node has taken for too long."""
     reasons = [event.get("reason") for event in events]
     scaled = any(reason in SCALING for reason in reasons)
@@ -115,7 +115,7 @@ def unplaced(found: Waiting, events: list[Object], waited_s: float) -> Ending:
     )
     refused = bool(reasons) and reasons[-1] == "NotTriggerScaleUp"
     name = "NoCapacity" if (scaled or full) and not refused else "Unschedulable"
-    return Ending(
+    return JobOutcome(
         name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {explained(found, events)}."
     )
 
@@ -134,21 +134,21 @@ def deleted_first(job: Object, condition: Object) -> bool:
     return bool(deleted) and deleted <= condition.get("lastTransitionTime", deleted)
 
 
-def ending(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> Ending:
+def ending(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
     """How a job ended, from the condition that ended it and from its pod."""
     terminated = _terminated(pod)
     code = terminated.get("exitCode")
     if condition["type"] == "Complete" and code in (0, None) and terminated.get("reason") != OOM:
-        return Ending("Exited", "The container ended with exit code 0.", 0)
+        return JobOutcome("Exited", "The container ended with exit code 0.", 0)
     if terminated.get("reason") == OOM:
         limit = f"memory_mib {memory_mib} was not enough, exit code {code}"
-        return Ending("OutOfMemory", f"The container ran out of memory ({limit}).", code)
+        return JobOutcome("OutOfMemory", f"The container ran out of memory ({limit}).", code)
     if condition.get("reason") == "DeadlineExceeded":
-        return Ending(
+        return JobOutcome(
             "TimedOut", f"Kubernetes stopped the job after its deadline, timeout_s {timeout_s}.", code
         )
     if pod is None:
-        return Ending("Crashed", f"The job ended without a pod: {_words(condition)}.")
+        return JobOutcome("Crashed", f"The job ended without a pod: {_words(condition)}.")
     return _disrupted(pod) or _crashed(condition, pod, code)
 
 
@@ -157,7 +157,7 @@ def _terminated(pod: Object | None) -> Object:
     return dict((status.get("state") or {}).get("terminated") or {})
 
 
-def _disrupted(pod: Object) -> Ending | None:
+def _disrupted(pod: Object) -> JobOutcome | None:
     """The ending of a job whose pod the cluster has ended, and not its container itself."""
     status, node = pod["status"], pod["spec"].get("nodeName", "?")
     said = status.get("message", "").rstrip(". ")
@@ -172,27 +172,29 @@ def _disrupted(pod: Object) -> Ending | None:
     if status.get("reason") in SHUTDOWN or (
         disruption and "node shutdown" in disruption.get("message", "").lower()
     ):
-        return Ending(
+        return JobOutcome(
             "Reclaimed", f"The node {node} was shut down under the pod: {said or 'no words of it'}."
         )
     if disruption and disruption.get("reason") in DISRUPTIONS:
         name, text = DISRUPTIONS[disruption["reason"]]
         why = said or disruption.get("message", "").rstrip(". ")
-        return Ending(name, f"{text.format(node=node)}: {why}.")
+        return JobOutcome(name, f"{text.format(node=node)}: {why}.")
     if status.get("reason") == "Evicted":
-        return Ending("Evicted", f"The node {node} evicted the pod: {said}.")
+        return JobOutcome("Evicted", f"The node {node} evicted the pod: {said}.")
     if status.get("reason") == "NodeLost":
-        return Ending("NodeLost", f"The node {node} does not answer any more: {said}.")
+        return JobOutcome("NodeLost", f"The node {node} does not answer any more: {said}.")
     return None
 
 
-def _crashed(condition: Object, pod: Object, code: int | None) -> Ending:
+def _crashed(condition: Object, pod: Object, code: int | None) -> JobOutcome:
     if code is not None:
-        return Ending("Crashed", f"The container ended with exit code {code}.", code)
+        return JobOutcome("Crashed", f"The container ended with exit code {code}.", code)
     if pod.get("gone") or pod["metadata"].get("deletionTimestamp"):
-        return Ending("PodLost", f"The pod {pod['metadata']['name']} was deleted from outside while it ran.")
+        return JobOutcome(
+            "PodLost", f"The pod {pod['metadata']['name']} was deleted from outside while it ran."
+        )
     said = pod["status"].get("message") or pod["status"].get("reason") or _words(condition)
-    return Ending("Crashed", f"The pod ended without an exit code: {said.rstrip('. ')}.")
+    return JobOutcome("Crashed", f"The pod ended without an exit code: {said.rstrip('. ')}.")
 
 
 def _words(condition: Object) -> str:

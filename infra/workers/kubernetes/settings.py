@@ -4,7 +4,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-class Pace(BaseSettings):
+class KubernetesSettings(BaseSettings):
     """The worker's rates, from `KUBERNETES_JOBS_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="KUBERNETES_JOBS_WORKER_")

@@ -7,10 +7,10 @@ from kubernetes_asyncio import watch
 from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.kubernetes.api import CONNECT_S, OF_RUNS, Object, answer
 from infra.workers.kubernetes.errors import Unclear, sentence, transient
-from infra.workers.kubernetes.settings import Pace
+from infra.workers.kubernetes.settings import KubernetesSettings
 
 JOB_OF_POD = "job-name"  # https://kubernetes.io/docs/reference/labels-annotations-taints/
 PAGE = 500
@@ -26,7 +26,9 @@ class View:
         pods: of each job, by their name; one that is gone stays until its job is, for it tells why it went.
     """
 
-    def __init__(self, client: ApiClient, namespace: str, pace: Pace, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, client: ApiClient, namespace: str, pace: KubernetesSettings, warn: Callable[[str], None]
+    ) -> None:
         self.jobs: dict[str, Object] = {}
         self.pods: dict[str, dict[str, Object]] = {}
         self._namespace, self._pace, self._warn = namespace, pace, warn
@@ -50,13 +52,13 @@ class View:
         """Wait until everything is known.
 
         Raises:
-            Refused: it can't be: the worker has no right to look, or the API does not answer for so long.
+            JobRefused: it can't be: the worker has no right to look, or the API does not answer for so long.
         """
         deadline = anyio.current_time() + patience_s
         while len(self._listed) < len(self._lists):
             trouble = next(iter(self._trouble.values()), None)
             if trouble and (not transient(trouble) or anyio.current_time() > deadline):
-                raise Refused(sentence(trouble, "list and watch jobs and pods"))
+                raise JobRefused(sentence(trouble, "list and watch jobs and pods"))
             known = self._known
             with anyio.move_on_after(max(0.0, deadline - anyio.current_time()) + 1):
                 await known.wait()

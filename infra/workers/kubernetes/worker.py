@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
 from prefect.workers.base import BaseWorker
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from infra.workers.base.worker import FollowingWorker
-from infra.workers.kubernetes.api import Api, client_of
+from infra.workers.kubernetes.api import NamespaceApi, client_of
 from infra.workers.kubernetes.configuration import (
     KubernetesJobsConfiguration,
     KubernetesJobsResult,
@@ -22,9 +22,9 @@ from infra.workers.kubernetes.configuration import (
     job_name,
 )
 from infra.workers.kubernetes.errors import refusal, sentence
-from infra.workers.kubernetes.follow import Follow
+from infra.workers.kubernetes.follow import KubernetesFollow
 from infra.workers.kubernetes.reasons import CONTAINER
-from infra.workers.kubernetes.settings import Pace
+from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 LOGGER = "kubernetes.container"
 
 
-class Desk:
+class NamespaceClients:
     """What the worker has of one namespace of a cluster."""
 
-    def __init__(self, api: Api, view: View) -> None:
+    def __init__(self, api: NamespaceApi, view: View) -> None:
         self.api, self.view = api, view
 
 
@@ -51,8 +51,8 @@ class KubernetesJobsWorker(
     job_configuration = KubernetesJobsConfiguration
     job_configuration_variables = KubernetesJobsVariables
     result_type = KubernetesJobsResult
-    pace_type = Pace
-    pace: Pace
+    pace_type = KubernetesSettings
+    pace: KubernetesSettings
 
     _description = (
         "Execute flow runs as Kubernetes jobs, on nodes with or without GPUs, and say how each ended and "
@@ -67,7 +67,7 @@ class KubernetesJobsWorker(
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._desks: dict[tuple[str, str], Desk] = {}
+        self._desks: dict[tuple[str, str], NamespaceClients] = {}
         self._clients = AsyncExitStack()
         await super().setup()
 
@@ -76,7 +76,7 @@ class KubernetesJobsWorker(
         await super().teardown(*exc_info)
         await self._clients.aclose()
 
-    async def submit(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
+    async def start_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
         """Create the job of this try, or find it, and note its id before anything else can go wrong."""
         number = await self.runs.try_number(flow_run.id)
         job = configuration.job(job_name(flow_run.id, number))
@@ -88,17 +88,17 @@ class KubernetesJobsWorker(
             raise refusal(error, "create jobs") from error
         desk.view.take(created)
         job_id = f"{configuration.namespace}:{created['metadata']['name']}"
-        await surely(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
+        await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
 
-    async def job_of(self, run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str | None:
+    async def find_job(self, run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str | None:
         """The job that was created just before its worker went, so that its id was not noted."""
         name = job_name(run.id, await self.runs.try_number(run.id))
         desk = await self.desk(configuration)
         if await desk.api.find(name) is None:
             return None
         job_id = f"{configuration.namespace}:{name}"
-        await surely(self.client.update_flow_run, run.id, infrastructure_pid=job_id)
+        await call_until_answered(self.client.update_flow_run, run.id, infrastructure_pid=job_id)
         return job_id
 
     async def follow(
@@ -115,7 +115,9 @@ class KubernetesJobsWorker(
         log = self.get_flow_run_logger(flow_run)
         name = job_id.rpartition(":")[2]
         note = partial(self.runs.label, flow_run.id)
-        follow = Follow(flow_run, job_id, name, configuration, desk.api, desk.view, self.pace, log, note)
+        follow = KubernetesFollow(
+            flow_run, job_id, name, configuration, desk.api, desk.view, self.pace, log, note
+        )
         self.follows[flow_run.id] = follow
         try:
             await self.stop_if_cancelled(follow)
@@ -131,7 +133,7 @@ class KubernetesJobsWorker(
         finally:
             self.follows.pop(flow_run.id, None)
 
-    async def _show_log(self, follow: Follow, api: Api) -> None:
+    async def _show_log(self, follow: KubernetesFollow, api: NamespaceApi) -> None:
         """Send what the container printed; the pod of a node that is gone has nothing more to tell."""
         if follow.pod is None or not follow.stages_s or follow.pod.get("gone"):
             return
@@ -164,11 +166,11 @@ class KubernetesJobsWorker(
         if not found:
             raise InfrastructureNotFound(f"There is no Kubernetes job {infrastructure_pid}.")
 
-    async def desk(self, configuration: KubernetesJobsConfiguration) -> Desk:
+    async def desk(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
         """What the worker has of a namespace.
 
         Raises:
-            Refused: no cluster is known.
+            JobRefused: no cluster is known.
         """
         cluster = configuration.cluster_config
         key = (cluster.model_dump_json() if cluster else "", configuration.namespace)
@@ -176,8 +178,10 @@ class KubernetesJobsWorker(
             try:
                 client = await self._clients.enter_async_context(client_of(cluster))
             except Exception as error:
-                raise Refused(sentence(error, "know a cluster")) from error
+                raise JobRefused(sentence(error, "know a cluster")) from error
             view = View(client, configuration.namespace, self.pace, self.warn)
-            self._desks[key] = Desk(Api(client, configuration.namespace, self.pace.patience_s), view)
+            self._desks[key] = NamespaceClients(
+                NamespaceApi(client, configuration.namespace, self.pace.patience_s), view
+            )
             self.start_loop(view.run)
         return self._desks[key]

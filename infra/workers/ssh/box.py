@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import asyncssh
 
-from infra.workers.base.job_configuration import Refused
-from infra.workers.ssh.connection import ANSWER_S, LOST, Unreachable, call, words
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh.connection import ANSWER_S, LOST, BoxUnreachable, call, words
 
 SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
 HOME = ".prefect-ssh"  # in the user's home on the box
@@ -28,7 +28,7 @@ FORGET = 'for ended; do rm -rf -- "${ended%/ended}"; done'
 State = Literal["absent", "prepared", "running", "ended", "abandoned", "rebooted"]
 
 
-class Busy(Exception):
+class BoxBusy(Exception):
     """Somebody else has the box; the text says who, where that is known."""
 
 
@@ -53,7 +53,7 @@ class Look:
     port: int | None = None
 
 
-class Box:
+class SshBox:
     """A box behind a connection, and the words of the runtime that it has."""
 
     def __init__(self, connection: asyncssh.SSHClientConnection, runtime: Sequence[str]) -> None:
@@ -96,7 +96,7 @@ class Box:
             done = await call(self.connection, command, content)
         if done.exit_status:
             said = text_of(done.stderr) or f"exit code {done.exit_status}"
-            raise Refused(
+            raise JobRefused(
                 f"The box can't be written to ({said}): free disk space or mend the home folder.", "Unfit"
             )
 
@@ -108,7 +108,7 @@ class Box:
             name, _, value = line.partition("=")
             found.setdefault(name, []).append(value)
         if "runtime" not in found:
-            raise Refused(
+            raise JobRefused(
                 f"The box does not run our script ({text_of(done.stderr) or 'it says nothing'}).", "Unfit"
             )
         return found
@@ -124,13 +124,13 @@ class Box:
         """Return when nobody measures on the box.
 
         Raises:
-            Busy: somebody still does after `wait_s` seconds.
+            BoxBusy: somebody still does after `wait_s` seconds.
         """
         done = await self._script("free", lock, str(wait_s), within_s=ANSWER_S + wait_s)
         if done.exit_status == BUSY:
-            raise Busy(text_of(done.stdout))
+            raise BoxBusy(text_of(done.stdout))
         if done.exit_status:
-            raise Refused(f"lock_file {lock} can't be opened there ({text_of(done.stderr)}).", "Unfit")
+            raise JobRefused(f"lock_file {lock} can't be opened there ({text_of(done.stderr)}).", "Unfit")
 
     async def start(self, name: str, lock: str, limit_s: int, secret: str = "") -> None:
         """Have the box run a prepared job; nothing is changed where it runs or has run already.
@@ -138,24 +138,24 @@ class Box:
         `secret` lies in the box's memory as long as the container is there, and nowhere else.
 
         Raises:
-            Busy: somebody else measures there.
-            Refused: the box could not.
+            BoxBusy: somebody else measures there.
+            JobRefused: the box could not.
         """
         content = secret.encode()
         words = (await self._folder(name), lock, str(limit_s), str(len(content)), *self.runtime)
         done = await self._script("start", *words, content=content)
         if done.exit_status == BUSY:
-            raise Busy(text_of(done.stdout))
+            raise BoxBusy(text_of(done.stdout))
         if done.exit_status:
             said = text_of(done.stderr) or f"exit code {done.exit_status}"
-            raise Refused(f"The box could not start the job ({said}).", "Unfit")
+            raise JobRefused(f"The box could not start the job ({said}).", "Unfit")
 
     async def look(self, name: str) -> Look:
         """What the box knows of a job."""
         done = await self._script("look", await self._folder(name), *self.runtime)
         found = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
         if "state" not in found:
-            raise Unreachable(f"The box gave no answer ({text_of(done.stderr)}).")
+            raise BoxUnreachable(f"The box gave no answer ({text_of(done.stderr)}).")
         code = found.get("code", "")
         return Look(
             found["state"],  # type: ignore[arg-type]
@@ -171,7 +171,7 @@ class Box:
         """The job's log from a byte on, as it grows, until the job has ended.
 
         Raises:
-            Unreachable: the connection was lost.
+            BoxUnreachable: the connection was lost.
         """
         command = shlex.join(["sh", SCRIPT_AT, "lines", await self._folder(name), str(offset)])
         try:
@@ -180,9 +180,9 @@ class Box:
                     yield chunk
                 await process.wait()
                 if process.exit_status is None:
-                    raise Unreachable("The connection was lost.")
+                    raise BoxUnreachable("The connection was lost.")
         except (*LOST, asyncssh.Error) as error:
-            raise Unreachable(f"The connection was lost ({words(error)}).") from None
+            raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
 
     async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
         """Stop a job's container. Returns whether it is gone."""

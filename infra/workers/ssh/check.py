@@ -16,11 +16,11 @@ PACKAGES = {
 }
 
 
-def hindrances(facts: Facts, asked: SshJobConfiguration) -> list[str]:
+def unmet_requirements(facts: Facts, asked: SshJobConfiguration) -> list[str]:
     """What a box lacks for a job, a sentence each.
 
     Args:
-        facts: what `Box.check` found.
+        facts: what `SshBox.check` found.
         asked: the job.
     """
     found = [

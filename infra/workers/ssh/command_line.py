@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import SshJobConfiguration, ip_address
 
 # In the container from a file: never on a command line, in an environment or in what `inspect` shows.
@@ -17,7 +17,7 @@ RETRIES = 8  # of Prefect's client, each after twice the time: a cut connection 
 
 
 @dataclass(frozen=True)
-class Api:
+class ApiAddress:
     """The Prefect API as the worker reaches it."""
 
     scheme: str
@@ -37,21 +37,21 @@ class Api:
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
 
 
-def api_of(url: str) -> Api:
+def api_of(url: str) -> ApiAddress:
     """Take a URL of the API apart.
 
     Raises:
-        Refused: it is none.
+        JobRefused: it is none.
     """
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
-        raise Refused(
+        raise JobRefused(
             f"PREFECT_API_URL is {url!r}: the worker needs one that starts with http:// or https://."
         )
-    return Api(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], parts.path)
+    return ApiAddress(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], parts.path)
 
 
-def run_words(asked: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
+def run_command(asked: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
     """What the runtime is told to run the container: `run … IMAGE COMMAND…`.
 
     Args:
@@ -75,7 +75,7 @@ def run_words(asked: SshJobConfiguration, name: str, port: int | None) -> tuple[
         words += ["--shm-size", f"{asked.shared_memory_mib}m"]
     if asked.memory_mib:
         words += ["--memory", f"{asked.memory_mib}m", "--memory-swap", f"{asked.memory_mib}m"]
-    words += gpu_words(asked)
+    words += gpu_options(asked)
     for mount in asked.mounts:
         words += ["--volume", mount]
     secret = secret_profile(asked.env) is not None
@@ -97,7 +97,7 @@ def run_words(asked: SshJobConfiguration, name: str, port: int | None) -> tuple[
     return (*words, str(asked.image), *shlex.split(asked.command or ""))
 
 
-def gpu_words(asked: SshJobConfiguration) -> list[str]:
+def gpu_options(asked: SshJobConfiguration) -> list[str]:
     """How the runtime is told which GPUs the container gets."""
     if not asked.gpus:
         return []
@@ -113,7 +113,7 @@ def _ids(gpus: int | str | list[str]) -> list[str]:
     return [str(index) for index in range(gpus)] if isinstance(gpus, int) else list(gpus)
 
 
-def pull_words(asked: SshJobConfiguration) -> tuple[str, ...]:
+def pull_command(asked: SshJobConfiguration) -> tuple[str, ...]:
     """What the runtime is told to bring the image."""
     return ("pull", str(asked.image))
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from infra.workers.base.job_configuration import AskedJob
+from infra.workers.base.job_configuration import ContainerJobConfiguration
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
@@ -65,7 +65,7 @@ class Host(BaseModel):
         return f"{self.user}@{where}:{self.port}"
 
 
-class JobFields(BaseModel):
+class SshJobFields(BaseModel):
     """The fields that job variables and job configuration share."""
 
     hosts: list[Host] = Field(
@@ -148,7 +148,7 @@ class JobFields(BaseModel):
     )
 
 
-class SshVariables(JobFields, BaseVariables):
+class SshVariables(SshJobFields, BaseVariables):
     """The form of an `ssh` work pool, a deployment and a run."""
 
 
@@ -156,7 +156,7 @@ class SshWorkerResult(BaseWorkerResult):
     """How a job ended: where it ran, and the container's exit code, or -1 where there is none."""
 
 
-class SshJobConfiguration(JobFields, AskedJob):
+class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
     """One flow run's job, ready to be started."""
 
     @model_validator(mode="after")

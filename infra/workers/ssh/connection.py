@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncssh
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import Host
 
 CONNECT_S = 30  # until a box has let us in
@@ -20,7 +20,7 @@ LOST = (asyncssh.DisconnectError, asyncssh.ChannelOpenError, OSError, TimeoutErr
 SecretOf = Callable[[str], Awaitable[str]]
 
 
-class Unreachable(Exception):
+class BoxUnreachable(Exception):
     """The box did not answer; it may a little later."""
 
 
@@ -39,8 +39,8 @@ async def connect(host: Host, secret_of: SecretOf, *, known: bool = False) -> as
     """Connect to a box; one that is `known` has let us in before, so that a refusal may pass.
 
     Raises:
-        Refused: its host key is not the pinned one, it does not take our key, or a key can't be read.
-        Unreachable: it does not answer.
+        JobRefused: its host key is not the pinned one, it does not take our key, or a key can't be read.
+        BoxUnreachable: it does not answer.
     """
     client = Pinned()
     options: dict[str, Any] = {"client_keys": await _keys(host, secret_of)} if host.key else {}
@@ -60,22 +60,22 @@ async def connect(host: Host, secret_of: SecretOf, *, known: bool = False) -> as
             **options,
         )
     except asyncssh.HostKeyNotVerifiable as error:
-        raise Refused(_unknown(host, client.shown, error), "HostKeyRefused") from None
+        raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
     except asyncssh.PermissionDenied:
         if known:
-            raise Unreachable(f"Box {host} lets nobody in.") from None
+            raise BoxUnreachable(f"Box {host} lets nobody in.") from None
         which = host.key or "any key of the worker's agent and home"
-        raise Refused(
+        raise JobRefused(
             f"Box {host} does not let {host.user} in with {which}: put the key's public half into its "
             "authorized_keys.",
             "KeyRefused",
         ) from None
     except asyncssh.KeyExchangeFailed as error:
         if "host key" in str(error).lower():
-            raise Refused(_unknown(host, client.shown, error), "HostKeyRefused") from None
-        raise Unreachable(f"Box {host} does not agree with us ({words(error)}).") from None
+            raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
+        raise BoxUnreachable(f"Box {host} does not agree with us ({words(error)}).") from None
     except (*LOST, asyncssh.Error) as error:
-        raise Unreachable(f"Box {host} does not answer ({words(error)}).") from None
+        raise BoxUnreachable(f"Box {host} does not answer ({words(error)}).") from None
     return connection
 
 
@@ -88,7 +88,7 @@ async def _keys(host: Host, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
         return [asyncssh.read_private_key(Path(key).expanduser())]
     except (OSError, ValueError, asyncssh.KeyImportError) as error:
         said = words(error) if isinstance(error, OSError) else "it holds no private key without a passphrase"
-        raise Refused(f"key {key!r} of box {host} can't be used: {said}.", "KeyRefused") from None
+        raise JobRefused(f"key {key!r} of box {host} can't be used: {said}.", "KeyRefused") from None
 
 
 def _known(host: Host) -> Any:
@@ -99,7 +99,7 @@ def _known(host: Host) -> Any:
     try:
         return ([asyncssh.import_public_key(host.host_key)], [], [])
     except asyncssh.KeyImportError:
-        raise Refused(f"host_key of box {host} is {host.host_key!r}: that is no public key.") from None
+        raise JobRefused(f"host_key of box {host} is {host.host_key!r}: that is no public key.") from None
 
 
 def _unknown(host: Host, shown: str | None, error: Exception) -> str:
@@ -129,12 +129,12 @@ async def call(
     """Run a command on the box to its end.
 
     Raises:
-        Unreachable: the connection was lost, or nothing came back in time.
+        BoxUnreachable: the connection was lost, or nothing came back in time.
     """
     try:
         done = await asyncio.wait_for(connection.run(command, input=content, encoding=None), within_s)
     except (*LOST, asyncssh.Error) as error:
-        raise Unreachable(f"The connection was lost ({words(error)}).") from None
+        raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
     if done.exit_status is None:  # asyncssh hands out what came before a connection broke
-        raise Unreachable("The connection was lost.")
+        raise BoxUnreachable("The connection was lost.")
     return done

@@ -10,14 +10,14 @@ from typing import Any
 import anyio
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines, Send
-from infra.workers.base.outcome import Ending
-from infra.workers.ssh.box import Box
+from infra.workers.base.outcome import JobOutcome
+from infra.workers.ssh.box import SshBox
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
-from infra.workers.ssh.connection import SecretOf, Unreachable, connect
+from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.outcome import CANCELLED, ending
-from infra.workers.ssh.settings import Pace
+from infra.workers.ssh.settings import SshSettings
 from infra.workers.ssh.tunnel import take_over
 
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
@@ -26,7 +26,7 @@ LAST_LINES_S = 10
 
 
 @dataclass(eq=False)
-class Follow:
+class SshFollow:
     """One run's job, and where following it has got to."""
 
     run: FlowRun
@@ -36,7 +36,7 @@ class Follow:
     asked: SshJobConfiguration
     secret_of: SecretOf
     send: Send
-    pace: Pace
+    pace: SshSettings
     log: "logging.LoggerAdapter[Any]"
     since: float = field(default_factory=anyio.current_time)
     _cancelled: bool = False
@@ -55,7 +55,7 @@ class Follow:
         self._handed_over = True
         self._wake.set()
 
-    async def to_the_end(self, box: Box | None) -> Ending | None:
+    async def to_the_end(self, box: SshBox | None) -> JobOutcome | None:
         """Follow the job until it has ended; None when another worker follows it from now on.
 
         `box` is one that is connected already, tunnel included.
@@ -69,7 +69,7 @@ class Follow:
                         self.log.info("Box %s is there again.", self.host)
                 lost_at = None
                 return await self._attend(box)
-            except (Refused, Unreachable) as error:
+            except (JobRefused, BoxUnreachable) as error:
                 lost_at = lost_at or time.monotonic()
                 if found := self._gives_up(error, time.monotonic() - lost_at):
                     return found
@@ -84,22 +84,24 @@ class Follow:
             await self._pause()
         return None
 
-    def _gives_up(self, error: Refused | Unreachable, lost_for_s: float) -> Ending | None:
+    def _gives_up(self, error: JobRefused | BoxUnreachable, lost_for_s: float) -> JobOutcome | None:
         """The ending where trying again is no use, or was tried for long."""
         late = lost_for_s > self.asked.lost_s
-        if isinstance(error, Refused) and (
+        if isinstance(error, JobRefused) and (
             late or error.state != "Unfit"
         ):  # a full disk may pass, a key does not
-            return Ending("Cancelled", CANCELLED) if self._cancelled else Ending(error.state, str(error))
+            return (
+                JobOutcome("Cancelled", CANCELLED) if self._cancelled else JobOutcome(error.state, str(error))
+            )
         return self._lost(error) if late else None
 
-    def _lost(self, error: Exception) -> Ending:
+    def _lost(self, error: Exception) -> JobOutcome:
         if self._cancelled:
             rest = f"it stops its container itself after timeout_s {self.asked.timeout_s}"
-            return Ending(
+            return JobOutcome(
                 "Cancelled", f"Cancelled from Prefect while box {self.host} was out of reach; {rest}."
             )
-        return Ending("Lost", f"Box {self.host} was out of reach for lost_s {self.asked.lost_s}: {error}")
+        return JobOutcome("Lost", f"Box {self.host} was out of reach for lost_s {self.asked.lost_s}: {error}")
 
     async def _pause(self) -> None:
         if self._cancelled:
@@ -108,9 +110,9 @@ class Follow:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._wake.wait(), self.pace.poll_s)
 
-    async def _connected(self) -> Box:
+    async def _connected(self) -> SshBox:
         """The box by a new connection, with the tunnel that the container knows."""
-        box = Box(await connect(self.host, self.secret_of, known=True), self.asked.container_command)
+        box = SshBox(await connect(self.host, self.secret_of, known=True), self.asked.container_command)
         try:
             await take_over(box, self.name, await box.look(self.name), self.asked)
         except BaseException:
@@ -118,7 +120,7 @@ class Follow:
             raise
         return box
 
-    async def _attend(self, box: Box) -> Ending | None:
+    async def _attend(self, box: SshBox) -> JobOutcome | None:
         """Pass lines on until the job has ended, somebody stops it, or the connection is lost."""
         if self._lines is None:
             self._lines = Lines(self.run.id, self.send, (await box.look(self.name)).seen)
@@ -127,10 +129,14 @@ class Follow:
                 return done
             look = await box.look(self.name)
             if found := ending(look, self.host, self.asked):
-                return Ending("Cancelled", CANCELLED) if self._cancelled and found.name != "Exited" else found
+                return (
+                    JobOutcome("Cancelled", CANCELLED)
+                    if self._cancelled and found.name != "Exited"
+                    else found
+                )
             await asyncio.sleep(self.pace.poll_s / 10)  # its watcher is about to say how it ended
 
-    async def _until_read(self, box: Box, lines: Lines) -> Ending | None:
+    async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
         """Pass lines on to their end; the ending where somebody stops the job before."""
         reading = asyncio.create_task(self._read(box, lines))
         waking = asyncio.create_task(self._wake.wait())
@@ -147,7 +153,7 @@ class Follow:
             await asyncio.gather(reading, waking, return_exceptions=True)
         return None
 
-    async def _read(self, box: Box, lines: Lines) -> None:
+    async def _read(self, box: SshBox, lines: Lines) -> None:
         """Read the log to its end; what has come is sent a little later, together."""
         lines.again()
         read = asyncio.Event()
@@ -163,7 +169,7 @@ class Follow:
         flushing.result()
         await lines.flush(last=True)
 
-    async def _flush(self, box: Box, lines: Lines, read: asyncio.Event) -> None:
+    async def _flush(self, box: SshBox, lines: Lines, read: asyncio.Event) -> None:
         noted_at = time.monotonic()
         while not read.is_set():
             with suppress(TimeoutError):
@@ -171,15 +177,15 @@ class Follow:
             await lines.flush()
             if time.monotonic() - noted_at > NOTED_S:
                 noted_at = time.monotonic()
-                with suppress(Unreachable):
+                with suppress(BoxUnreachable):
                     await box.note(self.name, "seen", lines.seen)
 
-    async def _stopped(self, box: Box, reading: "asyncio.Task[None]") -> Ending:
+    async def _stopped(self, box: SshBox, reading: "asyncio.Task[None]") -> JobOutcome:
         while self._stops < STOPS:
             self._stops += 1
             if await box.stop(self.name):
-                with suppress(TimeoutError, Unreachable):
+                with suppress(TimeoutError, BoxUnreachable):
                     await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
-                return Ending("Cancelled", CANCELLED)
+                return JobOutcome("Cancelled", CANCELLED)
         rest = f"its runtime did not stop the container {self.name}: stop it by hand"
-        return Ending("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")
+        return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")

@@ -9,11 +9,11 @@ from typing import Any
 
 import asyncssh
 
-from infra.workers.base.job_configuration import Refused
-from infra.workers.ssh.box import BUSY, Box, Busy, text_of
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh.box import BUSY, BoxBusy, SshBox, text_of
 from infra.workers.ssh.check import Facts, has_image
 from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import LOST, Unreachable, words
+from infra.workers.ssh.connection import LOST, BoxUnreachable, words
 
 CHUNK_BYTES = 1024 * 1024
 LAST_S = 5  # that `save` has to end by itself, once all was read
@@ -21,14 +21,14 @@ IMAGES = "images"  # which of our images a box has, by their ids here
 
 
 async def stream(
-    box: Box, asked: SshJobConfiguration, facts: Facts, log: "logging.LoggerAdapter[Any]"
+    box: SshBox, asked: SshJobConfiguration, facts: Facts, log: "logging.LoggerAdapter[Any]"
 ) -> None:
     """Bring the worker's image to the box, unless it has it.
 
     Raises:
-        Refused: the worker does not have it, or the box does not take it.
-        Busy: somebody measures on the box.
-        Unreachable: the connection was lost.
+        JobRefused: the worker does not have it, or the box does not take it.
+        BoxBusy: somebody measures on the box.
+        BoxUnreachable: the connection was lost.
     """
     image = str(asked.image)
     ours = await _id_here(asked, image)
@@ -38,7 +38,7 @@ async def stream(
     await _send(box, asked, image)
     found = (await box.check(image)).get("image", [""])[0]
     if not found:
-        raise Refused(
+        raise JobRefused(
             f"image {image} was sent, and the box does not have it under this name.", "ImagePullFailed"
         )
     await box.mark(IMAGES, ours, found)
@@ -51,17 +51,17 @@ async def _id_here(asked: SshJobConfiguration, image: str) -> str:
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
     except OSError as error:
-        raise Refused(
+        raise JobRefused(
             f"stream_command {shlex.join(asked.stream_command)} can't be run by the worker ({words(error)}).",
             "Unfit",
         ) from None
     found, said = await process.communicate()
     if process.returncode:
-        raise Refused(f"The worker does not have image {image} ({text_of(said)}).", "ImagePullFailed")
+        raise JobRefused(f"The worker does not have image {image} ({text_of(said)}).", "ImagePullFailed")
     return re.sub(r"[^0-9a-f]", "", text_of(found).rpartition(":")[2])
 
 
-async def _send(box: Box, asked: SshJobConfiguration, image: str) -> None:
+async def _send(box: SshBox, asked: SshJobConfiguration, image: str) -> None:
     """`save` here, `load` there, a piece at a time."""
     saving = await asyncio.create_subprocess_exec(
         *asked.stream_command,
@@ -79,7 +79,7 @@ async def _send(box: Box, asked: SshJobConfiguration, image: str) -> None:
                 loading.stdin.write_eof()
             done = await loading.wait()
     except (*LOST, asyncssh.Error) as error:
-        raise Unreachable(f"The connection was lost ({words(error)}).") from None
+        raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
     finally:
         if saving.returncode is None:
             with contextlib.suppress(ProcessLookupError, TimeoutError):
@@ -88,12 +88,12 @@ async def _send(box: Box, asked: SshJobConfiguration, image: str) -> None:
             saving.kill()
         await saving.wait()
     if done.exit_status is None:
-        raise Unreachable("The connection was lost.")
+        raise BoxUnreachable("The connection was lost.")
     if done.exit_status == BUSY:
-        raise Busy(text_of(done.stdout))
+        raise BoxBusy(text_of(done.stdout))
     if done.exit_status:
-        raise Refused(
+        raise JobRefused(
             f"The box could not load image {image} ({text_of(done.stderr)[-300:]}).", "ImagePullFailed"
         )
     if saving.returncode:
-        raise Refused(f"The worker could not read image {image} to its end.", "ImagePullFailed")
+        raise JobRefused(f"The worker could not read image {image} to its end.", "ImagePullFailed")

@@ -1,42 +1,44 @@
 """What a box's look at a job means: the state that its run gets."""
 
-from infra.workers.base.outcome import KILLED, Ending
+from infra.workers.base.outcome import KILLED, JobOutcome
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 
 CANCELLED = "Cancelled from Prefect; the container was stopped."
 
 
-def ending(look: Look, host: Host, asked: SshJobConfiguration) -> Ending | None:
+def ending(look: Look, host: Host, asked: SshJobConfiguration) -> JobOutcome | None:
     """How a job ended, or None where it still runs."""
     if look.state in ("running", "prepared"):
         return None
     if look.state == "rebooted":
-        return Ending("Rebooted", f"Box {host} was restarted while the container ran; the container is gone.")
+        return JobOutcome(
+            "Rebooted", f"Box {host} was restarted while the container ran; the container is gone."
+        )
     if look.state == "absent":
-        return Ending("Crashed", f"Box {host} knows nothing of the job: somebody has removed its folder.")
+        return JobOutcome("Crashed", f"Box {host} knows nothing of the job: somebody has removed its folder.")
     if look.state == "abandoned":
-        return Ending(
+        return JobOutcome(
             "Crashed",
             f"The process that watched the container on box {host} was killed; it was removed, too.",
         )
     if look.late:
-        return Ending(
+        return JobOutcome(
             "TimedOut", f"Box {host} stopped the container after timeout_s {asked.timeout_s}.", look.code
         )
     if look.unpulled:
-        return Ending(
+        return JobOutcome(
             "ImagePullFailed", f"Image {asked.image} could not be pulled on box {host}; its log says why."
         )
     if look.code is None:
-        return Ending("Crashed", f"The container could not be started on box {host}; its log says why.")
+        return JobOutcome("Crashed", f"The container could not be started on box {host}; its log says why.")
     if look.code == 0:
-        return Ending("Exited", "The container ended with exit code 0.", 0)
+        return JobOutcome("Exited", "The container ended with exit code 0.", 0)
     if look.oom or (look.code == KILLED and asked.memory_mib):
         limit = f"memory_mib {asked.memory_mib} was" if asked.memory_mib else "the box's memory was"
-        return Ending(
+        return JobOutcome(
             "OutOfMemory",
             f"The container ran out of memory ({limit} not enough, exit code {look.code}).",
             look.code,
         )
-    return Ending("Crashed", f"The container ended with exit code {look.code}.", look.code)
+    return JobOutcome("Crashed", f"The container ended with exit code {look.code}.", look.code)

@@ -4,7 +4,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-class Pace(BaseSettings):
+class SshSettings(BaseSettings):
     """The worker's rates, from `SSH_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="SSH_WORKER_")

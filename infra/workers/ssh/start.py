@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.workers.base.job_configuration import Refused
-from infra.workers.ssh.box import Box, Busy
-from infra.workers.ssh.check import has_image, hindrances
-from infra.workers.ssh.command_line import api_of, pull_words, run_words, secret_profile
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh.box import BoxBusy, SshBox
+from infra.workers.ssh.check import has_image, unmet_requirements
+from infra.workers.ssh.command_line import api_of, pull_command, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
-from infra.workers.ssh.connection import SecretOf, Unreachable, connect
+from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
 from infra.workers.ssh.tunnel import take_over, tunnel
 
@@ -25,10 +25,10 @@ class Started:
     """A job that runs, or has run, on a box, over whose connection its tunnel leads."""
 
     host: Host
-    box: Box
+    box: SshBox
 
 
-class Starter:
+class Launcher:
     """Starts one try of a flow run on one of its boxes.
 
     Args:
@@ -60,7 +60,7 @@ class Starter:
         """Try the boxes in turn until one has the job.
 
         Raises:
-            Refused: none can take it, or none did in time.
+            JobRefused: none can take it, or none did in time.
         """
         deadline = time.monotonic() + self._asked.wait_s
         while True:
@@ -69,18 +69,18 @@ class Starter:
             for host in hosts:
                 try:
                     return await self._on(host)
-                except (Busy, Unreachable) as reason:
+                except (BoxBusy, BoxUnreachable) as reason:
                     self._tell(host, reason)
                     if self._asked_of:  # it may have the job: no other is asked until that is known
                         break
-                except Refused as refusal:
+                except JobRefused as refusal:
                     refusals.append(refusal)
             if refusals and len(refusals) == len(hosts):
                 raise refusals[0]
             if await self._given_up():
-                raise Refused("Cancelled from Prefect before a box took the job.", "Cancelled")
+                raise JobRefused("Cancelled from Prefect before a box took the job.", "Cancelled")
             if time.monotonic() > deadline:
-                raise Refused(
+                raise JobRefused(
                     f"No box took the job in wait_s {self._asked.wait_s}. {' '.join(self._told.values())}",
                     "NoCapacity",
                 )
@@ -88,23 +88,23 @@ class Starter:
 
     def _tell(self, host: Host, reason: Exception) -> None:
         who = f" ({reason})" if str(reason) else ""
-        said = f"Box {host} measures for somebody else{who}." if isinstance(reason, Busy) else str(reason)
+        said = f"Box {host} measures for somebody else{who}." if isinstance(reason, BoxBusy) else str(reason)
         if self._told.get(host) != said:
             self._log.info("%s Waiting up to %s s for a box.", said, self._asked.wait_s)
             self._told[host] = said
 
     async def _on(self, host: Host) -> Started:
-        box = Box(await connect(host, self._secret_of), self._asked.container_command)
+        box = SshBox(await connect(host, self._secret_of), self._asked.container_command)
         try:
             await self._begin(host, box)
         except BaseException as error:
             box.connection.close()
-            if isinstance(error, Refused):
-                raise Refused(f"Box {host}: {error}", error.state) from None
+            if isinstance(error, JobRefused):
+                raise JobRefused(f"Box {host}: {error}", error.state) from None
             raise
         return Started(host, box)
 
-    async def _begin(self, host: Host, box: Box) -> None:
+    async def _begin(self, host: Host, box: SshBox) -> None:
         asked, name = self._asked, self._name
         look = await box.look(name)
         if look.state not in ("absent", "prepared"):  # an answer was lost, or a worker
@@ -114,8 +114,8 @@ class Starter:
             return await self._ask(host, box)
         await box.free(asked.lock_file, WAIT_THERE_S if len(asked.hosts) == 1 else 0)
         facts = await box.check(str(asked.image))
-        if found := hindrances(facts, asked):
-            raise Refused(" ".join(found), UNFIT)
+        if found := unmet_requirements(facts, asked):
+            raise JobRefused(" ".join(found), UNFIT)
         if asked.pull == "stream":
             await box.prepare(name, {})
             await box.own(name)
@@ -123,20 +123,20 @@ class Starter:
         port = None
         if asked.tunnel:
             port = await tunnel(box.connection, api_of(asked.env.get("PREFECT_API_URL") or ""), None)
-        files = {"run": run_words(asked, name, port)}
+        files = {"run": run_command(asked, name, port)}
         if asked.pull == "always" or (asked.pull == "if-not-present" and not has_image(facts)):
-            files["pull"] = pull_words(asked)
+            files["pull"] = pull_command(asked)
         contents = {path: "".join(f"{word}\0" for word in words).encode() for path, words in files.items()}
         await box.prepare(name, contents | ({"port": str(port).encode()} if port else {}))
         await box.own(name)
         await self._note(host)
         await self._ask(host, box)
 
-    async def _ask(self, host: Host, box: Box) -> None:
+    async def _ask(self, host: Host, box: SshBox) -> None:
         """Have a box that is prepared start the job; only its own answer says that it did not."""
         asked, self._asked_of = self._asked, host
         try:
             await box.start(self._name, asked.lock_file, asked.timeout_s, secret_profile(asked.env) or "")
-        except (Busy, Refused):
+        except (BoxBusy, JobRefused):
             self._asked_of = None
             raise

@@ -4,16 +4,16 @@ import asyncio
 
 import asyncssh
 
-from infra.workers.base.job_configuration import Refused
-from infra.workers.ssh.box import Box, Look
-from infra.workers.ssh.command_line import Api, api_of
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh.box import Look, SshBox
+from infra.workers.ssh.command_line import ApiAddress, api_of
 from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import LOST, Unreachable, words
+from infra.workers.ssh.connection import LOST, BoxUnreachable, words
 
 TRIES, PAUSE_S = 10, 0.5  # until the port of an ended session is free
 
 
-async def tunnel(connection: asyncssh.SSHClientConnection, api: Api, port: int | None) -> int:
+async def tunnel(connection: asyncssh.SSHClientConnection, api: ApiAddress, port: int | None) -> int:
     """Open the tunnel for as long as the connection lasts. Returns the box's port.
 
     Args:
@@ -22,8 +22,8 @@ async def tunnel(connection: asyncssh.SSHClientConnection, api: Api, port: int |
         port: that a container was told already; None for any.
 
     Raises:
-        Refused: the box allows no tunnels.
-        Unreachable: the port is still taken, or the connection was lost.
+        JobRefused: the box allows no tunnels.
+        BoxUnreachable: the port is still taken, or the connection was lost.
     """
     for _ in range(TRIES if port else 1):
         try:
@@ -32,10 +32,10 @@ async def tunnel(connection: asyncssh.SSHClientConnection, api: Api, port: int |
         except asyncssh.ChannelListenError:
             await asyncio.sleep(PAUSE_S if port else 0)
         except (*LOST, asyncssh.Error) as error:
-            raise Unreachable(f"The connection was lost ({words(error)}).") from None
+            raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
     if port:
-        raise Unreachable(f"Port {port} of the box is still taken.")
-    raise Refused(
+        raise BoxUnreachable(f"Port {port} of the box is still taken.")
+    raise JobRefused(
         "It allows no tunnel to the Prefect API: set AllowTcpForwarding in its sshd_config, or tunnel to "
         "false where it reaches the API by itself.",
         "Unfit",
@@ -43,7 +43,7 @@ async def tunnel(connection: asyncssh.SSHClientConnection, api: Api, port: int |
 
 
 async def take_over(
-    box: Box, name: str, look: Look, asked: SshJobConfiguration, *, waiting: bool = False
+    box: SshBox, name: str, look: Look, asked: SshJobConfiguration, *, waiting: bool = False
 ) -> None:
     """Follow a job by this connection: its container, also one that `waiting` means, knows the port."""
     await box.own(name)

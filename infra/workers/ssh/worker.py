@@ -6,11 +6,11 @@ from prefect.blocks.system import Secret
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound, ObjectNotFound
 from prefect.workers.base import BaseWorker
 
-from infra.workers.base.job_configuration import Refused, TakenOver
-from infra.workers.base.outcome import Ending
-from infra.workers.base.retry import surely
+from infra.workers.base.job_configuration import JobRefused, TakenOver
+from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.retry import call_until_answered
 from infra.workers.base.worker import FollowingWorker
-from infra.workers.ssh.box import Box
+from infra.workers.ssh.box import SshBox
 from infra.workers.ssh.configuration import (
     Host,
     SshJobConfiguration,
@@ -20,10 +20,10 @@ from infra.workers.ssh.configuration import (
     job_name,
     place_of,
 )
-from infra.workers.ssh.connection import Unreachable, connect
-from infra.workers.ssh.follow import Follow
-from infra.workers.ssh.settings import Pace
-from infra.workers.ssh.start import Starter
+from infra.workers.ssh.connection import BoxUnreachable, connect
+from infra.workers.ssh.follow import SshFollow
+from infra.workers.ssh.settings import SshSettings
+from infra.workers.ssh.start import Launcher
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -41,8 +41,8 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
     job_configuration = SshJobConfiguration
     job_configuration_variables = SshVariables
     result_type = SshWorkerResult
-    pace_type = Pace
-    pace: Pace
+    pace_type = SshSettings
+    pace: SshSettings
 
     _description = (
         "Execute flow runs in containers on machines that SSH reaches, one at a time on each. Requires "
@@ -57,10 +57,10 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._boxes: dict[UUID, Box] = {}
+        self._boxes: dict[UUID, SshBox] = {}
         await super().setup()
 
-    async def submit(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
+    async def start_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
         """Have one of the boxes start this try's container, unless one has it."""
         number = await self.runs.try_number(flow_run.id)
         name = job_name(flow_run.id, number)
@@ -68,13 +68,13 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
         async def note(host: Host) -> None:
             await given_up()
             flow_run.infrastructure_pid = identifier(host, name)  # a refusal that follows is about this one
-            await surely(
+            await call_until_answered(
                 self.client.update_flow_run, flow_run.id, infrastructure_pid=flow_run.infrastructure_pid
             )
 
         async def given_up() -> bool:
             try:
-                run = await surely(self.client.read_flow_run, flow_run.id)
+                run = await call_until_answered(self.client.read_flow_run, flow_run.id)
             except ObjectNotFound:
                 return True
             if self.runs.is_anothers(run):
@@ -83,7 +83,7 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
 
         log = self.get_flow_run_logger(flow_run)
         before = self._noted(flow_run, name, configuration.hosts)
-        starter = Starter(configuration, name, self._secret, note, given_up, log, self.pace.poll_s, before)
+        starter = Launcher(configuration, name, self._secret, note, given_up, log, self.pace.poll_s, before)
         started = await starter.start()
         log.info("Box %s runs the container %s.", started.host, name)
         self._boxes[flow_run.id] = started.box
@@ -96,10 +96,10 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
         if pid.rpartition("/")[2] != name:
             return None
         if (place := place_of(pid, hosts)) is None:
-            raise Refused(f"hosts no longer names the box of {pid}: it may run the job.")
+            raise JobRefused(f"hosts no longer names the box of {pid}: it may run the job.")
         return place[0]
 
-    async def job_of(self, run: "FlowRun", configuration: SshJobConfiguration) -> str | None:
+    async def find_job(self, run: "FlowRun", configuration: SshJobConfiguration) -> str | None:
         """None: where a job is about to be is noted before it is there."""
         return None
 
@@ -115,18 +115,18 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
         log = self.get_flow_run_logger(flow_run)
         if resumed and flow_run.state and flow_run.state.is_pending():
             try:  # its worker may have gone between the note and the start
-                job_id = await self.submit(flow_run, configuration)
-            except Refused as refusal:
+                job_id = await self.start_job(flow_run, configuration)
+            except JobRefused as refusal:
                 return await self.refuse(flow_run, refusal)
             except TakenOver:
                 return self.result(job_id, 0)
         box = self._boxes.pop(flow_run.id, None)
         place = place_of(job_id, configuration.hosts)
         if place is None:
-            gone = Ending("Crashed", f"hosts no longer names the box of {job_id}.")
+            gone = JobOutcome("Crashed", f"hosts no longer names the box of {job_id}.")
             await self.runs.settle(flow_run.id, job_id, gone, own_command=False)
             return self.result(job_id, gone.status_code)
-        follow = Follow(
+        follow = SshFollow(
             flow_run,
             job_id,
             *place,
@@ -165,12 +165,12 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
         host, name = place
         try:
             async with await connect(host, self._secret) as connection:
-                box = Box(connection, configuration.container_command)
+                box = SshBox(connection, configuration.container_command)
                 if (await box.look(name)).state != "running":
                     raise InfrastructureNotFound(f"Box {host} has no container {name} that has not ended.")
                 if not await box.stop(name, grace_seconds):
                     raise InfrastructureNotAvailable(f"Box {host} has not stopped the container {name}.")
-        except (Refused, Unreachable) as error:
+        except (JobRefused, BoxUnreachable) as error:
             raise InfrastructureNotAvailable(str(error)) from error
 
     async def _secret(self, name: str) -> str:
@@ -179,5 +179,5 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
             block = await Secret.aload(name, client=self.client)
         except ValueError as error:
             why = f"key is block:{name}, and there is no such Secret block ({error})."
-            raise Refused(why, "KeyRefused") from None
+            raise JobRefused(why, "KeyRefused") from None
         return str(block.get())

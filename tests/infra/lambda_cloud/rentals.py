@@ -10,7 +10,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Completed, Running
 
 from infra.lambda_cloud.hold import hold
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.rental import RELEASE, TAG, Asked, Rental
 from tests.emulators.lambda_cloud.quick import A10, nothing_left
 from tests.emulators.prefect_api import client_of
@@ -60,7 +60,9 @@ class Rentals:
     async def _made(self, name, **options):
         async with self.client() as client:
             start = client.create_flow_run_from_deployment
-            return (await surely(start, self.deployments[name], tags=[TAG, "run:run-1"], **options)).id
+            return (
+                await call_until_answered(start, self.deployments[name], tags=[TAG, "run:run-1"], **options)
+            ).id
 
     @contextlib.asynccontextmanager
     async def holding(self, **changes):
@@ -74,11 +76,11 @@ class Rentals:
             task.cancel()
             await asyncio.wait([task])
             async with self.client() as client:
-                await surely(client.set_flow_run_state, run_id, Completed(), force=True)
+                await call_until_answered(client.set_flow_run_state, run_id, Completed(), force=True)
 
     async def run(self, run_id):
         async with self.client() as client:
-            return await surely(client.read_flow_run, run_id)
+            return await call_until_answered(client.read_flow_run, run_id)
 
     async def until(self, run_id, when):
         """Wait until something is true of what a rental says of itself; returns that."""
@@ -101,11 +103,11 @@ class Rentals:
 
     async def release(self, run_id):
         async with self.client() as client:
-            await surely(client.update_flow_run_labels, run_id, {RELEASE: True})
+            await call_until_answered(client.update_flow_run_labels, run_id, {RELEASE: True})
 
     async def cancel(self, run_id):
         async with self.client() as client:  # what the button in the UI does
-            await surely(client.set_flow_run_state, run_id, Cancelling(), force=True)
+            await call_until_answered(client.set_flow_run_state, run_id, Cancelling(), force=True)
 
     async def block(self, name):
         async with self.client() as client:
@@ -133,4 +135,4 @@ class Rentals:
             try:
                 yield
             finally:
-                await surely(client.delete_flow_run, made.id)
+                await call_until_answered(client.delete_flow_run, made.id)

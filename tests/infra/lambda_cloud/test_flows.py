@@ -13,7 +13,7 @@ from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.keys import cloud_config, key_pair
 from infra.lambda_cloud.settings import Turnstile
 from infra.local.stack import LocalStack
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import call, connect
 from tasks.dispatch.rental import Rental
@@ -243,7 +243,7 @@ async def test_the_janitor_removes_what_is_past_its_deadline(rentals):
     with rentals.settings():
         async with rentals.client() as theirs:
             for name in (late.name, "somebody-elses"):
-                await surely(Secret(value="key").asave, name, overwrite=True, client=theirs)
+                await call_until_answered(Secret(value="key").asave, name, overwrite=True, client=theirs)
         done = await janitor(return_state=True)
         again = await janitor(return_state=True)
         with environment(LAMBDA_API_KEY=""):

@@ -19,7 +19,7 @@ from prefect.states import Cancelling
 from infra.local.api import healthy
 from infra.local.ports import free_port
 from infra.local.settings import SERVER, client_environment
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators.prefect_api import client_of, with_tables
 
@@ -106,9 +106,9 @@ class Pool:
         name = f"pool-{uuid.uuid4().hex[:6]}"
         async with prefect.client() as client:
             made = WorkPoolCreate(name=name, type=kind.type, base_job_template=template)
-            await surely(client.create_work_pool, made)
-            flow_id = await surely(client.create_flow_from_name, "job")
-            deployment_id = await surely(
+            await call_until_answered(client.create_work_pool, made)
+            flow_id = await call_until_answered(client.create_flow_from_name, "job")
+            deployment_id = await call_until_answered(
                 client.create_deployment,
                 flow_id=flow_id,
                 name=name,
@@ -124,16 +124,18 @@ class Pool:
             variables["command"] = f"sh -c {_quoted(script)}"
         async with self.prefect.client() as client:
             asked = {"name": name, "job_variables": variables}
-            run = await surely(client.create_flow_run_from_deployment, self._deployment_id, **asked)
+            run = await call_until_answered(
+                client.create_flow_run_from_deployment, self._deployment_id, **asked
+            )
         return run.id
 
     async def run(self, run_id):
         async with self.prefect.client() as client:
-            return await surely(client.read_flow_run, run_id)
+            return await call_until_answered(client.read_flow_run, run_id)
 
     async def cancel(self, run_id):
         async with self.prefect.client() as client:  # what the button in the UI does
-            await surely(client.set_flow_run_state, run_id, Cancelling(), force=True)
+            await call_until_answered(client.set_flow_run_state, run_id, Cancelling(), force=True)
 
     async def until(self, run_id, when, within_s=WITHIN_S):
         """Wait until something is true of a run; returns the run."""

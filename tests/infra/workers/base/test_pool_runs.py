@@ -8,14 +8,14 @@ import pytest
 from prefect import states
 from prefect.client.schemas.objects import FlowRun, Worker
 
-from infra.workers.base.outcome import Ending
+from infra.workers.base.outcome import JobOutcome
 from infra.workers.base.pool_runs import NOBODY, OWNER, UNCLAIMED_S, PoolRuns, alive, heir, verdict
-from infra.workers.base.retry import surely
+from infra.workers.base.retry import call_until_answered
 
-GONE = Ending("Reclaimed", "Host EC2 terminated.")
-CRASHED = Ending("Crashed", "exit code 3", 3)
-FINE = Ending("Exited", "The container ended with exit code 0.", 0)
-CANCELLED = Ending("Cancelled", "Cancelled from Prefect.")
+GONE = JobOutcome("Reclaimed", "Host EC2 terminated.")
+CRASHED = JobOutcome("Crashed", "exit code 3", 3)
+FINE = JobOutcome("Exited", "The container ended with exit code 0.", 0)
+CANCELLED = JobOutcome("Cancelled", "Cancelled from Prefect.")
 
 
 def run(state, job_id="job", **labels):
@@ -118,7 +118,7 @@ async def test_a_call_outlives_a_restart_of_the_server(monkeypatch):
             raise fails.pop()
         return value
 
-    assert await surely(call, 7) == 7
+    assert await call_until_answered(call, 7) == 7
 
 
 async def test_a_refusal_is_not_repeated():
@@ -129,5 +129,5 @@ async def test_a_refusal_is_not_repeated():
         raise httpx.HTTPStatusError("", request=None, response=httpx.Response(404))
 
     with pytest.raises(httpx.HTTPStatusError):
-        await surely(call)
+        await call_until_answered(call)
     assert len(calls) == 1

@@ -9,7 +9,7 @@ from botocore.validate import ParamValidator
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY, PREFECT_API_URL, temporary_settings
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.request import PAYLOAD_BYTES, job_definition, job_name, submission
 from infra.workers.batch.worker import AwsBatchJobConfiguration
 
@@ -130,7 +130,7 @@ def test_a_secret_goes_by_its_arn_or_not_at_all(setting, variable, field):
     with temporary_settings({setting: "hush"}):
         without = prepared(**GPU)
         asked = prepared(**GPU, **{field: SECRET})
-    with pytest.raises(Refused, match=f"{field} is not set: {variable} is never sent in plain text"):
+    with pytest.raises(JobRefused, match=f"{field} is not set: {variable} is never sent in plain text"):
         submission(without, "n", "d", ())
     definition = job_definition(asked)
     valid("RegisterJobDefinition", definition)
@@ -141,7 +141,7 @@ def test_a_secret_goes_by_its_arn_or_not_at_all(setting, variable, field):
 def test_a_secret_of_the_existing_definition_will_do():
     own = prepared(job_definition="mine", job_queue="q", env={"PREFECT_API_KEY": "hush"})
     assert "hush" not in json.dumps(submission(own, "n", "mine", {"PREFECT_API_KEY"}))
-    with pytest.raises(Refused, match="job_definition mine has no secret: PREFECT_API_KEY"):
+    with pytest.raises(JobRefused, match="job_definition mine has no secret: PREFECT_API_KEY"):
         submission(own, "n", "mine", {"OTHER"})
 
 
@@ -153,7 +153,7 @@ def test_settings_of_the_workers_machine_stay_there():
 
 def test_a_request_that_is_too_large_names_its_largest_variable():
     asked = prepared(**GPU | {"env": {"SMALL": "x", "PLAN": "y" * PAYLOAD_BYTES}})
-    with pytest.raises(Refused, match=r"AWS Batch takes 30720: the largest is PLAN with 30720 bytes"):
+    with pytest.raises(JobRefused, match=r"AWS Batch takes 30720: the largest is PLAN with 30720 bytes"):
         submission(asked, "n", "d", ())
 
 
@@ -162,5 +162,5 @@ def test_names_and_tags_are_in_the_characters_that_aws_takes():
     assert len(name) <= 128 and name.startswith(f"{RUN.id}-2-") and name.isascii()
     tags = submission(prepared(**GPU | {"tags": {"a,b": "c;d" * 200}}), "n", "d", ())["tags"]
     assert tags["a-b"] == ("c-d" * 200)[:256]
-    with pytest.raises(Refused, match="AWS takes 50"):
+    with pytest.raises(JobRefused, match="AWS takes 50"):
         submission(prepared(**GPU | {"tags": {f"t{i}": "x" for i in range(60)}}), "n", "d", ())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.follow import stages_s
 from infra.workers.batch.stuck import diagnose, given_up, look
 
@@ -12,7 +12,7 @@ FULL = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the cap
 TYPES = {"g5.xlarge": (4, 16384, 1), "g5.8xlarge": (32, 131072, 1)}
 
 
-class Region:
+class FakeRegion:
     """Answers about one queue with one compute environment."""
 
     name = "us-east-1"
@@ -23,9 +23,9 @@ class Region:
         self.resources = {"type": bought, "instanceTypes": list(self.types), "maxvCpus": 64} | resources
         self.environment = {"state": "ENABLED", "status": "VALID"} | (environment or {})
 
-    async def patiently(self, service, operation, patience_s, **request):
+    async def retry(self, service, operation, patience_s, **request):
         if operation in self.denied:
-            raise Refused("denied")
+            raise JobRefused("denied")
         if operation == "describe_job_queues":
             order = [{"order": 1, "computeEnvironment": "ce"}]
             return {"jobQueues": [self.queue | {"computeEnvironmentOrder": order}]}
@@ -70,23 +70,23 @@ def job(said=None, vcpus=1, memory_mib=1024, gpus=0):
     ],
 )
 async def test_the_number_that_is_too_big_is_named(asked, said):
-    found = await diagnose(Region(), job(TOO_LARGE, **asked))
+    found = await diagnose(FakeRegion(), job(TOO_LARGE, **asked))
     assert (found.kind, found.message) == ("misconfigured", said)
 
 
 async def test_the_largest_type_of_the_queue_counts():
-    found = await diagnose(Region("g5.xlarge", "g5.8xlarge"), job(TOO_LARGE, memory_mib=200000))
+    found = await diagnose(FakeRegion("g5.xlarge", "g5.8xlarge"), job(TOO_LARGE, memory_mib=200000))
     assert found.message == "memory_mib 200000 is more than g5.8xlarge in queue q offers (131072)."
 
 
 async def test_the_spend_cap_is_named():
-    found = await diagnose(Region("g5.8xlarge", maxvCpus=16), job(MAX_VCPUS))
+    found = await diagnose(FakeRegion("g5.8xlarge", maxvCpus=16), job(MAX_VCPUS))
     assert found.kind == "misconfigured"
     assert "is more than maxvCpus 16 of compute environment ce" in found.message
 
 
 async def test_a_misfit_that_no_number_shows_is_doubted():
-    found = await diagnose(Region(), job(TOO_LARGE, vcpus=4, memory_mib=15000, gpus=1))
+    found = await diagnose(FakeRegion(), job(TOO_LARGE, vcpus=4, memory_mib=15000, gpus=1))
     assert found.kind == "doubtful" and "JOB_RESOURCE_REQUIREMENT" in found.message
 
 
@@ -105,22 +105,22 @@ def test_the_stages_of_a_start(created, placed, started, said):
 
 @pytest.mark.parametrize("denied", [("describe_instance_types",), ("describe_job_queues",)])
 async def test_without_permission_to_look_awss_own_words_do(denied):
-    found = await diagnose(Region(denied=denied), job(TOO_LARGE, memory_mib=20000))
+    found = await diagnose(FakeRegion(denied=denied), job(TOO_LARGE, memory_mib=20000))
     assert found.kind == "misconfigured" and "JOB_RESOURCE_REQUIREMENT" in found.message
 
 
 @pytest.mark.parametrize(
     ("region", "kind", "words"),
     [
-        (Region(queue={"state": "DISABLED"}), "broken", "Queue q is DISABLED"),
+        (FakeRegion(queue={"state": "DISABLED"}), "broken", "Queue q is DISABLED"),
         (
-            Region(environment={"status": "INVALID", "statusReason": "CLIENT_ERROR - no such role"}),
+            FakeRegion(environment={"status": "INVALID", "statusReason": "CLIENT_ERROR - no such role"}),
             "broken",
             "Compute environment ce is ENABLED and INVALID: CLIENT_ERROR - no such role.",
         ),
-        (Region(desiredvCpus=64), "unknown", "ce has 64 of 64 vCPUs, which is all it may have."),
-        (Region(desiredvCpus=0), "unknown", "EC2 quota for the instance family"),
-        (Region(denied=("describe_job_queues",)), "unknown", "Usual causes"),
+        (FakeRegion(desiredvCpus=64), "unknown", "ce has 64 of 64 vCPUs, which is all it may have."),
+        (FakeRegion(desiredvCpus=0), "unknown", "EC2 quota for the instance family"),
+        (FakeRegion(denied=("describe_job_queues",)), "unknown", "Usual causes"),
     ],
 )
 async def test_without_a_reason_the_queue_is_looked_at(region, kind, words):
@@ -129,7 +129,7 @@ async def test_without_a_reason_the_queue_is_looked_at(region, kind, words):
 
 
 async def test_capacity_may_come():
-    found = await diagnose(Region(), job(FULL))
+    found = await diagnose(FakeRegion(), job(FULL))
     assert (found.kind, found.message) == ("capacity", FULL)
 
 
@@ -138,7 +138,7 @@ async def test_capacity_may_come():
     [("SPOT", "a queue of another type, another region, or on-demand"), ("EC2", "another type or region")],
 )
 async def test_what_else_could_be_tried(bought, tried):
-    region = Region(bought=bought)
+    region = FakeRegion(bought=bought)
     said = given_up(await diagnose(region, job(FULL)), await look(region, "q"), region, 600)
     assert f"try {tried}, or a longer deadline" in said
     assert "of g5.xlarge in us-east-1 within capacity_deadline_s 600" in said

@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.worker import AwsBatchJobConfiguration, AwsBatchVariables, AwsBatchWorker
 
 ENOUGH = {"image": "i", "job_queue": "q"}
@@ -56,7 +56,7 @@ async def test_defaults_are_enough_with_an_image_and_a_queue():
     ],
 )
 async def test_nonsense_is_refused_in_a_sentence(values, said):
-    with pytest.raises(Refused) as refusal:
+    with pytest.raises(JobRefused) as refusal:
         await configured(**values)
     assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
 

@@ -15,14 +15,14 @@ from prefect.settings import (
 )
 from prefect.utilities.schema_tools import validate
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.kubernetes.configuration import (
     KubernetesJobsConfiguration,
     KubernetesJobsVariables,
     default_template,
     job_name,
 )
-from infra.workers.kubernetes.fields import JobFields
+from infra.workers.kubernetes.fields import KubernetesJobFields
 from infra.workers.kubernetes.pool import base_job_template, read_pool
 
 POOLS = Path(__file__).parents[4] / "deployments/pools"
@@ -69,10 +69,12 @@ class TestForm:
         from infra.workers.batch import configuration as batch
         from infra.workers.ssh import configuration as ssh
 
-        for others in (batch.JobFields, ssh.JobFields):
-            shared = JobFields.model_fields.keys() & others.model_fields.keys()
+        for others in (batch.BatchJobFields, ssh.SshJobFields):
+            shared = KubernetesJobFields.model_fields.keys() & others.model_fields.keys()
             assert shared >= {"image", "gpus", "memory_mib", "shared_memory_mib", "timeout_s"}
-            titles = {n: (JobFields.model_fields[n].title, others.model_fields[n].title) for n in shared}
+            titles = {
+                n: (KubernetesJobFields.model_fields[n].title, others.model_fields[n].title) for n in shared
+            }
             assert all(mine == theirs for mine, theirs in titles.values()), titles
 
 
@@ -173,14 +175,14 @@ class TestNonsense:
         ],
     )
     async def test_is_refused_in_a_sentence(self, values, said):
-        with pytest.raises(Refused) as refusal:
+        with pytest.raises(JobRefused) as refusal:
             await configured(**values)
         assert str(refusal.value).startswith(said) and "\n" not in str(refusal.value)
 
     async def test_a_template_that_repeats_jobs_is_refused(self):
         template = default_template()
         template["job_configuration"]["job_manifest"]["spec"]["backoffLimit"] = 6
-        with pytest.raises(Refused, match="job_manifest sets backoffLimit: it is 0"):
+        with pytest.raises(JobRefused, match="job_manifest sets backoffLimit: it is 0"):
             await configured(template, image="i")
 
 
@@ -281,6 +283,6 @@ class TestEnvironment:
             assert env_of(job)["PREFECT_API_KEY"] == {"secretKeyRef": {"name": "prefect", "key": "api-key"}}
             assert "pnu_secret" not in json.dumps(job)
             with pytest.raises(
-                Refused, match=r"^prefect_api_key_secret is not set: PREFECT_API_KEY is never"
+                JobRefused, match=r"^prefect_api_key_secret is not set: PREFECT_API_KEY is never"
             ):
                 await job_of(image="i")

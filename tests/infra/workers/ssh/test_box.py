@@ -7,14 +7,14 @@ import uuid
 
 import pytest
 
-from infra.workers.base.job_configuration import Refused
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh import start
-from infra.workers.ssh.box import HOME, Box, Busy
-from infra.workers.ssh.command_line import run_words
+from infra.workers.ssh.box import HOME, BoxBusy, SshBox
+from infra.workers.ssh.command_line import run_command
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
-from infra.workers.ssh.connection import Unreachable, connect
+from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.outcome import ending
-from infra.workers.ssh.start import Starter
+from infra.workers.ssh.start import Launcher
 from tests.emulators import containers
 from tests.emulators.boxes import boxes
 
@@ -46,7 +46,7 @@ def machine(two):
 @pytest.fixture
 async def box(machine):
     async with await connect(Host(**machine.host), nothing) as connection:
-        yield Box(connection, ["docker"])
+        yield SshBox(connection, ["docker"])
 
 
 async def nothing(name):
@@ -73,7 +73,7 @@ def new_name():
 
 
 async def begin(box, job, name, limit_s=600, secret="", **files):
-    words = "".join(f"{word}\0" for word in run_words(job, name, None)).encode()
+    words = "".join(f"{word}\0" for word in run_command(job, name, None)).encode()
     await box.prepare(name, {"run": words, **files})
     await box.start(name, LOCK, limit_s, secret)
 
@@ -113,9 +113,9 @@ async def test_a_job_runs_once_however_often_it_is_started(box, machine, base_im
 async def test_who_has_the_box_is_told_and_waited_for(box, machine, base_image):
     job, name, other = asked(machine, base_image, "sleep 4"), new_name(), new_name()
     await begin(box, job, name)
-    with pytest.raises(Busy, match=name):
+    with pytest.raises(BoxBusy, match=name):
         await begin(box, job, other)
-    with pytest.raises(Busy, match=name):
+    with pytest.raises(BoxBusy, match=name):
         await box.free(LOCK, 0)
     await box.free(LOCK, 60)
     assert (await box.look(name)).state == "ended"
@@ -163,11 +163,11 @@ async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box,
     job, name = asked(machine, base_image, "sleep 4; exit 3"), new_name()
     machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=128k tmpfs /root/.prefect-ssh")
     try:
-        fresh = Box(box.connection, ["docker"])
+        fresh = SshBox(box.connection, ["docker"])
         await begin(fresh, job, name)
         machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
         async with await connect(Host(**machine.host), nothing) as connection:
-            look = await until(Box(connection, ["docker"]), name, "ended", "abandoned", "rebooted")
+            look = await until(SshBox(connection, ["docker"]), name, "ended", "abandoned", "rebooted")
         assert (look.state, look.code) == ("ended", 3)
     finally:
         machine.run("umount -l /root/.prefect-ssh")
@@ -178,8 +178,8 @@ async def test_a_full_disk_at_the_start_is_said_and_leaves_nothing(box, machine,
     machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=16k tmpfs /root/.prefect-ssh")
     try:
         machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
-        with pytest.raises(Refused, match="can't be written to"):
-            await begin(Box(box.connection, ["docker"]), job, name)
+        with pytest.raises(JobRefused, match="can't be written to"):
+            await begin(SshBox(box.connection, ["docker"]), job, name)
     finally:
         machine.run("umount -l /root/.prefect-ssh")
     await box.free(LOCK, 0)
@@ -206,7 +206,7 @@ async def test_secrets_are_nobody_elses(box, machine, base_image):
 
 
 class LostAnswer:
-    """`Box.start` that does its work, and whose first answer is lost."""
+    """`SshBox.start` that does its work, and whose first answer is lost."""
 
     def __init__(self, real):
         self.real, self.calls = real, 0
@@ -216,13 +216,13 @@ class LostAnswer:
             self.calls += 1
             await self.real(box, *arguments)
             if self.calls == 1:
-                raise Unreachable("The connection was lost.")
+                raise BoxUnreachable("The connection was lost.")
 
         return start
 
 
 async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machine, base_image, monkeypatch):
-    monkeypatch.setattr(start.Box, "start", LostAnswer(Box.start))
+    monkeypatch.setattr(start.SshBox, "start", LostAnswer(SshBox.start))
     job = asked(machine, base_image, "echo on; sleep 3", hosts=[box.host for box in two])
     noted = []
 
@@ -232,7 +232,7 @@ async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machin
     async def wanted():
         return False
 
-    started = await Starter(job, (name := new_name()), nothing, note, wanted, LOG, 0.2).start()
+    started = await Launcher(job, (name := new_name()), nothing, note, wanted, LOG, 0.2).start()
     async with started.box.connection:
         assert started.host.address == two[0].address and noted == [two[0].address]
         look = await until(started.box, name, "ended")
@@ -268,7 +268,7 @@ async def test_an_image_comes_over_the_connection_once(machine, base_image, capl
 
         caplog.set_level(logging.INFO)
         for _ in range(2):
-            started = await Starter(job, (name := new_name()), nothing, nobody, nobody, LOG, 0.2).start()
+            started = await Launcher(job, (name := new_name()), nothing, nobody, nobody, LOG, 0.2).start()
             async with started.box.connection:
                 await until(started.box, name, "ended")
         sent = [record for record in caplog.records if "goes to the box" in record.getMessage()]

@@ -8,11 +8,11 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from infra.workers.base.job_configuration import Refused, one_sentence
+from infra.workers.base.job_configuration import JobRefused, one_sentence
 from infra.workers.base.log_lines import CALL_BYTES, LONGEST_BYTES, Lines
 from infra.workers.ssh.box import Look
-from infra.workers.ssh.check import hindrances
-from infra.workers.ssh.command_line import Api, api_of, gpu_words, run_words, secret_profile
+from infra.workers.ssh.check import unmet_requirements
+from infra.workers.ssh.command_line import ApiAddress, api_of, gpu_options, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration, identifier, job_name, place_of
 from infra.workers.ssh.outcome import ending
 
@@ -34,7 +34,7 @@ def test_the_words_of_a_run():
         env={"PREFECT_API_URL": URL, "PREFECT_API_KEY": "secret", "A": "it's; a `value`", "B": None},
         command="sh -c 'echo \"a b\"'",
     )
-    words = run_words(job, "a-name", 40123)
+    words = run_command(job, "a-name", 40123)
     assert words[:2] == ("run", "--detach")
     assert words[-4:] == ("an-image", "sh", "-c", 'echo "a b"')
     assert "A=it's; a `value`" in words and not any(word.startswith("B=") for word in words)
@@ -47,7 +47,7 @@ def test_the_words_of_a_run():
 
 
 def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
-    words = " ".join(run_words(asked(), "a-name", None))
+    words = " ".join(run_command(asked(), "a-name", None))
     assert "prefect-secrets" not in words and f"PREFECT_API_URL={URL}" in words and "--add-host" not in words
 
 
@@ -60,15 +60,15 @@ def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
     ],
 )
 def test_the_tunnel_keeps_the_name_that_a_certificate_says(url, through, host):
-    words = run_words(asked(env={"PREFECT_API_URL": url}), "n", 5)
+    words = run_command(asked(env={"PREFECT_API_URL": url}), "n", 5)
     assert f"PREFECT_API_URL={through}" in words
     assert (words[words.index("--add-host") + 1] if "--add-host" in words else None) == host
 
 
 def test_the_api_is_taken_apart():
-    assert api_of("https://api.example/api") == Api("https", "api.example", 443, "/api")
+    assert api_of("https://api.example/api") == ApiAddress("https", "api.example", 443, "/api")
     assert api_of("http://[::1]:4200/api").through(9) == "http://127.0.0.1:9/api"
-    with pytest.raises(Refused, match="PREFECT_API_URL is ''"):
+    with pytest.raises(JobRefused, match="PREFECT_API_URL is ''"):
         api_of("")
 
 
@@ -85,7 +85,7 @@ def test_the_api_is_taken_apart():
     ],
 )
 def test_how_gpus_are_asked_for(command, gpus, words):
-    assert gpu_words(asked(container_command=[command], gpus=gpus)) == words
+    assert gpu_options(asked(container_command=[command], gpus=gpus)) == words
 
 
 def test_secrets_are_a_profile_of_prefect():
@@ -150,14 +150,14 @@ NVIDIA = {"info": [json.dumps({"Runtimes": {"nvidia": {}}})]}
     ],
 )
 def test_what_a_box_lacks_is_a_sentence(facts, changes, words):
-    found = hindrances(FIT | facts, asked(**changes))
+    found = unmet_requirements(FIT | facts, asked(**changes))
     assert len(found) == 1 and words in found[0]
 
 
 def test_a_fit_box_lacks_nothing():
-    assert hindrances(FIT, asked()) == []
-    assert hindrances(FIT | NVIDIA | {"gpu": ["535, A10"]}, asked(gpus="all")) == []
-    assert hindrances(FIT | {"image": ["sha256:1"]}, asked(pull="never")) == []
+    assert unmet_requirements(FIT, asked()) == []
+    assert unmet_requirements(FIT | NVIDIA | {"gpu": ["535, A10"]}, asked(gpus="all")) == []
+    assert unmet_requirements(FIT | {"image": ["sha256:1"]}, asked(pull="never")) == []
 
 
 @pytest.mark.parametrize(
