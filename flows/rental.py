@@ -12,11 +12,11 @@ from prefect.logging.loggers import flow_run_logger
 from prefect.runtime import flow_run as this_run
 from prefect.states import Completed, Failed
 
+from flows.holding import NAME, REFUSED, hold
 from infra.lambda_cloud.api import LambdaApi, api_key, api_url
 from infra.lambda_cloud.errors import LambdaError
-from infra.lambda_cloud.hold import REFUSED, hold
 from infra.lambda_cloud.janitor import sweep
-from infra.lambda_cloud.leftover import NAME, delete_block, return_all, sweep_blocks
+from infra.lambda_cloud.leftover import delete_block, return_all, sweep_blocks
 from infra.lambda_cloud.settings import HoldPace
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.rental import PREFIX, Asked

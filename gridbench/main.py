@@ -12,6 +12,7 @@ from gridbench import check, doctor, prices, read
 from gridbench.machines import image, lambda_cloud, pools, ssh, stacks
 from gridbench.run import command as measure
 from gridbench.watch import alerts, bisect, gate, history, reference
+from infra.errors import InfraError
 from tasks.errors import GridbenchError
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
@@ -78,7 +79,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app()
-    except GridbenchError as error:
+    except (GridbenchError, InfraError) as error:
         Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
         raise SystemExit(2) from None
     except KeyboardInterrupt:

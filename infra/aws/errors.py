@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 from botocore import exceptions as boto
 
+from infra.errors import InfraError
+
 CREDENTIALS = (
     "AWS credentials were not found: run `aws configure`, or set AWS_PROFILE, "
     "or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -29,7 +31,7 @@ MISSING = (
 SILENT = (boto.ConnectionError, boto.HTTPClientError)
 
 
-class AwsError(Exception):
+class AwsError(InfraError):
     """Something about AWS that the user can mend; the message says what and how."""
 
 

@@ -4,16 +4,23 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
 from infra.gke.errors import GkeError
-from tasks.schema import Strict, hint, read_mapping, validated
+from infra.hint import hint
 
 FILE = Path(__file__).with_name("accelerators.yaml")
 Driver = Literal["LATEST", "DEFAULT"]
 
 
-class Shape(Strict):
+class Entry(BaseModel):
+    """A part of the file; an unknown key is a mistake."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Shape(Entry):
     """A machine with some number of an accelerator.
 
     Attributes:
@@ -25,7 +32,7 @@ class Shape(Strict):
     spot_only: bool = False
 
 
-class Accelerator(Strict):
+class Accelerator(Entry):
     """A GPU model by GKE's name.
 
     Attributes:
@@ -41,7 +48,7 @@ class Accelerator(Strict):
     unsupported: str | None = None
 
 
-class Accelerators(Strict):
+class Accelerators(Entry):
     """The whole file."""
 
     accelerators: dict[str, Accelerator]
@@ -50,7 +57,7 @@ class Accelerators(Strict):
 @cache
 def accelerators(path: Path = FILE) -> dict[str, Accelerator]:
     """All of them by GKE's name, those that can't be had included."""
-    return validated(Accelerators, read_mapping(path), path.name).accelerators
+    return Accelerators.model_validate(yaml.safe_load(path.read_text())).accelerators
 
 
 def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:

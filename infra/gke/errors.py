@@ -9,6 +9,8 @@ from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from grpc import StatusCode
 
+from infra.errors import InfraError
+
 CREDENTIALS = (
     "Google Cloud credentials were not found: run `gcloud auth application-default login`, "
     "or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
@@ -17,7 +19,7 @@ SIGN_IN = "sign in again with `gcloud auth application-default login`"
 LONGEST_WORDS = 500  # characters of an answer that are repeated in a sentence
 
 
-class GkeError(Exception):
+class GkeError(InfraError):
     """Something about GKE that the user can mend or wait for; the message says what and how."""
 
 

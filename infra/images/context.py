@@ -7,8 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from infra.images.errors import ImageError
 from infra.images.flavours import ROOT, Flavour, constraints, load, requirements
-from tasks.errors import GridbenchError
 
 HERE = Path(__file__).parent
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
@@ -30,12 +30,12 @@ class Inputs:
         """Refuse what isn't there.
 
         Raises:
-            GridbenchError: a path is wrong.
+            ImageError: a path is wrong.
         """
         if self.wheels and not list(self.wheels.glob("*.whl")):
-            raise GridbenchError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that does")
+            raise ImageError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that does")
         if self.ca_bundle and not self.ca_bundle.is_file():
-            raise GridbenchError(f"--ca-bundle {self.ca_bundle} is no file; name one of PEM certificates")
+            raise ImageError(f"--ca-bundle {self.ca_bundle} is no file; name one of PEM certificates")
 
 
 def fill(folder: Path, wanted: Flavour, inputs: Inputs, root: Path = ROOT) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
-from tasks.errors import GridbenchError
+from infra.images.errors import ImageError
 
 HOST = re.compile(r"\d{12}\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
 
@@ -22,12 +22,12 @@ def credentials(region: str, client: Any = None) -> tuple[str, str]:
     """User and password for a region's registry, good for twelve hours.
 
     Raises:
-        GridbenchError: AWS refuses, or there are no credentials.
+        ImageError: AWS refuses, or there are no credentials.
     """
     try:
         client = client or boto3.client("ecr", region_name=region)
         token = client.get_authorization_token()["authorizationData"][0]["authorizationToken"]
     except (BotoCoreError, ClientError) as error:
-        raise GridbenchError(f"no password for the registry in {region}: {error}") from error
+        raise ImageError(f"no password for the registry in {region}: {error}") from error
     user, _, password = base64.b64decode(token).decode().partition(":")
     return user, password

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tasks.errors import GridbenchError
+from infra.images.errors import ImageError
 
 ENGINES = ("docker", "podman")
 NONE = "neither docker nor podman works here; install podman, or start Docker (`docker info` must succeed)"
@@ -17,19 +17,19 @@ def choose(wanted: str | None = None) -> str:
     """The engine to use: docker where its daemon answers, else podman.
 
     Raises:
-        GridbenchError: none works, or the wanted one is unknown or not installed.
+        ImageError: none works, or the wanted one is unknown or not installed.
     """
     if wanted and wanted not in ENGINES:
-        raise GridbenchError(f"engine {wanted!r} is unknown; there are {', '.join(ENGINES)}")
+        raise ImageError(f"engine {wanted!r} is unknown; there are {', '.join(ENGINES)}")
     if wanted and not shutil.which(wanted):
-        raise GridbenchError(f"engine {wanted} is not installed")
+        raise ImageError(f"engine {wanted} is not installed")
     if wanted:
         return wanted
     if shutil.which("docker") and answers("docker", "info"):
         return "docker"
     if shutil.which("podman"):
         return "podman"
-    raise GridbenchError(NONE)
+    raise ImageError(NONE)
 
 
 def answers(*command: str) -> bool:
@@ -41,12 +41,12 @@ def call(*command: str, stdin: str | None = None) -> str:
     """A command's output.
 
     Raises:
-        GridbenchError: it failed; its last line says why.
+        ImageError: it failed; its last line says why.
     """
     done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-        raise GridbenchError(f"{' '.join(command[:2])} failed: {lines[-1]}")
+        raise ImageError(f"{' '.join(command[:2])} failed: {lines[-1]}")
     return done.stdout.strip()
 
 
@@ -54,23 +54,23 @@ def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> No
     """Build a context into an image of this name, its progress on the terminal.
 
     Raises:
-        GridbenchError: the build failed.
+        ImageError: the build failed.
     """
     options = [option for item in arguments.items() for option in ("--build-arg", "=".join(item))]
     host = ["--network", "host"] if engine == "podman" else []
     done = subprocess.run([engine, "build", *host, *options, "--tag", tag, str(context)], check=False)
     if done.returncode:
-        raise GridbenchError(f"{engine} build ended with exit code {done.returncode}; its last lines say why")
+        raise ImageError(f"{engine} build ended with exit code {done.returncode}; its last lines say why")
 
 
 def inspect(engine: str, image: str) -> tuple[str, int]:
     """An image's id and its size in bytes.
 
     Raises:
-        GridbenchError: there is no such image.
+        ImageError: there is no such image.
     """
     if not answers(engine, "image", "inspect", image):
-        raise GridbenchError(f"there is no image {image} here; make it: gridbench image build")
+        raise ImageError(f"there is no image {image} here; make it: gridbench image build")
     told = json.loads(call(engine, "image", "inspect", image))[0]
     return str(told["Id"]).removeprefix("sha256:"), int(told["Size"])
 
@@ -97,5 +97,5 @@ def digest_of(references: Sequence[str], target: str) -> str:
     repository = target.rpartition(":")[0]
     found = [text.partition("@")[2] for text in references if text.partition("@")[0] == repository]
     if not found:
-        raise GridbenchError(f"the registry told no digest for {target}")
+        raise ImageError(f"the registry told no digest for {target}")
     return found[0]

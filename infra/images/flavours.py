@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from tasks.errors import GridbenchError
+from infra.images.errors import ImageError
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("flavours.yaml")
@@ -53,11 +53,11 @@ def flavour(name: str) -> Flavour:
     """The flavour of this name.
 
     Raises:
-        GridbenchError: there is none.
+        ImageError: there is none.
     """
     known = flavours()
     if name not in known:
-        raise GridbenchError(f"flavour {name!r} is unknown; there are {', '.join(known)}")
+        raise ImageError(f"flavour {name!r} is unknown; there are {', '.join(known)}")
     return known[name]
 
 

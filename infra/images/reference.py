@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
 
-from tasks.errors import GridbenchError
+from infra.images.errors import ImageError
 from workloads.harness.probes.frozen import CODE, MARK, PACKAGES, content_id, versions
 from workloads.harness.repeat.control import environ_of_reference
 
@@ -37,7 +37,7 @@ def freeze(folder: Path, say: Say) -> Reference:
     workloads are those of this checkout and of the folder GRIDBENCH_WORKLOADS, if that is set.
 
     Raises:
-        GridbenchError: the folder holds something else, or can't be made or filled.
+        ImageError: the folder holds something else, or can't be made or filled.
     """
     folder = folder.absolute()
     with tempfile.TemporaryDirectory(prefix="gridbench-reference-") as name:
@@ -50,11 +50,11 @@ def freeze(folder: Path, say: Say) -> Reference:
             _install(folder, Path(name), say)
             _put_code(folder, code, wanted)
             if (made := id_of(folder)) != wanted:
-                raise GridbenchError(f"{folder} came out as {made or 'no reference'}, not as {wanted}")
+                raise ImageError(f"{folder} came out as {made or 'no reference'}, not as {wanted}")
         except BaseException as error:  # nothing half made may look like a reference
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
-                raise GridbenchError(f"{folder} can't be made ({error.strerror}); name another") from None
+                raise ImageError(f"{folder} can't be made ({error.strerror}); name another") from None
             raise
     return Reference(wanted, command_of(folder))
 
@@ -68,7 +68,7 @@ def id_of(folder: Path) -> str | None:
     """The id that a reference gives itself; None where the folder holds none.
 
     Raises:
-        GridbenchError: its Python ends with an error.
+        ImageError: its Python ends with an error.
     """
     try:
         return _call([str(_python(folder)), "-P", "-c", ASK]) or None
@@ -80,27 +80,27 @@ def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
     """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS among them.
 
     Raises:
-        GridbenchError: that folder is none, or one of its files has the name of a workload here.
+        ImageError: that folder is none, or one of its files has the name of a workload here.
     """
     shutil.copytree(CODE, target, ignore=NOT_COPIED)
     more = (os.environ if environ is None else environ).get("GRIDBENCH_WORKLOADS")
     if more and not Path(more).is_dir():
-        raise GridbenchError(f"GRIDBENCH_WORKLOADS={more} is no folder; name one with workload files")
+        raise ImageError(f"GRIDBENCH_WORKLOADS={more} is no folder; name one with workload files")
     for path in sorted(Path(more).glob("[!_]*.py")) if more else ():
         if (target / path.name).exists():
-            raise GridbenchError(f"{path} has the name of a workload that is there already; rename it")
+            raise ImageError(f"{path} has the name of a workload that is there already; rename it")
         shutil.copyfile(path, target / path.name)
 
 
 def _same(folder: Path, wanted: str) -> Reference:
     try:
         found = id_of(folder)
-    except GridbenchError:  # an environment of something else, or a file
+    except ImageError:  # an environment of something else, or a file
         found = None
     if found == wanted:
         return Reference(wanted, command_of(folder))
     what = f"holds reference {found}" if found else "is there and holds no reference"
-    raise GridbenchError(f"{folder} {what}, and what measures here is {wanted}; name a folder that is new")
+    raise ImageError(f"{folder} {what}, and what measures here is {wanted}; name a folder that is new")
 
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:
@@ -132,11 +132,11 @@ def _call(command: Sequence[str]) -> str:
     """A command's output, by the environment's own modules alone.
 
     Raises:
-        GridbenchError: it failed; its last line says why.
+        ImageError: it failed; its last line says why.
     """
     env = environ_of_reference()
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
-        raise GridbenchError(f"{' '.join(command[:4])} failed: {lines[-1]}")
+        raise ImageError(f"{' '.join(command[:4])} failed: {lines[-1]}")
     return done.stdout.strip()

@@ -1,11 +1,11 @@
 """What may be rented, and in which order it is tried."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 
+from infra.hint import hint
 from infra.lambda_cloud.errors import BadRequest, TooDear
 from infra.lambda_cloud.models import REGIONS, Offer
 
@@ -57,11 +57,11 @@ def check(wish: Wish, offers: Mapping[str, Offer]) -> None:
     """
     for name in wish.instance_types or ("",):
         if name not in offers:
-            raise BadRequest(f"instance type {name!r} is none of Lambda's: {_hint(name, list(offers))}")
+            raise BadRequest(f"instance type {name!r} is none of Lambda's: {hint(name, list(offers))}")
     known = {*REGIONS, *(region for offer in offers.values() for region in offer.regions)}
     for name in wish.regions or ():
         if name not in known:
-            raise BadRequest(f"region {name!r} is none of Lambda's: {_hint(name, sorted(known))}")
+            raise BadRequest(f"region {name!r} is none of Lambda's: {hint(name, sorted(known))}")
     affordable(wish, offers)
 
 
@@ -92,8 +92,3 @@ def places(wish: Wish, offers: Mapping[str, Offer], failed: Counter[tuple[str, s
         ordered = sorted(regions, key=lambda region: failed[name, region])
         found += [Place(name, region, usd) for region in ordered]
     return found
-
-
-def _hint(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"

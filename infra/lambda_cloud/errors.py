@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from infra.errors import InfraError
+
 KEYS_PAGE = "https://cloud.lambda.ai/api-keys"
 INSTANCES_PAGE = "https://cloud.lambda.ai/instances"
 TOO_MANY = 429
@@ -13,7 +15,7 @@ LONGEST_WORDS = 300  # characters of an answer that are repeated in a sentence
 LONGEST_PAUSE_S = 600.0  # of a Retry-After that is believed
 
 
-class LambdaError(Exception):
+class LambdaError(InfraError):
     """Something about Lambda that the user can mend or wait for; the message says what and how."""
 
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.models import Instance
-from tasks.dispatch.rental import billed_s
 
 RUN = "gridbench:run"  # also the mark that an instance is ours
 HARDWARE = "gridbench:hardware"
@@ -19,6 +18,7 @@ USD_PER_HOUR = "gridbench:usd-per-hour"
 LONGEST_TAG = 128  # API document, RequestedTagEntry
 LONGEST_NAME = 62  # API document: 64; two are kept for `attempt`
 UNREADABLE_AFTER = timedelta(hours=24)  # the deadline of an instance whose own can't be read, from its start
+BILLED_BY_S = 60  # Lambda bills by the minute: a minute that has begun counts
 LONG_PAST = datetime(1970, 1, 1, tzinfo=UTC)
 STAMP = "%Y%m%dt%H%M%Sz"
 NAME = re.compile(r"(?P<lease>gridbench-(?P<until>\d{8}t\d{6}z)-[a-z0-9-]+-[0-9a-f]{8})(-\d)?")
@@ -65,7 +65,10 @@ class Lease:
 
     def cost_usd(self, now: datetime) -> float | None:
         """What it has cost in US dollars; None where nobody knows since when."""
-        return None if self.since is None else billed_s(self.since, now) * self.usd_per_hour / 3600
+        if self.since is None:
+            return None
+        minutes = math.ceil(max((now - self.since).total_seconds(), 0.0) / BILLED_BY_S)
+        return minutes * BILLED_BY_S * self.usd_per_hour / 3600
 
     def attempt(self, number: int) -> str:
         """The name of the n-th instance that is tried for this lease, from 1."""

@@ -1,7 +1,7 @@
 """What a holder of a box left when it crashed: found again by the name of its lease, and removed."""
 
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
 from prefect.exceptions import ObjectNotFound
@@ -11,16 +11,20 @@ from infra.lambda_cloud.give_back import Rented, Say, clear
 from infra.lambda_cloud.janitor import KEY_GRACE
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_name, lease_of
 from infra.workers.base.retry import call_until_answered
-from tasks.dispatch.rental import PREFIX, Asked
-from tasks.dispatch.rentals import rentals
 
-NAME = f"{PREFIX}name"
+Names = Callable[[], Awaitable[set[str]]]
 BLOCK_TYPE = "secret"
 PAGE = 200  # the most that Prefect's API returns at once
 
 
-async def return_earlier(api: LambdaApi, client: PrefectClient, asked: Asked, holder: UUID, say: Say) -> None:
-    """Give back what was rented for the same lane and no flow run but `holder` holds.
+async def return_earlier(
+    api: LambdaApi, client: PrefectClient, run: str, hardware: str, in_use: Names, say: Say
+) -> None:
+    """Give back what was rented for a lane before and nobody holds any more.
+
+    Args:
+        run, hardware: the lane.
+        in_use: returns the names of the leases that somebody else holds.
 
     Raises:
         LambdaError: Lambda can't be asked, or something could not be given back.
@@ -28,14 +32,13 @@ async def return_earlier(api: LambdaApi, client: PrefectClient, asked: Asked, ho
     leases = [
         lease for instance in await api.instances() if not instance.ended and (lease := lease_of(instance))
     ]
-    mine = {lease_name(it.name) for it in leases if (it.run, it.hardware) == (asked.run, asked.hardware)}
+    mine = {lease_name(it.name) for it in leases if (it.run, it.hardware) == (run, hardware)}
     if not mine:
         return
     # A name is in the labels before anything of that name is launched: so the instances are listed first.
-    others = [run for run in await call_until_answered(rentals, client, asked.run) if run.id != holder]
-    held = {run.labels.get(NAME) for run in others if run.state and run.state.is_running()}
+    held = await in_use()
     for name in sorted(name for name in mine if name and name not in held):
-        say(f"an earlier box for {asked.hardware} of run {asked.run} was left ({name}): it is given back")
+        say(f"an earlier box for {hardware} of run {run} was left ({name}): it is given back")
         await return_all(api, name, say)
         await call_until_answered(delete_block, client, name)
 

@@ -1,5 +1,6 @@
 """What goes wrong with a local stack, said in a sentence."""
 
+from infra.errors import InfraError
 from infra.local.processes import Service
 
 REASONS = {
@@ -13,7 +14,7 @@ REASONS = {
 }
 
 
-class LocalStackError(Exception):
+class LocalStackError(InfraError):
     """The server or a worker can't be had; the message says why and what to do."""
 
 

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from gridbench.machines import image
 from infra.images import context, ecr, engine, flavours
+from infra.images.errors import ImageError
 from tasks.errors import GridbenchError
 
 REPOSITORY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/gridbench/lane"
@@ -23,7 +24,7 @@ def run(*arguments):
 def refused(*arguments):
     """The sentence that a call is refused with."""
     error = run(*arguments).exception
-    assert isinstance(error, GridbenchError), error
+    assert isinstance(error, GridbenchError | ImageError), error
     return str(error)
 
 
@@ -129,7 +130,7 @@ def test_docker_is_taken_where_its_daemon_answers(monkeypatch):
     monkeypatch.setattr(engine, "answers", lambda *command: False)
     assert engine.choose() == "podman"
     there.clear()
-    with pytest.raises(GridbenchError, match="neither docker nor podman"):
+    with pytest.raises(ImageError, match="neither docker nor podman"):
         engine.choose()
 
 
@@ -205,5 +206,5 @@ def test_other_registries_are_the_users_own_login():
 def test_docker_digests_belong_to_their_repository():
     references = ["other/name@sha256:1", "host:5000/lane@sha256:2"]
     assert engine.digest_of(references, "host:5000/lane:cpu") == "sha256:2"
-    with pytest.raises(GridbenchError, match="no digest"):
+    with pytest.raises(ImageError, match="no digest"):
         engine.digest_of(references, "host/none:cpu")

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from gridbench.main import app
 from infra.images import reference
-from tasks.errors import GridbenchError
+from infra.images.errors import ImageError
 from workloads.harness.probes.frozen import CODE, MARK, content_id, versions
 
 
@@ -47,10 +47,10 @@ class TestCode:
         assert content_id(tmp_path / "code", {}) != content_id(CODE, {})
 
     def test_mistakes_are_one_sentence(self, tmp_path):
-        with pytest.raises(GridbenchError, match="is no folder; name one with workload files"):
+        with pytest.raises(ImageError, match="is no folder; name one with workload files"):
             reference.collect_code(tmp_path / "code", {"GRIDBENCH_WORKLOADS": str(tmp_path / "none")})
         (tmp_path / "matmul.py").touch()
-        with pytest.raises(GridbenchError, match=r"matmul\.py has the name of a workload that is there"):
+        with pytest.raises(ImageError, match=r"matmul\.py has the name of a workload that is there"):
             reference.collect_code(tmp_path / "more", {"GRIDBENCH_WORKLOADS": str(tmp_path)})
 
 
@@ -76,9 +76,7 @@ class TestFreezing:
         matmul.write_text(matmul.read_text() + "# changed\n")
         changed = reference.id_of(folder)
         assert changed not in (None, first.id)
-        with pytest.raises(
-            GridbenchError, match=f"holds reference {changed}, and .* {first.id}; name a folder"
-        ):
+        with pytest.raises(ImageError, match=f"holds reference {changed}, and .* {first.id}; name a folder"):
             reference.freeze(folder, print)
         assert matmul.read_text().endswith("# changed\n")
 
@@ -91,13 +89,13 @@ class TestFreezing:
             path.mkdir()
         else:
             venv.create(path, symlinks=True)
-        with pytest.raises(GridbenchError, match="is there and holds no reference") as caught:
+        with pytest.raises(ImageError, match="is there and holds no reference") as caught:
             reference.freeze(path, print)
         assert "\n" not in str(caught.value) and path.exists()
 
     def test_nothing_half_made_is_left(self, quickly, tmp_path, monkeypatch):
         monkeypatch.setattr(reference, "_put_code", lambda folder, code, wanted: None)
-        with pytest.raises(GridbenchError):
+        with pytest.raises(ImageError):
             reference.freeze(tmp_path / "frozen", print)
         assert not (tmp_path / "frozen").exists()
 
@@ -112,7 +110,7 @@ class TestFreezing:
         assert any(line.startswith("sympy==") for line in constraints)  # what torch needs is pinned too
 
     def test_a_failure_is_one_sentence(self, tmp_path):
-        with pytest.raises(GridbenchError) as caught:
+        with pytest.raises(ImageError) as caught:
             reference._call([sys.executable, "-c", "raise ValueError('one\\nlast words')"])
         assert "failed: last words" in str(caught.value) and "\n" not in str(caught.value)
 

@@ -9,7 +9,7 @@ import prefect.settings as of
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling, Completed, Running
 
-from infra.lambda_cloud.hold import hold
+from flows.holding import hold
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.rental import RELEASE, TAG, Asked, Rental
 from tests.emulators.lambda_cloud.quick import A10, nothing_left

@@ -7,6 +7,7 @@ from infra.lambda_cloud import lease as leases
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_of, new_lease
 from infra.lambda_cloud.models import Instance
+from tasks.dispatch.rental import Rental
 
 NOON = datetime(2026, 9, 20, 12, tzinfo=UTC)
 LEASE = Lease("nightly-7", "lambda-1x-a10", NOON, NOON + timedelta(hours=2), 1.29, "gridbench-x")
@@ -79,7 +80,11 @@ def test_time_without_zone_is_universal_time():
     ("seconds", "usd"), [(-60, 0), (0, 0), (1, 1.29 / 60), (60, 1.29 / 60), (61, 2.58 / 60), (3600, 1.29)]
 )
 def test_a_minute_that_has_begun_is_paid(seconds, usd):
-    assert LEASE.cost_usd(NOON + timedelta(seconds=seconds)) == pytest.approx(usd)
+    later = NOON + timedelta(seconds=seconds)
+    assert LEASE.cost_usd(later) == pytest.approx(usd)
+    assert Rental(usd_per_hour=1.29, since=NOON).cost_usd(later) == pytest.approx(
+        usd
+    )  # what the budget counts
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,10 @@ from infra.lambda_cloud.settings import HoldPace, unbroken
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import measuring
 from tasks.dispatch.lane import RECLAIMED
-from tasks.dispatch.rental import RELEASE, Asked, Rental
+from tasks.dispatch.rental import PREFIX, RELEASE, Asked, Rental
+from tasks.dispatch.rentals import rentals
 
+NAME = f"{PREFIX}name"
 NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotReturned"  # names of states
 
 
@@ -41,7 +43,11 @@ async def hold(asked: Asked, flow_run_id: UUID, say: Say) -> State[Any]:
         async with LambdaApi(api_key(), api_url(), pace.api) as api, get_client() as client:
             promised_s = asked.capacity_s + asked.boot_s + asked.most_s
             lease = new_lease(asked.run, asked.hardware, _now() + timedelta(seconds=promised_s))
-            await return_earlier(api, client, asked, flow_run_id, say)
+
+            async def in_use() -> set[str]:
+                return await _held_by_others(client, asked.run, flow_run_id)
+
+            await return_earlier(api, client, asked.run, asked.hardware, in_use, say)
             holding = Holding(asked, flow_run_id, api, client, lease, say, pace)
             await call_until_answered(client.update_flow_run_labels, flow_run_id, holding.rental.labels)
             try:
@@ -191,6 +197,12 @@ class Holding:
             self.know(returned=self.returned or _now())
         await call_until_answered(self.client.update_flow_run_labels, self.flow_run_id, self.rental.labels)
         await call_until_answered(delete_block, self.client, self.lease.name)
+
+
+async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[str]:
+    """Return the leases' names that running flow runs other than `holder` hold for a run."""
+    others = [flow_run for flow_run in await call_until_answered(rentals, client, run) if flow_run.id != holder]
+    return {str(r.labels[NAME]) for r in others if r.state and r.state.is_running() and NAME in r.labels}
 
 
 async def _first(*watches: Callable[[], Awaitable[State[Any]]]) -> State[Any]:

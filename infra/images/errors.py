@@ -1,0 +1,7 @@
+"""Errors of building, pushing and freezing images."""
+
+from infra.errors import InfraError
+
+
+class ImageError(InfraError):
+    """An image or a frozen reference can't be made; the message says what would be right."""
