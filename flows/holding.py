@@ -201,8 +201,9 @@ class Holding:
 
 async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[str]:
     """Return the leases' names that running flow runs other than `holder` hold for a run."""
-    others = [flow_run for flow_run in await call_until_answered(rentals, client, run) if flow_run.id != holder]
-    return {str(r.labels[NAME]) for r in others if r.state and r.state.is_running() and NAME in r.labels}
+    flow_runs = await call_until_answered(rentals, client, run)
+    running = [each for each in flow_runs if each.id != holder and each.state and each.state.is_running()]
+    return {str(each.labels[NAME]) for each in running if NAME in each.labels}
 
 
 async def _first(*watches: Callable[[], Awaitable[State[Any]]]) -> State[Any]:
