@@ -1,4 +1,4 @@
-"""A folder with everything that an image is built from, and hashes of it."""
+"""A folder with everything that an image is built from, and a hash of it."""
 
 import hashlib
 import os
@@ -73,17 +73,6 @@ def packages_hash(folder: Path) -> str:
     wheels = sorted(path.name for path in (packages / "wheels").iterdir())
     texts = [(packages / name).read_text() for name in ("requirements.txt", "constraints.txt")]
     return hashlib.sha256("\n".join([*texts, *wheels]).encode()).hexdigest()[:16]
-
-
-def content_hash(folder: Path) -> str:
-    """A hash of the whole context but for certificates, of names and contents alone."""
-    digest = hashlib.sha256(packages_hash(folder).encode())
-    for path in sorted((folder / "source").rglob("*")):
-        if path.is_file():
-            digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
-            digest.update(path.read_bytes())
-    digest.update((folder / "Dockerfile").read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def revision(root: Path = ROOT) -> str:

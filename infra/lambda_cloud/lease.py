@@ -16,7 +16,6 @@ SINCE = "gridbench:since"
 UNTIL = "gridbench:until"
 USD_PER_HOUR = "gridbench:usd-per-hour"
 LONGEST_TAG = 128  # API document, RequestedTagEntry
-LONGEST_NAME = 62  # API document: 64; two are kept for `attempt`
 UNREADABLE_AFTER = timedelta(hours=24)  # the deadline of an instance whose own can't be read, from its start
 BILLED_BY_S = 60  # Lambda bills by the minute: a minute that has begun counts
 LONG_PAST = datetime(1970, 1, 1, tzinfo=UTC)

@@ -36,18 +36,22 @@ WORKER = {
 }
 
 
-NOBODY = Path(__file__).with_name("nobody.pem")
-"""Read by clients in place of all certificates: 60 ms of CPU each time, 30 times in one `prefect deploy`."""
+def certificate_file(state: Path) -> Path:
+    """Return the file that clients read in place of all certificates.
+
+    Reading those takes 60 ms of CPU each time, 30 times in one `prefect deploy`.
+    """
+    return state / "prefect" / "nobody.pem"
 
 
 def client_environment(state: Path, api_url: str) -> dict[str, str]:
-    """What a process needs to speak to the stack, and to keep its files in `state` instead of ~/.prefect."""
+    """Return the settings that lead a process to the stack, with its files in `state`, not in ~/.prefect."""
     home = state / "prefect"
     return {
         "PREFECT_HOME": str(home),
         "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
         "PREFECT_API_URL": api_url,
-        "PREFECT_API_SSL_CERT_FILE": str(NOBODY),
+        "PREFECT_API_SSL_CERT_FILE": str(certificate_file(state)),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
         "DO_NOT_TRACK": "1",
@@ -55,7 +59,7 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
 
 
 def service_environment(state: Path, api_url: str, role: str) -> dict[str, str]:
-    """The whole environment of the service `role`: the user's, with his Prefect settings replaced by ours."""
+    """Return the environment of the service `role`: the user's, with ours for its Prefect settings."""
     theirs = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
     ours = client_environment(state, api_url)
     if role == "server":

@@ -9,11 +9,12 @@ from types import MappingProxyType, TracebackType
 from typing import Self
 
 from infra.local.api import healthy
+from infra.local.certificate import ensure_certificate
 from infra.local.errors import LocalStackError, obituary
 from infra.local.lock_file import Ledger
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
-from infra.local.settings import client_environment, service_environment
+from infra.local.settings import certificate_file, client_environment, service_environment
 from infra.local.signals import StopSignals
 from infra.local.supervisor import SERVER, sweep
 from infra.local.workers import PROCESS, PoolWorker
@@ -166,6 +167,7 @@ class LocalStack:
                 folder.mkdir(parents=True, exist_ok=True)
                 (folder / ".writable").touch()
                 (folder / ".writable").unlink()
+            ensure_certificate(certificate_file(self.state))
         except OSError as error:
             raise LocalStackError(
                 f"The state folder {self.state} can't be written ({error.strerror})."

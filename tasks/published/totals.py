@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from tasks.published.rules import cold, copies, spread
+from tasks.published.rules import cold, copies
 from tasks.published.table import FLOATS, Column, Finding, Row, Table, beyond, is_time, others, ratio
 from tasks.results.format import significant
 from tasks.results.values import Estimate
@@ -91,11 +91,6 @@ def orientation(table: Table) -> Table:
     if turned <= straight:
         return table
     return _turned(table, side)
-
-
-def ways_text(ways: Ways) -> str:
-    """The ways with the bounds that rounding leaves, in one line."""
-    return "; ".join(f"{significant(e.value, 3)}× ({spread(e)}) {way}" for way, e in ways)
 
 
 def _turned(table: Table, side: int) -> Table:

@@ -1,5 +1,6 @@
 """The project's own image for tests: built once, named by a hash of what goes into it."""
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from gridbench.machines.image import build
-from infra.images.context import Inputs, content_hash, fill, revision
+from infra.images.context import Inputs, fill, packages_hash, revision
 from infra.images.flavours import flavour
 from tests.emulators import containers
 
@@ -33,6 +34,17 @@ def tag(given: Inputs) -> str:
         return (
             f"{NAME}:{content_hash(Path(folder))}-{commit[:12]}{'-dirty' if commit.endswith('dirty') else ''}"
         )
+
+
+def content_hash(folder: Path) -> str:
+    """A hash of the whole context but for certificates, of names and contents alone."""
+    digest = hashlib.sha256(packages_hash(folder).encode())
+    for path in sorted((folder / "source").rglob("*")):
+        if path.is_file():
+            digest.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+            digest.update(path.read_bytes())
+    digest.update((folder / "Dockerfile").read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def built(base: str) -> str:

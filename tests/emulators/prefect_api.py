@@ -14,7 +14,8 @@ import prefect
 from filelock import FileLock
 from prefect.client.orchestration import PrefectClient
 
-from infra.local.settings import service_environment
+from infra.local.certificate import ensure_certificate
+from infra.local.settings import certificate_file, service_environment
 
 DATABASE = "prefect.db"  # of a state folder
 
@@ -43,6 +44,7 @@ def tables() -> Path:
         if not made.exists():
             with tempfile.TemporaryDirectory(dir=made.parent) as folder:
                 database = Path(folder) / DATABASE
+                ensure_certificate(certificate_file(Path(folder)))
                 env = service_environment(Path(folder), "", "server")
                 command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
                 subprocess.run(command, env=env, check=True, capture_output=True)

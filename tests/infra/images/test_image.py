@@ -13,6 +13,7 @@ from gridbench.machines import image
 from infra.images import context, ecr, engine, flavours
 from infra.images.errors import ImageError
 from tasks.errors import GridbenchError
+from tests.emulators.images import content_hash
 
 REPOSITORY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/gridbench/lane"
 
@@ -65,11 +66,11 @@ def test_a_context_has_the_sources_and_nothing_else(tmp_path):
     assert (folder / "source/deployments/gpus.yaml").is_file()
     assert not list(folder.rglob("__pycache__")) and not (folder / "source/tests").exists()
     assert (folder / "packages/certs/ca.crt").read_text() == "certificates"
-    before = context.content_hash(folder)
+    before = content_hash(folder)
     (folder / "packages/certs/ca.crt").unlink()
-    assert context.content_hash(folder) == before  # certificates are not in the image
+    assert content_hash(folder) == before  # certificates are not in the image
     (folder / "source/flows/lane.py").write_text("other")
-    assert context.content_hash(folder) != before
+    assert content_hash(folder) != before
 
 
 def test_a_revision_tells_a_dirty_tree(tmp_path):

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.local.certificate import ensure_certificate
 from infra.local.settings import client_environment, service_environment
 
 STATE = Path("/somewhere/state")
@@ -33,10 +34,24 @@ def test_a_client_is_not_marked_as_a_part_of_the_stack():
     assert not [name for name in client_environment(STATE, API) if name.startswith("GRIDBENCH")]
 
 
-def test_clients_read_a_certificate_that_openssl_takes():
+def test_clients_read_a_certificate_of_the_state_folder_that_openssl_takes(tmp_path: Path):
     """And that is nobody's: the server speaks http."""
-    own = ssl.create_default_context(cafile=client_environment(STATE, API)["PREFECT_API_SSL_CERT_FILE"])
-    assert [dict(*found["subject"]) for found in own.get_ca_certs()] == [{"commonName": "nobody"}]
+    file = Path(client_environment(tmp_path, API)["PREFECT_API_SSL_CERT_FILE"])
+    assert file.is_relative_to(tmp_path)
+    ensure_certificate(file)
+    authorities = ssl.create_default_context(cafile=file).get_ca_certs()
+    assert [dict(*each["subject"]) for each in authorities] == [{"commonName": "nobody"}]
+    assert "PRIVATE KEY" not in file.read_text()
+    assert list(file.parent.iterdir()) == [file]
+
+
+def test_each_state_folder_has_an_authority_of_its_own_and_keeps_it(tmp_path: Path):
+    one, other = tmp_path / "one.pem", tmp_path / "other.pem"
+    ensure_certificate(one)
+    ensure_certificate(other)
+    before = one.read_bytes()
+    ensure_certificate(one)
+    assert one.read_bytes() == before != other.read_bytes()
 
 
 def test_every_setting_is_one_that_prefect_knows():

@@ -17,8 +17,9 @@ from prefect.client.schemas.sorting import LogSort
 from prefect.states import Cancelling
 
 from infra.local.api import healthy
+from infra.local.certificate import ensure_certificate
 from infra.local.ports import free_port
-from infra.local.settings import SERVER, client_environment
+from infra.local.settings import SERVER, certificate_file, client_environment
 from infra.workers.base.retry import call_until_answered
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators.prefect_api import client_of, with_tables
@@ -40,7 +41,7 @@ class Prefect:
     def __init__(self, folder: Path) -> None:
         port = free_port()
         self.folder, self.url = folder, f"http://127.0.0.1:{port}/api"
-        (with_tables(folder) / "prefect").mkdir()
+        ensure_certificate(certificate_file(with_tables(folder)))
         theirs = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
         self.environment = theirs | client_environment(folder, self.url)
         database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db"}
