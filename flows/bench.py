@@ -1,73 +1,90 @@
 """The flow `bench`: which machine should run this, at what speed, and at what price?"""
 
 import asyncio
-from typing import Any, Literal
+from typing import Any
 
 from prefect import State, flow, get_run_logger
 from prefect.states import Failed
-from pydantic import NonNegativeFloat, PositiveInt
+from pydantic.json_schema import SkipJsonSchema
 
+from flows import form
 from flows.hooks import collect_and_stop
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
 from tasks.measure import measure
-from tasks.planning.hardware import hardware_names, suites
+from tasks.planning.cluster import Cluster
+from tasks.planning.request import RunRequest
 from tasks.publish import Progress, announce, publish
+from tasks.schema import validated
 from tasks.start import open_store
 from tasks.store.bucket import Mirror
-
-Suite = Literal[tuple(suites())]  # type: ignore[valid-type]
-Hardware = Literal[tuple(hardware_names())]  # type: ignore[valid-type]
+from workloads.harness.records.case import Cell
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
 async def bench(
-    suite: Suite = "quick",
-    hardware: list[Hardware] = ["local-cpu-1", "local-cpu"],  # noqa: B006 - the form in the UI shows it
-    baseline: Hardware | str | None = None,
-    repeats: PositiveInt | None = None,
-    budget_usd: NonNegativeFloat = 5.0,
-    resume: str | None = None,
-    results: str | None = None,
-    break_even: bool = False,
-    cluster: dict[str, Any] | None = None,
-    boxes: PositiveInt = 1,
-    night: dict[str, Any] | None = None,
+    suite: form.Suite = "quick",
+    hardware: form.Hardware = ["local-cpu-1", "local-cpu"],  # noqa: B006 - the form in the UI shows it
+    baseline: form.Baseline = None,
+    repeats: form.Repeats = None,
+    budget_usd: form.Budget = 5.0,
+    break_even: form.BreakEven = False,
+    boxes: form.Boxes = 1,
+    cluster: form.ClusterFile = None,
+    results: form.Results = None,
+    resume: form.Resume = None,
+    request: SkipJsonSchema[RunRequest | None] = None,
 ) -> str | State[str]:
     """Measure a suite on hardware: which machine is fastest, which cheapest, and how sure is that?
 
     Args:
-        suite: Which cases to measure: a file in deployments/suites.
-        hardware: Which machines to measure on: files in deployments/hardware.
-        baseline: What speedups are taken against, a machine or a box; the first where empty.
-        repeats: Fresh processes per cell; the suite's own number where empty. One has no interval.
+        suite: The cases to measure: a file in deployments/suites.
+        hardware: The machines to measure on: files in deployments/hardware.
+        baseline: The machine or box that speedups are relative to; the first one where empty.
+        repeats: Fresh processes per cell; the suite's own number where empty. One gives no interval.
         budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
-        resume: Name of an earlier run: measure only what it lacks, whatever else is said here.
-        results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
         break_even: After the suite, measure further sizes until each break-even is known within 1.25x.
-        cluster: Boxes of one kind in place of the hardware: what a cluster file holds.
-        boxes: How many to rent of each machine that is rented, to compare them box against box.
-        night: Set by the flow nightly: the channel of the series, the run it confirms, the only cases.
+        boxes: Rent each rented machine so many times, to compare its boxes with each other.
+        cluster: The content of a cluster file: boxes of one kind, measured in place of the hardware.
+        results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
+        resume: Name of an earlier run: measure only what it lacks; only budget and results count besides.
+        request: Set by commands and other flows in place of all the others; the form does not show it.
     """
-    say = get_run_logger().info
     try:
-        asked = (suite, hardware, baseline, repeats, budget_usd, resume, results, break_even, cluster)
-        store = await open_store(*asked, boxes=boxes, night=night)
-        await announce(store.plan)
-        async with Mirror(store, say), Dispatcher(store, budget_usd, say) as lanes, Progress(lanes):
-            cells = store.plan.cells
-            while cells:
-                await asyncio.gather(
-                    *(
-                        measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
-                        for cell in cells
-                    )
-                )
-                cells = further_cells(lanes)
-        records = gather(store)
-        comparison = compare(records, store)
-        return await publish(records, comparison, store)
-    except GridbenchError as error:  # a mistake of the user's is a sentence, not a traceback
+        request = request or RunRequest(
+            suite=suite,
+            hardware=tuple(hardware),
+            baseline=baseline,
+            repeats=repeats,
+            budget_usd=budget_usd,
+            break_even=break_even,
+            boxes=boxes,
+            cluster=None if cluster is None else validated(Cluster, cluster, "cluster"),
+            results=results,
+            resume=resume,
+        )
+        return await _measured(request)
+    except GridbenchError as error:  # a user's mistake is a sentence, not a traceback
         return Failed(message=str(error))
+
+
+async def _measured(request: RunRequest) -> str:
+    """Measure what a request asks for; return the path of the report."""
+    store, say = await open_store(request), get_run_logger().info
+    await announce(store.plan)
+    async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
+        cells = store.plan.cells
+        while cells:
+            await asyncio.gather(*(_state_of(cell, lanes) for cell in cells))
+            cells = further_cells(lanes)
+    records = gather(store)
+    return await publish(records, compare(records, store), store)
+
+
+async def _state_of(cell: Cell, lanes: Dispatcher) -> State[None]:
+    """Measure a cell in a task of its own; return the task's state, whatever it is."""
+    task_run: Any = measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
+    state: State[None] = await task_run
+    return state

@@ -1,7 +1,8 @@
-"""What is done after a `bench` run was cancelled or has crashed: its lanes are stopped, its records kept."""
+"""Hooks that clean up after a cancelled or crashed run: stop its lanes, keep its records."""
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 from prefect import Flow, State, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
@@ -18,8 +19,8 @@ from tasks.store.bucket import Bucket, folder_of, is_block, send
 from tasks.store.store import Store
 
 
-async def collect_and_stop(flow: Flow, flow_run: FlowRun, state: State) -> None:
-    """Stop the lane jobs that `flow_run` started, give back what was rented, store the records that came."""
+async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Stop the lane jobs of a `bench` run, give its rented boxes back, and store the records that arrived."""
     async with get_client() as client:
         mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
         started = await flow_runs(client, mine)
@@ -29,8 +30,8 @@ async def collect_and_stop(flow: Flow, flow_run: FlowRun, state: State) -> None:
         await release(client, [rental for rental in started if TAG in rental.tags], after=under_way)
         if not jobs:
             return
-        results = flow_run.parameters.get("results")
-        bucket = await asyncio.to_thread(Bucket.load, results) if is_block(results) else None
+        results = (flow_run.parameters.get("request") or flow_run.parameters).get("results")
+        bucket = await asyncio.to_thread(Bucket.load, results) if results and is_block(results) else None
         store = Store.open(folder_of(results), repeats_of(jobs[0])[0].run, bucket)
         for sentence in await collect(client, store, await lane_jobs(client, store.plan.run)):
             flow_run_logger(flow_run, flow).warning(sentence)
@@ -38,13 +39,13 @@ async def collect_and_stop(flow: Flow, flow_run: FlowRun, state: State) -> None:
         await send(store)
 
 
-async def end_children(flow: Flow, flow_run: FlowRun, state: State) -> None:
-    """End what a night has under way: the `bench` runs in it, which ended with it, and their lanes."""
+async def end_children(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """End the unfinished `bench` runs of a night, and their lanes."""
     async with get_client() as client:
         mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
         children = [child for child in await flow_runs(client, mine) if not is_final(child.state)]
         for child in children:
             with suppress(GridbenchError):  # it had not made its folder yet
                 await collect_and_stop(flow, child, state)
-            over = Cancelled(message=f"the night that it was part of ended {state.name}")
+            over: State[Any] = Cancelled(message=f"its night ended {state.name}")
             await client.set_flow_run_state(child.id, over, force=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
@@ -11,9 +11,11 @@ from gridbench.run.reach import check_reach, for_flow
 from gridbench.terminal import Results, RunName, console, say
 from tasks.errors import GridbenchError
 from tasks.findings.answer import price_notes
-from tasks.planning.cluster import load_cluster
+from tasks.planning.cluster import Cluster, load_cluster
 from tasks.planning.hardware import hardware_names, suites
-from tasks.planning.plan import FURTHER, Plan, check_budget, make_plan, skip_lines
+from tasks.planning.plan import FURTHER, Plan, skip_lines
+from tasks.planning.planner import check_budget, make_plan
+from tasks.planning.request import RunRequest
 from tasks.store.bucket import find, folder_of
 from tasks.store.store import DEFAULT
 
@@ -48,33 +50,39 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
 ) -> None:
     """Measure a suite and print the answer."""
-    if on and cluster:
-        raise GridbenchError(
-            "--on and --cluster exclude each other: a cluster file names its hardware itself"
-        )
-    named = load_cluster(cluster) if cluster else None
-    hardware = [] if named else on or local_hardware()
-    if suite.endswith(".toml"):  # the flow's form offers the names, and the server refuses anything else
-        raise GridbenchError(
-            f"suite {suite!r} is a path; put the file into deployments/suites and say its name"
-        )
-    asked = (suite, hardware, baseline, repeats, budget_usd)
-    plan = make_plan(*asked, break_even=break_even, cluster=named, boxes=boxes)
+    request = RunRequest(
+        suite=_suite_name(suite),
+        hardware=() if cluster else tuple(on or local_hardware()),
+        baseline=baseline,
+        repeats=repeats,
+        budget_usd=budget_usd,
+        results=for_flow(results),
+        break_even=break_even,
+        cluster=_cluster(cluster, on),
+        boxes=boxes,
+    )
+    plan = make_plan(request)
     show_plan(plan)
     if not dry_run:
         check_reach(plan.hardware)
-        parameters = {
-            "suite": suite,
-            "hardware": hardware,
-            "baseline": baseline,
-            "repeats": repeats,
-            "budget_usd": budget_usd,
-            "results": for_flow(results),
-            "break_even": break_even,
-            "cluster": named.model_dump(mode="json", exclude_none=True) if named else None,
-            "boxes": boxes,
-        }
-        _run(parameters, results, plan)
+        _run(request.pinned(plan), results, plan)
+
+
+def _suite_name(suite: str) -> str:
+    """Return the suite's name; a path is refused, because the flow may run in another folder."""
+    if suite.endswith(".toml"):
+        raise GridbenchError(
+            f"suite {suite!r} is a path; put the file into deployments/suites and give its name"
+        )
+    return suite
+
+
+def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
+    if on and path:
+        raise GridbenchError(
+            "--on and --cluster exclude each other: a cluster file names its hardware itself"
+        )
+    return load_cluster(path) if path else None
 
 
 def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
@@ -82,7 +90,8 @@ def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) 
     plan = find(results, name).plan
     check_budget(plan, budget_usd)
     check_reach(plan.hardware)
-    _run({"resume": plan.run, "budget_usd": budget_usd, "results": for_flow(results)}, results, plan)
+    request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=for_flow(results))
+    _run(request, results, plan)
 
 
 def local_hardware() -> list[str]:
@@ -115,17 +124,16 @@ def show_plan(plan: Plan) -> None:
         say("\n".join(skip_lines(plan)))
 
 
-def _run(parameters: dict[str, Any], results: Path, plan: Plan) -> None:
-    """Have `bench` run with these parameters, print the answer; exits with 1 if a cell was not measured."""
+def _run(request: RunRequest, results: Path, plan: Plan) -> None:
+    """Have `bench` measure a request and print the answer; exit with 1 if a cell was not measured."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell
     from gridbench.run.session import pools_of, session
 
-    suite = parameters.get("suite")
-    deployment = f"bench/{suite}" if suite in ("quick", "full") else "bench/quick"
+    deployment = "bench/full" if request.suite == "full" else "bench/quick"
     folder = folder_of(results)
     with session(console.print, folder, pools=pools_of(plan.hardware)) as api:
         console.print(f"UI: {api.ui_url}", soft_wrap=True)
-        flow_run = asyncio.run(follow(parameters, deployment, console, api.check))
-        well = tell(flow_run, folder, api.ui_url, console)
-    raise typer.Exit(0 if well else 1)
+        flow_run = asyncio.run(follow(request, deployment, console, api.check))
+        complete = tell(flow_run, folder, api.ui_url, console)
+    raise typer.Exit(0 if complete else 1)

@@ -1,16 +1,17 @@
-"""Start a `bench` run, follow it with a live table, and stop it when the user has had enough."""
+"""Start a `bench` run, follow it with a live table, and cancel it on Ctrl-C."""
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
-from prefect.client.schemas.objects import FlowRun, TaskRun
+from prefect.client.schemas.objects import FlowRun, State, TaskRun
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelling
 from rich.console import Console
@@ -19,6 +20,7 @@ from rich.table import Table
 
 from tasks.dispatch.mailbox import LOST_TOUCH, refused, words_of
 from tasks.errors import GridbenchError
+from tasks.planning.request import RunRequest
 
 POLL_S = 2.0
 STOP_WITHIN_S = 20.0
@@ -27,15 +29,15 @@ PAGE = 200
 
 
 async def follow(
-    parameters: dict[str, object], deployment: str, console: Console, check: Callable[[], str | None]
+    request: RunRequest, deployment: str, console: Console, check: Callable[[], str | None]
 ) -> FlowRun:
-    """Run a deployment to its end and return the flow run; Ctrl-C cancels it and waits until it has stopped.
+    """Run a deployment of `bench` to its end; return the flow run. Ctrl-C cancels it and waits for its end.
 
     Raises:
         GridbenchError: the API does not answer, or refuses the run.
     """
     async with get_client() as client:
-        run = await _begin(client, deployment, parameters)
+        run = await _begin(client, deployment, request)
         try:
             return await _watch(client, run.id, console, check)
         except (asyncio.CancelledError, KeyboardInterrupt):
@@ -44,12 +46,13 @@ async def follow(
             raise
 
 
-async def _begin(client: PrefectClient, deployment: str, parameters: dict[str, object]) -> FlowRun:
+async def _begin(client: PrefectClient, deployment: str, request: RunRequest) -> FlowRun:
+    parameters = {"request": request.model_dump(mode="json", exclude_none=True)}
     redeploy = "run `prefect --no-prompt deploy --all`"
     try:
-        found = await client.read_deployment_by_name(deployment)
+        deployed = await client.read_deployment_by_name(deployment)
         return await client.create_flow_run_from_deployment(
-            found.id, parameters=parameters, tags=["gridbench"]
+            deployed.id, parameters=parameters, tags=["gridbench"]
         )
     except ObjectNotFound:
         raise GridbenchError(f"deployment {deployment} is not on this Prefect server; {redeploy}") from None
@@ -63,12 +66,12 @@ async def _begin(client: PrefectClient, deployment: str, parameters: dict[str, o
 async def _watch(
     client: PrefectClient, run_id: UUID, console: Console, check: Callable[[], str | None]
 ) -> FlowRun:
-    """Poll until the run has ended; a table that moves in a terminal, a line for each cell elsewhere."""
-    told: set[str] = set()
+    """Poll until the run has ended; show a live table in a terminal, and a line per cell elsewhere."""
+    reported: set[str] = set()
     started = time.monotonic()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            if sentence := await asyncio.to_thread(check):  # first: a server that died can't be asked
+            if sentence := await asyncio.to_thread(check):  # first, because it may restart the server
                 console.print(sentence, markup=False)
             try:
                 run, cells = await client.read_flow_run(run_id), await _cells(client, run_id)
@@ -83,34 +86,35 @@ async def _watch(
                 console.print(
                     f"no worker has taken the run for {LATE_S:.0f} s: does one serve its work pool?"
                 )
-            _tell_ended(cells, told, console)
+            _report_ended(cells, reported, console)
             live.update(lanes_table(run, cells), refresh=console.is_terminal)
             if run.state and run.state.is_final():
                 return run
             await asyncio.sleep(POLL_S)
 
 
-def _tell_ended(cells: list[TaskRun], told: set[str], console: Console) -> None:
-    """A line for each cell that has ended, where no table moves."""
+def _report_ended(cells: list[TaskRun], reported: set[str], console: Console) -> None:
+    """Print a line for each cell that has ended since the last call, unless a live table shows them."""
     for cell in cells:
-        if cell.name not in told and cell.state and cell.state.is_final():
-            told.add(cell.name)
+        if cell.name not in reported and cell.state and cell.state.is_final():
+            reported.add(cell.name)
             if not console.is_terminal:
                 console.print(f"{cell.name}: {cell.state.name}", highlight=False, markup=False)
 
 
 async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
-    """The task runs that measure cells."""
-    wanted, found = FlowRunFilter(id=FlowRunFilterId(any_=[run_id])), []
+    """Return the task runs that measure cells."""
+    of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run_id]))
+    tasks: list[TaskRun] = []
     while True:
-        page = await client.read_task_runs(flow_run_filter=wanted, limit=PAGE, offset=len(found))
-        found += page
+        page = await client.read_task_runs(flow_run_filter=of_run, limit=PAGE, offset=len(tasks))
+        tasks += page
         if len(page) < PAGE:
-            return [task for task in found if task.task_key.startswith("measure")]
+            return [task for task in tasks if task.task_key.startswith("measure")]
 
 
 def lanes_table(run: FlowRun, cells: list[TaskRun]) -> Table:
-    """One row a lane: how many cells are done, how they ended, which is the newest."""
+    """Return a table with one row per lane: cells done, how they ended, and the newest one."""
     table = Table(title=run.name, title_justify="left")
     for column in ("lane", "cells", "done", "how they ended", "newest"):
         table.add_column(column, overflow="fold")
@@ -130,10 +134,10 @@ def lanes_table(run: FlowRun, cells: list[TaskRun]) -> Table:
 
 
 async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
-    """Cancel the run, wait until it has stopped, for a while, and say how to go on with it."""
+    """Cancel the run, wait up to STOP_WITHIN_S for its end, and say how to continue it."""
     with suppress(TimeoutError, *LOST_TOUCH):
         async with asyncio.timeout(STOP_WITHIN_S):
-            state = Cancelling(message="stopped from the terminal")
+            state: State[Any] = Cancelling(message="stopped from the terminal")
             await client.set_flow_run_state(run_id, state, force=True)
             while not ((run := await client.read_flow_run(run_id)).state and run.state.is_final()):
                 await asyncio.sleep(0.5)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -20,7 +20,9 @@ from gridbench.watch.versions import about, brought, versions_between
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night, Version
 from tasks.planning.hardware import hardware_names, load_suite_checked
-from tasks.planning.plan import Plan, make_plan
+from tasks.planning.plan import Plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
 from tasks.regressions.bisect import Found, Measure, Search, Step, most_rounds, next_step
 from tasks.regressions.bisect_runs import complete, round_of, runs_of
@@ -78,21 +80,25 @@ class Hunt:
         """What makes a run a part of this search."""
         return Night(confirms=self.id, cases=(self.case,), version=self.versions[version])
 
+    def request(self, version: int, resumed: str | None = None, left_usd: float | None = None) -> RunRequest:
+        """The request for one measurement, or for what an earlier run of it lacks."""
+        return RunRequest(
+            suite=self.suite,
+            hardware=(self.hardware,),
+            repeats=self.repeats,
+            budget_usd=left_usd,
+            resume=resumed,
+            results=for_flow(self.results),
+            night=self.night(version),
+        )
+
     def plan(self, version: int) -> Plan:
         """One measurement.
 
         Raises:
             GridbenchError: it can't be made.
         """
-        return make_plan(self.suite, [self.hardware], repeats=self.repeats, night=self.night(version))
-
-    def parameters(self, version: int, resumed: str | None, left_usd: float) -> dict[str, Any]:
-        """The parameters of the flow `bench` that measure it, or what an earlier run of it lacks."""
-        given = {"budget_usd": left_usd, "results": for_flow(self.results)}
-        if resumed:
-            return given | {"resume": resumed}
-        asked = {"suite": self.suite, "hardware": [self.hardware], "repeats": self.repeats}
-        return given | asked | {"night": self.night(version).model_dump(mode="json", exclude_none=True)}
+        return make_plan(self.request(version))
 
 
 def bisect(
@@ -226,8 +232,8 @@ def _hunted(hunt: Hunt, earlier: list[Store], plan: Plan) -> tuple[Search, Step]
             console.print(f"UI: {api.ui_url}", soft_wrap=True)
             begun = True
 
-            def measured(parameters: dict[str, Any]) -> str:
-                flow_run = asyncio.run(follow(parameters, FOLLOWED, console, api.check))
+            def measured(request: RunRequest) -> str:
+                flow_run = asyncio.run(follow(request, FOLLOWED, console, api.check))
                 if (state := flow_run.state) and state.is_completed():
                     return flow_run.name
                 why = (state and state.message) or "no reason is known"
@@ -248,13 +254,13 @@ def _again(hunt: Hunt) -> str:
 
 
 def searched(
-    hunt: Hunt, earlier: Iterator[Store], measured: Callable[[dict[str, Any]], str]
+    hunt: Hunt, earlier: Iterator[Store], measured: Callable[[RunRequest], str]
 ) -> tuple[Search, Step]:
     """The rounds of a search and its end; those that are stored come first, and are not measured again.
 
     Args:
         earlier: its runs so far, oldest first.
-        measured: has the flow `bench` run with these parameters; returns the run's name.
+        measured: has the flow `bench` run with a request; returns the run's name.
 
     Raises:
         GridbenchError: something could not be measured, or what is stored is not of this search.
@@ -267,7 +273,7 @@ def searched(
         store = next(earlier, None)
         if store is None or not _whole(store, hunt.versions[step.version], hunt.id):
             resumed = store.plan.run if store else None
-            store = find(hunt.results, measured(hunt.parameters(step.version, resumed, left_usd)))
+            store = find(hunt.results, measured(hunt.request(step.version, resumed, left_usd)))
         left_usd = max(left_usd - spent_usd(store), 0.0)
         search = Search(search.versions, (*search.rounds, round_of(store, step)))
     return search, step

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.findings.break_even_search import next_cells
 from tasks.findings.compare import judged_cells, pairs
-from tasks.planning.plan import Plan, PlannedCase, skip_reason
+from tasks.planning.plan import Plan, PlannedCase
+from tasks.planning.planner import skip_reason
 from tasks.results.repeats import latest
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import WorkloadsError

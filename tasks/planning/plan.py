@@ -1,29 +1,23 @@
-"""From a suite and hardware to cells and what they will take: all that is decided before anything runs."""
+"""The plan of a run, as `plan.json` holds it: its cells, their order, its machines and its estimates."""
 
-import secrets
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from importlib.metadata import version
+from datetime import datetime
 
 from pydantic import ValidationError
 
 from tasks.errors import GridbenchError
-from tasks.planning.channel import Night, watched
-from tasks.planning.cluster import Cluster
-from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
-from tasks.planning.hardware import Hardware, load_suite_checked
-from tasks.planning.limits import limits_of, threads_on
-from tasks.planning.machines import baseline_of, machines_of
+from tasks.planning.channel import Night
+from tasks.planning.hardware import Hardware
+from tasks.planning.limits import threads_on
 from tasks.pricing.checks import source_text
 from tasks.results.model import Machine
 from tasks.schema import Strict, first_mistake
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.runs import Repeat
 from workloads.harness.repeat.series import shuffled
-from workloads.harness.repeat.suite import Suite
 
 SCHEMA = 1
 FURTHER = "Then further sizes, until each break-even is known within 1.25x: the estimate does not count them."
@@ -135,97 +129,9 @@ class Plan(Strict):
         return found
 
 
-def make_plan(
-    suite: str,
-    hardware: Sequence[str],
-    baseline: str | None = None,
-    repeats: int | None = None,
-    budget_usd: float | None = None,
-    seed: int | None = None,
-    break_even: bool = False,
-    cluster: Cluster | None = None,
-    boxes: int = 1,
-    night: Night | None = None,
-) -> Plan:
-    """Decide a run. Repeats come from the suite where none are given, the baseline is the first hardware.
-
-    A cluster's boxes stand for `hardware`; without one, each machine that is rented is rented `boxes` times.
-
-    Raises:
-        GridbenchError: something asked for doesn't exist, can't be had, or is estimated above the budget.
-    """
-    chosen = watched(load_suite_checked(suite), night)
-    machines = machines_of(hardware, cluster, boxes, night.version if night else None)
-    base = baseline_of(baseline or (cluster.baseline if cluster else None), machines)
-    count = chosen.repeats if repeats is None else repeats
-    if count < 1:
-        raise GridbenchError(f"repeats={count} must be 1 or more")
-    if break_even:
-        _check_break_even(count, machines)
-    skips = {machine.name: _skips(machine, chosen) for machine in machines}
-    skipped = {name: {skip.case.case for skip in found} for name, found in skips.items()}
-    lanes_s = {m.name: lane_s(m, chosen, count, skipped[m.name], controls_on(m, night)) for m in machines}
-    now = datetime.now(UTC)
-    plan = Plan(
-        run=f"{now:%Y%m%d-%H%M%S}-{chosen.name}-{secrets.token_hex(2)}",
-        suite=chosen.name,
-        title=chosen.title,
-        created_at=now.isoformat(timespec="seconds"),
-        gridbench=version("gridbench"),
-        seed=secrets.randbelow(2**31) if seed is None else seed,
-        repeats=count,
-        quick=chosen.quick,
-        timeout_s=chosen.timeout_s,
-        profile=chosen.profile,
-        break_even=break_even,
-        night=night,
-        baseline=base,
-        hardware=tuple(machines),
-        cases=tuple(PlannedCase.of(entry.case, entry.threads) for entry in chosen.entries),
-        skips=tuple(skip for found in skips.values() for skip in found),
-        estimate_s=estimate_s(lanes_s, machines),
-        estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
-    )
-    check_budget(plan, budget_usd)
-    return plan
-
-
-def _check_break_even(repeats: int, machines: Sequence[Hardware]) -> None:
-    if len(machines) < 2:
-        raise GridbenchError(f"break_even needs two machines; hardware names only {machines[0].name}")
-    if repeats < 2:
-        raise GridbenchError("break_even needs intervals, and repeats=1 gives none; take repeats=3 or more")
-
-
-def check_budget(plan: Plan, budget_usd: float | None) -> None:
-    """Refuse a plan that would cost more than is allowed.
-
-    Raises:
-        GridbenchError: the budget is negative or the estimate is above it.
-    """
-    if budget_usd is None:
-        return
-    if not budget_usd >= 0:
-        raise GridbenchError(f"budget_usd={budget_usd} must be 0 or more")
-    if plan.estimate_usd > budget_usd:
-        raise GridbenchError(
-            f"the estimate of {plan.estimate_usd:.2f} USD is above budget_usd={budget_usd:g}; "
-            "raise it, or take fewer cells, repeats or machines"
-        )
-
-
-def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
-    """What of a suite a machine can't measure."""
-    found = []
-    for planned in (PlannedCase.of(entry.case, entry.threads) for entry in suite.entries):
-        if reason := skip_reason(machine, planned, suite.timeout_s):
-            found.append(PlannedSkip(hardware=machine.name, case=planned, reason=reason))
-    return found
-
-
-def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
-    """Why a machine can't measure a case, in words; None where it may be able to."""
-    return too_large(planned.case, limits_of(machine, threads_on(machine, planned.threads)), timeout_s)
+def digest(plan: Plan) -> str:
+    """Return a short hash of everything in a plan."""
+    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()[:16]
 
 
 def read_plan(text: str, where: str) -> Plan:

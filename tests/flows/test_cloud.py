@@ -136,7 +136,8 @@ async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, 
     await save(bench, cloud, "localhost/the-machines-own:missing")
     version = {"name": "v2", "image": theirs}
     night = {"confirms": "bisect-one", "cases": ["nap/ms=2/fp32"], "version": version}
-    run_id = await bench.start(suite="cloud", hardware=["cloud-c5"], night=night)
+    request = {"suite": "cloud", "hardware": ["cloud-c5"], "results": str(bench.results), "night": night}
+    run_id = await bench.start(request=request)
     state = await bench.end(run_id, within_s=900)
     assert state.is_completed(), state.message
     records, odd = (await bench.store(run_id)).records()

@@ -12,7 +12,9 @@ from rich.console import Console
 from gridbench import main
 from gridbench.run import follow, outcome
 from tasks.errors import GridbenchError
-from tasks.planning.plan import PlannedSkip, make_plan
+from tasks.planning.plan import PlannedSkip
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.publish import report_url
 from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.records.record import Verdict
@@ -50,7 +52,7 @@ def ended(store, state):
 
 @pytest.fixture
 def store(tmp_path):
-    return Store.create(tmp_path, make_plan("quick", ["local-cpu"], repeats=1))
+    return Store.create(tmp_path, make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=1)))
 
 
 def fill(store, verdict, but=0):
@@ -134,7 +136,7 @@ async def test_what_the_api_answers_to_a_new_run_is_a_sentence(code, words):
 
     api = SimpleNamespace(read_deployment_by_name=read_deployment_by_name, api_url="http://api")
     with pytest.raises(GridbenchError, match=words):
-        await follow._begin(api, "bench/quick", {})
+        await follow._begin(api, "bench/quick", RunRequest())
 
 
 def test_a_report_is_linked_to_where_its_folder_is_served(tmp_path, monkeypatch):

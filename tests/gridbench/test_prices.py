@@ -12,7 +12,8 @@ import pytest
 from gridbench import main, prices
 from gridbench.run import outcome
 from tasks.planning.hardware import DEPLOYMENTS, load_hardware
-from tasks.planning.plan import make_plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.pricing import lambda_cloud
 from tasks.pricing.facts import Fact, load_facts
 from tasks.pricing.refresh import Answer
@@ -248,7 +249,9 @@ class TestReportAtNewPrices:
             monkeypatch.setattr(
                 f"{module}.load_hardware", lambda name: load_hardware(name, deployments, TODAY)
             )
-        store = Store.create(tmp_path / "results", make_plan("quick", ["local-cpu"], repeats=1))
+        store = Store.create(
+            tmp_path / "results", make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=1))
+        )
         for repeat in store.plan.repeats_on(store.plan.hardware[0]):
             store.add(repeat.failed(Verdict.NOISY, "for a test"))
         path = deployments / "hardware" / "local-cpu.yaml"

@@ -12,14 +12,15 @@ from gridbench.run.reach import check_reach
 from infra.local import stack as stacks
 from tasks.dispatch.rental import Rent
 from tasks.errors import GridbenchError
-from tasks.planning.plan import make_plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 
 KEY = "LAMBDA_API_KEY"
 
 
 @pytest.fixture
 def plan():
-    return make_plan("quick", ["local-cpu", "local-cpu-1"], repeats=1)
+    return make_plan(RunRequest(suite="quick", hardware=["local-cpu", "local-cpu-1"], repeats=1))
 
 
 def moved(plan, pool, rent=None):

@@ -156,12 +156,12 @@ class Bench:
         self.hunt, self.times, self.verdicts, self.cut = hunt, times, dict(verdicts), cut
         self.started, self.left_usd = [], []
 
-    def __call__(self, parameters):
-        self.left_usd.append(parameters["budget_usd"])
-        if "resume" in parameters:
-            store = Store.open(self.hunt.results, parameters["resume"])
+    def __call__(self, request):
+        self.left_usd.append(request.budget_usd)
+        if request.resume:
+            store = Store.open(self.hunt.results, request.resume)
         else:
-            name = parameters["night"]["version"]["name"]
+            name = request.night.version.name
             self.started.append(name)
             plan = self.hunt.plan(self.hunt.names.index(name))
             stamp = f"2026-11-01T00:00:{len(self.started):02d}+00:00"

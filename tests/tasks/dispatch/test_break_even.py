@@ -14,7 +14,9 @@ from tasks.dispatch.job_notes import FILE, REST, _stages_s, jobs_of
 from tasks.errors import GridbenchError
 from tasks.findings.bills import LaneJob
 from tasks.gather import judged
-from tasks.planning.plan import PlannedCase, make_plan
+from tasks.planning.plan import PlannedCase
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.store.store import Store
 from tests.tasks.dispatch.fake_prefect import installed
 from tests.tasks.examples.records import record
@@ -48,7 +50,7 @@ def store(tmp_path):
 
 
 def store_of(folder, **changes):
-    plan = make_plan("quick", [BASE, SIDE], repeats=3, seed=7, break_even=True)
+    plan = make_plan(RunRequest(suite="quick", hardware=[BASE, SIDE], repeats=3, seed=7, break_even=True))
     plan = plan.model_copy(update={"cases": tuple(map(matmul, SIZES))} | changes)
     return Store.create(folder / "results", plan)
 
@@ -155,7 +157,7 @@ async def test_what_is_half_measured_decides_nothing(api, store):
 async def test_a_round_that_the_budget_does_not_hold_is_refused_with_a_sentence(api, tmp_path):
     dear = [
         m.model_copy(update={"price": m.price.model_copy(update={"usd_per_hour": 60.0})})
-        for m in (make_plan("quick", [BASE, SIDE]).hardware)
+        for m in (make_plan(RunRequest(suite="quick", hardware=[BASE, SIDE])).hardware)
     ]
     store = store_of(tmp_path, hardware=tuple(dear))
     said = await bench(api, store, budget_usd=1.5)
@@ -237,4 +239,4 @@ def test_sizes_keep_what_the_workload_demands_and_threads_those_of_the_nearest_c
 )
 def test_a_break_even_that_cannot_be_known_is_refused(arguments, words):
     with pytest.raises(GridbenchError, match=words):
-        make_plan("quick", break_even=True, **arguments)
+        make_plan(RunRequest(suite="quick", break_even=True, **arguments))

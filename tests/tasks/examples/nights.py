@@ -8,7 +8,9 @@ from typing import Any
 
 from tasks.findings.compare import judged_cells
 from tasks.planning.channel import Night
-from tasks.planning.plan import Plan, PlannedCase, make_plan
+from tasks.planning.plan import Plan, PlannedCase
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.regressions.nights import NightRun, read_nights, series_of
 from tasks.regressions.series import Series
 from tasks.report.files.comparison_table import results_table
@@ -48,7 +50,7 @@ def plan_of(
 
 @cache
 def _plan(hardware: tuple[str, ...]) -> Plan:
-    return make_plan("quick", hardware, repeats=2, seed=1)
+    return make_plan(RunRequest(suite="quick", hardware=hardware, repeats=2, seed=1))
 
 
 def measured(plan: Plan, seconds: float = 1.0, control_s: float | None = 2.0, **changes: Any) -> list[Record]:

@@ -13,7 +13,9 @@ from tasks.planning.channel import Night, Version
 from tasks.planning.estimates import lane_s
 from tasks.planning.hardware import load_hardware, load_suite_checked
 from tasks.planning.machines import with_version
-from tasks.planning.plan import make_plan, read_plan
+from tasks.planning.plan import read_plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.regressions.nights import read_nights
 from tasks.schema import validated
 from tasks.store.store import Store
@@ -72,10 +74,14 @@ class TestVersion:
         night = Night(
             confirms="bisect-1", version=Version(name="v1", command=("/v1/python", "-m", "workloads"))
         )
-        plan = make_plan("quick", ["local-cpu", "local-cpu-1"], repeats=2, night=night)
+        plan = make_plan(
+            RunRequest(suite="quick", hardware=["local-cpu", "local-cpu-1"], repeats=2, night=night)
+        )
         assert {machine.command for machine in plan.hardware} == {night.version.command}
         assert read_plan(plan.model_dump_json(), "plan.json") == plan
-        usual = make_plan("quick", ["local-cpu", "local-cpu-1"], repeats=2, night=Night())
+        usual = make_plan(
+            RunRequest(suite="quick", hardware=["local-cpu", "local-cpu-1"], repeats=2, night=Night())
+        )
         assert not any(machine.command for machine in usual.hardware)
 
     def test_an_image_takes_the_place_of_the_machines_own(self):
@@ -87,12 +93,14 @@ class TestVersion:
         with pytest.raises(
             GridbenchError, match=r"^hardware local-cpu measures in no image .*--command-template$"
         ):
-            make_plan("quick", ["local-cpu"], night=night)
+            make_plan(RunRequest(suite="quick", hardware=["local-cpu"], night=night))
 
     def test_a_run_of_a_search_is_in_no_series(self, tmp_path):
         version = Version(name="v1", command=("python",))
         for night in (Night(), Night(confirms="bisect-1", version=version)):
-            Store.create(tmp_path, make_plan("quick", ["local-cpu"], repeats=1, night=night))
+            Store.create(
+                tmp_path, make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=1, night=night))
+            )
         (found,), _ = read_nights(tmp_path)
         assert found.plan.night == Night()
 
@@ -101,19 +109,28 @@ class TestPlan:
     def test_keeps_only_the_nights_cases_in_the_suites_order(self):
         wanted = some_cases(3, 1)
         night = Night(channel="release/2.1", confirms="20260101-000000-nightly-ab12", cases=wanted)
-        plan = make_plan("quick", ["local-cpu"], repeats=2, night=night)
+        plan = make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=2, night=night))
         assert [planned.case.id for planned in plan.cases] == [wanted[1], wanted[0]]
         assert {repeat.case.id for repeat in plan.repeats_on(plan.hardware[0])} == {*wanted}
         assert plan.night == night
         assert read_plan(plan.model_dump_json(), "plan.json") == plan
 
     def test_of_no_cases_keeps_all(self):
-        both = make_plan("quick", ["local-cpu"]), make_plan("quick", ["local-cpu"], night=Night())
+        both = (
+            make_plan(RunRequest(suite="quick", hardware=["local-cpu"])),
+            make_plan(RunRequest(suite="quick", hardware=["local-cpu"], night=Night())),
+        )
         assert both[0].cases == both[1].cases and both[0].night is None
 
     def test_a_case_that_the_suite_has_not_is_one_sentence(self):
         with pytest.raises(GridbenchError) as caught:
-            make_plan("quick", ["local-cpu"], night=Night(cases=(*some_cases(0), "matmul/n=3/fp32")))
+            make_plan(
+                RunRequest(
+                    suite="quick",
+                    hardware=["local-cpu"],
+                    night=Night(cases=(*some_cases(0), "matmul/n=3/fp32")),
+                )
+            )
         assert str(caught.value).startswith("night: cases has 'matmul/n=3/fp32', which suite quick has not; ")
         assert "\n" not in str(caught.value)
 
@@ -125,9 +142,12 @@ class TestPlan:
         assert read_plan(json.dumps(old), "plan.json") == plan
 
     def test_the_estimate_counts_controls(self, monkeypatch):
-        usual = make_plan("quick", ["local-cpu"], repeats=2)
+        usual = make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=2))
         monkeypatch.setattr("tasks.planning.machines.load_hardware", referenced)
-        by_day, by_night = (make_plan("quick", ["local-cpu"], repeats=2, night=n) for n in (None, Night()))
+        by_day, by_night = (
+            make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=2, night=n))
+            for n in (None, Night())
+        )
         start_s = usual.hardware[0].start_s
         assert usual.estimate_s == by_day.estimate_s > start_s
         assert by_night.estimate_s - start_s == 2 * (by_day.estimate_s - start_s)
@@ -203,9 +223,15 @@ class TestFlow:
             raise Enough(store.plan)
 
         monkeypatch.setattr(opening, "send", sent)
-        arguments = ("quick", ["local-cpu"], None, 2, None, None, str(tmp_path / "results"))
+        request = RunRequest(
+            suite="quick",
+            hardware=("local-cpu",),
+            repeats=2,
+            results=str(tmp_path / "results"),
+            night=None if night is None else validated(Night, night, "night"),
+        )
         with pytest.raises((Enough, GridbenchError)) as caught:
-            asyncio.run(opening.open_store(*arguments, night=night))
+            asyncio.run(opening.open_store(request))
         if isinstance(caught.value, GridbenchError):
             raise caught.value
         return caught.value.args[0]

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import pytest
+from pydantic import ValidationError
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware, load_gpus, load_hardware
 from tasks.planning.limits import limits_of, threads_on
-from tasks.planning.plan import check_budget, make_plan, plan_rows, read_plan, skip_lines
+from tasks.planning.plan import plan_rows, read_plan, skip_lines
+from tasks.planning.planner import check_budget, make_plan
+from tasks.planning.request import RunRequest
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 from workloads.harness.repeat.local_limits import limits_here
@@ -32,7 +35,7 @@ def test_a_plan_survives_its_file(plan):
 
 
 def test_order_is_shuffled_the_same_way_for_a_seed(plan):
-    again = make_plan("quick", ["local-cpu-1", "local-cpu"], repeats=2, seed=7)
+    again = make_plan(RunRequest(suite="quick", hardware=["local-cpu-1", "local-cpu"], repeats=2, seed=7))
     machine = plan.hardware[0]
     ids = [repeat.id for repeat in plan.repeats_on(machine)]
     assert ids == [repeat.id for repeat in again.repeats_on(machine)]
@@ -46,7 +49,10 @@ def test_every_machine_draws_the_same_inputs(plan):
 
 
 def test_lanes_of_one_box_take_turns_in_the_estimate():
-    one, both = (make_plan("quick", names) for names in (["local-cpu"], ["local-cpu", "local-cpu-1"]))
+    one, both = (
+        make_plan(RunRequest(suite="quick", hardware=names))
+        for names in (["local-cpu"], ["local-cpu", "local-cpu-1"])
+    )
     assert both.estimate_s == 2 * one.estimate_s
 
 
@@ -68,7 +74,7 @@ def test_lanes_of_one_box_take_turns_in_the_estimate():
 )
 def test_a_mistake_is_one_sentence(arguments, words):
     with pytest.raises(GridbenchError) as caught:
-        make_plan(**arguments)
+        make_plan(RunRequest(**arguments))
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -94,7 +100,7 @@ def large(tmp_path):
 
 class TestSkips:
     def test_are_planned_with_the_reason(self, large):
-        plan = make_plan(large, ["local-cpu-1", "local-cpu"])
+        plan = make_plan(RunRequest(suite=large, hardware=["local-cpu-1", "local-cpu"]))
         huge = Case.of("matmul", {"n": 10_000_000})
         assert [(skip.hardware, skip.case.case) for skip in plan.skips] == [
             ("local-cpu-1", huge),
@@ -106,7 +112,7 @@ class TestSkips:
         assert read_plan(plan.model_dump_json(), "plan.json") == plan
 
     def test_have_a_record_for_each_repeat_and_no_lane_has_them(self, large):
-        plan = make_plan(large, ["local-cpu-1", "local-cpu"])
+        plan = make_plan(RunRequest(suite=large, hardware=["local-cpu-1", "local-cpu"]))
         records = plan.skipped()
         assert {(r.hardware, r.case.params["n"], r.repeat) for r in records} == {
             (name, 10_000_000, number) for name in ("local-cpu-1", "local-cpu") for number in (1, 2)
@@ -117,19 +123,19 @@ class TestSkips:
         assert all(orders[r.id] == r.order for r in records if r.hardware == "local-cpu-1")
 
     def test_cost_nothing(self, large, tmp_path):
-        all_of_it = make_plan(large, ["local-cpu"])
+        all_of_it = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert all_of_it.estimate_s == pytest.approx(10.0 + 2 * 2 * 30)  # 2 min are for what can be measured
         path = tmp_path / "none.toml"
         path.write_text(MATMULS.replace("[100, 200, 10000000]", "10000000"))
-        nothing = make_plan(str(path), ["local-cpu"])
+        nothing = make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
         assert (nothing.estimate_s, nothing.estimate_usd) == (0, 0)
 
     def test_are_shown(self, large):
-        plan = make_plan(large, ["local-cpu"])
+        plan = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert [(row["cells"], row["skipped"]) for row in plan_rows(plan)] == [("3", "1")]
         (line,) = skip_lines(plan)
         assert line == f"local-cpu/matmul/n=10000000/fp32 is skipped: {plan.skips[0].reason}"
-        assert skip_lines(make_plan("quick", ["local-cpu"])) == []
+        assert skip_lines(make_plan(RunRequest(suite="quick", hardware=["local-cpu"]))) == []
 
     def test_of_an_earlier_version_there_are_none(self, plan):
         old = plan.model_dump(mode="json")
@@ -192,8 +198,33 @@ def test_a_suites_threads_and_profile_reach_the_repeats(tmp_path):
         + MATMULS
         + '[[cases]]\nworkload = "matmul"\nsize = { n = 7 }\nthreads = 2\n'
     )
-    plan = make_plan(str(path), ["local-cpu", "local-cpu-1"])
+    plan = make_plan(RunRequest(suite=str(path), hardware=["local-cpu", "local-cpu-1"]))
     for place, of_seven in ((0, 2), (1, 1)):
         repeats = plan.repeats_on(plan.hardware[place])
         assert {(r.case.params["n"] == 7, r.threads) for r in repeats} == {(True, of_seven), (False, 1)}
         assert all(r.profile is (r.repeat == 1) for r in repeats)
+
+
+class TestRequest:
+    def test_a_pinned_request_gives_the_same_plan_in_another_process(self):
+        request = RunRequest(hardware=("local-cpu", "local-cpu-1"), baseline="local-cpu-1", repeats=3)
+        shown = make_plan(request)
+        sent = request.pinned(shown).model_dump_json(exclude_none=True)
+        again = RunRequest.model_validate_json(sent)
+        measured = make_plan(again)
+        assert (measured.run, measured.seed, measured.cells) == (shown.run, shown.seed, shown.cells)
+        orders = [[plan.repeats_on(machine) for machine in plan.hardware] for plan in (shown, measured)]
+        assert orders[0] == orders[1]
+        assert [m.price for m in measured.hardware] == [m.price for m in shown.hardware]
+        assert measured == shown and again.matches(measured)
+
+    def test_two_runs_of_a_request_that_is_not_pinned_differ(self):
+        request = RunRequest(hardware=("local-cpu",))
+        first, second = make_plan(request), make_plan(request)
+        assert first.run != second.run and first.seed != second.seed
+        assert request.matches(first) and not request.pinned(first).matches(second)
+
+    @pytest.mark.parametrize("run", ["../elsewhere", ".hidden", "a/b", ""])
+    def test_a_run_can_not_leave_the_results_folder(self, run):
+        with pytest.raises(ValidationError):
+            RunRequest(run=run)

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import DEPLOYMENTS, load_gpus, load_hardware
-from tasks.planning.plan import make_plan, plan_rows, read_plan
+from tasks.planning.plan import plan_rows, read_plan
+from tasks.planning.planner import make_plan
 from tasks.planning.reprice import at_new_prices
+from tasks.planning.request import RunRequest
 from tasks.pricing.facts import Fact, dates, load_facts, write_facts
 from tasks.pricing.price import fact_doubts
 from tasks.pricing.refresh import jumps, kept, renewed
@@ -202,7 +204,10 @@ class TestMachine:
         monkeypatch.setattr(
             "tasks.planning.reprice.load_hardware", lambda name: load_hardware(name, deployments, TODAY)
         )
-        plan = read_plan(make_plan("quick", ["odd", "local-cpu"], repeats=1).model_dump_json(), "plan.json")
+        plan = read_plan(
+            make_plan(RunRequest(suite="quick", hardware=["odd", "local-cpu"], repeats=1)).model_dump_json(),
+            "plan.json",
+        )
         write_facts(deployments, (fact(9.0),))
         (old, local), (row, _) = plan.machines, plan_rows(plan)
         assert (

@@ -13,7 +13,8 @@ from gridbench.main import app
 from tasks.errors import GridbenchError
 from tasks.findings.compare import compare
 from tasks.planning.channel import Night
-from tasks.planning.plan import make_plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.publish import write_comparison
 from tasks.regressions.history import past_runs, trends
 from tasks.report.files.comparison_table import comparison_table, results_table
@@ -43,7 +44,7 @@ def slower(timing, factor):
 
 def a_night(results, number):
     """A run of that night; in the last one matmul takes a tenth longer, on another torch."""
-    plan = make_plan("quick", [*MACHINES.values()])
+    plan = make_plan(RunRequest(suite="quick", hardware=[*MACHINES.values()]))
     at = datetime(2026, 11, 1 + number, 2, tzinfo=UTC)
     plan = plan.model_copy(update={"created_at": at.isoformat(), "run": f"{at:%Y%m%d}-quick-{number:04}"})
     chance, last, made = random.Random(number), number == NIGHTS - 1, []

@@ -10,7 +10,9 @@ import pytest
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night
-from tasks.planning.plan import PlannedSkip, make_plan
+from tasks.planning.plan import PlannedSkip
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.regressions.nights import confirmation, confirmations, fresh_of, read_others, series_of
 from tasks.regressions.series import MISSING
 from tests.tasks.examples.nights import (
@@ -154,7 +156,7 @@ def test_a_cell_that_was_planned_and_has_no_record_is_missing(tmp_path):
 
 
 def test_what_is_planned_as_skipped_is_not_asked_for(tmp_path):
-    plan = make_plan("quick", [HERE], repeats=1, seed=1, night=Night())
+    plan = make_plan(RunRequest(suite="quick", hardware=[HERE], repeats=1, seed=1, night=Night()))
     skip = PlannedSkip(hardware=HERE, case=plan.cases[0], reason="too large")
     plan = plan_of(0, cases=[planned.case for planned in plan.cases], skips=(skip,))
     keep(tmp_path, plan, [])

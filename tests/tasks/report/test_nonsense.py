@@ -14,7 +14,8 @@ from gridbench.run import outcome
 from tasks.errors import GridbenchError
 from tasks.findings.compare import compare
 from tasks.gather import judged
-from tasks.planning.plan import make_plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.publish import summary, write_files
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table, results_table
@@ -36,7 +37,7 @@ INFO = RunInfo("a-run", "quick", "2026-07-24T02:00:11+00:00", 1, "0.1.0")
 
 @pytest.fixture(scope="module")
 def planned():
-    return make_plan("quick", HARDWARE, repeats=2, seed=7)
+    return make_plan(RunRequest(suite="quick", hardware=HARDWARE, repeats=2, seed=7))
 
 
 def good(plan):

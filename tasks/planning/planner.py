@@ -1,0 +1,111 @@
+"""Make the plan of a run from its request: cells, skips and estimates, decided before anything starts."""
+
+import secrets
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from tasks.errors import GridbenchError
+from tasks.planning.channel import watched
+from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
+from tasks.planning.hardware import Hardware, load_suite_checked
+from tasks.planning.limits import limits_of, threads_on
+from tasks.planning.machines import baseline_of, machines_of
+from tasks.planning.plan import Plan, PlannedCase, PlannedSkip
+from tasks.planning.request import RunRequest
+from workloads.harness.repeat.limits import too_large
+from workloads.harness.repeat.suite import Suite
+
+
+def make_plan(request: RunRequest) -> Plan:
+    """Decide what a run measures, where, in which order and at what estimated cost.
+
+    Requests that name a run, a seed and a time give the same plan every time.
+
+    Raises:
+        GridbenchError: something in the request doesn't exist or can't be had, or the estimate is above the
+            budget.
+    """
+    suite = watched(load_suite_checked(request.suite), request.night)
+    version_measured = request.night.version if request.night else None
+    machines = machines_of(request.hardware, request.cluster, request.boxes, version_measured)
+    repeats = suite.repeats if request.repeats is None else request.repeats
+    if repeats < 1:
+        raise GridbenchError(f"repeats={repeats} must be 1 or more")
+    if request.break_even:
+        _check_break_even(repeats, machines)
+    skips = {machine.name: _skips(machine, suite) for machine in machines}
+    lanes_s = {m.name: _lane_s(m, suite, repeats, skips[m.name], request) for m in machines}
+    now = datetime.now(UTC)
+    plan = Plan(
+        run=request.run or f"{now:%Y%m%d-%H%M%S}-{suite.name}-{secrets.token_hex(2)}",
+        suite=suite.name,
+        title=suite.title,
+        created_at=request.created_at or now.isoformat(timespec="seconds"),
+        gridbench=version("gridbench"),
+        seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
+        repeats=repeats,
+        quick=suite.quick,
+        timeout_s=suite.timeout_s,
+        profile=suite.profile,
+        break_even=request.break_even,
+        night=request.night,
+        baseline=_baseline(request, machines),
+        hardware=tuple(machines),
+        cases=tuple(PlannedCase.of(entry.case, entry.threads) for entry in suite.entries),
+        skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
+        estimate_s=estimate_s(lanes_s, machines),
+        estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
+    )
+    check_budget(plan, request.budget_usd)
+    return plan
+
+
+def _baseline(request: RunRequest, machines: Sequence[Hardware]) -> str:
+    cluster = request.cluster
+    return baseline_of(request.baseline or (cluster.baseline if cluster else None), machines)
+
+
+def _lane_s(
+    machine: Hardware, suite: Suite, repeats: int, skips: Sequence[PlannedSkip], request: RunRequest
+) -> float:
+    skipped = {skip.case.case for skip in skips}
+    return lane_s(machine, suite, repeats, skipped, controls_on(machine, request.night))
+
+
+def _check_break_even(repeats: int, machines: Sequence[Hardware]) -> None:
+    if len(machines) < 2:
+        raise GridbenchError(f"break_even needs two machines; hardware names only {machines[0].name}")
+    if repeats < 2:
+        raise GridbenchError("break_even needs intervals, and repeats=1 gives none; take repeats=3 or more")
+
+
+def check_budget(plan: Plan, budget_usd: float | None) -> None:
+    """Refuse a plan whose estimate is above the budget; None allows any.
+
+    Raises:
+        GridbenchError: the budget is negative or the estimate is above it.
+    """
+    if budget_usd is None:
+        return
+    if not budget_usd >= 0:
+        raise GridbenchError(f"budget_usd={budget_usd:g} must be 0 or more")
+    if plan.estimate_usd > budget_usd:
+        raise GridbenchError(
+            f"the estimate of {plan.estimate_usd:.2f} USD is above budget_usd={budget_usd:g}; "
+            "raise it, or take fewer cells, repeats or machines"
+        )
+
+
+def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
+    """Return the cases of a suite that a machine can't measure."""
+    skips = []
+    for planned in (PlannedCase.of(entry.case, entry.threads) for entry in suite.entries):
+        if reason := skip_reason(machine, planned, suite.timeout_s):
+            skips.append(PlannedSkip(hardware=machine.name, case=planned, reason=reason))
+    return skips
+
+
+def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
+    """Return why a machine can't measure a case; None where it may be able to."""
+    return too_large(planned.case, limits_of(machine, threads_on(machine, planned.threads)), timeout_s)
