@@ -18,25 +18,24 @@ $(STAMP): requirements.lock pyproject.toml
 bench: install
 	$(BIN)/gridbench run quick
 
-# Two at a time what can be, then what measures time or looks at processes; the second also where the first fails.
-# Real servers on a shared machine: what fails is run up to twice more and named in the summary, not hidden.
-AGAIN = --reruns 2 -rfER
-SIDE_BY_SIDE = not alone and not deep
-test-all: SIDE_BY_SIDE = not alone
+# The ladder is in tests/ladder.py. Two at a time what can be, then what measures time or looks at processes; the second
+# also where the first fails. What is run again (each says why) is named in the summary.
+RUNGS = unit or server or journey
+test-all: RUNGS = unit or server or cloud or chaos
 test test-all: install browser containers lint
 	$(BIN)/python -m tests.emulators >/dev/null
 	@failed=0; \
-	$(BIN)/python -m pytest -m "$(SIDE_BY_SIDE)" -n 2 --dist loadfile --no-loadscope-reorder $(AGAIN) || failed=1; \
-	$(BIN)/python -m pytest -m alone $(AGAIN) || failed=1; \
+	$(BIN)/python -m pytest -m "($(RUNGS)) and not alone" -n 2 --dist loadfile --no-loadscope-reorder -rfER || failed=1; \
+	$(BIN)/python -m pytest -m "($(RUNGS)) and alone" -rfER || failed=1; \
 	exit $$failed
 
 test-fast: install
-	$(BIN)/python -m pytest -m "not slow" -n 2
+	$(BIN)/python -m pytest -m "unit and not alone" -n 2
 
 # The scenarios of the Kubernetes worker on a real cluster, in a namespace of their own; what needs a GPU node says so.
 test-cluster: install
 	@[ -n "$$KUBECONFIG" ] || { echo "KUBECONFIG is not set: name the file of a cluster that may be tested on"; exit 2; }
-	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/workers/kubernetes/test_scenarios.py -v -rs
+	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/workers/kubernetes/cloud/test_scenarios.py -v -rs
 
 lint: install
 	$(BIN)/ruff check --quiet .

@@ -1,4 +1,4 @@
-"""Shared by all tests: one hypothesis profile, and no setting of the machine's that could leak in."""
+"""Shared by all tests: their levels, one hypothesis profile, and no setting of the machine's that could leak in."""
 
 import os
 import signal
@@ -7,6 +7,8 @@ import threading
 
 import pytest
 from hypothesis import settings
+
+from tests.ladder import MARKERS, place
 
 pytest_plugins = ["tests.emulators.fixtures"]
 
@@ -22,8 +24,13 @@ for name in [name for name in os.environ if name.startswith(("PREFECT_", "GRIDBE
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a test that wants instance metadata brings its own
 
 
+def pytest_configure(config):
+    for name, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{name}: {meaning}")
+
+
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    place(items)  # what takes longest begins first, so that nobody waits for it at the end
 
 
 @pytest.fixture(autouse=True)

@@ -177,14 +177,14 @@ def test_listing_what_there_is_stays_instant(code):
     assert loaded & HEAVY == set()
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_what_plans_and_reports_never_imports_torch():
     loaded = loaded_by("import flows.bench, flows.lane, gridbench.main")
     assert "prefect" in loaded
     assert "torch" not in loaded
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_what_draws_is_not_loaded_before_there_is_something_to_draw():
     loaded = loaded_by("import flows.bench, flows.lane, gridbench.main")
     assert loaded & {"pandas", "altair", "vl_convert", "boto3"} == set()

@@ -32,7 +32,7 @@ def takes_seconds(name):
 
 def named(are_jobs):
     names = [name for name in OURS if name.endswith("_job") == are_jobs and made_alone(name)]
-    return [pytest.param(n, marks=pytest.mark.slow) if is_slow(n) else n for n in names]
+    return [pytest.param(n, marks=pytest.mark.server) if is_slow(n) else n for n in names]
 
 
 def is_slow(name):

@@ -219,7 +219,7 @@ class TestJob:
         assert gcn._target(16, 20) is gcn._target(4, 200) is None
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("name", "precision"),
     [
@@ -236,7 +236,7 @@ def test_a_sound_job_reaches_its_target(name, precision):
     assert outcome.losses[-1] < outcome.losses[0] / 2
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_mnist_learns_from_few_images():
     outcome = find("mnist_job").build(env(), epochs=2, samples=1500, batch=32).run()
     assert outcome.value > 0.7  # chance is 0.1
@@ -258,7 +258,7 @@ def with_other_labels(load):
     return broken
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("name", "module", "part", "broken"),
     [

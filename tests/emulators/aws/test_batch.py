@@ -8,8 +8,6 @@ from botocore.exceptions import ClientError
 from tests.emulators.aws import reasons
 from tests.emulators.bench import running
 
-pytestmark = [pytest.mark.slow, pytest.mark.deep]
-
 RECLAIMED_ONLY = {
     "attempts": 3,
     "evaluateOnExit": [

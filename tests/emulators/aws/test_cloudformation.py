@@ -166,7 +166,6 @@ def machines(aws):
     return {entry["computeResources"]["instanceTypes"][0]: entry["computeResources"] for entry in told}
 
 
-@pytest.mark.slow
 def test_a_stack_is_made_as_the_template_says(aws, stack):
     added = stack.change("CREATE")
     assert ("Add", "Queuec52xlarge") in added
@@ -189,7 +188,6 @@ def test_a_stack_is_made_as_the_template_says(aws, stack):
     }
 
 
-@pytest.mark.slow
 def test_a_stack_is_changed_and_leaves_nothing(aws, stack):
     stack.change("CREATE")
     changes = stack.change(Types="c5.2xlarge", Most="48", Days="7")
@@ -220,7 +218,6 @@ def left_of(aws):
     ]
 
 
-@pytest.mark.slow
 def test_what_is_not_made_is_written_down():
     from tests.emulators.aws.cloudformation import unknown_types
 

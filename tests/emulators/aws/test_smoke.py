@@ -58,8 +58,6 @@ def nothing_is_left(aws):
     return not live and batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"] == []
 
 
-@pytest.mark.deep
-@pytest.mark.slow
 def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, capsys):
     code, found = quick("--yes")
     assert code == 0, capsys.readouterr().out
@@ -82,7 +80,6 @@ def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, cap
     assert nothing_is_left(aws)
 
 
-@pytest.mark.slow
 def test_it_rents_nothing_without_yes(aws, quick, capsys):
     code, found = quick()
     assert code == 2 and found is None
@@ -93,7 +90,6 @@ def test_it_rents_nothing_without_yes(aws, quick, capsys):
     assert aws.control.calls["SubmitJob"] == 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "sentence"),
     [
@@ -108,7 +104,6 @@ def test_it_stops_at_its_limits_and_ends_its_jobs(aws, quick, capsys, limit, sen
     assert nothing_is_left(aws)
 
 
-@pytest.mark.slow
 def test_ctrl_c_ends_its_jobs(aws, quick, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
@@ -119,7 +114,6 @@ def test_ctrl_c_ends_its_jobs(aws, quick, monkeypatch):
     assert nothing_is_left(aws)
 
 
-@pytest.mark.slow
 def test_without_a_stack_there_is_nothing_to_ask(quick, capsys):
     code, _ = quick("--project", "another", "--yes")
     assert (
@@ -128,7 +122,6 @@ def test_without_a_stack_there_is_nothing_to_ask(quick, capsys):
     )
 
 
-@pytest.mark.slow
 def test_an_unknown_queue_is_one_sentence(quick, capsys):
     code, _ = quick("--queue", "nope", "--yes")
     assert code == 2 and "there is no queue 'nope' in us-east-1" in capsys.readouterr().err

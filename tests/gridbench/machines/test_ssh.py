@@ -38,7 +38,7 @@ def test_a_mistake_is_one_sentence_and_code_2(run, words, sentence):
     assert (code, text.startswith(sentence)) == (2, True), text
 
 
-@pytest.mark.slow
+@pytest.mark.cloud
 def test_a_box_is_told_to_be_fit_or_what_it_lacks(run, base_image):
     with boxes() as [box]:
         words = ("--key", str(box.key), "--host-key", str(box.host["host_key"]))

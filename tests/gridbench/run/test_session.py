@@ -106,8 +106,7 @@ def deployments(api_url):
     return {f"{flows[of['flow_id']]}/{of['name']}": (of["work_pool_name"], of["paused"]) for of in found}
 
 
-@pytest.mark.deep
-@pytest.mark.slow
+@pytest.mark.chaos
 def test_a_session_for_boxes_has_their_deployments_and_keeps_schedules_still(
     monkeypatch, tmp_path, environment
 ):

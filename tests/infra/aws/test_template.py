@@ -50,12 +50,12 @@ def mistakes_in(text):
     return [str(match) for match in lint(text, config=ManualArgs(regions=["us-east-1"]))]
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_cfn_lint_has_nothing_to_say():
     assert mistakes_in(TEXT) == []
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

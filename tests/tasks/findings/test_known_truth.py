@@ -16,7 +16,7 @@ from workloads.harness.records.case import Case
 RUNS = 4000
 NOISES = (
     0.01,
-    *(pytest.param(noise, marks=pytest.mark.slow) for noise in (0.005, 0.02, 0.03)),
+    *(pytest.param(noise, marks=pytest.mark.server) for noise in (0.005, 0.02, 0.03)),
 )
 SURE = 1e-6  # how seldom a right interval may be refuted
 TRUE = 27.2
@@ -51,7 +51,7 @@ def test_intervals_of_a_speedup_hold_it(repeats, noise):
     assert_covers(held((speedup([*TRUE * a], [*b]).estimate for a, b in sides), TRUE))
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(("one", "other"), [(0.005, 0.03), (0.03, 0.005)])
 @pytest.mark.parametrize("repeats", [(3, 3), (3, 10), (10, 5)])
 def test_also_where_one_machine_is_noisier_and_has_other_repeats(repeats, one, other):
@@ -76,7 +76,7 @@ def suites(repeats, noise, runs):
 SUITE_RUNS = 2500
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("repeats", [3, 5, 10])
 def test_intervals_of_a_suites_totals_and_mean_speedup_hold_them(repeats, noise):

@@ -142,7 +142,7 @@ def test_a_confirmation_says_what_it_is_and_hides_no_change(tmp_path):
     assert told == [], "a confirmation is no news after the run that it confirms"
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_site_marks_confirmations_and_new_machines(tmp_path):
     for number, (night, machine) in enumerate(
         [(Night(), "a"), (Night(confirms="20261101-quick-0000"), "a"), (Night(), "b")]
@@ -179,7 +179,7 @@ def test_a_number_that_its_run_refused_is_no_point_and_no_base(tmp_path):
     assert second.seconds and second.change is None
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_an_unfinished_run_a_corrupt_plan_and_a_broken_file_are_named_not_hidden(tmp_path):
     a_night(tmp_path, 0)
     (a_night(tmp_path, 1).folder / "results.parquet").write_bytes(b"no parquet")
@@ -191,7 +191,7 @@ def test_an_unfinished_run_a_corrupt_plan_and_a_broken_file_are_named_not_hidden
     assert "unfinished" in page and "plan.json can" in page
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_site_has_a_page_a_workload_every_report_and_no_dead_link(results, tmp_path):
     index = write_site(tmp_path / "out", *past_runs(results))
     pages = {path.name: path.read_text() for path in index.parent.glob("*.html")}
@@ -207,7 +207,7 @@ def test_a_site_has_a_page_a_workload_every_report_and_no_dead_link(results, tmp
                 assert part[1:] in ids[target or name], link
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_hostile_names_stay_text(tmp_path):
     store = a_night(tmp_path, 0)
     plan = (store.folder / "plan.json").read_text()
@@ -229,7 +229,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(results, tmp_path):
         write_site(tmp_path / "file", *past_runs(results))
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_two_runs_are_compared_by_the_same_report(results, tmp_path):
     first, second = Store.open(results, "20261102"), Store.open(results, "20261103")
     report, sentences = write_comparison(first, second, tmp_path / "out")
@@ -241,7 +241,7 @@ def test_two_runs_are_compared_by_the_same_report(results, tmp_path):
         write_comparison(first, first, tmp_path / "out")
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_the_commands_say_where_they_wrote(results):
     ran = CliRunner().invoke(app, ["compare", "20261101", "20261102", "--results", str(results)])
     assert ran.exit_code == 0 and "undecided" in ran.output

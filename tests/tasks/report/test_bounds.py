@@ -23,7 +23,7 @@ def compared(made):
     return comparison(made)
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_every_ok_cell_of_the_comparison_says_it_with_the_reason_as_its_title(made, compared):
     page = report_html(made, compared, RUN)
     shown = re.findall(r'<span class="quiet" title="([^"]+)">bound by: ([^<]+)</span>', page)

@@ -161,7 +161,7 @@ def test_environments_that_differ_are_apart_from_those_that_do_not(made):
     assert records_table.environments([])["columns"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_great_many_records_stay_below_five_megabytes(monkeypatch):
     many = [good_record(hw.name, case, i, samples=60) for hw in MACHINES for case in CASES for i in range(80)]
     page = report_html(many, comparison(many), RUN)
@@ -179,7 +179,7 @@ def test_an_empty_run_makes_a_page():
     assert "There is no answer" in page and "Nothing was measured" in page
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_all_files_are_written_whole(made, tmp_path):
     path = write_report(tmp_path / "new" / "run", made, comparison(made), RUN)
     assert path.name == "report.html"

@@ -69,7 +69,7 @@ def test_a_large_map_has_a_row_a_workload_and_a_field_a_size(large):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_large_page_says_what_it_leaves_out(large):
     made, compared = large
     page = report_html(made, compared, RUN)

@@ -341,7 +341,7 @@ def test_a_single_mistake_in_a_record_gives_a_report_or_a_sentence(store, planne
     judge_with_a_mistake(store, planned, path, value)
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @settings(suppress_health_check=SAME_FOLDER, max_examples=400)
 @ONE_MISTAKE
 def test_any_single_mistake_in_a_record_gives_a_report_or_a_sentence(store, planned, path, value):
@@ -421,7 +421,7 @@ def test_an_empty_run_still_has_a_report(store):
     assert results_table([]).empty and benchmark_json([], comparison, INFO)["rows"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(
     "name",
     ["nothing", "one cell", "all failed", "negative time", "unknown hardware", "huge reason", "corrupt JSON"],

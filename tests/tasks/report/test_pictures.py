@@ -80,7 +80,7 @@ def test_what_is_not_drawn_is_listed_with_its_reason(grid):
     assert any("out of memory" in line for line in undrawn(grid)) and len(undrawn(grid)) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_pictures_are_png_with_repeats_with_one_and_with_nothing_ok():
     for repeats in (1, 3):
         made = records(repeats)

@@ -278,7 +278,7 @@ def test_files_are_about_jobs_where_there_are_any(made):
     assert len(families_of_interest(steady)) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_pictures_of_jobs_of_steps_and_of_nothing_ok_are_png(made):
     crashed = [failed(Verdict.CRASHED, "rank 1 died", grouped(0.1, n).case, BOX) for n in (1, 2)]
     cases = (
@@ -292,7 +292,7 @@ def test_pictures_of_jobs_of_steps_and_of_nothing_ok_are_png(made):
         assert report_html(records, compared, RUN)
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_a_run_of_a_hundred_cases_has_all_its_files(tmp_path):
     records, compared = run(many=True)
     path = write_report(tmp_path, records, compared, RUN)

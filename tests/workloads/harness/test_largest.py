@@ -181,8 +181,7 @@ def command(*arguments, data_bytes=resource.RLIM_INFINITY):
     return found.returncode, found.stdout.strip(), found.stderr
 
 
-@pytest.mark.deep
-@pytest.mark.slow
+@pytest.mark.chaos
 def test_processes_that_really_run_out(fills, box_lock):
     """Beside the tensor, whose size is the answer, there is what torch itself holds: the same for each."""
     code, out, err = command("fills", "--grow=mib", "--size=mib=64", "--threads=1", data_bytes=1000 * MIB)
@@ -198,7 +197,7 @@ def test_processes_that_really_run_out(fills, box_lock):
     assert f"{over * MIB / 1e6:.3g} MB more could not be had" in err
 
 
-@pytest.mark.slow
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("name", "arguments", "reason"),
     [

@@ -20,8 +20,6 @@ from workloads.loadtest import command
 from workloads.loadtest.report import averages, document, in_window, summary
 from workloads.loadtest.run import LoadTest, Run, System, failed
 
-pytestmark = pytest.mark.long
-
 ROOT = Path(__file__).parents[3]
 NAMES = [f"{kind}_{model}" for kind in ("train", "inference") for model in ("simple_cnn_bs", "resnet_bs")]
 TWELVE = [f"{name}{batch}" for name in NAMES for batch in ((16, 32, 64) if "simple" in name else (8, 16, 32))]
@@ -417,7 +415,7 @@ size = { batch = 8, epochs = 1, batches = 10, workers = 1 }
 """
 
 
-@pytest.mark.slow
+@pytest.mark.server
 class TestForReal:
     def call(self, *arguments):
         program = [sys.executable, "-m", "workloads", "suite", *map(str, arguments)]
@@ -441,7 +439,7 @@ class TestForReal:
             assert result["cpu_usage_stats"]["sample_count"] >= 1  # however short it was
             assert result["process_memory_stats"]["max"] > 50
 
-    @pytest.mark.deep
+    @pytest.mark.chaos
     def test_a_test_that_dies_leaves_the_others_alone(self, use_workloads, box_lock, tmp_path):
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "dies.py").write_text(DIES)

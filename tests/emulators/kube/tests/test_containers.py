@@ -7,8 +7,6 @@ from tests.emulators.kube.job_examples import SPACE, connected, end_of, terminat
 from tests.emulators.kube.podman import Containers
 from tests.emulators.kube.server import kube
 
-pytestmark = pytest.mark.slow
-
 HUNGRY = "x = bytearray(300 << 20)"
 CHILD = f"import subprocess; print(subprocess.run(['python3', '-c', {HUNGRY!r}]).returncode)"
 

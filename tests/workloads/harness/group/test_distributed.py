@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.workloads.harness.repeat.test_deaths import gone, wait_for
+from tests.workloads.harness.repeat.server.test_deaths import gone, wait_for
 from tests.workloads.harness.repeat.test_exclusive import is_free
 from workloads.harness.group import ranks, watch
 from workloads.harness.group.launch import _blamed, no_room, taken_seat
@@ -26,8 +26,6 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import Repeat, run_repeat
-
-pytestmark = pytest.mark.long
 
 ROOT, GROUPS = Path(__file__).parents[4], Path(__file__).parents[2] / "groups"
 HUNG = "rank 1 of 2 made no progress for [0-9.]+ s; last seen in step"
@@ -285,7 +283,7 @@ class TestSeats:
         assert watch.cpu_s(child.pid) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.server
 class TestTogether:
     """Real processes, by gloo."""
 
@@ -356,18 +354,21 @@ class TestTogether:
         [
             ("one_is_killed", "crashed", r"^rank 1 of 2 was killed by SIGKILL in step \d+$"),
             pytest.param(
-                "one_exits", "crashed", r"^rank 1 of 2 ended with code 3 in step \d+$", marks=pytest.mark.deep
+                "one_exits",
+                "crashed",
+                r"^rank 1 of 2 ended with code 3 in step \d+$",
+                marks=pytest.mark.chaos,
             ),
             ("one_raises", "crashed", "^rank 1 of 2: the workload raised KeyError: 'a key'"),
             pytest.param(
-                "one_dies_early", "crashed", "^rank 1 of 2 ended with code 5 ", marks=pytest.mark.deep
+                "one_dies_early", "crashed", "^rank 1 of 2 ended with code 5 ", marks=pytest.mark.chaos
             ),
             ("one_runs_out_of_memory", "out_of_memory", "^rank 1 of 2: memory ran out at n=64,processes=2"),
             pytest.param(
                 "all_raise",
                 "crashed",
                 "^the workload raised ZeroDivisionError: before it was built$",
-                marks=pytest.mark.deep,
+                marks=pytest.mark.chaos,
             ),
             ("forgets_to_exchange", "wrong", "gradients differ after a step: they were not exchanged$"),
         ],
@@ -382,8 +383,8 @@ class TestTogether:
         ("name", "timeout_s", "reason"),
         [
             ("one_is_stopped", 100, HUNG),
-            pytest.param("one_sleeps", 100, HUNG, marks=pytest.mark.deep),
-            pytest.param("one_spins", 60, HUNG, marks=pytest.mark.deep),
+            pytest.param("one_sleeps", 100, HUNG, marks=pytest.mark.chaos),
+            pytest.param("one_spins", 60, HUNG, marks=pytest.mark.chaos),
         ],
     )
     def test_a_rank_that_hangs_is_named_before_the_time_is_up(self, run, name, timeout_s, reason):

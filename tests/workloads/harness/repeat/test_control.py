@@ -141,7 +141,7 @@ def reference(tmp_path, box_lock):
     return code, ("/usr/bin/env", path, sys.executable, "-P", "-m", "workloads")
 
 
-@pytest.mark.slow
+@pytest.mark.server
 class TestForReal:
     """The same through `python -m workloads` and torch."""
 
@@ -167,7 +167,7 @@ class TestForReal:
         code, command = reference
         assert self.controlled(repeat_of(trial=True), command).reference == content_id(code, versions())
 
-    @pytest.mark.deep
+    @pytest.mark.chaos
     def test_nor_do_its_ranks_find_the_checkout_where_they_work(self, reference, monkeypatch):
         monkeypatch.chdir(ROOT)
         code, command = reference

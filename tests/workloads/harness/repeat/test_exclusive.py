@@ -184,7 +184,7 @@ class TestPath:
             pass
 
 
-@pytest.mark.slow
+@pytest.mark.server
 def test_two_runs_of_the_command_never_measure_at_once(box_lock):
     command = [sys.executable, "-m", "workloads", "run", "matmul", "--size", "n=64", "--threads=1", "--quick"]
     runs = [

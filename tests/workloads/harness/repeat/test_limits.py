@@ -50,7 +50,7 @@ FILLING = {
 
 
 def quick_ones(names):
-    return [pytest.param(n, marks=pytest.mark.slow) if takes_seconds(n) else n for n in names]
+    return [pytest.param(n, marks=pytest.mark.server) if takes_seconds(n) else n for n in names]
 
 
 def sizes_of(name):
@@ -113,8 +113,7 @@ class TestFormulas:
             kept = sum(t.numel() * t.element_size() for t in (*prepared.inputs, result))
             assert kept <= stated <= live.peak
 
-    @pytest.mark.deep
-    @pytest.mark.slow
+    @pytest.mark.chaos
     @pytest.mark.parametrize(("name", "size"), FILLING.items(), ids=FILLING)
     def test_a_process_that_holds_less_can_not_step(self, name, size, box_lock):
         """A trial in a process that may have no more than the bound runs out of memory."""

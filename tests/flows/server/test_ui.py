@@ -1,0 +1,132 @@
+"""The Prefect UI in a real browser: the form of a deployment, a run that it starts, the artifacts of that run."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
+
+pytestmark = pytest.mark.alone
+playwright_api = pytest.importorskip("playwright.async_api")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+PATIENCE_MS = 150_000
+SHOTS = os.environ.get("SHOTS")  # a folder for pictures, where somebody wants to look
+
+
+@pytest.fixture
+async def page():
+    async with playwright_api.async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        page = await (await browser.new_context(viewport={"width": 1400, "height": 1000})).new_page()
+        page.set_default_timeout(PATIENCE_MS)
+        yield page
+        await browser.close()
+
+
+async def shot(page, name):
+    if SHOTS:
+        await page.screenshot(path=Path(SHOTS) / f"{name}.png", full_page=True)
+
+
+async def choose(page, shown, *options):
+    """Pick options of the field that shows `shown`: a list's take turns between chosen and not."""
+    await page.get_by_role("button", name=shown, exact=True).press("ArrowDown")
+    for option in options:
+        await page.locator(".p-select-option").get_by_text(option, exact=True).click()
+    await page.get_by_role("heading", name="Parameters").click()  # closes the list
+
+
+async def the_run_of(bench, deployment_id, before):
+    """The run that the form has started; its page may take a moment to be told of it."""
+    wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment_id]))
+    deadline = time.monotonic() + 150
+    async with bench.client() as client:
+        while time.monotonic() < deadline:
+            if found := [
+                run for run in await client.read_flow_runs(flow_run_filter=wanted) if run.id not in before
+            ]:
+                return found[0]
+            await asyncio.sleep(0.5)
+    raise AssertionError("the form started no run")
+
+
+async def runs_before(bench, name):
+    """A deployment, and the ids of the runs that it has had."""
+    async with bench.client() as client:
+        deployment = await client.read_deployment_by_name(name)
+        wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]))
+        return deployment, {run.id for run in await client.read_flow_runs(flow_run_filter=wanted)}
+
+
+async def open_form(page, bench, deployment):
+    """The form of a run with parameters of one's own."""
+    await page.goto(f"{bench.stack.ui_url}/deployments/deployment/{deployment.id}")
+    await page.get_by_role("button", name="Run", exact=True).click()
+    await page.get_by_text("Custom run").click()
+
+
+async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
+    await bench.nightly()
+    deployment, before = await runs_before(bench, "nightly/nightly")
+    await open_form(page, bench, deployment)
+    await page.get_by_text("Which cases to watch").wait_for()
+    await choose(page, "nightly", "race")
+    await choose(page, "local-cpu-1 local-cpu", "sloping", "flat", "local-cpu", "local-cpu-1")
+    await shot(page, "night-form")
+    await page.get_by_role("button", name="Submit").click()
+    run = await the_run_of(bench, deployment.id, before)
+    state = await bench.end(run.id)
+    assert state.is_completed() and "4 warming" in state.message, state
+    await page.goto(f"{bench.stack.ui_url}/runs/flow-run/{run.id}")
+    await page.get_by_text("Artifacts", exact=True).click()
+    for key in ("nightly-summary", "nightly-series"):
+        await page.get_by_text(key, exact=False).first.wait_for()
+    await shot(page, "night")
+
+
+async def test_a_run_from_the_form_shows_a_task_a_cell_and_its_artifacts(bench, page):
+    deployment, before = await runs_before(bench, "bench/quick")
+    await open_form(page, bench, deployment)
+    for words in ("Which cases to measure", "Which machines to measure on", "stop once it is spent"):
+        await page.get_by_text(words).wait_for()
+    await choose(page, "quick", "race")
+    await choose(page, "local-cpu-1 local-cpu", "sloping", "flat", "local-cpu", "local-cpu-1")
+    await shot(page, "form")
+    await page.get_by_role("button", name="Submit").click()
+
+    run = await the_run_of(bench, deployment.id, before)
+    assert (await bench.end(run.id)).is_completed()
+    store = await bench.store(run.id)
+    assert (store.plan.suite, store.plan.baseline) == ("race", "sloping")
+    assert [machine.name for machine in store.plan.hardware] == ["sloping", "flat"]
+
+    await page.goto(f"{bench.stack.ui_url}/runs/flow-run/{run.id}")
+    await page.get_by_text(store.plan.run).first.wait_for()
+    await shot(page, "run")
+    await page.get_by_text("Task Runs", exact=True).click()
+    await page.get_by_text(store.plan.cells[0].id).first.wait_for()
+    await shot(page, "tasks")
+    await page.get_by_text("Artifacts", exact=True).click()
+    await page.get_by_text("bench-plan").first.wait_for()
+    for key in (
+        "bench-plan",
+        "bench-progress",
+        "bench-summary",
+        "bench-speedups",
+        "bench-cost",
+        "bench-report",
+    ):
+        await page.get_by_text(key, exact=False).first.wait_for()
+    await shot(page, "artifacts")
+
+    await page.get_by_role("link", name="bench-summary").click()
+    await page.get_by_role("link", name="Open the report").wait_for()
+    assert await page.get_by_role("listitem").filter(has_text="Fastest for this suite").count()
+    await shot(page, "summary")
+    await page.goto(f"{bench.stack.ui_url}/runs/flow-run/{run.id}")
+    await page.get_by_text("Artifacts", exact=True).click()
+    await page.get_by_role("link", name="bench-speedups").click()
+    await page.get_by_text(store.plan.cells[-1].id).first.wait_for()
+    await shot(page, "speedups")

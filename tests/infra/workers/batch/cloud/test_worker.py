@@ -1,0 +1,252 @@
+"""The aws-batch worker against a real Prefect server and the AWS emulator, with real containers."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+
+import pytest
+from prefect.states import Pending, Running
+
+from tests.emulators import containers
+from tests.infra.workers.worker_prefect import POLL_S, Pool, Prefect
+
+
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory):
+    server = Prefect(tmp_path_factory.mktemp("prefect"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    monkeypatch.setenv("AWS_BATCH_WORKER_POLL_S", POLL_S)
+    monkeypatch.setenv("AWS_BATCH_WORKER_LOG_CALLS_PER_S", "20")
+
+
+@pytest.fixture
+async def pool(prefect, aws, batch_queue, base_image):
+    with prefect.settings():
+        yield await Pool.make(
+            prefect, job_queue=batch_queue("g5.xlarge"), image=base_image, memory_mib=128, region="us-east-1"
+        )
+
+
+def submitted(aws):
+    return [request["jobName"] for operation, request in aws.control.batch_calls if operation == "SubmitJob"]
+
+
+TOO_MUCH = "memory_mib 20000 is more than g5.xlarge in queue g5-xlarge-0 offers (16384)"
+ENDS = {
+    # name: job variables, state, words of its message
+    "exits-0": ({"script": "echo fine"}, "Completed", "exit code 0"),
+    "exits-9": ({"script": "echo oops >&2; exit 9"}, "Crashed", "exit code 9"),
+    "killed": ({"script": "kill -9 $$", "memory_mib": 64}, "OutOfMemory", "memory_mib 64 was not enough"),
+    "pull": ({"script": "true"}, "ImagePullFailed", "could not be pulled"),
+    "reclaimed": ({"script": "sleep 30"}, "Reclaimed", "Host EC2"),
+    "retried": ({"script": "echo attempt $AWS_BATCH_JOB_ATTEMPT; sleep 1", "attempts": 2}, "Completed", "0"),
+    "too-large": ({"script": "true", "memory_mib": 20000}, "Unschedulable", TOO_MUCH),
+    "no-machine": ({"script": "true", "capacity_deadline_s": 2}, "NoCapacity", "try another type or region"),
+    "chatty": ({"script": "seq 1 1500"}, "Completed", "exit code 0"),
+    "flow-less": ({"command": "true"}, "Completed", "exit code 0"),
+    "secret": ({"script": "true", "env": {"PREFECT_API_KEY": "x"}}, "Crashed", "never sent in plain text"),
+}
+
+
+async def test_every_job_ends_in_the_right_state(pool, aws):
+    aws.control.add("pull", "*-pull")
+    aws.control.add("reclaim", "*-reclaimed", after_s=0.5)
+    aws.control.add("reclaim", "*-retried", after_line="attempt 1")
+    reason = "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - Service cannot fulfill the capacity requested"
+    aws.control.add("stuck", "*-no-machine", reason=reason)
+    runs = {name: await pool.start(name, **variables) for name, (variables, _, _) in ENDS.items()}
+    async with pool.worker():
+        states = {name: await pool.end(run_id) for name, run_id in runs.items()}
+        chatty = await pool.lines_when(runs["chatty"], lambda lines: len(lines) >= 1500)
+        retried = await pool.lines_when(runs["retried"], lambda lines: len(lines) >= 2)
+    assert {name: states[name].name for name in ENDS} == {name: state for name, (_, state, _) in ENDS.items()}
+    for name, (_, _, words) in ENDS.items():
+        assert words in states[name].message, name
+    assert chatty == [str(n) for n in range(1, 1501)]
+    assert retried == ["attempt 1", "attempt 2"]
+    logs = [line.message for line in await pool.logs(runs["retried"]) if line.level >= 30]
+    assert len(logs) == 1 and logs[0].startswith("Attempt 1 of 2 lost its host (Host EC2")
+    assert len(submitted(aws)) == len(ENDS) - 1  # the one with the secret never got there
+    definitions = aws.client("batch").describe_job_definitions()["jobDefinitions"]
+    assert len(definitions) == 3  # one per content: 128, 64 and 20000 MiB
+
+
+@pytest.mark.chaos
+async def test_trouble_on_the_way_loses_nothing(pool, aws):
+    aws.control.throttle("*", every=3)
+    aws.control.forget_polls = 5
+    aws.control.throttle(
+        "SubmitJob", limit=1, answer="hang_up", done=True
+    )  # submitted, and the answer is lost
+    runs = [await pool.start(f"r{n}", script="echo on; sleep 2; echo off") for n in range(4)]
+    async with pool.worker():
+        for run_id in runs:
+            await pool.until(run_id, lambda run: run.infrastructure_pid)
+        with aws.control.lost_network():
+            await asyncio.sleep(1)
+        for run_id in runs:
+            assert (await pool.end(run_id)).name == "Completed"
+            assert await pool.lines_when(run_id, lambda lines: len(lines) >= 2) == ["on", "off"]
+    jobs = aws.client("batch").list_jobs(jobQueue="g5-xlarge-0", jobStatus="SUCCEEDED")["jobSummaryList"]
+    assert len(jobs) == 4
+
+
+async def test_cancelling_ends_the_job(pool, aws):
+    aws.control.add("stuck", "*-waits")
+    batch = aws.client("batch")
+    runs = [await pool.start("runs", script="echo on; sleep 600")]
+    async with pool.worker():
+        assert await pool.lines_when(runs[0], bool) == ["on"]
+        runs.append(await pool.start("waits", script="true"))  # now: at the queue's head it blocks the other
+        jobs = [
+            (await pool.until(run, lambda run: run.infrastructure_pid)).infrastructure_pid for run in runs
+        ]
+        for run_id in runs:
+            await pool.cancel(run_id)
+        for run_id in runs:
+            assert (await pool.end(run_id)).name == "Cancelled"
+    described = batch.describe_jobs(jobs=jobs)["jobs"]
+    assert [job["status"] for job in described] == ["FAILED", "FAILED"]
+    assert {job["statusReason"].partition(":")[0] for job in described} == {"Cancelled"}
+
+
+@pytest.mark.chaos
+async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, aws):
+    """Killed with -9 while a job runs and another one waits to be submitted; the next worker takes both over."""
+    script = "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 1; done"
+    run_id = await pool.start("long", script=script)
+    first = prefect.worker_process(pool.name, "one")
+    await pool.until(run_id, lambda run: run.infrastructure_pid)
+    await pool.lines_when(run_id, lambda lines: len(lines) >= 2)
+    first.kill()
+    first.wait()
+    async with pool.worker("one"):
+        assert (await pool.end(run_id)).name == "Completed"
+        lines = await pool.lines_when(run_id, lambda lines: len(lines) >= 8)
+    assert lines == [f"line {n}" for n in range(1, 9)]
+    assert len(submitted(aws)) == 1
+
+
+@pytest.mark.chaos
+async def test_a_stopped_worker_says_what_goes_on_and_another_one_takes_over(pool, prefect, aws):
+    run_id = await pool.start("long", script="for n in 1 2 3 4 5 6 7 8 9; do echo $n; sleep 1; done")
+    first = prefect.worker_process(pool.name, "one")
+    job_id = (await pool.until(run_id, lambda run: run.infrastructure_pid)).infrastructure_pid
+    await pool.lines_when(run_id, lambda lines: len(lines) >= 2)
+    first.send_signal(signal.SIGTERM)
+    first.wait(60)
+    said = (prefect.folder / "one.log").read_text()
+    assert "The worker stops. These AWS Batch jobs go on" in said and job_id in said
+    async with pool.worker("two"):  # another name: it need not wait until the first one counts as gone
+        assert (await pool.end(run_id)).name == "Completed"
+        lines = await pool.lines_when(run_id, lambda lines: len(lines) >= 9)
+    assert lines == [str(n) for n in range(1, 10)]
+    assert len(submitted(aws)) == 1
+
+
+@pytest.mark.chaos
+async def test_two_workers_share_a_pool(pool, aws):
+    """Each run is submitted once and followed by one; the runs of one that stops go to the other."""
+    until_told = "echo once; until [ -e /tmp/told ]; do sleep 0.2; done"
+    async with pool.worker("one") as one:
+        async with pool.worker("two") as two:
+            long = [await pool.start(f"l{n}", script=until_told) for n in range(2)]
+            quick = [await pool.start(f"q{n}", script="echo once") for n in range(3)]
+            jobs = [(await pool.until(run_id, lambda run: run.infrastructure_pid)) for run_id in long]
+            followed = [{run for run in long if worker.follows.get(run)} for worker in (one, two)]
+            assert not followed[0] & followed[1] and followed[0] | followed[1] == set(long)
+            for run_id in quick:
+                assert (await pool.end(run_id)).name == "Completed"
+        for run_id, job in zip(long, jobs, strict=True):
+            assert await pool.lines_when(run_id, bool) == ["once"]
+            tell(job.infrastructure_pid)
+            assert (await pool.end(run_id)).name == "Completed"
+        for run_id in quick + long:
+            assert await pool.lines_when(run_id, bool) == ["once"]
+    assert len(submitted(aws)) == len(set(submitted(aws))) == 5
+
+
+def tell(job_id):
+    """What a container that waits for it goes on from."""
+    containers.podman("exec", f"batch-{job_id}-1", "touch", "/tmp/told")
+
+
+async def test_a_run_that_was_left_before_its_submission_is_submitted(pool, aws):
+    """A worker that died between PENDING and SubmitJob; its name is that of one that is gone."""
+    run_id = await pool.start("left", script="echo there")
+    async with pool.prefect.client() as client:
+        await client.set_flow_run_state(run_id, Pending(), force=True)
+        await client.update_flow_run_labels(run_id, {"prefect.worker.name": "gone"})
+    async with pool.worker():
+        assert (await pool.end(run_id)).name == "Completed"
+    assert len(submitted(aws)) == 1
+
+
+async def test_without_credentials_the_run_says_so(pool, monkeypatch):
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    run_id = await pool.start("bare", script="true")
+    async with pool.worker():
+        state = await pool.end(run_id)
+    assert (state.type, state.message) == (
+        "CRASHED",
+        "The worker has no AWS credentials: give it a role, AWS_PROFILE or AWS_ACCESS_KEY_ID.",
+    )
+
+
+async def test_the_engine_runs_a_flow_again_that_is_running_already(pool, prefect, tmp_path):
+    """What Batch's own second attempt meets: its first one had set the run to Running, and is gone."""
+    (tmp_path / "again.py").write_text("from prefect import flow\n@flow\ndef again(): print('ran')\n")
+    async with prefect.client() as client:
+        flow_id = await client.create_flow_from_name("again")
+        deployment_id = await client.create_deployment(
+            flow_id=flow_id, name="again", path=str(tmp_path), entrypoint="again.py:again"
+        )
+        run = await client.create_flow_run_from_deployment(deployment_id)
+        for state in (Pending(), Running()):
+            await client.set_flow_run_state(run.id, state, force=True)
+        command = [sys.executable, "-m", "prefect.engine"]
+        environment = prefect.environment | {"PREFECT__FLOW_RUN_ID": str(run.id)}
+        engine = await asyncio.to_thread(
+            subprocess.run,
+            command,
+            env=environment,
+            cwd=tmp_path,
+            capture_output=True,
+            check=False,
+            timeout=400,
+        )
+        assert engine.returncode == 0, engine.stderr.decode()[-2000:]
+        assert (await client.read_flow_run(run.id)).state.name == "Completed"
+        assert (await client.read_flow_run(run.id)).run_count == 2
+
+
+@pytest.mark.chaos
+async def test_a_restarted_prefect_server_loses_nothing(pool, prefect, aws):
+    """It is away while one job ends, and while another one is to be submitted."""
+    script = "for n in 1 2 3 4 5 6; do echo $n; sleep 1; done"
+    run_id, bad_id = (
+        await pool.start("long", script=script),
+        await pool.start("bad", script="sleep 4; exit 3"),
+    )
+    async with pool.worker():
+        for one in (run_id, bad_id):
+            await pool.until(one, lambda run: run.infrastructure_pid)
+        prefect.kill()
+        await asyncio.sleep(8)
+        await asyncio.to_thread(prefect.start)
+        assert (await pool.end(run_id)).name == "Completed"
+        assert (await pool.end(bad_id)).message.startswith("The container ended with exit code 3")
+        lines = await pool.lines_when(run_id, lambda lines: len(lines) >= 6)
+        later = await pool.start("later", script="echo later")
+        assert (await pool.end(later)).name == "Completed"
+    assert lines == [str(n) for n in range(1, 7)]
+    assert len(submitted(aws)) == 3

@@ -1,0 +1,212 @@
+"""The kubernetes-jobs worker against a real Prefect server and the cluster stand-in, whose containers are processes."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from infra.workers.kubernetes.worker import KubernetesJobsWorker
+from tests.emulators.kube.server import kube
+from tests.infra.workers.worker_prefect import Pool, Prefect
+
+NAMESPACE = "gridbench"
+ROLE = Path(__file__).parents[5] / "infra/gke/role.yaml"
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+L4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+ACCELERATOR = {"node_labels": {"accelerator": "cloud.google.com/gke-accelerator"}, "accelerator": "nvidia-l4"}
+
+
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory):
+    server = Prefect(tmp_path_factory.mktemp("prefect"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def cluster(tmp_path, monkeypatch):
+    """A cluster where the worker may do what the Role says and nothing else."""
+    with kube(namespaces=()) as cluster:
+        cluster.apply(ROLE)
+        token = cluster.token(NAMESPACE, "gridbench-worker")
+        config = cluster.kubeconfig(tmp_path / "kubeconfig", token, NAMESPACE)
+        monkeypatch.setattr("kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(config))
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        yield cluster
+        refused = [(r.method, r.path, r.status) for r in cluster.control.requests if r.status == 403]
+        assert not refused, "the Role is enough"
+
+
+@pytest.fixture(autouse=True)
+def fast(monkeypatch):
+    for name, value in {"POLL_S": "0.5", "PULL_S": "2", "EXPLAIN_S": "1", "PATIENCE_S": "60"}.items():
+        monkeypatch.setenv(f"KUBERNETES_JOBS_WORKER_{name}", value)
+
+
+@pytest.fixture
+async def pool(prefect, cluster):
+    with prefect.settings():
+        yield await Pool.make(
+            prefect, KubernetesJobsWorker, namespace=NAMESPACE, image="ours:1", memory_mib=128, vcpus=0.1
+        )
+
+
+REFUSED = {
+    # name: job variables, state, words of its message; ends that any cluster has are in test_kubernetes_scenarios
+    "pull": (
+        {"script": "true", "image": "nothing:1"},
+        "ImagePullFailed",
+        "image nothing:1 could not be pulled",
+    ),
+    "no-node": (
+        {"script": "true", "gpus": 1, "schedule_within_s": 8, **ACCELERATOR},
+        "Unschedulable",
+        "schedule_within_s 8: 0/1 nodes are available",
+    ),
+    "secret": ({"script": "true", "env": {"PREFECT_API_KEY": "x"}}, "Crashed", "never sent in plain text"),
+    "nonsense": ({"script": "true", "spot": True}, "Crashed", "node_labels does not say which label"),
+}
+
+
+async def test_what_can_not_start_says_why(pool, cluster):
+    cluster.control.pull_failures["nothing:1"] = "not found"
+    runs = {name: await pool.start(name, **variables) for name, (variables, _, _) in REFUSED.items()}
+    async with pool.worker():
+        for name, (_, state, words) in REFUSED.items():
+            ended = await pool.end(runs[name])
+            assert (ended.name, words in ended.message) == (state, True), ended.message
+    waits = [line.message for line in await pool.logs(runs["no-node"]) if "has waited" in line.message]
+    assert waits and "0/1 nodes are available" in waits[0]
+    created = cluster.control.asked("POST", "*/jobs")
+    assert len(created) == len(REFUSED) - 2  # those that make no sense never got there
+
+
+async def run_of(pool, cluster, **variables):
+    """A run whose container runs, with its pod."""
+    run_id = await pool.start("long", script="echo on; sleep 600", **variables)
+    name = (await pool.until(run_id, lambda run: run.infrastructure_pid)).infrastructure_pid.partition(":")[2]
+    for _ in range(4000):
+        pods = await asyncio.to_thread(cluster.control.pods, name)
+        if pods and pods[0]["status"].get("phase") == "Running":
+            return run_id, pods[0]
+        await asyncio.sleep(0.1)
+    raise AssertionError("no pod runs")
+
+
+FAULTS = {
+    # what happens to the pod or its node: state, words of its message
+    "oom": (
+        lambda control, pod: control.oom(pod),
+        "OutOfMemory",
+        "memory_mib 128 was not enough, exit code 137",
+    ),
+    "evicted": (lambda control, pod: control.evict(pod), "Evicted", "low on resource: memory"),
+    "drained": (lambda control, pod: control.drain(pod["spec"]["nodeName"]), "Drained", "was drained"),
+    "lost": (lambda control, pod: control.lose_node(pod["spec"]["nodeName"]), "NodeLost", "node-"),
+    "reclaimed": (
+        lambda control, pod: control.reclaim_node(pod["spec"]["nodeName"]),
+        "Reclaimed",
+        "shut down",
+    ),
+    "killed": (lambda control, pod: control.kill_pod(pod), "Crashed", "exit code 137"),
+}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(one, marks=pytest.mark.chaos) if one in ("drained", "reclaimed") else one
+        for one in FAULTS
+    ],
+)
+async def test_what_happens_to_a_pod_is_told_apart(pool, cluster, fault):
+    act, state, words = FAULTS[fault]
+    async with pool.worker():
+        run_id, pod = await run_of(pool, cluster)
+        await asyncio.to_thread(act, cluster.control, pod)
+        ended = await pool.end(run_id)
+    assert (ended.name, words in ended.message) == (state, True), ended.message
+
+
+@pytest.mark.chaos
+async def test_a_node_that_comes_late_is_waited_for(pool, cluster):
+    cluster.control.autoscale(
+        "l4",
+        3,
+        labels=L4,
+        taints=(GPU_TAINT,),
+        allocatable={"nvidia.com/gpu": "1", "cpu": "8", "memory": "30Gi"},
+    )
+    run_id = await pool.start("gpu", script="echo on", gpus=1, **ACCELERATOR)
+    async with pool.worker():
+        assert (await pool.end(run_id)).name == "Completed"
+    labels = (await pool.run(run_id)).labels
+    assert labels["kubernetes.unscheduled_s"] >= 2 and labels["kubernetes.starting_s"] >= 0
+
+
+@pytest.mark.chaos
+async def test_a_quota_that_is_used_up_is_no_capacity(pool, cluster):
+    cluster.apply(
+        [
+            {
+                "apiVersion": "v1",
+                "kind": "ResourceQuota",
+                "metadata": {"name": "few", "namespace": NAMESPACE},
+                "spec": {"hard": {"pods": "0"}},
+            }
+        ]
+    )
+    run_id = await pool.start("full", script="true", schedule_within_s=8)
+    async with pool.worker():
+        ended = await pool.end(run_id)
+    assert ended.name == "NoCapacity" and "exceeded quota: few" in ended.message, ended.message
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("how", ["refused", "503"])
+async def test_an_api_that_is_away_for_a_while_loses_nothing(pool, cluster, how):
+    script = "echo on; sleep 6; echo off"
+    run_id = await pool.start("r", script=script)
+    async with pool.worker():
+        await pool.lines_when(run_id, lambda lines: True, within_s=1)
+        await pool.until(run_id, lambda run: run.infrastructure_pid)
+        await asyncio.to_thread(cluster.control.go_away, how)
+        later = await pool.start("later", script="echo later")
+        await asyncio.sleep(8)  # the first one ends meanwhile
+        await asyncio.to_thread(cluster.control.come_back)
+        for one, lines in ((run_id, ["on", "off"]), (later, ["later"])):
+            assert (await pool.end(one)).name == "Completed"
+            assert await pool.lines_when(one, lambda found, of=lines: len(found) >= len(of)) == lines
+
+
+async def test_a_lost_answer_makes_no_second_job(pool, cluster):
+    cluster.control.fault("POST", "*/jobs", 502, after=True, body="<html>bad gateway</html>")
+    run_id = await pool.start("once", script="echo once")
+    async with pool.worker():
+        assert (await pool.end(run_id)).name == "Completed"
+        assert await pool.lines_when(run_id, bool) == ["once"]
+    assert len(cluster.control.pods()) == 1
+
+
+async def test_a_forgotten_history_is_read_anew(pool, cluster):
+    async with pool.worker():
+        run_id, pod = await run_of(pool, cluster)
+        await asyncio.to_thread(cluster.control.compact)
+        await asyncio.to_thread(cluster.control.break_watches)
+        await asyncio.to_thread(cluster.control.kill_pod, pod)
+        assert "exit code 137" in (await pool.end(run_id)).message
+
+
+async def test_a_worker_without_the_right_to_look_starts_nothing(pool, cluster, tmp_path, monkeypatch):
+    token = cluster.token(NAMESPACE, "gridbench-job")  # which has no rights at all
+    monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path / "other", token, NAMESPACE)))
+    monkeypatch.setattr(
+        "kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "other")
+    )
+    run_id = await pool.start("blind", script="true")
+    async with pool.worker():
+        ended = await pool.end(run_id)
+    assert ended.name == "Crashed" and "has no right to list and watch jobs and pods" in ended.message
+    assert not cluster.control.asked("POST", "*/jobs")
+    cluster.control.requests.clear()

@@ -1,0 +1,276 @@
+"""What the box itself does for a job: with real sshd and containers, and a runtime that fails when it is told to."""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+
+import pytest
+
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh import start
+from infra.workers.ssh.box import HOME, BoxBusy, SshBox
+from infra.workers.ssh.command_line import run_command
+from infra.workers.ssh.configuration import Host, SshJobConfiguration
+from infra.workers.ssh.connection import BoxUnreachable, connect
+from infra.workers.ssh.outcome import ending
+from infra.workers.ssh.start import Launcher
+from tests.emulators import containers
+from tests.emulators.boxes import boxes
+
+pytestmark = pytest.mark.timeout(600)
+LOCK = "/tmp/gridbench-box.lock"
+LOG = logging.getLogger("ssh")
+
+
+@pytest.fixture(scope="module")
+def two():
+    with boxes(2) as made:
+        yield made
+
+
+@pytest.fixture
+def machine(two):
+    """A box with nothing on it, before and after; its runtime works again at the end."""
+    docker = two[0].folder / "bin/docker"
+    before = docker.read_text()
+    assert two[0].containers() == []
+    yield two[0]
+    docker.write_text(before)
+    left = two[0].containers()
+    two[0].run("docker rm -f -a -t 0", check=False)  # one test's mistake is no other's
+    two[0].run(f"flock -w 60 {LOCK} true", check=False)  # what watched the container ends a moment later
+    assert left == []
+
+
+@pytest.fixture
+async def box(machine):
+    async with await connect(Host(**machine.host), nothing) as connection:
+        yield SshBox(connection, ["docker"])
+
+
+async def nothing(name):
+    return ""
+
+
+def asked(machine, base_image, script, **changes):
+    return SshJobConfiguration(
+        **{
+            "hosts": [machine.host],
+            "image": base_image,
+            "command": f"sh -c '{script}'",
+            "env": {},
+            "tunnel": False,
+            "least_free_mib": 1,
+            "wait_s": 60,
+        }
+        | changes
+    )
+
+
+def new_name():
+    return f"prefect-{uuid.uuid4()}-1"
+
+
+async def begin(box, job, name, limit_s=600, secret="", **files):
+    words = "".join(f"{word}\0" for word in run_command(job, name, None)).encode()
+    await box.prepare(name, {"run": words, **files})
+    await box.start(name, LOCK, limit_s, secret)
+
+
+async def until(box, name, *states):
+    while (look := await box.look(name)).state not in states:
+        await asyncio.sleep(0.2)
+    return look
+
+
+async def text(box, name):
+    return b"".join([chunk async for chunk in box.lines(name, 0)]).decode()
+
+
+@contextlib.contextmanager
+def broken_runtime(machine, *verbs):
+    """docker fails for these verbs for a while, as where its daemon is away."""
+    docker = machine.folder / "bin/docker"
+    whole = docker.read_text()
+    shell, rest = whole.split("\n", 1)
+    docker.write_text(f"{shell}\ncase $1 in {'|'.join(verbs)}) exit 1 ;; esac\n{rest}")
+    try:
+        yield
+    finally:
+        docker.write_text(whole)
+
+
+async def test_a_job_runs_once_however_often_it_is_started(box, machine, base_image):
+    job, name = asked(machine, base_image, "echo on; sleep 3"), new_name()
+    await begin(box, job, name)
+    await asyncio.gather(*(box.start(name, LOCK, 600) for _ in range(3)))
+    assert (await until(box, name, "ended")).code == 0
+    await box.start(name, LOCK, 600)
+    assert await text(box, name) == "on\n"
+
+
+async def test_who_has_the_box_is_told_and_waited_for(box, machine, base_image):
+    job, name, other = asked(machine, base_image, "sleep 4"), new_name(), new_name()
+    await begin(box, job, name)
+    with pytest.raises(BoxBusy, match=name):
+        await begin(box, job, other)
+    with pytest.raises(BoxBusy, match=name):
+        await box.free(LOCK, 0)
+    await box.free(LOCK, 60)
+    assert (await box.look(name)).state == "ended"
+    assert (await box.look(other)).state == "prepared"
+
+
+async def test_a_runtime_that_gives_no_answer_has_not_ended_the_container(box, machine, base_image):
+    job, name = asked(machine, base_image, "sleep 600"), new_name()
+    await begin(box, job, name)
+    while not machine.containers():
+        await asyncio.sleep(0.1)
+    while not machine.run("pgrep -f '[p]odman.* logs -f'", check=False):
+        await asyncio.sleep(0.1)
+    with broken_runtime(machine, "ps", "inspect", "stop", "rm", "logs"):
+        machine.run("pkill -f '[p]odman.* logs -f'")
+        await asyncio.sleep(2)
+        assert (await box.look(name)).state == "running"
+        assert not await box.stop(name, 1)
+    assert machine.containers() == [name]
+    assert await box.stop(name, 1)
+    assert machine.containers() == []
+
+
+async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, machine, base_image):
+    job, name = asked(machine, base_image, "sleep 600"), new_name()
+    docker = machine.folder / "bin/docker"
+    shell, rest = docker.read_text().split("\n", 1)
+    docker.write_text(f"{shell}\n[ $1 != pull ] || sleep 600\n{rest}")
+    await begin(box, job, name, limit_s=3, pull=b"pull\0an-image\0")
+    look = await until(box, name, "ended")
+    assert ending(look, Host(**machine.host), job).name == "TimedOut"
+    await box.free(LOCK, 30)
+
+
+@pytest.mark.chaos
+async def test_the_box_ends_a_container_that_takes_too_long(box, machine, base_image):
+    job, name = asked(machine, base_image, "echo on; sleep 600"), new_name()
+    await begin(box, job, name, limit_s=3)
+    look = await until(box, name, "ended")
+    assert ending(look, Host(**machine.host), job).name == "TimedOut"
+    assert await text(box, name) == "on\n"
+
+
+async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box, machine, base_image):
+    job, name = asked(machine, base_image, "sleep 4; exit 3"), new_name()
+    machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=128k tmpfs /root/.prefect-ssh")
+    try:
+        fresh = SshBox(box.connection, ["docker"])
+        await begin(fresh, job, name)
+        machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
+        async with await connect(Host(**machine.host), nothing) as connection:
+            look = await until(SshBox(connection, ["docker"]), name, "ended", "abandoned", "rebooted")
+        assert (look.state, look.code) == ("ended", 3)
+    finally:
+        machine.run("umount -l /root/.prefect-ssh")
+
+
+async def test_a_full_disk_at_the_start_is_said_and_leaves_nothing(box, machine, base_image):
+    job, name = asked(machine, base_image, "true"), new_name()
+    machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=16k tmpfs /root/.prefect-ssh")
+    try:
+        machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
+        with pytest.raises(JobRefused, match="can't be written to"):
+            await begin(SshBox(box.connection, ["docker"]), job, name)
+    finally:
+        machine.run("umount -l /root/.prefect-ssh")
+    await box.free(LOCK, 0)
+
+
+async def test_words_that_are_too_many_are_refused_whole(box, machine, base_image):
+    job = asked(machine, base_image, "true", labels={f"label-{n}": "x" * 1000 for n in range(200)})
+    name = new_name()
+    await begin(box, job, name)
+    look = await until(box, name, "ended")
+    assert ending(look, Host(**machine.host), job).name == "Crashed"
+    assert "too long" in await text(box, name)
+
+
+async def test_secrets_are_nobody_elses(box, machine, base_image):
+    place = f"/dev/shm/{(name := new_name())}"
+    job = asked(machine, base_image, "sleep 600", env={"PREFECT_API_KEY": "pnu_secret"})
+    machine.run(f"mkdir -m 777 {place} {place}/prefect-secrets && chmod 777 {place} {place}/prefect-secrets")
+    await begin(box, job, name, secret="a secret")
+    assert machine.run(f"stat -c %a {place}") == "700"
+    assert machine.run(f"cat {place}/prefect-secrets/profiles.toml") == "a secret"
+    assert await box.stop(name, 1)
+    assert machine.run(f"ls {place}", check=False) == ""
+
+
+class LostAnswer:
+    """`SshBox.start` that does its work, and whose first answer is lost."""
+
+    def __init__(self, real):
+        self.real, self.calls = real, 0
+
+    def __get__(self, box, owner):
+        async def start(*arguments):
+            self.calls += 1
+            await self.real(box, *arguments)
+            if self.calls == 1:
+                raise BoxUnreachable("The connection was lost.")
+
+        return start
+
+
+async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machine, base_image, monkeypatch):
+    monkeypatch.setattr(start.SshBox, "start", LostAnswer(SshBox.start))
+    job = asked(machine, base_image, "echo on; sleep 3", hosts=[box.host for box in two])
+    noted = []
+
+    async def note(host):
+        noted.append(host.address)
+
+    async def wanted():
+        return False
+
+    started = await Launcher(job, (name := new_name()), nothing, note, wanted, LOG, 0.2).start()
+    async with started.box.connection:
+        assert started.host.address == two[0].address and noted == [two[0].address]
+        look = await until(started.box, name, "ended")
+        assert look.code == 0
+    assert two[1].containers() == []
+    assert two[1].run(f"ls -d /root/{HOME}/{name}", check=False) == ""
+
+
+async def test_an_image_comes_over_the_connection_once(machine, base_image, caplog):
+    """The box has an image store of its own that knows nothing of this machine's."""
+    store = machine.folder / "etc/storage.conf"
+    whole = store.read_text()
+    store.write_text(whole.replace("/var/lib/containers/storage", "").replace('[""]', "[]"))
+    image = "localhost/gridbench-tiny:1"
+    with contextlib.ExitStack() as undo:
+        undo.callback(store.write_text, whole)
+        undo.callback(machine.run, f"docker rmi -f {image}", check=False)
+        if not containers.has_image(image):
+            tiny = "FROM scratch\nCOPY hello /hello\n"
+            folder = machine.folder / "tiny"
+            folder.mkdir()
+            (folder / "hello").write_text("hello")
+            (folder / "Dockerfile").write_text(tiny)
+            containers.podman("build", "--quiet", "--tag", image, str(folder))
+        undo.callback(containers.podman, "rmi", "-f", image, check=False)
+        job = asked(machine, image, "true", pull="stream", stream_command=["podman"])
+        monkey = pytest.MonkeyPatch()
+        undo.callback(monkey.undo)
+        monkey.setenv("CONTAINERS_CONF", containers.environment()["CONTAINERS_CONF"])
+
+        async def nobody(*_):
+            return False
+
+        caplog.set_level(logging.INFO)
+        for _ in range(2):
+            started = await Launcher(job, (name := new_name()), nothing, nobody, nobody, LOG, 0.2).start()
+            async with started.box.connection:
+                await until(started.box, name, "ended")
+        sent = [record for record in caplog.records if "goes to the box" in record.getMessage()]
+        assert len(sent) == 1
+        assert image in machine.run("docker images --format '{{.Repository}}:{{.Tag}}'")

@@ -1,0 +1,52 @@
+"""The report's page, checked by axe: WCAG's rules and those of good practice, wide and narrow, light and dark."""
+
+import pytest
+
+from tasks.report.html.page import report_html
+from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
+from tests.tasks.examples.scaling import run
+from tests.tasks.report.report_browser import chromium, opened
+
+axe = pytest.importorskip("axe_core_python.sync_playwright")
+PAGES = {
+    "images": lambda: (made := records(), comparison(made)),
+    "scaling": run,
+    "nothing": nothing_ok,
+}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("axe")
+    for name, make in PAGES.items():
+        (folder / f"{name}.html").write_text(report_html(*make(), RUN), "utf-8")
+    return folder
+
+
+# Each page, width and scheme at least once, and the fullest page in both: a look takes half a minute.
+LOOKS = [
+    ("images", 1440, "light"),
+    ("images", 390, "dark"),
+    ("scaling", 1440, "dark"),
+    ("nothing", 390, "light"),
+]
+
+
+@pytest.mark.parametrize(("name", "width", "scheme"), LOOKS)
+def test_axe_finds_no_violation(browser, paths, name, width, scheme):
+    page = opened(browser, paths / f"{name}.html", width, 900, scheme, bypass_csp=True)
+    page.evaluate("for (const e of document.querySelectorAll('details')) e.open = true")
+    for button in page.locator(".more").all()[:2]:
+        button.click()
+    # the marks inside of charts are hidden from assistive technology, and take axe most of its time
+    found = axe.Axe().run(page, context={"exclude": [["svg.marks"]]})
+    told = [(rule["id"], rule["nodes"][0]["html"][:160], len(rule["nodes"])) for rule in found["violations"]]
+    page.context.close()
+    assert told == []
+    assert len(found["passes"]) > 20

@@ -1,0 +1,176 @@
+"""The report in a real browser: no request, no error, charts, sorting, filtering, the keyboard, a phone."""
+
+import re
+
+import pytest
+
+from tasks.report.html.page import report_html
+from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
+from tests.tasks.report.report_browser import chromium, opened, sync_api
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    made = records()
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(report_html(made, comparison(made), RUN), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(browser, path):
+    return opened(browser, path)
+
+
+def column(page, index):
+    return page.locator(
+        f"#records-table tbody:not([hidden]) tr:first-child td:nth-child({index + 2})"
+    ).all_text_contents()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_it_asks_for_nothing_complains_of_nothing_and_never_scrolls_sideways(browser, path, scheme, width):
+    page = opened(browser, path, width, 844, scheme)
+    assert page.locator(".chart svg.marks").count() == page.locator("[data-chart]").count() > 20
+    page.mouse.wheel(0, 20_000)
+    assert page.heard == [path.as_uri()]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("html").get_attribute("data-drawn") == scheme
+
+
+def test_hostile_text_runs_nothing(page):
+    assert page.locator("text=<script>alert").first.is_visible()
+    assert page.evaluate("[...document.scripts].length") == 3
+
+
+def test_nothing_ok_is_a_page_without_errors(browser, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(report_html(*nothing_ok(), RUN), "utf-8")
+    assert opened(browser, file).heard == [file.as_uri()]
+
+
+def test_sorting_by_the_keyboard_both_ways_with_what_is_missing_last(page):
+    button = page.get_by_role("button", name="Time per step")
+    button.focus()
+    page.keyboard.press("Enter")
+    heading = page.locator("th", has=button)
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert column(page, 6)[0].endswith("µs") and column(page, 6)[-1] == "–"
+    page.keyboard.press("Space")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert re.match(r"2\.\d+ s", column(page, 6)[0]) and column(page, 6)[-1] == "–"
+    page.get_by_role("button", name="Size").click()
+    assert page.locator("[aria-sort]").count() == 1
+
+
+def test_filtering_by_several_words_says_how_many_rows_are_left(page):
+    page.get_by_label("Filter").fill("GKE matmul n=1000 ")
+    assert set(column(page, 0)) == {"gke-l4"} and len(column(page, 0)) == 4
+    assert page.locator("#shown").text_content() == "4 of 75 rows"
+    page.get_by_label("Filter").fill("")
+    assert page.locator("#shown").text_content() == "75 of 75 rows"
+
+
+def test_a_row_unfolds_to_samples_and_environment_and_folds_again(page):
+    page.get_by_label("Filter").fill("aws-g5 gcn nodes=2708")
+    button = page.locator("tbody:not([hidden]) .more").first
+    button.focus()
+    page.keyboard.press("Enter")
+    assert button.get_attribute("aria-expanded") == "true"
+    detail = page.locator(".detail:visible")
+    assert "40, by device events" in detail.text_content() and "NVIDIA A10G" in detail.text_content()
+    page.keyboard.press("Enter")
+    assert page.locator(".detail:visible").count() == 0
+    page.get_by_label("Filter").fill("")
+
+
+def test_a_legend_button_dims_its_machine_and_brings_it_back(page):
+    button = page.get_by_role("group", name="time by size").get_by_role("button", name="gke-l4")
+    faint = page.locator(".chart[data-kind=time] svg [opacity='0.08']")
+    sync_api.expect(faint).to_have_count(0)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "false"
+    sync_api.expect(faint).not_to_have_count(0)
+    button.click()
+    sync_api.expect(faint).to_have_count(0)
+
+
+def test_charts_follow_when_the_page_turns_dark(browser, path):
+    page = opened(browser, path)
+    page.emulate_media(color_scheme="dark")
+    page.locator("html[data-complete=dark]").wait_for()
+    assert page.heard == [path.as_uri()]
+
+
+def test_the_map_is_one_stop_of_the_tab_key_with_arrows_inside_and_enter_leads_to_the_row(page):
+    assert page.locator(".map a.field[tabindex='0']").count() == 1
+    page.locator(".map a.field[tabindex='0']").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    focused = page.locator(":focus")
+    assert focused.get_attribute("aria-label").startswith("faster 25.")
+    page.keyboard.press("End")
+    assert page.locator(":focus").text_content() == "▲ 17.02×"
+    page.keyboard.press("Enter")
+    target = page.locator("tr:target")
+    assert "n=5000" in target.text_content() and target.is_visible()
+    page.keyboard.press("Tab")  # goes on from the row
+    assert page.evaluate("document.activeElement.closest('.map')") is None
+
+
+def test_everything_that_can_be_pressed_can_be_reached_and_seen_by_keyboard(page):
+    page.goto(page.url.partition("#")[0])
+    page.locator("html[data-complete]").wait_for()
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        seen.add(page.evaluate(REACHED))
+    assert {"a.skip", "#map", "button[data-dims]", "nav"} <= seen and "invisible" not in seen
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_a_contrast_of_at_least_four_and_a_half(browser, path, scheme):
+    page = opened(browser, path, scheme=scheme)
+    poor = page.evaluate(CONTRAST)
+    assert poor == []
+
+
+CONTRAST = """() => {
+  const rgb = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (c) => {
+    const [r, g, b] = c.slice(0, 3).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = (e) => {
+    for (; e; e = e.parentElement) {
+      const c = rgb(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0.5) return c;
+    }
+    return [255, 255, 255];
+  };
+  const poor = [];
+  for (const e of document.querySelectorAll("body *:not(svg *):not(script):not(style):not(summary)")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || !e.checkVisibility() || e.closest(".vega-embed, noscript")) continue;
+    const [a, b] = [light(rgb(getComputedStyle(e).color)), light(paper(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) poor.push(e.outerHTML.slice(0, 120));
+  }
+  return poor;
+}"""
+
+REACHED = """() => {
+  const e = document.activeElement;
+  const style = getComputedStyle(e);
+  if (style.outlineStyle === "none" || !e.checkVisibility()) return "invisible";
+  if (e.matches("a.skip")) return "a.skip";
+  if (e.closest("nav")) return "nav";
+  if (e.closest("#map")) return "#map";
+  return e.matches("button[data-dims]") ? "button[data-dims]" : "other";
+}"""
