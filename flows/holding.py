@@ -21,8 +21,8 @@ from infra.lambda_cloud.errors import LambdaError, NoCapacity, NotFound
 from infra.lambda_cloud.give_back import Rented, Say
 from infra.lambda_cloud.lease import Lease, new_lease
 from infra.lambda_cloud.leftover import delete_block, return_earlier
-from infra.lambda_cloud.rent import Box, Launch, rented
-from infra.lambda_cloud.settings import HoldPace, unbroken
+from infra.lambda_cloud.rent import Launch, RentedBox, rented
+from infra.lambda_cloud.settings import HoldSettings, unbroken
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import measuring
 from tasks.dispatch.lane import RECLAIMED
@@ -38,7 +38,7 @@ async def hold(asked: Asked, flow_run_id: UUID, say: Say) -> State[Any]:
 
     Everything that is known of the box is in the labels of the flow run, as `Rental` has it.
     """
-    pace = HoldPace()
+    pace = HoldSettings()
     try:
         async with LambdaApi(api_key(), api_url(), pace.api) as api, get_client() as client:
             promised_s = asked.capacity_s + asked.boot_s + asked.most_s
@@ -77,7 +77,7 @@ class Holding:
     client: PrefectClient
     lease: Lease
     say: Say
-    pace: HoldPace
+    pace: HoldSettings
     rental: Rental = field(init=False)
     rented: Rented = field(default_factory=Rented)
     news: anyio.Event = field(default_factory=anyio.Event)
@@ -162,7 +162,7 @@ class Holding:
         except LambdaError as error:
             return _refused(error)
 
-    async def _have(self, box: Box) -> State[Any]:
+    async def _have(self, box: RentedBox) -> State[Any]:
         since = self.rental.since or _now()
         until = since + timedelta(seconds=self.asked.most_s)
         with anyio.move_on_after(max((until - _now()).total_seconds(), 0)):

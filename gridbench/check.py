@@ -11,10 +11,10 @@ import typer
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_gpus
-from tasks.published.judge import judge
 from tasks.published.read import read_table
+from tasks.published.review import review
 from tasks.published.rules import spread
-from tasks.published.table import Judgement, Printed, Row, others
+from tasks.published.table import Printed, TableReview, TableRow, others
 from tasks.report.text.boxes import box
 from tasks.results.format import significant
 from tasks.results.model import Machine
@@ -33,11 +33,11 @@ def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON")] = False,
 ) -> None:
     """Judge a table of times from elsewhere: 0 if nothing is found, 1 if something is, 2 if unreadable."""
-    judged = judge(read_table(read_text(file), file.name), gpu_machine(gpu) if gpu else None)
+    reviewed = review(read_table(read_text(file), file.name), gpu_machine(gpu) if gpu else None)
     typer.echo(
-        json.dumps(as_data(judged), indent=1, allow_nan=False) if as_json else as_text(judged, file.name)
+        json.dumps(as_data(reviewed), indent=1, allow_nan=False) if as_json else as_text(reviewed, file.name)
     )
-    raise typer.Exit(1 if judged.findings else 0)
+    raise typer.Exit(1 if reviewed.findings else 0)
 
 
 def read_text(file: Path) -> str:
@@ -88,25 +88,25 @@ def gpu_machine(key: str) -> Machine:
     return Machine(key, None, peak_flops=flops, peak_bytes_per_s=peaks.gb_per_s * 1e9)
 
 
-def as_text(judged: Judgement, name: str) -> str:
+def as_text(reviewed: TableReview, name: str) -> str:
     """The verdict, a table for each column of times beside the base, the findings with their numbers."""
-    table, count = judged.table, len(judged.findings)
+    table, count = reviewed.table, len(reviewed.findings)
     rows = f"{len(table.rows)} rows, {len(table.times)} columns of times"
     if count:
         things = f"{count} thing{'s' * (count > 1)}"
         verdict = f"{name}: {things} can't be taken as printed ({rows})."
     else:
         verdict = f"{name}: nothing found; its numbers agree within their rounding ({rows})."
-    parts = [verdict, *(_versus(judged, side) for side in others(table))]
-    parts += ["\n".join(_item(f"{n}. ", f.text) for n, f in enumerate(judged.findings, start=1))]
-    parts += ["\n".join(_item("* ", note) for note in judged.notes)]
+    parts = [verdict, *(_versus(reviewed, side) for side in others(table))]
+    parts += ["\n".join(_item(f"{n}. ", f.text) for n, f in enumerate(reviewed.findings, start=1))]
+    parts += ["\n".join(_item("* ", note) for note in reviewed.notes)]
     return "\n\n".join(filter(None, parts))
 
 
-def as_data(judged: Judgement) -> dict[str, Any]:
+def as_data(reviewed: TableReview) -> dict[str, Any]:
     """The same as JSON holds it: a bound that doesn't exist, and a number that isn't finite, is null."""
     return {
-        "columns": [column.header for column in judged.table.times],
+        "columns": [column.header for column in reviewed.table.times],
         "rows": [
             {
                 "row": claim.row,
@@ -114,24 +114,24 @@ def as_data(judged: Judgement) -> dict[str, Any]:
                 "printed": claim.printed.text if claim.printed else None,
             }
             | (_finite(asdict(claim.bounds)) if claim.bounds else dict.fromkeys(("value", "low", "high")))
-            for claim in judged.claims
+            for claim in reviewed.claims
         ],
         "overall": [
             {"column": column, "way": way} | _finite(asdict(estimate))
-            for column, way, estimate in judged.overall
+            for column, way, estimate in reviewed.overall
         ],
-        "findings": [asdict(finding) for finding in judged.findings],
-        "notes": list(judged.notes),
+        "findings": [asdict(finding) for finding in reviewed.findings],
+        "notes": list(reviewed.notes),
     }
 
 
-def _versus(judged: Judgement, side: int) -> str:
-    table = judged.table
+def _versus(reviewed: TableReview, side: int) -> str:
+    table = reviewed.table
     column = table.times[side].header
     header = ["Operation", table.times[table.base].header, column, "Speedup", "Rounding leaves"]
-    bounds = {claim.row: claim for claim in judged.claims if claim.column == column}
+    bounds = {claim.row: claim for claim in reviewed.claims if claim.column == column}
 
-    def line(row: Row) -> list[str]:
+    def line(row: TableRow) -> list[str]:
         claim = bounds[row.name]
         value = significant(claim.bounds.value, 3) if claim.bounds else "-"
         printed = _text(claim.printed) if claim.printed else value
@@ -140,7 +140,9 @@ def _versus(judged: Judgement, side: int) -> str:
 
     total = line(table.total) if table.total else None
     ways = [
-        f"{significant(e.value, 3)} ({spread(e)}) {way}" for name, way, e in judged.overall if name == column
+        f"{significant(e.value, 3)} ({spread(e)}) {way}"
+        for name, way, e in reviewed.overall
+        if name == column
     ]
     drawn = box(header, [line(row) for row in table.rows], total)
     return "\n".join([drawn, _item("", f"Speedup of the whole: {'; '.join(ways)}.")] if ways else [drawn])

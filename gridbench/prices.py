@@ -16,11 +16,11 @@ from tasks.pricing import aws, lambda_cloud
 from tasks.pricing.checks import usd_text
 from tasks.pricing.facts import FILE, Fact, dates, load_facts, write_facts
 from tasks.pricing.price import fact_doubts
-from tasks.pricing.refresh import Answer, jumps, kept, renewed
+from tasks.pricing.refresh import PriceAnswer, jumps, kept, renewed
 from tasks.schema import hint
 
 app = typer.Typer(help="Price facts: list them, get new ones.", no_args_is_help=True)
-Ask = Callable[[Sequence[Fact], date], Answer]
+Ask = Callable[[Sequence[Fact], date], PriceAnswer]
 SOURCES: dict[str, Ask] = {"aws": aws.ask, "lambda": lambda_cloud.ask}
 
 
@@ -88,7 +88,7 @@ def _check(name: str, known: list[str], what: str) -> None:
         raise GridbenchError(f"provider {name!r} {what}; {hint(name, known)}")
 
 
-def _answer(name: str, old: Sequence[Fact], today: date) -> Answer | None:
+def _answer(name: str, old: Sequence[Fact], today: date) -> PriceAnswer | None:
     """What a provider says, or nothing, with the reason and what is used instead."""
     ours = [fact for fact in old if fact.provider == name]
     try:
@@ -98,7 +98,7 @@ def _answer(name: str, old: Sequence[Fact], today: date) -> Answer | None:
         return None
 
 
-def _tell(name: str, answer: Answer, old: Sequence[Fact], facts: Sequence[Fact], today: date) -> None:
+def _tell(name: str, answer: PriceAnswer, old: Sequence[Fact], facts: Sequence[Fact], today: date) -> None:
     """What came, what did not, what moved far and what is doubtful."""
     left = kept(old, answer.facts, name)
     say(f"{name}: {len(answer.facts)} new prices, {len(left)} as they were")

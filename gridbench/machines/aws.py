@@ -14,8 +14,8 @@ from tasks.errors import GridbenchError
 
 if TYPE_CHECKING:  # imported when a command runs: boto3 is slow to import
     from infra.aws.account import Account
-    from infra.aws.plan import Plan
-    from infra.aws.settings import Wishes
+    from infra.aws.plan import StackPlan
+    from infra.aws.settings import StackOptions
     from infra.aws.stack import ChangeSet, Event, Stack
 
 Project = Annotated[
@@ -79,17 +79,17 @@ def up_aws(
     What is not named stays as the stack has it.
     """
     with _plainly():
-        from infra.aws.settings import Wishes
+        from infra.aws.settings import StackOptions
 
         names = None if instances is None else tuple(filter(None, map(str.strip, instances.split(","))))
         caps = (max_gpu_vcpus, max_cpu_vcpus)
         secrets = (secret, auth_secret)
-        wishes = Wishes(project, names, *caps, prefect_port, *secrets, email, budget_usd, log_days)
+        wishes = StackOptions(project, names, *caps, prefect_port, *secrets, email, budget_usd, log_days)
         account, plan, stack = _up(wishes, region, yes)
         _tell_pool(account, plan, stack, image, pool, pool_file)
 
 
-def _up(wishes: "Wishes", region: str | None, yes: bool) -> "tuple[Account, Plan, Stack]":
+def _up(wishes: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
     """Check, plan, show, ask, make; the stack as it is then."""
     from infra.aws import stack as stacks
     from infra.aws.account import connect, region_of
@@ -116,7 +116,7 @@ def _up(wishes: "Wishes", region: str | None, yes: bool) -> "tuple[Account, Plan
     return account, plan, stack
 
 
-def _carry_out(account: "Account", plan: "Plan", change_set: "ChangeSet", yes: bool) -> "Stack":
+def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", yes: bool) -> "Stack":
     """Show a change set, ask, execute it and wait."""
     from infra.aws import stack as stacks
 
@@ -145,7 +145,7 @@ def _tell_event(event: "Event") -> None:
 
 
 def _tell_pool(
-    account: "Account", plan: "Plan", stack: "Stack", image: str | None, pool: str, pool_file: Path
+    account: "Account", plan: "StackPlan", stack: "Stack", image: str | None, pool: str, pool_file: Path
 ) -> None:
     """Print what the stack has and what the pool needs, and write the pool's template."""
     from infra.aws import pool as pools

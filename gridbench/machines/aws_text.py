@@ -13,8 +13,8 @@ from tasks.pricing.facts import Fact, load_facts
 
 if TYPE_CHECKING:  # boto3 behind them is slow to import, and other commands need it not
     from infra.aws.machines import MachineType
-    from infra.aws.stack import Change
-    from infra.aws.state import Instance, Queue
+    from infra.aws.stack import ResourceChange
+    from infra.aws.state import Queue, RunningInstance
 
 # List prices of us-east-1, from aws.amazon.com/<ebs, vpc, s3, ecr, cloudwatch>/pricing.
 DISK_USD_PER_HOUR = 100 * 0.08 / 730  # 100 GB of gp3 at 0.08 USD a GB-month
@@ -37,7 +37,7 @@ def prices() -> tuple[Fact, ...]:
     return load_facts(hardware.DEPLOYMENTS)
 
 
-def show_changes(changes: Sequence["Change"], name: str) -> None:
+def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
     """What a change set would do, a line each, and the sum by action."""
     table = table_of(f"What would change in stack {name}", "action", "name", "type", "replacement")
     for change in sorted(changes, key=lambda change: (change.action, change.kind, change.name)):
@@ -85,7 +85,7 @@ def show_queues(queues: Sequence["Queue"]) -> None:
     console.print(table)
 
 
-def show_instances(instances: Sequence["Instance"], region: str) -> None:
+def show_instances(instances: Sequence["RunningInstance"], region: str) -> None:
     """Machines that run, what they cost by the hour now, and since when."""
     if not instances:
         say("No machine runs: 0 USD an hour.")

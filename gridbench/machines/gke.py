@@ -12,11 +12,11 @@ from gridbench.terminal import confirm, say
 from tasks.errors import GridbenchError
 
 if TYPE_CHECKING:  # imported when a command runs: Google's client is slow to import
-    from infra.gke.api import Place
-    from infra.gke.clusters import Cluster
+    from infra.gke.api import GkeLocation
+    from infra.gke.clusters import GkeCluster
     from infra.gke.errors import GkeError
-    from infra.gke.plan import Plan
-    from infra.gke.settings import Wishes
+    from infra.gke.plan import ClusterPlan
+    from infra.gke.settings import ClusterOptions
 
 Project = Annotated[
     str | None, typer.Option(help="Id of the Google Cloud project; that of your credentials by default")
@@ -74,10 +74,10 @@ def up_gke(
     with _plainly():
         from infra.gke import kubeconfig as configs
         from infra.gke.api import connect
-        from infra.gke.settings import Wishes, check, wished_pools
+        from infra.gke.settings import ClusterOptions, check, wished_pools
 
         names = tuple(accelerator or ())
-        wishes = Wishes(cluster, zone, names, spot, max_nodes, driver, max_run_hours)
+        wishes = ClusterOptions(cluster, zone, names, spot, max_nodes, driver, max_run_hours)
         check(wishes)
         wished_pools(wishes)
         configs.check_free(kubeconfig)
@@ -90,7 +90,7 @@ def up_gke(
         raise GridbenchError(f"{len(failed)} of the pools could not be made: {whole}; {AGAIN}")
 
 
-def _up(place: "Place", wishes: "Wishes", yes: bool) -> "tuple[Cluster, list[GkeError]]":
+def _up(place: "GkeLocation", wishes: "ClusterOptions", yes: bool) -> "tuple[GkeCluster, list[GkeError]]":
     """Plan, show, ask, make; the cluster as it is then, and what could not be made."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
@@ -113,7 +113,7 @@ def _up(place: "Place", wishes: "Wishes", yes: bool) -> "tuple[Cluster, list[Gke
         raise
 
 
-def _tell_way_out(place: "Place", plan: "Plan") -> None:
+def _tell_way_out(place: "GkeLocation", plan: "ClusterPlan") -> None:
     """Private nodes reach Google's registries, and nothing else without a NAT, which GKE's API can't make."""
     from infra.gke.plan import outward
 
@@ -126,7 +126,7 @@ def _tell_way_out(place: "Place", plan: "Plan") -> None:
             say(f"  {line}")
 
 
-def _tell_cluster(cluster: "Cluster", kubeconfig: Path) -> None:
+def _tell_cluster(cluster: "GkeCluster", kubeconfig: Path) -> None:
     """Say how to reach the cluster, and how jobs choose a pool."""
     from infra.gke.clusters import READY
     from infra.gke.kubeconfig import HINT, PLUGIN
@@ -206,7 +206,7 @@ def down_gke(
     raise typer.Exit(code)
 
 
-def _down(place: "Place", name: str, kubeconfig: Path, yes: bool) -> int:
+def _down(place: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:
     """Show, ask, delete, look; the exit code: 1 where something is left."""
     from infra.gke.kubeconfig import context_name, forget
     from infra.gke.teardown import left, take_down, unseen

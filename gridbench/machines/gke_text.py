@@ -13,16 +13,16 @@ from tasks.pricing.facts import Fact, Purchase
 from tasks.pricing.price import PriceOf, price_of
 
 if TYPE_CHECKING:  # Google's client behind them is slow to import, and other commands need it not
-    from infra.gke.clusters import Cluster
-    from infra.gke.plan import Plan
-    from infra.gke.pools import Pool
+    from infra.gke.clusters import GkeCluster
+    from infra.gke.plan import ClusterPlan
+    from infra.gke.pools import GkePool
 
 FEE_USD_PER_HOUR = 0.10  # for managing a cluster, cloud.google.com/kubernetes-engine/pricing
 DISK_USD_PER_HOUR = 100 * 0.10 / 730  # 100 GB of pd-balanced at 0.10 USD a GB-month in us-central1
 COME_AND_GO = "GPU nodes come with pods and go some 10 minutes after the last; until then they are billed."
 
 
-def usd_per_hour(facts: Sequence[Fact], pool: "Pool", region: str) -> float | None:
+def usd_per_hour(facts: Sequence[Fact], pool: "GkePool", region: str) -> float | None:
     """What one node of a pool costs with its disk; None where a part of it has no price.
 
     A spot node without a spot price gets the price on demand, which is above it.
@@ -39,7 +39,7 @@ def usd_per_hour(facts: Sequence[Fact], pool: "Pool", region: str) -> float | No
     return None
 
 
-def _ways_to_pay(pool: "Pool") -> list[PriceOf]:
+def _ways_to_pay(pool: "GkePool") -> list[PriceOf]:
     """A host with its GPUs, which Google charges for apart; or both in one, where it has GPUs of its own."""
     from infra.gke.accelerators import accelerators
 
@@ -57,14 +57,14 @@ def _usd(amount: float | None) -> str:
     return "?" if amount is None else f"{amount:.3f}"
 
 
-def _row(pool: "Pool", first: str, usd: float | None) -> list[str]:
+def _row(pool: "GkePool", first: str, usd: float | None) -> list[str]:
     gpus = f"{pool.gpus} {pool.accelerator}" if pool.accelerator else "-"
     nodes = f"{pool.min_nodes} to {pool.max_nodes}"
     row = (pool.name, first, pool.machine, gpus, "spot" if pool.spot else "on-demand", nodes, _usd(usd))
     return [escape(cell) for cell in row]
 
 
-def show_plan(plan: "Plan", zone: str) -> None:
+def show_plan(plan: "ClusterPlan", zone: str) -> None:
     """What would be made and what is there, what it costs idle, and at most."""
     facts, region = prices(), zone.rpartition("-")[0]
     right = ("nodes", "USD/h each")
@@ -80,7 +80,7 @@ def show_plan(plan: "Plan", zone: str) -> None:
     _tell_costs([pool for some in pools.values() for pool in some], facts, region)
 
 
-def _tell_costs(pools: Sequence["Pool"], facts: Sequence[Fact], region: str) -> None:
+def _tell_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str) -> None:
     """What the pools cost an hour without a pod, and with every one full."""
     each = {pool: usd_per_hour(facts, pool, region) for pool in pools}
     idle = sum((usd or 0) * pool.min_nodes for pool, usd in each.items()) + FEE_USD_PER_HOUR
@@ -93,7 +93,7 @@ def _tell_costs(pools: Sequence["Pool"], facts: Sequence[Fact], region: str) -> 
     say(f"Busy, with every pool full: at most {most:.2f} USD an hour{_without(pools, each, region)}.")
 
 
-def _without(pools: Sequence["Pool"], each: dict["Pool", float | None], region: str) -> str:
+def _without(pools: Sequence["GkePool"], each: dict["GkePool", float | None], region: str) -> str:
     unknown = sorted({_machine(pool) for pool in pools if each[pool] is None})
     if not unknown:
         return ""
@@ -101,12 +101,12 @@ def _without(pools: Sequence["Pool"], each: dict["Pool", float | None], region: 
     return f", without {names}, unknown to deployments/prices.yaml in {region}"
 
 
-def _machine(pool: "Pool") -> str:
+def _machine(pool: "GkePool") -> str:
     kind = f"{pool.machine} with {pool.gpus} {pool.accelerator}" if pool.accelerator else pool.machine
     return f"{kind} (spot)" if pool.spot else kind
 
 
-def show_cluster(cluster: "Cluster") -> None:
+def show_cluster(cluster: "GkeCluster") -> None:
     """A cluster with its pools, its nodes now, and what it costs."""
     facts, region = prices(), cluster.zone.rpartition("-")[0]
     why = f" ({cluster.reason})" if cluster.reason else ""
@@ -123,7 +123,7 @@ def show_cluster(cluster: "Cluster") -> None:
     _tell_costs(cluster.pools, facts, region)
 
 
-def _tell_nodes(cluster: "Cluster") -> None:
+def _tell_nodes(cluster: "GkeCluster") -> None:
     """How many nodes there are; GKE's API counts them for the whole cluster only."""
     fixed = sum(pool.min_nodes for pool in cluster.pools)
     more = max(cluster.nodes - fixed, 0)

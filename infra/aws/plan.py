@@ -7,12 +7,12 @@ from infra.aws.account import Account
 from infra.aws.leftovers import buckets
 from infra.aws.machines import MachineType, choose_zones, look_up, offers
 from infra.aws.quotas import shortages
-from infra.aws.settings import INSTANCES, Wishes, instances_of, parameters
+from infra.aws.settings import INSTANCES, StackOptions, instances_of, parameters
 from infra.aws.stack import Stack, check_ready, read_ours
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class StackPlan:
     """A stack to be made or changed.
 
     Attributes:
@@ -29,7 +29,7 @@ class Plan:
     notes: tuple[str, ...]
 
 
-def make_plan(account: Account, wishes: Wishes) -> Plan:
+def make_plan(account: Account, wishes: StackOptions) -> StackPlan:
     """Work out the stack's parameters.
 
     Raises:
@@ -51,4 +51,4 @@ def make_plan(account: Account, wishes: Wishes) -> Plan:
     if kept:
         notes.append(f"bucket {kept[0]} of an earlier stack is used again for results")
     found = parameters(wishes, machines, zones, previous, kept[0] if kept else "")
-    return Plan(wishes.project, stack, creates, machines, found, tuple(notes))
+    return StackPlan(wishes.project, stack, creates, machines, found, tuple(notes))

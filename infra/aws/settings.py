@@ -30,7 +30,7 @@ NONE = "none"  # an empty list is not one that Fn::ForEach takes
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class StackOptions:
     """What the user asked for; None leaves what the stack has, or the default of a new one.
 
     Attributes:
@@ -69,7 +69,7 @@ def check_project(project: str) -> None:
         )
 
 
-def check(wishes: Wishes, region: str) -> None:
+def check(wishes: StackOptions, region: str) -> None:
     """Refuse what can be seen to be wrong without asking AWS.
 
     Raises:
@@ -128,7 +128,7 @@ def _check_secret(option: str, arn: str | None, region: str) -> None:
 
 
 def parameters(
-    wishes: Wishes,
+    wishes: StackOptions,
     machines: Sequence[MachineType],
     zones: tuple[str, str],
     previous: Mapping[str, str],

@@ -32,7 +32,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ResourceChange:
     """One line of a change set."""
 
     action: str
@@ -48,7 +48,7 @@ class ChangeSet:
     id: str
     stack_id: str
     creates: bool
-    changes: tuple[Change, ...]
+    changes: tuple[ResourceChange, ...]
 
 
 def read_stack(cfn: Any, name: str) -> Stack | None:
@@ -143,10 +143,10 @@ def prepare(
     return change_set
 
 
-def _changes(cfn: Any, change_set_id: str) -> Iterator[Change]:
+def _changes(cfn: Any, change_set_id: str) -> Iterator[ResourceChange]:
     for row in rows(cfn, "describe_change_set", "Changes", ChangeSetName=change_set_id):
         change = row.get("ResourceChange", {})
-        yield Change(
+        yield ResourceChange(
             change.get("Action", ""),
             change.get("LogicalResourceId", ""),
             change.get("ResourceType", ""),

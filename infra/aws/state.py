@@ -35,7 +35,7 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Instance:
+class RunningInstance:
     """A machine that is being paid for."""
 
     id: str
@@ -102,7 +102,7 @@ def _state(row: Mapping[str, Any]) -> str:
     return f"{row['state']}, {status}" + (f": {reason}" if reason else "")
 
 
-def read_instances(ec2: Any, project: str) -> list[Instance]:
+def read_instances(ec2: Any, project: str) -> list[RunningInstance]:
     """The machines with the project's tag that are not terminated."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
@@ -110,7 +110,7 @@ def read_instances(ec2: Any, project: str) -> list[Instance]:
     ]
     found = rows(ec2, "describe_instances", "Reservations", Filters=filters)
     return [
-        Instance(
+        RunningInstance(
             row["InstanceId"],
             row["InstanceType"],
             row["State"]["Name"],

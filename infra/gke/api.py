@@ -22,7 +22,7 @@ PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GkeLocation:
     """A project and a zone in it.
 
     Attributes:
@@ -43,7 +43,7 @@ class Place:
         return f"{self.parent}/clusters/{cluster}"
 
 
-def connect(project: str | None, zone: str = EVERYWHERE) -> Place:
+def connect(project: str | None, zone: str = EVERYWHERE) -> GkeLocation:
     """The place that is meant, by the application default credentials.
 
     A local endpoint is spoken to in the clear and without credentials, any other encrypted and with them.
@@ -55,12 +55,12 @@ def connect(project: str | None, zone: str = EVERYWHERE) -> Place:
     if endpoint and urlsplit(f"//{endpoint}").hostname in LOCAL:
         channel = grpc.insecure_channel(endpoint)
         client = ClusterManagerClient(transport=ClusterManagerGrpcTransport(channel=channel))
-        return Place(client, _project(project or os.environ.get(PROJECT_VARIABLE)), zone)
+        return GkeLocation(client, _project(project or os.environ.get(PROJECT_VARIABLE)), zone)
     with in_words("signing in"):
         credentials, found = google.auth.default(scopes=[SCOPE])
     options = ClientOptions(api_endpoint=endpoint) if endpoint else None
     named = _project(project or found)
-    return Place(ClusterManagerClient(credentials=credentials, client_options=options), named, zone)
+    return GkeLocation(ClusterManagerClient(credentials=credentials, client_options=options), named, zone)
 
 
 def _endpoint() -> str | None:

@@ -2,18 +2,18 @@
 
 from google.cloud.container_v1 import Operation
 
-from infra.gke.api import Place
-from infra.gke.clusters import Cluster, cluster_message, find_ours
-from infra.gke.errors import Failed, GkeError, Invalid, NotInZone, QuotaExceeded, Stockout, refusal
+from infra.gke.api import GkeLocation
+from infra.gke.clusters import GkeCluster, cluster_message, find_ours
+from infra.gke.errors import Failed, GkeError, GkeQuotaExceeded, Invalid, NotInZone, Stockout, refusal
 from infra.gke.operations import Say, carry_out
-from infra.gke.plan import BROKEN, Plan
-from infra.gke.pools import Pool, pool_message
+from infra.gke.plan import BROKEN, ClusterPlan
+from infra.gke.pools import GkePool, pool_message
 
-OF_ONE_POOL = (Failed, Invalid, NotInZone, QuotaExceeded, Stockout)  # the next pool may still be had
+OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the next pool may still be had
 CLEAR = "`gridbench down gke` clears away what there is of it"
 
 
-def build(place: Place, plan: Plan, say: Say) -> tuple[Cluster, list[GkeError]]:
+def build(place: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
     """Make the cluster and its pools; the cluster as it is then, and an error for each pool that it lacks.
 
     Raises:
@@ -39,7 +39,7 @@ def build(place: Place, plan: Plan, say: Say) -> tuple[Cluster, list[GkeError]]:
     return cluster, list(failed.values())
 
 
-def _make_cluster(place: Place, name: str, say: Say) -> None:
+def _make_cluster(place: GkeLocation, name: str, say: Say) -> None:
     doing = f"making cluster {name}"
     say(f"{doing}: some 5 to 10 minutes")
     message = cluster_message(name, place.project)
@@ -58,7 +58,7 @@ def _make_cluster(place: Place, name: str, say: Say) -> None:
         raise GkeError(f"{refusal(doing, None, cluster.reason or cluster.status)}; {CLEAR}")
 
 
-def _read(place: Place, name: str) -> Cluster:
+def _read(place: GkeLocation, name: str) -> GkeCluster:
     """The cluster that was made; somebody else's of the same name is refused."""
     cluster = find_ours(place, name)
     if cluster is None:
@@ -66,7 +66,7 @@ def _read(place: Place, name: str) -> Cluster:
     return cluster
 
 
-def _make_pool(place: Place, cluster: str, pool: Pool, kept_by_gke: bool, say: Say) -> None:
+def _make_pool(place: GkeLocation, cluster: str, pool: GkePool, kept_by_gke: bool, say: Say) -> None:
     doing = f"making node pool {pool.name}"
     say(doing)
     message = pool_message(pool, kept_by_gke)
@@ -77,7 +77,7 @@ def _make_pool(place: Place, cluster: str, pool: Pool, kept_by_gke: bool, say: S
     carry_out(place, cluster, doing, call, say)
 
 
-def _delete_pool(place: Place, cluster: str, pool: Pool, say: Say) -> None:
+def _delete_pool(place: GkeLocation, cluster: str, pool: GkePool, say: Say) -> None:
     doing = f"deleting node pool {pool.name}"
     say(doing)
 

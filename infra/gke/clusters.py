@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 
 from google.cloud import container_v1 as gke
 
-from infra.gke.api import Place
+from infra.gke.api import GkeLocation
 from infra.gke.errors import Foreign, GkeError, Missing, in_words
-from infra.gke.pools import SYSTEM_POOL, Pool, pool_message, read_pool
+from infra.gke.pools import SYSTEM_POOL, GkePool, pool_message, read_pool
 
 LABELS = {"managed-by": "gridbench"}  # on every cluster of ours; no other is ever changed or deleted
 READY = ("RUNNING", "RECONCILING")  # GKE mends or upgrades something in a RECONCILING one, and it takes pods
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class GkeCluster:
     """A cluster as GKE has it.
 
     Attributes:
@@ -32,7 +32,7 @@ class Cluster:
     ours: bool
     status: str
     reason: str = ""
-    pools: tuple[Pool, ...] = ()
+    pools: tuple[GkePool, ...] = ()
     nodes: int = 0
     channel: str = ""
     endpoint: str = ""
@@ -64,11 +64,11 @@ def cluster_message(name: str, project: str) -> gke.Cluster:
     )
 
 
-def read_cluster(message: gke.Cluster) -> Cluster:
+def read_cluster(message: gke.Cluster) -> GkeCluster:
     """A cluster from what the API answers."""
     channel = gke.ReleaseChannel.Channel(message.release_channel.channel)
     conditions = "; ".join(each.message for each in message.conditions if each.message)
-    return Cluster(
+    return GkeCluster(
         name=message.name,
         zone=message.location,
         ours=LABELS.items() <= dict(message.resource_labels).items(),
@@ -82,7 +82,7 @@ def read_cluster(message: gke.Cluster) -> Cluster:
     )
 
 
-def find(place: Place, name: str) -> Cluster | None:
+def find(place: GkeLocation, name: str) -> GkeCluster | None:
     """The cluster of a name, whosever it is; None where there is none."""
     try:
         with in_words(f"looking at cluster {name}"):
@@ -91,7 +91,7 @@ def find(place: Place, name: str) -> Cluster | None:
         return None
 
 
-def find_ours(place: Place, name: str) -> Cluster | None:
+def find_ours(place: GkeLocation, name: str) -> GkeCluster | None:
     """Gridbench's cluster of a name; None where there is none.
 
     Raises:
@@ -107,7 +107,7 @@ def find_ours(place: Place, name: str) -> Cluster | None:
     return cluster
 
 
-def list_ours(place: Place) -> tuple[list[Cluster], tuple[str, ...]]:
+def list_ours(place: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
     """Every cluster of ours in the project, and the zones that did not answer."""
     with in_words(f"listing the clusters of {place.project}"):
         answer = place.client.list_clusters(parent=place.parent)
@@ -115,7 +115,7 @@ def list_ours(place: Place) -> tuple[list[Cluster], tuple[str, ...]]:
     return [cluster for cluster in found if cluster.ours], tuple(answer.missing_zones)
 
 
-def place_of(place: Place, name: str, clusters: Sequence[Cluster]) -> Place | None:
+def place_of(place: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> GkeLocation | None:
     """The zone of the one cluster of ours that has this name; None where none has.
 
     Raises:

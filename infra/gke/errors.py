@@ -27,7 +27,7 @@ class NoCredentials(GkeError):
     """There are no credentials, or Google does not take them."""
 
 
-class Refused(GkeError):
+class PermissionMissing(GkeError):
     """These credentials lack the right to do it."""
 
 
@@ -35,7 +35,7 @@ class ApiDisabled(GkeError):
     """The project has not enabled the Kubernetes Engine API."""
 
 
-class QuotaExceeded(GkeError):
+class GkeQuotaExceeded(GkeError):
     """The project may not have more of it."""
 
 
@@ -55,7 +55,7 @@ class Missing(GkeError):
     """What is asked for does not exist (any more)."""
 
 
-class Busy(GkeError):
+class ClusterBusy(GkeError):
     """Another operation on the cluster has to end first."""
 
 
@@ -63,7 +63,7 @@ class Invalid(GkeError):
     """GKE finds the request wrong; asking again would not help."""
 
 
-class Unreachable(GkeError):
+class GkeUnreachable(GkeError):
     """GKE did not answer, or failed itself; the request may have been carried out all the same."""
 
 
@@ -80,7 +80,7 @@ class Foreign(GkeError):
 WORDS: tuple[tuple[str, type[GkeError]], ...] = (
     (r"SERVICE_DISABLED|has not been used in project|API .*(is|been) disabled", ApiDisabled),
     (r"ZONE_RESOURCE_POOL_EXHAUSTED|STOCKOUT|not have enough resources available", Stockout),
-    (r"QUOTA_EXCEEDED|[Qq]uota.* exceeded|[Ii]nsufficient .*quota", QuotaExceeded),
+    (r"QUOTA_EXCEEDED|[Qq]uota.* exceeded|[Ii]nsufficient .*quota", GkeQuotaExceeded),
     (
         r"(acceleratorTypes/|machineTypes/|[Aa]ccelerator type|[Mm]achine type)"
         r".*(not found|not exist|not available|not supported)",
@@ -89,24 +89,24 @@ WORDS: tuple[tuple[str, type[GkeError]], ...] = (
     (r"Getting metadata from plugin failed", NoCredentials),
 )
 CODES: dict[StatusCode, type[GkeError]] = {
-    StatusCode.RESOURCE_EXHAUSTED: QuotaExceeded,
+    StatusCode.RESOURCE_EXHAUSTED: GkeQuotaExceeded,
     StatusCode.ALREADY_EXISTS: Exists,
-    StatusCode.PERMISSION_DENIED: Refused,
+    StatusCode.PERMISSION_DENIED: PermissionMissing,
     StatusCode.UNAUTHENTICATED: NoCredentials,
-    StatusCode.FAILED_PRECONDITION: Busy,
+    StatusCode.FAILED_PRECONDITION: ClusterBusy,
     StatusCode.NOT_FOUND: Missing,
     StatusCode.INVALID_ARGUMENT: Invalid,
-    **dict.fromkeys((StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED), Unreachable),
-    **dict.fromkeys((StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.ABORTED), Unreachable),
+    **dict.fromkeys((StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED), GkeUnreachable),
+    **dict.fromkeys((StatusCode.INTERNAL, StatusCode.UNKNOWN, StatusCode.ABORTED), GkeUnreachable),
 }
 TEXTS: dict[type[GkeError], str] = {
     NoCredentials: f"Google does not take these credentials ({{doing}}: {{said}}): {SIGN_IN}",
-    Refused: "Google refuses {doing}: {said}; docs/gke.md lists the rights that are needed",
+    PermissionMissing: "Google refuses {doing}: {said}; docs/gke.md lists the rights that are needed",
     ApiDisabled: (
         "the Kubernetes Engine API is not enabled ({doing}: {said}): "
         "`gcloud services enable container.googleapis.com`, then again in some minutes"
     ),
-    QuotaExceeded: (
+    GkeQuotaExceeded: (
         "{doing}: a quota of this project is used up: {said}; ask for more at "
         "https://console.cloud.google.com/iam-admin/quotas, or take another region, fewer nodes, or --spot, "
         "which has quotas of its own"
@@ -121,9 +121,9 @@ TEXTS: dict[type[GkeError], str] = {
     ),
     Exists: "{doing}: it is there already: {said}",
     Missing: "{doing}: there is none: {said}",
-    Busy: "{doing}: the cluster is not ready for it: {said}; wait until that has ended, then again",
+    ClusterBusy: "{doing}: the cluster is not ready for it: {said}; wait until that has ended, then again",
     Invalid: "{doing}: GKE finds the request wrong: {said}",
-    Unreachable: "{doing}: GKE does not answer ({said}): check the network, then again",
+    GkeUnreachable: "{doing}: GKE does not answer ({said}): check the network, then again",
 }
 NUMBERS = {code.value[0]: code for code in StatusCode}
 
@@ -148,7 +148,7 @@ def failure(operation: Any, doing: str) -> GkeError | None:
     said = operation.error.message or operation.status_message
     error = refusal(doing, NUMBERS.get(operation.error.code), said)
     # it is the deed that failed: GKE is not silent, and no other operation is in the way
-    if type(error) in (GkeError, Busy, Exists, Missing, Unreachable):
+    if type(error) in (GkeError, ClusterBusy, Exists, Missing, GkeUnreachable):
         return Failed(f"{doing}: {tidy(said) or 'no reason given'}")
     return error
 
@@ -171,7 +171,7 @@ def in_words(doing: str) -> Iterator[None]:
         ) from error
     except api.RetryError as error:
         cause = error.cause if isinstance(error.cause, api.GoogleAPICallError) else None
-        raise _answered(doing, cause) if cause else Unreachable(f"{doing}: GKE does not answer") from error
+        raise _answered(doing, cause) if cause else GkeUnreachable(f"{doing}: GKE does not answer") from error
     except api.GoogleAPICallError as error:
         raise _answered(doing, error) from error
 

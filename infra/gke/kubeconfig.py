@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from infra.gke.clusters import Cluster
+from infra.gke.clusters import GkeCluster
 from infra.gke.errors import GkeError
 
 PLUGIN = "gke-gcloud-auth-plugin"
@@ -20,7 +20,7 @@ def context_name(project: str, zone: str, cluster: str) -> str:
     return f"gke_{project}_{zone}_{cluster}"
 
 
-def kubeconfig(project: str, cluster: Cluster) -> dict[str, Any]:
+def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
     """The kubeconfig of a cluster.
 
     Raises:
@@ -49,7 +49,7 @@ def kubeconfig(project: str, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-def write(path: Path, project: str, cluster: Cluster) -> None:
+def write(path: Path, project: str, cluster: GkeCluster) -> None:
     """Write a cluster's kubeconfig for its owner's eyes, in one step.
 
     Raises:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from google.cloud import container_v1 as gke
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
-from infra.gke.api import Place
-from infra.gke.errors import Busy, Exists, GkeError, Missing, Unreachable, failure, in_words
+from infra.gke.api import GkeLocation
+from infra.gke.errors import ClusterBusy, Exists, GkeError, GkeUnreachable, Missing, failure, in_words
 
 POLL_S = 5.0
 DEADLINE_S = 2700.0  # GKE itself gives up on machines that don't come after 35 minutes
@@ -21,7 +21,7 @@ class TimedOut(GkeError):
     """An operation has not ended within the deadline; GKE goes on with it."""
 
 
-def under_way(place: Place, cluster: str) -> list[gke.Operation]:
+def under_way(place: GkeLocation, cluster: str) -> list[gke.Operation]:
     """The operations on a cluster and its pools that have not ended."""
     with in_words(f"listing the operations of {place.project}"):
         found = place.client.list_operations(parent=place.parent).operations
@@ -33,7 +33,7 @@ def _ended(operation: gke.Operation) -> bool:
     return operation.status == gke.Operation.Status.DONE
 
 
-def settle(place: Place, cluster: str, say: Say) -> list[GkeError]:
+def settle(place: GkeLocation, cluster: str, say: Say) -> list[GkeError]:
     """Wait for whatever is under way on a cluster; the errors that it ended with.
 
     Raises:
@@ -56,7 +56,7 @@ def words(operation: gke.Operation) -> str:
     return f"{gke.Operation.Type(operation.operation_type).name} {operation.target_link.rpartition('/')[2]}"
 
 
-def follow(place: Place, operation: gke.Operation, doing: str) -> gke.Operation:
+def follow(place: GkeLocation, operation: gke.Operation, doing: str) -> gke.Operation:
     """Follow an operation until it has ended, well or not.
 
     Raises:
@@ -74,12 +74,12 @@ def follow(place: Place, operation: gke.Operation, doing: str) -> gke.Operation:
         try:
             with in_words(f"following {doing}"):
                 operation = place.client.get_operation(name=f"{place.parent}/operations/{operation.name}")
-        except Unreachable:  # the operation goes on without us
+        except GkeUnreachable:  # the operation goes on without us
             continue
     return operation
 
 
-def carry_out(place: Place, cluster: str, doing: str, call: Begin, say: Say) -> None:
+def carry_out(place: GkeLocation, cluster: str, doing: str, call: Begin, say: Say) -> None:
     """Begin an operation on a cluster and wait for its end.
 
     What is under way there is waited for. A call without an answer is made again: where the first was carried
@@ -94,12 +94,12 @@ def carry_out(place: Place, cluster: str, doing: str, call: Begin, say: Say) -> 
         try:
             with in_words(doing):
                 return call()
-        except Busy:
+        except ClusterBusy:
             settle(place, cluster, say)
             raise
 
     again = Retrying(
-        retry=retry_if_exception_type((Busy, Unreachable)),
+        retry=retry_if_exception_type((ClusterBusy, GkeUnreachable)),
         stop=stop_after_attempt(TRIES),
         wait=wait_fixed(POLL_S),
         reraise=True,

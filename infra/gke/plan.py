@@ -2,18 +2,18 @@
 
 from dataclasses import dataclass
 
-from infra.gke.api import Place
-from infra.gke.clusters import READY, Cluster, find_ours
+from infra.gke.api import GkeLocation
+from infra.gke.clusters import READY, GkeCluster, find_ours
 from infra.gke.errors import GkeError
 from infra.gke.operations import Say, settle
-from infra.gke.pools import SYSTEM, SYSTEM_POOL, Pool
-from infra.gke.settings import Wishes, wished_pools
+from infra.gke.pools import SYSTEM, SYSTEM_POOL, GkePool
+from infra.gke.settings import ClusterOptions, wished_pools
 
 BROKEN = ("ERROR", "RUNNING_WITH_ERROR")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ClusterPlan:
     """A cluster to be made or completed.
 
     Attributes:
@@ -25,10 +25,10 @@ class Plan:
     """
 
     name: str
-    cluster: Cluster | None
-    add: tuple[Pool, ...]
-    renew: tuple[Pool, ...] = ()
-    kept: tuple[Pool, ...] = ()
+    cluster: GkeCluster | None
+    add: tuple[GkePool, ...]
+    renew: tuple[GkePool, ...] = ()
+    kept: tuple[GkePool, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -37,12 +37,12 @@ class Plan:
         return self.cluster is None or bool(self.add or self.renew)
 
     @property
-    def system(self) -> Pool:
+    def system(self) -> GkePool:
         """The pool of GKE's own pods, as it is or will be."""
         return next((pool for pool in self.kept if pool.name == SYSTEM), SYSTEM_POOL)
 
 
-def make_plan(place: Place, wishes: Wishes, say: Say) -> Plan:
+def make_plan(place: GkeLocation, wishes: ClusterOptions, say: Say) -> ClusterPlan:
     """Work out what is missing; what is under way on the cluster is waited for first.
 
     Raises:
@@ -54,14 +54,14 @@ def make_plan(place: Place, wishes: Wishes, say: Say) -> Plan:
         say("that failed; what it left is looked at now")
     cluster = find_ours(place, wishes.cluster) if cluster else None
     if cluster is None:
-        return Plan(wishes.cluster, None, wished)
+        return ClusterPlan(wishes.cluster, None, wished)
     _check_ready(cluster)
     there = {pool.name: pool for pool in cluster.pools}
     broken = {name for name, pool in there.items() if pool.status in BROKEN}
     renew = {pool.name: pool for pool in wished if pool.name in broken}
     if SYSTEM not in there or SYSTEM in broken:
         renew[SYSTEM] = SYSTEM_POOL
-    return Plan(
+    return ClusterPlan(
         wishes.cluster,
         cluster,
         add=tuple(pool for pool in (SYSTEM_POOL, *wished) if pool.name not in there),
@@ -71,7 +71,7 @@ def make_plan(place: Place, wishes: Wishes, say: Say) -> Plan:
     )
 
 
-def _check_ready(cluster: Cluster) -> None:
+def _check_ready(cluster: GkeCluster) -> None:
     """Refuse a cluster that no pool can be added to."""
     if cluster.status in (*READY, "DEGRADED"):
         return
@@ -86,7 +86,7 @@ def _check_ready(cluster: Cluster) -> None:
     )
 
 
-def _notes(cluster: Cluster, wished: tuple[Pool, ...], broken: set[str]) -> tuple[str, ...]:
+def _notes(cluster: GkeCluster, wished: tuple[GkePool, ...], broken: set[str]) -> tuple[str, ...]:
     by_name = {pool.name: pool for pool in wished}
     notes = []
     for pool in cluster.pools:

@@ -19,7 +19,7 @@ Versions = gke.GPUDriverInstallationConfig.GPUDriverVersion
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class GkePool:
     """A node pool.
 
     Attributes:
@@ -47,7 +47,7 @@ class Pool:
     status: str = field(default="", compare=False)
     reason: str = field(default="", compare=False)
 
-    def differences(self, wished: "Pool") -> Iterator[str]:
+    def differences(self, wished: "GkePool") -> Iterator[str]:
         """What of this pool is not as wished, a clause each."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(wished, each.name)
@@ -55,7 +55,7 @@ class Pool:
                 yield f"{each.name} is {mine}, not {theirs}"
 
 
-SYSTEM_POOL = Pool(SYSTEM, SYSTEM_MACHINE, min_nodes=1)
+SYSTEM_POOL = GkePool(SYSTEM, SYSTEM_MACHINE, min_nodes=1)
 
 
 def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
@@ -63,7 +63,7 @@ def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
     return accelerator + (f"-x{gpus}" if gpus > 1 else "") + ("-spot" if spot else "")
 
 
-def pool_message(pool: Pool, kept_by_gke: bool = False) -> gke.NodePool:
+def pool_message(pool: GkePool, kept_by_gke: bool = False) -> gke.NodePool:
     """The pool as the API takes it.
 
     Args:
@@ -86,7 +86,7 @@ def pool_message(pool: Pool, kept_by_gke: bool = False) -> gke.NodePool:
     )
 
 
-def _node_config(pool: Pool) -> gke.NodeConfig:
+def _node_config(pool: GkePool) -> gke.NodeConfig:
     config = gke.NodeConfig(
         machine_type=pool.machine,
         disk_size_gb=DISK_GB,
@@ -115,7 +115,7 @@ def _node_config(pool: Pool) -> gke.NodeConfig:
     return config
 
 
-def read_pool(message: gke.NodePool) -> Pool:
+def read_pool(message: gke.NodePool) -> GkePool:
     """A pool that GKE has."""
     config, scaled = message.config, message.autoscaling
     accelerator = config.accelerators[0] if config.accelerators else gke.AcceleratorConfig()
@@ -123,7 +123,7 @@ def read_pool(message: gke.NodePool) -> Pool:
     known = driver in (Versions.LATEST, Versions.DEFAULT)
     fixed = message.initial_node_count
     most = scaled.total_max_node_count or scaled.max_node_count
-    return Pool(
+    return GkePool(
         name=message.name,
         machine=config.machine_type,
         accelerator=accelerator.accelerator_type,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from infra.gke.accelerators import shape_of
 from infra.gke.errors import GkeError
-from infra.gke.pools import Pool, pool_name
+from infra.gke.pools import GkePool, pool_name
 
 CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # GKE's rule
 ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]+")
@@ -20,7 +20,7 @@ RUN_HOURS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class ClusterOptions:
     """What the user asked for.
 
     Attributes:
@@ -65,7 +65,7 @@ def check_zone(zone: str) -> None:
         raise GkeError(f"--zone {zone!r} is no zone, such as us-central1-a")
 
 
-def check(wishes: Wishes) -> None:
+def check(wishes: ClusterOptions) -> None:
     """Refuse what can be seen to be wrong without asking Google.
 
     Raises:
@@ -86,7 +86,7 @@ def check(wishes: Wishes) -> None:
         )
 
 
-def wished_pools(wishes: Wishes) -> tuple[Pool, ...]:
+def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
     """The GPU pools that wishes stand for.
 
     Raises:
@@ -97,9 +97,9 @@ def wished_pools(wishes: Wishes) -> tuple[Pool, ...]:
     return tuple(_pool(wishes, name, gpus) for name, gpus in named)
 
 
-def _pool(wishes: Wishes, name: str, gpus: int) -> Pool:
+def _pool(wishes: ClusterOptions, name: str, gpus: int) -> GkePool:
     accelerator, shape = shape_of(name, gpus, wishes.spot)
-    return Pool(
+    return GkePool(
         name=pool_name(name, gpus, wishes.spot),
         machine=shape.machine,
         accelerator=name,

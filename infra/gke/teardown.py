@@ -1,12 +1,12 @@
 """Taking a cluster down, and looking whether anything is left. Safe to repeat."""
 
-from infra.gke.api import Place
+from infra.gke.api import GkeLocation
 from infra.gke.clusters import find_ours
 from infra.gke.errors import Failed, Foreign, GkeError
 from infra.gke.operations import Say, carry_out, settle, under_way, words
 
 
-def take_down(place: Place, name: str, say: Say) -> None:
+def take_down(place: GkeLocation, name: str, say: Say) -> None:
     """Delete a cluster of ours with all its pools, after what is under way on it.
 
     Raises:
@@ -25,7 +25,7 @@ def take_down(place: Place, name: str, say: Say) -> None:
         raise GkeError(f"{error}; `gridbench down gke` may be repeated") from None
 
 
-def left(place: Place, name: str) -> list[str]:
+def left(place: GkeLocation, name: str) -> list[str]:
     """What GKE still has of a cluster of ours, a line each; none where it is gone."""
     try:
         cluster = find_ours(place, name)

@@ -24,8 +24,8 @@ from infra.lambda_cloud.errors import (
     Unavailable,
     refusal,
 )
-from infra.lambda_cloud.models import Instance, Launched, LaunchRequest, Offer, SshKey
-from infra.lambda_cloud.settings import Pace, Turnstile, shared_file, unbroken
+from infra.lambda_cloud.models import LambdaInstance, LambdaOffer, Launched, LaunchRequest, SshKey
+from infra.lambda_cloud.settings import ApiPace, Turnstile, shared_file, unbroken
 
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
 KEY_VARIABLE = "LAMBDA_API_KEY"
@@ -33,12 +33,12 @@ URL_VARIABLE = "LAMBDA_API_URL"
 LOOKS = 3  # an instance may be missing from the first list after its launch
 
 T = TypeVar("T")
-OFFERS = TypeAdapter(dict[str, Offer])
-INSTANCE = TypeAdapter(Instance)
-INSTANCES = TypeAdapter(list[Instance])
+OFFERS = TypeAdapter(dict[str, LambdaOffer])
+INSTANCE = TypeAdapter(LambdaInstance)
+INSTANCES = TypeAdapter(list[LambdaInstance])
 SSH_KEY = TypeAdapter(SshKey)
 SSH_KEYS = TypeAdapter(list[SshKey])
-TERMINATED = TypeAdapter(dict[str, list[Instance]])
+TERMINATED = TypeAdapter(dict[str, list[LambdaInstance]])
 
 
 def api_key() -> str:
@@ -89,8 +89,8 @@ class LambdaApi:
     did not do its work for `pace.patience_s` seconds, and what else its own text names.
     """
 
-    def __init__(self, key: str, url: str = URL, pace: Pace | None = None) -> None:
-        self.pace = pace or Pace()
+    def __init__(self, key: str, url: str = URL, pace: ApiPace | None = None) -> None:
+        self.pace = pace or ApiPace()
         self._secrets = (key,)
         asked, every_s = f"{url} {key}", {"call": self.pace.call_s, "launch": self.pace.launch_s}
         self._calls, self._launches = (
@@ -114,20 +114,20 @@ class LambdaApi:
     ) -> None:
         await self._client.aclose()
 
-    async def offers(self) -> dict[str, Offer]:
+    async def offers(self) -> dict[str, LambdaOffer]:
         """Every instance type by its name, with its price and the regions said to have capacity."""
         return self._read(OFFERS, await self._surely("listing instance types", "GET", "instance-types"))
 
-    async def instances(self) -> list[Instance]:
+    async def instances(self) -> list[LambdaInstance]:
         """All instances of the account; ended ones stay listed for a while only."""
         return self._read(INSTANCES, await self._surely("listing instances", "GET", "instances"))
 
-    async def instance(self, instance_id: str) -> Instance:
+    async def instance(self, instance_id: str) -> LambdaInstance:
         """One instance; `NotFound` where there is none (any more)."""
         path = f"instances/{quote(instance_id, safe='')}"
         return self._read(INSTANCE, await self._surely(f"looking at {instance_id}", "GET", path))
 
-    async def terminate(self, instance_ids: Sequence[str]) -> list[Instance]:
+    async def terminate(self, instance_ids: Sequence[str]) -> list[LambdaInstance]:
         """End instances; returns those that the API says it did, which need not be all."""
         body = {"instance_ids": list(instance_ids)}
         doing = f"giving back {', '.join(instance_ids)}"

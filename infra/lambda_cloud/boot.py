@@ -7,7 +7,7 @@ import anyio
 
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.errors import LambdaError, Unavailable
-from infra.lambda_cloud.models import ENDED, Instance
+from infra.lambda_cloud.models import ENDED, LambdaInstance
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BLOCK, BoxUnreachable, connect
@@ -59,8 +59,8 @@ async def booted(
     instance_id: str,
     within_s: float,
     answers: Answers,
-    meanwhile: Callable[[list[Instance]], Awaitable[None]],
-) -> Instance:
+    meanwhile: Callable[[list[LambdaInstance]], Awaitable[None]],
+) -> LambdaInstance:
     """Wait until an instance is active, has an address, and SSH answers there as is wanted.
 
     Args:
@@ -89,7 +89,7 @@ async def booted(
         await anyio.sleep(api.pace.look_s)
 
 
-async def _listed(api: LambdaApi) -> list[Instance] | None:
+async def _listed(api: LambdaApi) -> list[LambdaInstance] | None:
     """All instances; None while the API is out of order, which is no fault of the box."""
     try:
         return await api.instances()
@@ -97,13 +97,13 @@ async def _listed(api: LambdaApi) -> list[Instance] | None:
         return None
 
 
-def _state(instance: Instance) -> str:
+def _state(instance: LambdaInstance) -> str:
     if instance.status in LOST:
         raise BadBox(f"it is {instance.status}")
     return f"it is {instance.status}, {'with' if instance.ip else 'without'} an address"
 
 
-async def _answers(instance: Instance, answers: Answers, limit: float) -> bool:
+async def _answers(instance: LambdaInstance, answers: Answers, limit: float) -> bool:
     if instance.status != "active" or not instance.ip:
         return False
     with anyio.move_on_after(max(limit - time.monotonic(), GREETING_WITHIN_S)):

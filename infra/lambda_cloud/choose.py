@@ -7,7 +7,7 @@ from datetime import datetime
 
 from infra.hint import hint
 from infra.lambda_cloud.errors import BadRequest, TooDear
-from infra.lambda_cloud.models import REGIONS, Offer
+from infra.lambda_cloud.models import REGIONS, LambdaOffer
 
 MOST_BOXES = 9  # one figure in an instance's name
 
@@ -40,7 +40,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LaunchOption:
     """Something that can be launched."""
 
     instance_type: str
@@ -48,7 +48,7 @@ class Place:
     usd_per_hour: float
 
 
-def check(wish: Wish, offers: Mapping[str, Offer]) -> None:
+def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
     """Refuse a wish that no waiting would fulfil.
 
     Raises:
@@ -65,7 +65,7 @@ def check(wish: Wish, offers: Mapping[str, Offer]) -> None:
     affordable(wish, offers)
 
 
-def affordable(wish: Wish, offers: Mapping[str, Offer]) -> list[str]:
+def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
     """The types that cost no more than may be paid, in the order of preference.
 
     Raises:
@@ -82,13 +82,15 @@ def affordable(wish: Wish, offers: Mapping[str, Offer]) -> list[str]:
     return fitting
 
 
-def places(wish: Wish, offers: Mapping[str, Offer], failed: Counter[tuple[str, str]]) -> list[Place]:
-    """What is said to have capacity: types in order, each in its regions, those that failed last."""
-    found = []
+def launch_options(
+    wish: Wish, offers: Mapping[str, LambdaOffer], failed: Counter[tuple[str, str]]
+) -> list[LaunchOption]:
+    """List what has capacity: types in order of preference, each in its regions, those that failed last."""
+    options: list[LaunchOption] = []
     for name in affordable(wish, offers):
         offer = offers[name]
         regions = [r for r in wish.regions or offer.regions if r in offer.regions]
         usd = offer.instance_type.usd_per_hour
         ordered = sorted(regions, key=lambda region: failed[name, region])
-        found += [Place(name, region, usd) for region in ordered]
-    return found
+        options += [LaunchOption(name, region, usd) for region in ordered]
+    return options

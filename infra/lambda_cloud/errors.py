@@ -23,7 +23,7 @@ class NoCapacity(LambdaError):
     """No such machine is free there now; another region, another type or another time may have one."""
 
 
-class QuotaExceeded(LambdaError):
+class LambdaQuotaExceeded(LambdaError):
     """The account may not rent more; only Lambda's support can change that."""
 
 
@@ -68,7 +68,7 @@ class Unavailable(LambdaError):
 # API document, schemas ApiError…
 KINDS: dict[str, type[LambdaError]] = {
     "instance-operations/launch/insufficient-capacity": NoCapacity,
-    "global/quota-exceeded": QuotaExceeded,
+    "global/quota-exceeded": LambdaQuotaExceeded,
     "global/invalid-api-key": KeyRefused,
     "global/account-inactive": KeyRefused,
     "global/invalid-address": KeyRefused,

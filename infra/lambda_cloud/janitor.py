@@ -9,13 +9,13 @@ from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.give_back import Say, give_back, tell
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_of
-from infra.lambda_cloud.models import Instance
+from infra.lambda_cloud.models import LambdaInstance
 
 KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this much, whatever clocks say
 
 
 @dataclass(frozen=True, slots=True)
-class Rental:
+class RunningRental:
     """An instance of ours that has not ended.
 
     Attributes:
@@ -23,7 +23,7 @@ class Rental:
         overdue: whether it should be back by now.
     """
 
-    instance: Instance
+    instance: LambdaInstance
     lease: Lease
     cost_usd: float | None
     overdue: bool
@@ -38,7 +38,7 @@ class Swept:
     problems: tuple[str, ...] = ()
 
 
-async def rentals(api: LambdaApi, now: datetime) -> list[Rental]:
+async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
     """Our instances that run, those first that are due first.
 
     Raises:
@@ -47,9 +47,9 @@ async def rentals(api: LambdaApi, now: datetime) -> list[Rental]:
     return _ours(await api.instances(), now)
 
 
-def _ours(instances: Sequence[Instance], now: datetime) -> list[Rental]:
+def _ours(instances: Sequence[LambdaInstance], now: datetime) -> list[RunningRental]:
     running = [(i, lease) for i in instances if not i.ended and (lease := lease_of(i))]
-    found = [Rental(i, lease, lease.cost_usd(now), lease.overdue(now)) for i, lease in running]
+    found = [RunningRental(i, lease, lease.cost_usd(now), lease.overdue(now)) for i, lease in running]
     return sorted(found, key=lambda rental: rental.lease.until)
 
 
@@ -71,14 +71,14 @@ async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
     return Swept(tuple(returned), tuple(removed), tuple(problems))
 
 
-async def end(api: LambdaApi, running: Sequence[Rental], say: Say) -> tuple[list[str], list[str]]:
+async def end(api: LambdaApi, running: Sequence[RunningRental], say: Say) -> tuple[list[str], list[str]]:
     """Give these back, all at once: the ids of those that ended, and a sentence for each that did not."""
     ended = await asyncio.gather(*(_returned(api, rental, say) for rental in running))
     returned = [r.instance.id for r, problem in zip(running, ended, strict=True) if not problem]
     return returned, [problem for problem in ended if problem]
 
 
-async def _returned(api: LambdaApi, rental: Rental, say: Say) -> str:
+async def _returned(api: LambdaApi, rental: RunningRental, say: Say) -> str:
     """Give one back; returns a sentence where that failed."""
     what = f"{rental.lease.hardware} of run {rental.lease.run} ({rental.instance.id})"
     try:

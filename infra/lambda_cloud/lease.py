@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from infra.lambda_cloud.errors import LambdaError
-from infra.lambda_cloud.models import Instance
+from infra.lambda_cloud.models import LambdaInstance
 
 RUN = "gridbench:run"  # also the mark that an instance is ours
 HARDWARE = "gridbench:hardware"
@@ -73,7 +73,7 @@ class Lease:
         """The name of the n-th instance that is tried for this lease, from 1."""
         return self.name if number == 1 else f"{self.name}-{number}"
 
-    def owns(self, instance: Instance) -> bool:
+    def owns(self, instance: LambdaInstance) -> bool:
         """Whether an instance was launched for this lease."""
         names = re.escape(self.name) + r"(-\d)?"
         return bool(self.name) and re.fullmatch(names, instance.name or "") is not None
@@ -91,7 +91,7 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
     return Lease(run, hardware, None, until, usd_per_hour, name)
 
 
-def lease_of(instance: Instance) -> Lease | None:
+def lease_of(instance: LambdaInstance) -> Lease | None:
     """The lease that an instance's tags tell of; None for one that is not ours.
 
     A deadline that can't be read is taken to be a day after the start: the box may be measuring, so it is not

@@ -33,13 +33,13 @@ TagKey = Annotated[str, StringConstraints(max_length=55, pattern=r"^[a-z][a-z0-9
 TagValue = Annotated[str, StringConstraints(max_length=128)]
 
 
-class Answer(BaseModel):
+class LambdaModel(BaseModel):
     """A part of an answer; what else the API says is left out, such as an instance's Jupyter token."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Specs(Answer):
+class Specs(LambdaModel):
     """The size of an instance type."""
 
     vcpus: int = 0
@@ -48,7 +48,7 @@ class Specs(Answer):
     gpus: int = 0
 
 
-class InstanceType(Answer):
+class LambdaInstanceType(LambdaModel):
     """A machine shape and its price, which is the same in every region."""
 
     name: str
@@ -63,18 +63,18 @@ class InstanceType(Answer):
         return round(self.price_cents_per_hour / 100, 4)
 
 
-class Region(Answer):
+class LambdaRegion(LambdaModel):
     """Where instances stand."""
 
     name: str
     description: str = ""
 
 
-class Offer(Answer):
+class LambdaOffer(LambdaModel):
     """An instance type, and where there is said to be capacity for it."""
 
-    instance_type: InstanceType
-    regions_with_capacity_available: tuple[Region, ...] = ()
+    instance_type: LambdaInstanceType
+    regions_with_capacity_available: tuple[LambdaRegion, ...] = ()
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -89,7 +89,7 @@ def _by_key(tags: Any) -> Any:
     return tags or {}
 
 
-class Instance(Answer):
+class LambdaInstance(LambdaModel):
     """A rented machine.
 
     Attributes:
@@ -102,8 +102,8 @@ class Instance(Answer):
     name: str | None = None
     ip: str | None = None
     ssh_key_names: tuple[str, ...] = ()
-    region: Region
-    instance_type: InstanceType
+    region: LambdaRegion
+    instance_type: LambdaInstanceType
     hostname: str | None = None
     tags: Annotated[dict[str, str], BeforeValidator(_by_key)] = {}
 
@@ -113,7 +113,7 @@ class Instance(Answer):
         return self.status in ENDED
 
 
-class SshKey(Answer):
+class SshKey(LambdaModel):
     """A public key that the account knows."""
 
     id: str
@@ -121,7 +121,7 @@ class SshKey(Answer):
     public_key: str
 
 
-class Launched(Answer):
+class Launched(LambdaModel):
     """The answer to a launch."""
 
     instance_ids: tuple[str, ...] = Field(min_length=1)

@@ -13,7 +13,7 @@ import anyio
 
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.boot import Answers, BadBox, booted, greets, lets_in
-from infra.lambda_cloud.choose import Place, Wish, check, places
+from infra.lambda_cloud.choose import LaunchOption, Wish, check, launch_options
 from infra.lambda_cloud.errors import (
     NoCapacity,
     NotReturned,
@@ -22,13 +22,13 @@ from infra.lambda_cloud.errors import (
 from infra.lambda_cloud.give_back import Rented, Say, clear, give_back, tell
 from infra.lambda_cloud.keys import cloud_config, key_pair
 from infra.lambda_cloud.lease import Lease, lease_of
-from infra.lambda_cloud.models import Instance, LaunchRequest
+from infra.lambda_cloud.models import LambdaInstance, LaunchRequest
 
 USER = "ubuntu"  # Lambda Stack's login
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class RentedBox:
     """A rented machine that answers.
 
     Attributes:
@@ -41,7 +41,7 @@ class Box:
     user: str
     host_key: str
     private_key: str = field(repr=False)
-    instance: Instance
+    instance: LambdaInstance
     lease: Lease
 
 
@@ -55,7 +55,7 @@ class Launch:
     """
 
     instance: str
-    place: Place
+    place: LaunchOption
     since: datetime
     returned: datetime | None = None
 
@@ -68,7 +68,7 @@ def unnoted(launch: Launch) -> None:
 
 
 @dataclass(slots=True)
-class Search:
+class BoxSearch:
     """One search for a box, and what it has launched so far."""
 
     api: LambdaApi
@@ -94,7 +94,7 @@ async def rent(
     answers: Answers = greets,
     note: Note = unnoted,
     held: Rented | None = None,
-) -> Instance:
+) -> LambdaInstance:
     """Rent a box that answers; its tags hold the lease with the true start and price.
 
     Args:
@@ -111,7 +111,7 @@ async def rent(
         NotReturned: as a note of the error above, or instead of it: something may still run.
     """
     held = Rented() if held is None else held
-    search = Search(api, wish, lease, user_data, say, answers, held, note)
+    search = BoxSearch(api, wish, lease, user_data, say, answers, held, note)
     check(wish, await api.offers())
     async with _cleared_on_failure(api, lease, held, say):
         await api.add_ssh_key(lease.name, public_key)
@@ -127,7 +127,7 @@ async def rented(
     answers: Answers | None = None,
     note: Note = unnoted,
     held: Rented | None = None,
-) -> AsyncIterator[Box]:
+) -> AsyncIterator[RentedBox]:
     """A box for as long as the context lasts, with keys of its own; then it and its key are given back.
 
     Args:
@@ -144,7 +144,7 @@ async def rented(
     instance = await rent(api, wish, lease, login.public, cloud_config(host), say, answers, note, held)
     held.doubt = False  # all the account's instances have been seen
     async with _cleared_on_failure(api, lease, held, say):
-        yield Box(
+        yield RentedBox(
             ip=instance.ip or "",
             user=USER,
             host_key=host.public,
@@ -173,7 +173,7 @@ async def _cleared_on_failure(api: LambdaApi, lease: Lease, held: Rented, say: S
         raise
 
 
-async def _box_that_answers(search: Search) -> Instance:
+async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
     """Launch until a box answers."""
     api, wish = search.api, search.wish
     for number in range(1, wish.boxes + 1):
@@ -184,7 +184,7 @@ async def _box_that_answers(search: Search) -> Instance:
         left_s = (search.lease.until - datetime.now(UTC)).total_seconds()
         within_s = max(min(wish.boot_within_s, left_s), 0)
 
-        async def strays(listed: list[Instance], keep: str = instance_id) -> None:
+        async def strays(listed: list[LambdaInstance], keep: str = instance_id) -> None:
             await _return_strays(search, listed, keep)
 
         try:
@@ -200,7 +200,7 @@ async def _box_that_answers(search: Search) -> Instance:
     raise BadBox(f"{wish.boxes} boxes in a row booted badly; the last: {last}")
 
 
-async def _return_strays(search: Search, listed: list[Instance], keep: str) -> None:
+async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: str) -> None:
     """Give back what a launch without an answer has made after all."""
     done = search.held.returned
     for instance in listed:
@@ -211,7 +211,7 @@ async def _return_strays(search: Search, listed: list[Instance], keep: str) -> N
             done.add(instance.id)
 
 
-async def _launched_somewhere(search: Search, name: str) -> Launch:
+async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
     """Launch where there is capacity, waiting for it until the deadline."""
     pace, wish = search.api.pace, search.wish
     until = min(wish.until, search.lease.until)
@@ -219,7 +219,7 @@ async def _launched_somewhere(search: Search, name: str) -> Launch:
     last = "nothing was tried"
     while datetime.now(UTC) < until:
         try:
-            found = places(wish, await search.api.offers(), search.failed)
+            found = launch_options(wish, await search.api.offers(), search.failed)
             last = last if found else "none is listed with capacity"
         except Unavailable as error:
             found, last = [], str(error)
@@ -240,7 +240,7 @@ async def _launched_somewhere(search: Search, name: str) -> Launch:
     )
 
 
-async def _launch(search: Search, place: Place, name: str, until: datetime) -> Launch:
+async def _launch(search: BoxSearch, place: LaunchOption, name: str, until: datetime) -> Launch:
     """Launch there, with the lease in the tags."""
     now = datetime.now(UTC)
     lease = dataclasses.replace(search.lease, since=now, usd_per_hour=place.usd_per_hour)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ApiPace:
     """The client's rates and patience, all in seconds.
 
     Attributes:
@@ -46,7 +46,7 @@ class Pace:
     timeout_s: float = 60.0
 
 
-class HoldPace(BaseSettings):
+class HoldSettings(BaseSettings):
     """The rates of the flow that holds a box, in seconds, from `LAMBDA_RENTAL_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="LAMBDA_RENTAL_")
@@ -63,9 +63,9 @@ class HoldPace(BaseSettings):
     )
 
     @property
-    def api(self) -> Pace:
+    def api(self) -> ApiPace:
         """How Lambda's API is asked."""
-        pace, factor = Pace(), self.api_factor
+        pace, factor = ApiPace(), self.api_factor
         return replace(
             pace,
             call_s=pace.call_s * factor,

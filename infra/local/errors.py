@@ -18,7 +18,7 @@ class LocalStackError(InfraError):
     """The server or a worker can't be had; the message says why and what to do."""
 
 
-def obituary(service: Service, what: str) -> LocalStackError:
+def stop_reason(service: Service, what: str) -> LocalStackError:
     """Why a service has stopped, by the end of its log; `what` is its name in a sentence."""
     words = service.last_words()
     reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())

@@ -18,7 +18,7 @@ class _Note(NamedTuple):
     pools: frozenset[str]
 
 
-class Ledger:
+class StackLock:
     """`stack.lock`, held by the process that runs the stack, and `stack.json`, which says where it is."""
 
     def __init__(self, state: Path) -> None:

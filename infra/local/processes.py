@@ -1,4 +1,4 @@
-"""A service of the stack: a program, its log and the guard that it runs under."""
+"""A service of the stack: a program, its log and the supervisor that it runs under."""
 
 import os
 import signal
@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 from infra.local.supervisor import GRACE_S, MARK
 
-GUARD = Path(__file__).with_name("supervisor.py")
+SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 10_000_000
-STOP_S = 3 * GRACE_S  # the guard's own worst case: its child, then what it left, twice
+STOP_S = 3 * GRACE_S  # the supervisor's own worst case: its child, then what it left, twice
 
 
 class Service:
@@ -29,18 +29,18 @@ class Service:
         self.log = log
         self.cwd = cwd
         self.started_at = 0.0
-        self.lifeline: int | None = None
-        self._guard: subprocess.Popen[bytes] | None = None
+        self.parent_pipe: int | None = None
+        self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, hold: Sequence[int] = ()) -> None:
-        """Start the program; `hold` are file descriptors that its guard keeps open."""
-        self._close_lifeline()
+        """Start the program; `hold` are file descriptors that its supervisor keeps open."""
+        self._close_parent_pipe()
         state = self.environment[MARK]
-        theirs, self.lifeline = os.pipe()
+        theirs, self.parent_pipe = os.pipe()
         try:
             with self._open_log() as log:
-                self._guard = subprocess.Popen(
-                    [sys.executable, "-P", str(GUARD), state, str(theirs), *self.command],
+                self._supervisor = subprocess.Popen(
+                    [sys.executable, "-P", str(SUPERVISOR), state, str(theirs), *self.command],
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -55,11 +55,11 @@ class Service:
 
     def alive(self) -> bool:
         """Whether the program runs."""
-        return self._guard is not None and self._guard.poll() is None
+        return self._supervisor is not None and self._supervisor.poll() is None
 
     def ending(self) -> str:
         """How the program ended, in a few words."""
-        status = self._guard.returncode if self._guard else None
+        status = self._supervisor.returncode if self._supervisor else None
         if status is None:
             return "it did not run"
         number = -status if status < 0 else status - 128
@@ -70,16 +70,16 @@ class Service:
 
     def stop(self) -> None:
         """End the program and everything that it started. Returns when they are gone."""
-        if self._guard is None:
+        if self._supervisor is None:
             return
-        self._guard.terminate()
+        self._supervisor.terminate()
         try:
-            self._guard.wait(STOP_S)
+            self._supervisor.wait(STOP_S)
         except subprocess.TimeoutExpired:
-            self._guard.kill()  # its child dies of the parent-death signal
-            self._guard.wait()
-        self._close_lifeline()
-        self._guard = None
+            self._supervisor.kill()  # its child dies of the parent-death signal
+            self._supervisor.wait()
+        self._close_parent_pipe()
+        self._supervisor = None
 
     def last_words(self, lines: int = 8) -> str:
         """The end of the log, without empty lines."""
@@ -94,7 +94,7 @@ class Service:
             self.log.replace(self.log.with_suffix(".log.1"))
         return self.log.open("ab")
 
-    def _close_lifeline(self) -> None:
-        if self.lifeline is not None:
-            os.close(self.lifeline)
-            self.lifeline = None
+    def _close_parent_pipe(self) -> None:
+        if self.parent_pipe is not None:
+            os.close(self.parent_pipe)
+            self.parent_pipe = None

@@ -10,8 +10,8 @@ from typing import Self
 
 from infra.local.api import healthy
 from infra.local.certificate import ensure_certificate
-from infra.local.errors import LocalStackError, obituary
-from infra.local.lock_file import Ledger
+from infra.local.errors import LocalStackError, stop_reason
+from infra.local.lock_file import StackLock
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
 from infra.local.settings import certificate_file, client_environment, service_environment
@@ -29,7 +29,7 @@ LOCAL = MappingProxyType({"local": PROCESS})
 
 def running_api(state: Path) -> str | None:
     """The API of the stack that is up in `state`, where there is one and it answers."""
-    api_url = Ledger(state.absolute()).read()
+    api_url = StackLock(state.absolute()).read()
     return api_url if api_url and healthy(api_url, ANSWER_S) else None
 
 
@@ -67,7 +67,7 @@ class LocalStack:
         self.stop_s = stop_s
         self.api_url = ""
         self.joined = False
-        self._ledger = Ledger(self.state)
+        self._stack_lock = StackLock(self.state)
         self._server: Service | None = None
         self._workers: list[PoolWorker] = []
         self._signals = StopSignals()
@@ -103,7 +103,7 @@ class LocalStack:
             LocalStackError: it can't be mended.
         """
         if self.joined:
-            if self._ledger.read() is None:  # not whether it answers: it may be busy, or being mended
+            if self._stack_lock.read() is None:  # not whether it answers: it may be busy, or being mended
                 raise LocalStackError(f"The stack in {self.state} that was joined has stopped. Start again.")
             return None
         if self._server is None:
@@ -112,13 +112,13 @@ class LocalStack:
             ending = self._server.ending()
             self._serve()
             return f"The Prefect server had stopped ({ending}) and was started again."
-        mended = [worker.mend(self._lifelines()) for worker in self._workers]
+        mended = [worker.mend(self._parent_pipes()) for worker in self._workers]
         return " ".join(filter(None, mended)) or None
 
     def stop(self) -> None:
         """End the runs, the workers, the server, and let go of the state folder. Harmless when repeated."""
         self._signals.closing()
-        self._ledger.retract()
+        self._stack_lock.retract()
         try:
             for worker in self._workers:
                 worker.end_runs(self.stop_s, lambda: self._signals.hurry)
@@ -128,12 +128,12 @@ class LocalStack:
                 self._server.stop()
         finally:
             self._server, self._workers = None, []
-            self._ledger.release()
+            self._stack_lock.release()
             self._signals.give_back()
 
     def _start(self) -> None:
         self._prepare_folder()
-        if not self._ledger.take():
+        if not self._stack_lock.take():
             self._join()
             return
         sweep(str(self.state))
@@ -148,7 +148,7 @@ class LocalStack:
         self._server = Service(SERVER, serve, environment, log, self.state)
         self._serve()
         self._start_workers()
-        self._ledger.write(self.api_url, self.pools)
+        self._stack_lock.write(self.api_url, self.pools)
 
     def _start_workers(self) -> None:
         workers = [PoolWorker(pool, kind, self.state, self.api_url) for pool, kind in self.pools.items()]
@@ -158,7 +158,7 @@ class LocalStack:
             worker.create_pool()
             worker.settle("The local stack that had this run ended without it.")
         for worker in workers:
-            worker.start(self._lifelines())
+            worker.start(self._parent_pipes())
             self._workers.append(worker)
 
     def _prepare_folder(self) -> None:
@@ -184,37 +184,37 @@ class LocalStack:
         deadline = time.monotonic() + self.start_s
         while not healthy(self.api_url):
             if not self._server.alive():
-                raise obituary(self._server, SERVER)
+                raise stop_reason(self._server, SERVER)
             if time.monotonic() > deadline:
                 what = f"The Prefect server does not answer after {self.start_s:.0f} s."
                 raise LocalStackError(f"{what} The end of {self._server.log}:\n{self._server.last_words()}")
             time.sleep(0.1)
 
-    def _lifelines(self) -> list[int]:
-        """The server's, for a worker's guard: when we are killed, the server goes after the workers have."""
-        return [self._server.lifeline] if self._server and self._server.lifeline is not None else []
+    def _parent_pipes(self) -> list[int]:
+        """Return the server's, for a worker's supervisor: when we are killed, the server goes last."""
+        return [self._server.parent_pipe] if self._server and self._server.parent_pipe is not None else []
 
     def _join(self) -> None:
         deadline = time.monotonic() + self.start_s
         while (found := self._up()) is None:
-            if self._ledger.take():  # its owner has just let go
-                self._ledger.release()
+            if self._stack_lock.take():  # its owner has just let go
+                self._stack_lock.release()
                 return self._start()
             if time.monotonic() > deadline:
                 raise LocalStackError(
-                    f"The state folder {self.state} is held by {self._ledger.holder()}, whose server does not"
-                    " answer. Stop that process, or choose another folder."
+                    f"The state folder {self.state} is held by {self._stack_lock.holder()}, whose server "
+                    "does not answer. Stop that process, or choose another folder."
                 )
             time.sleep(0.2)
         api_url, pools = found
         if missing := sorted(set(self.pools) - pools):
             raise LocalStackError(
                 f"The stack that is up in {self.state} has no worker for pool {', '.join(missing)}: stop "
-                f"{self._ledger.holder()} or wait for its end, then start again."
+                f"{self._stack_lock.holder()} or wait for its end, then start again."
             )
         self.api_url, self.joined = api_url, True
 
     def _up(self) -> tuple[str, frozenset[str]] | None:
         """The API and the pools of the stack that is up here, unless its owner lets go of it just then."""
-        api_url, pools = running_api(self.state), self._ledger.pools()
-        return (api_url, pools) if api_url and self._ledger.read() == api_url else None
+        api_url, pools = running_api(self.state), self._stack_lock.pools()
+        return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None

@@ -1,10 +1,10 @@
 """The parent of one service of the stack: it ends with its owner, and nothing that it started is left then.
 
-    python -P guard.py STATE LIFELINE COMMAND…
+    python -P supervisor.py STATE PARENT_PIPE COMMAND…
 
-LIFELINE is the read end of a pipe whose other end the owner holds. The pipe ends with the owner, however that
-dies, `kill -9` included; a parent-death signal alone would depend on the thread that started us. The command
-gets the parent-death signal from us, who have one thread, so it goes even when we are killed.
+PARENT_PIPE is the read end of a pipe whose other end the owner holds. The pipe closes when the owner dies,
+also by `kill -9`; a parent-death signal alone would depend on the thread that started us. The command gets
+the parent-death signal from us, who have one thread, so it goes even when we are killed.
 
 Everything that the command starts inherits GRIDBENCH_STACK=STATE in its environment. Flow runs leave the
 process group and may lose their parent; the mark is how they are found.
@@ -102,7 +102,7 @@ def _watch_signals() -> int:
 
 def _die_with_parent() -> Callable[[], None]:
     """What the command's process does before it becomes the command."""
-    guard, libc = os.getpid(), ctypes.CDLL(None) if sys.platform == "linux" else None
+    supervisor, libc = os.getpid(), ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def prepare() -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -110,17 +110,17 @@ def _die_with_parent() -> Callable[[], None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if libc is not None:
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != guard:
+            if os.getppid() != supervisor:
                 os._exit(1)
 
     return prepare
 
 
-def _until_over(child: "subprocess.Popen[bytes]", lifeline: int, wake: int) -> None:
+def _until_over(child: "subprocess.Popen[bytes]", parent_pipe: int, wake: int) -> None:
     """Return when the child has ended, the owner is gone or somebody wants us to stop."""
     while child.poll() is None:
-        ready, _, _ = select.select([lifeline, wake], [], [])
-        if lifeline in ready and not os.read(lifeline, 64):
+        ready, _, _ = select.select([parent_pipe, wake], [], [])
+        if parent_pipe in ready and not os.read(parent_pipe, 64):
             return
         if wake in ready and set(os.read(wake, 64)) - {signal.SIGCHLD}:
             return
@@ -142,11 +142,11 @@ def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
         child.wait()
 
 
-def main(state: str, lifeline: int, command: list[str]) -> int:
+def main(state: str, parent_pipe: int, command: list[str]) -> int:
     """Run `command` until it or its owner ends, then clear away what it left. Returns its exit status."""
     wake = _watch_signals()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
-    _until_over(child, lifeline, wake)
+    _until_over(child, parent_pipe, wake)
     role = os.environ[ROLE]
     _stop(child, others=role != SERVER and bool(marked(state, {child.pid}, role=role)))
     if role != SERVER:

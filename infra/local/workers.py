@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from infra.local.api import abandon_runs, cancel_runs, create_pool, pool_exists, settle_runs
-from infra.local.errors import LocalStackError, obituary
+from infra.local.errors import LocalStackError, stop_reason
 from infra.local.processes import Service
 from infra.local.settings import service_environment
 from infra.local.supervisor import sweep
@@ -78,7 +78,7 @@ class PoolWorker:
         return 0
 
     def start(self, hold: Sequence[int]) -> None:
-        """Start the worker; `hold` are file descriptors that its guard keeps open."""
+        """Start the worker; `hold` are file descriptors that its supervisor keeps open."""
         self.service.start(hold)
 
     def mend(self, hold: Sequence[int]) -> str | None:
@@ -92,7 +92,7 @@ class PoolWorker:
         ending = self.service.ending()
         self._deaths = [at for at in self._deaths if time.monotonic() - at < 60] + [time.monotonic()]
         if len(self._deaths) >= DEATHS:
-            raise obituary(self.service, f"worker of pool {self.pool}")
+            raise stop_reason(self.service, f"worker of pool {self.pool}")
         sweep(self._state, role=self._role)
         lost = self.settle("The worker that had this run died.") if self.runs_here else 0
         self.start(hold)

@@ -12,7 +12,7 @@ from typing import Any
 from tasks.errors import GridbenchError
 from tasks.pricing.checks import no_price
 from tasks.pricing.facts import Fact
-from tasks.pricing.refresh import Answer
+from tasks.pricing.refresh import PriceAnswer
 
 PRICING_REGION = "us-east-1"  # the Price List is served in few regions, for all of them
 LINUX = "Linux/UNIX"
@@ -42,7 +42,7 @@ def boto_client(service: str, region: str) -> Any:
     return boto3.client(service, config=config)
 
 
-def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> Answer:
+def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> PriceAnswer:
     """Today's prices of the instances that the snapshot has, in its regions.
 
     What one API refuses, the other may still answer; a broken connection ends the questions to that API.
@@ -59,10 +59,10 @@ def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> Ans
     missing = tuple(dict.fromkeys(reason for answer in answers for reason in answer.missing))
     if not found:
         raise GridbenchError(missing[0] if missing else "the snapshot has no aws instance with a region")
-    return Answer(found, missing, broken=any(answer.broken for answer in answers))
+    return PriceAnswer(found, missing, broken=any(answer.broken for answer in answers))
 
 
-def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> Answer:
+def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> PriceAnswer:
     from botocore.exceptions import BotoCoreError, ClientError
 
     found, missing = [], []
@@ -77,11 +77,11 @@ def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> 
                 else:
                     found.append(_fact(name, region, "on-demand", usd, "AWS Price List", today))
     except (BotoCoreError, ClientError) as error:
-        return Answer(tuple(found), (*missing, f"the AWS Price List: {_words(error)}"), broken=True)
-    return Answer(tuple(found), tuple(missing))
+        return PriceAnswer(tuple(found), (*missing, f"the AWS Price List: {_words(error)}"), broken=True)
+    return PriceAnswer(tuple(found), tuple(missing))
 
 
-def _spot(instances: dict[str, list[str]], today: date, client: Client) -> Answer:
+def _spot(instances: dict[str, list[str]], today: date, client: Client) -> PriceAnswer:
     from botocore.exceptions import BotoCoreError, ClientError
 
     found: list[Fact] = []
@@ -94,8 +94,8 @@ def _spot(instances: dict[str, list[str]], today: date, client: Client) -> Answe
                 source = f"EC2 spot history, cheapest zone, {zone}"
                 found.append(_fact(name, region, "spot", usd, source, today))
     except (BotoCoreError, ClientError) as error:
-        return Answer(tuple(found), (*missing, f"EC2's spot prices: {_words(error)}"), broken=True)
-    return Answer(tuple(found), tuple(missing))
+        return PriceAnswer(tuple(found), (*missing, f"EC2's spot prices: {_words(error)}"), broken=True)
+    return PriceAnswer(tuple(found), tuple(missing))
 
 
 def on_demand_usd(pricing: Any, instance: str, region: str) -> float:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from tasks.errors import GridbenchError
 from tasks.pricing.checks import no_price
 from tasks.pricing.facts import Fact, Name
-from tasks.pricing.refresh import Answer
+from tasks.pricing.refresh import PriceAnswer
 from tasks.schema import first_mistake
 
 URL = "https://cloud.lambda.ai/api/v1/instance-types"
@@ -32,7 +32,7 @@ class _Reply(BaseModel):
     data: dict[str, _Entry]
 
 
-def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> Answer:
+def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> PriceAnswer:
     """Today's price of every instance type that Lambda offers.
 
     Raises:
@@ -45,7 +45,7 @@ def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> Answer:
             missing.append(f"lambda {name}: {reason}")
         else:
             found.append(_fact(name, usd, today))
-    return Answer(tuple(found), tuple(missing))
+    return PriceAnswer(tuple(found), tuple(missing))
 
 
 def _fact(name: str, usd: float, today: date) -> Fact:

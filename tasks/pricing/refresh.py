@@ -8,7 +8,7 @@ from tasks.pricing.facts import Fact
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PriceAnswer:
     """What a provider said.
 
     Attributes:

@@ -37,7 +37,7 @@ _NUMBER = re.compile(
 )
 
 
-class Kind(StrEnum):
+class ColumnKind(StrEnum):
     """What the numbers of a column are."""
 
     TIME = "time"
@@ -51,7 +51,7 @@ class Kind(StrEnum):
 class Heading:
     """A header, read: what its column holds. The unit of a size is its name."""
 
-    kind: Kind
+    kind: ColumnKind
     column: Column
 
 
@@ -59,18 +59,18 @@ def heading(header: str) -> Heading:
     """What a column holds, by its header alone."""
     plain, words = header.lower(), words_of(header)
     if words & _SPEEDUPS or {"speed", "up"} <= words:
-        return Heading(Kind.SPEEDUP, Column(header))
+        return Heading(ColumnKind.SPEEDUP, Column(header))
     if rate := _RATE.search(plain):
         scale, unit = _counted(rate["unit"])
-        return Heading(Kind.RATE, Column(header, unit, scale))
+        return Heading(ColumnKind.RATE, Column(header, unit, scale))
     if words & _SPREADS:
-        return Heading(Kind.OTHER, Column(header))
+        return Heading(ColumnKind.OTHER, Column(header))
     if unit := _unit_of_time(plain):
-        return Heading(Kind.TIME, Column(header, unit, SECONDS[unit], each="per" in words))
+        return Heading(ColumnKind.TIME, Column(header, unit, SECONDS[unit], each="per" in words))
     if words & _TIMES:
-        return Heading(Kind.TIME, Column(header, each="per" in words))
+        return Heading(ColumnKind.TIME, Column(header, each="per" in words))
     scale, size = _counted(size_name(header))
-    return Heading(Kind.SIZE if size in SIZES else Kind.OTHER, Column(header, size, scale))
+    return Heading(ColumnKind.SIZE if size in SIZES else ColumnKind.OTHER, Column(header, size, scale))
 
 
 def words_of(header: str) -> set[str]:
@@ -96,30 +96,30 @@ def numbers(
     column = found.column
     parsed = [_parsed(cell) for cell in cells]
     units = [unit for _, unit in filter(None, parsed) if unit]
-    if found.kind is Kind.TIME and not column.unit and units and units[0] in SECONDS:
+    if found.kind is ColumnKind.TIME and not column.unit and units and units[0] in SECONDS:
         column = replace(column, unit=units[0], scale=SECONDS[units[0]])
     factors = _factors(found.kind, column)
     for row, (cell, cut) in enumerate(zip(cells, parsed, strict=True)):
         if cut is None and cell.lower() in MISSING:
             continue
         where = f"{place(row)}, column {column.header!r}"
-        if found.kind is Kind.TIME and not column.unit:
+        if found.kind is ColumnKind.TIME and not column.unit:
             raise GridbenchError(f"{where}: {cell!r} has no unit; write the header as '{column.header} (s)'")
         if cut is None or cut[1] not in factors:
             raise GridbenchError(
                 f"{where}: {cell!r} is no number such as 0.50; write a point, and no sign like ~ or <"
             )
-        if found.kind is Kind.SIZE and not 0 < float(cut[0]) < math.inf:
+        if found.kind is ColumnKind.SIZE and not 0 < float(cut[0]) < math.inf:
             raise GridbenchError(f"{where}: {cell!r} must be above 0")
     scaled = [cut and (cut[0], factors[cut[1]]) for cut in parsed]
     return column, _printed(scaled)
 
 
-def _factors(kind: Kind, column: Column) -> dict[str, float]:
+def _factors(kind: ColumnKind, column: Column) -> dict[str, float]:
     """The units that a cell may have, and what one of them is in the column's."""
-    if kind is Kind.TIME:
+    if kind is ColumnKind.TIME:
         return {"": 1.0} | {unit: seconds / column.scale for unit, seconds in SECONDS.items()}
-    return _FACTORS if kind is Kind.SPEEDUP else {"": 1.0}
+    return _FACTORS if kind is ColumnKind.SPEEDUP else {"": 1.0}
 
 
 def _parsed(cell: str) -> tuple[Decimal, str] | None:

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tasks.errors import GridbenchError
-from tasks.published.columns import MISSING, Heading, Kind, heading, numbers, owner, words_of
+from tasks.published.columns import MISSING, ColumnKind, Heading, heading, numbers, owner, words_of
 from tasks.published.sizes import read_sizes
-from tasks.published.table import Column, Printed, Row, Table
+from tasks.published.table import Column, Printed, Table, TableRow
 
 MOST_ROWS = 1000
 MOST_CELL = 300  # characters
@@ -53,7 +53,7 @@ def read_table(text: str, where: str) -> Table:
     """
     tables = _boxed(text, where) or [_csv(text, where)]
     headings = [[heading(name) for name in cells.header] for cells in tables]
-    timed = [i for i, found in enumerate(headings) if any(h.kind is Kind.TIME for h in found)]
+    timed = [i for i, found in enumerate(headings) if any(h.kind is ColumnKind.TIME for h in found)]
     if not timed and len(tables[0].header) < 2:
         raise GridbenchError(f"{where} holds no table: neither CSV nor lines that begin with |")
     if not timed:
@@ -119,32 +119,33 @@ def _check_shape(cells: Cells) -> None:
 
 def _table(cells: Cells, headings: Sequence[Heading]) -> Table:
     """Columns by what they are, rows by their names, and what is left over."""
-    places = {kind: [i for i, found in enumerate(headings) if found.kind is kind] for kind in Kind}
-    texts = [i for i in places[Kind.OTHER] if not _numeric(cells.column(i))] or places[Kind.OTHER][:1]
+    places = {kind: [i for i, found in enumerate(headings) if found.kind is kind] for kind in ColumnKind}
+    others = places[ColumnKind.OTHER]
+    texts = [i for i in others if not _numeric(cells.column(i))] or others[:1]
     read = {
         i: numbers(found, cells.column(i), cells.place)
         for i, found in enumerate(headings)
-        if found.kind is not Kind.OTHER
+        if found.kind is not ColumnKind.OTHER
     }
-    times = tuple(read[i][0] for i in places[Kind.TIME])
+    times = tuple(read[i][0] for i in places[ColumnKind.TIME])
     base = _base(times)
     among = [i for i in range(len(times)) if i != base]
-    speedups = {i: owner(read[i][0], times, among) for i in places[Kind.SPEEDUP]}
-    rates = {i: owner(read[i][0], times, range(len(times))) for i in places[Kind.RATE]}
+    speedups = {i: owner(read[i][0], times, among) for i in places[ColumnKind.SPEEDUP]}
+    rates = {i: owner(read[i][0], times, range(len(times))) for i in places[ColumnKind.RATE]}
     kept = {kind: [i for i, of in found.items() if of is not None] for kind, found in
-            ((Kind.SPEEDUP, speedups), (Kind.RATE, rates))}  # fmt: skip
-    sizes = {read[i][0]: read[i][1] for i in places[Kind.SIZE]}
-    shown = (places[Kind.TIME], kept[Kind.SPEEDUP], kept[Kind.RATE])
+            ((ColumnKind.SPEEDUP, speedups), (ColumnKind.RATE, rates))}  # fmt: skip
+    sizes = {read[i][0]: read[i][1] for i in places[ColumnKind.SIZE]}
+    shown = (places[ColumnKind.TIME], kept[ColumnKind.SPEEDUP], kept[ColumnKind.RATE])
     rows = _rows(cells, texts, [[read[i][1] for i in group] for group in shown], sizes)
-    left = [i for i in places[Kind.OTHER] if i not in texts] + [
+    left = [i for i in others if i not in texts] + [
         i for i, of in (*speedups.items(), *rates.items()) if of is None
     ]
     return _parted(
         Table(
             times=times,
             rows=tuple(rows),
-            speedups=tuple(replace(read[i][0], of=speedups[i]) for i in kept[Kind.SPEEDUP]),
-            rates=tuple(replace(read[i][0], of=rates[i]) for i in kept[Kind.RATE]),
+            speedups=tuple(replace(read[i][0], of=speedups[i]) for i in kept[ColumnKind.SPEEDUP]),
+            rates=tuple(replace(read[i][0], of=rates[i]) for i in kept[ColumnKind.RATE]),
             base=base,
             skipped=tuple(f"column {cells.header[i]!r} is not judged" for i in sorted(left)),
         )
@@ -156,14 +157,14 @@ def _rows(
     texts: Sequence[int],
     shown: Sequence[Sequence[_Values]],
     sizes: dict[Column, _Values],
-) -> list[Row]:
+) -> list[TableRow]:
     """A row for each line; `shown` are its times, speedups and rates."""
     names, rows = _names(cells, texts, sizes), []
     for number, name in enumerate(names):
         kind, in_name = read_sizes(" ".join(cells.rows[number][i] for i in texts))
         told = {c.unit: p.value * c.scale for c, values in sizes.items() if (p := values[number])}
         times, speedups, rates = (tuple(values[number] for values in group) for group in shown)
-        rows.append(Row(name, times, speedups, rates, kind, tuple((dict(in_name) | told).items())))
+        rows.append(TableRow(name, times, speedups, rates, kind, tuple((dict(in_name) | told).items())))
     return rows
 
 

@@ -11,8 +11,8 @@ from tasks.published.table import (
     Column,
     Finding,
     Printed,
-    Row,
     Table,
+    TableRow,
     beyond,
     interval,
     is_time,
@@ -41,9 +41,9 @@ def not_times(table: Table) -> Iterator[Finding]:
             yield Finding("not a time", (row.name,), text)
 
 
-def copies(table: Table) -> list[list[Row]]:
+def copies(table: Table) -> list[list[TableRow]]:
     """Groups of rows whose times agree in every digit and column, with too many digits for a coincidence."""
-    alike: dict[tuple[str, ...], list[Row]] = defaultdict(list)
+    alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in table.rows:
         times = [printed for printed in row.times if printed and is_time(printed)]
         if len(times) == len(row.times) and sum(map(_digits, times)) >= COPY_DIGITS:
@@ -94,7 +94,7 @@ def coarse(claims: tuple[Claim, ...]) -> Finding | None:
     )
 
 
-def cold(table: Table, place: int) -> tuple[Row, Row, Estimate] | None:
+def cold(table: Table, place: int) -> tuple[TableRow, TableRow, Estimate] | None:
     """The first row, if it took longer than one of more work; that one; and the time that it lost.
 
     The first call pays for what happens once: contexts, libraries, kernels that are compiled, memory pools.
@@ -136,7 +136,7 @@ def not_growing(table: Table, place: int) -> Iterator[Finding]:
     column, first = table.times[place], cold(table, place)
     if column.each:
         return
-    worst: dict[str, tuple[float, Row, Row]] = {}
+    worst: dict[str, tuple[float, TableRow, TableRow]] = {}
     for pair in combinations(table.rows, 2):
         for larger, smaller in (pair, pair[::-1]):
             gain = 0.0 if first and smaller is first[0] else _least_gain(larger, smaller, place)
@@ -199,7 +199,7 @@ def above_peaks(table: Table, place: int, machine: Machine) -> Iterator[Finding]
             yield _above(row, column, rate, f"the memory bandwidth of {machine.name}, {top / 1e9:g} GB/s")
 
 
-def peak_for(row: Row, machine: Machine) -> tuple[str, float | None]:
+def peak_for(row: TableRow, machine: Machine) -> tuple[str, float | None]:
     """The peak that a row is held against: of the precision in its name, else the machine's highest."""
     peaks = dict(machine.peak_flops)
     stated = precision(row)
@@ -226,12 +226,12 @@ def spread(bounds: Estimate) -> str:
     return f"{low}–{significant(high, 3)}" if high < float("inf") else f"{low} or more"
 
 
-def _above(row: Row, column: Column, rate: str, peak: str) -> Finding:
+def _above(row: TableRow, column: Column, rate: str, peak: str) -> Finding:
     text = f"{row.name} would run at {rate} in {column.header}, above {peak}"
     return Finding("above the peak", (row.name,), text)
 
 
-def _rate_of(table: Table, place: int, row: Row) -> Estimate | None:
+def _rate_of(table: Table, place: int, row: TableRow) -> Estimate | None:
     """The count over the time, in the rate's unit, with the bounds of the time's rounding."""
     column = table.rates[place]
     time, sizes = row.times[column.of or 0], dict(row.sizes)
@@ -250,7 +250,7 @@ def _widened(bounds: Estimate) -> Estimate:
     return Estimate(bounds.value, (bounds.low or 0.0) / MARGIN, (bounds.high or 0.0) * MARGIN)
 
 
-def _least_gain(larger: Row, smaller: Row, place: int) -> float:
+def _least_gain(larger: TableRow, smaller: TableRow, place: int) -> float:
     """How many times the larger row's time the smaller row's is, at least; 0 where one has none."""
     more, less = larger.times[place], smaller.times[place]
     return less.low / more.high if more and less and is_time(more) and is_time(less) else 0.0

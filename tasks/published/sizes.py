@@ -6,7 +6,7 @@ Only forms that can't be a version or a running number count: `ResNet-50`, `fp16
 import math
 import re
 
-from tasks.published.table import Row, Sizes
+from tasks.published.table import Sizes, TableRow
 
 EDGE = "edge"  # of `5000x5000`: edge 1, edge 2 and, of three, edge 3
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,15}"
@@ -62,7 +62,7 @@ def size_name(word: str) -> str:
     return _SAME.get(plain.removesuffix("_size"), plain.removesuffix("_size"))
 
 
-def more_work(larger: Row, smaller: Row) -> bool:
+def more_work(larger: TableRow, smaller: TableRow) -> bool:
     """Whether a row of the same kind is at least as large in every size, and twice as large in one."""
     one, other = dict(larger.sizes), dict(smaller.sizes)
     if larger.kind != smaller.kind or not one or one.keys() != other.keys():
@@ -70,7 +70,7 @@ def more_work(larger: Row, smaller: Row) -> bool:
     return all(one[n] >= other[n] for n in one) and any(one[n] >= 2 * other[n] for n in one)
 
 
-def flops(row: Row) -> float | None:
+def flops(row: TableRow) -> float | None:
     """FLOPs of one time of the row: its own column's, or 2 n^3 for a product of matrices; None for others.
 
     Source: n^2 sums of n products each; n m k for edges that differ.
@@ -90,7 +90,7 @@ def flops(row: Row) -> float | None:
     return 2 * sizes.get("batch", 1.0) * (math.prod(edges) if len(edges) == 3 else edges[0] ** 3)
 
 
-def precision(row: Row) -> str | None:
+def precision(row: TableRow) -> str | None:
     """The precision that the row's name states; None where it states none."""
     return next((name for name in PRECISIONS if name in row.kind.split()), None)
 

@@ -53,7 +53,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One operation. Its numbers are in the order of the table's columns, None where nothing is printed.
 
     Attributes:
@@ -81,10 +81,10 @@ class Table:
     """
 
     times: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     speedups: tuple[Column, ...] = ()
     rates: tuple[Column, ...] = ()
-    total: Row | None = None
+    total: TableRow | None = None
     base: int = 0
     skipped: tuple[str, ...] = ()
 
@@ -121,7 +121,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class TableReview:
     """Everything that is said of a table.
 
     Attributes:
@@ -137,7 +137,7 @@ class Judgement:
     notes: tuple[str, ...] = ()
 
 
-def ratio(row: Row, columns: tuple[Column, ...], base: int, side: int) -> Estimate | None:
+def ratio(row: TableRow, columns: tuple[Column, ...], base: int, side: int) -> Estimate | None:
     """Base time over the other time with the bounds that their rounding leaves; None without two times."""
     over, under = row.times[base], row.times[side]
     if over is None or under is None or not (is_time(over) and is_time(under)):

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tasks.published.rules import cold, copies
-from tasks.published.table import FLOATS, Column, Finding, Row, Table, beyond, is_time, others, ratio
+from tasks.published.table import FLOATS, Column, Finding, Table, TableRow, beyond, is_time, others, ratio
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
@@ -36,7 +36,7 @@ def missing(table: Table) -> Iterator[Finding]:
         yield Finding("seconds that are not in the total", (name,), text)
 
 
-def sums(rows: Sequence[Row], place: int) -> Estimate | None:
+def sums(rows: Sequence[TableRow], place: int) -> Estimate | None:
     """The sum of a column with the bounds of its rounding; None where a row has no number or no time."""
     times = [row.times[place] for row in rows]
     found = [printed for printed in times if printed and 0 <= printed.value < math.inf]
@@ -60,7 +60,7 @@ def overall(table: Table, side: int) -> Ways:
     without = " and ".join(
         words for words, fewer in (("the cold first row", warm is not table.rows), ("copies", twins)) if fewer
     )
-    ways: list[tuple[str, Sequence[Row]]] = [("", table.rows)]
+    ways: list[tuple[str, Sequence[TableRow]]] = [("", table.rows)]
     ways += [(" without the cold first row", warm)] * (warm is not table.rows)
     found += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(table, rows, side))]
     ways = [("", table.rows), *([(f" without {without}", sound)] if without else [])]
@@ -108,7 +108,7 @@ def _agreeing(table: Table, base: int, side: int) -> int:
     return found
 
 
-def _by_sum(table: Table, rows: Sequence[Row], side: int) -> Estimate | None:
+def _by_sum(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | None:
     over, under = sums(rows, table.base), sums(rows, side)
     if over is None or under is None or not over.value or not under.value:
         return None
@@ -117,7 +117,7 @@ def _by_sum(table: Table, rows: Sequence[Row], side: int) -> Estimate | None:
     return Estimate(over.value / under.value * scale, (over.low or 0.0) / (under.high or 1.0) * scale, high)
 
 
-def _geomean(table: Table, rows: Sequence[Row], side: int) -> Estimate | None:
+def _geomean(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | None:
     ratios = [ratio(row, table.times, table.base, side) for row in rows]
     known = [found for found in ratios if found]
     if not known or len(known) != len(ratios):

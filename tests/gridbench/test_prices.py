@@ -16,7 +16,7 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.pricing import lambda_cloud
 from tasks.pricing.facts import Fact, load_facts
-from tasks.pricing.refresh import Answer
+from tasks.pricing.refresh import PriceAnswer
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.grid import grid_of
 from tasks.report.html.machines import machine_rows
@@ -207,7 +207,7 @@ def test_one_provider_that_fails_does_not_stop_the_other_but_is_told_by_the_code
         date=TODAY,
     )
     monkeypatch.setitem(
-        prices.SOURCES, "aws", lambda facts, today: Answer((new,), ("on demand is away",), True)
+        prices.SOURCES, "aws", lambda facts, today: PriceAnswer((new,), ("on demand is away",), True)
     )
     code, said = refresh(capsys, monkeypatch)
     assert (

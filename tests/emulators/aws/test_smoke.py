@@ -9,7 +9,7 @@ from infra.aws import settings
 from infra.aws import stack as stacks
 from infra.aws.account import connect
 from infra.aws.plan import make_plan
-from infra.aws.settings import Wishes
+from infra.aws.settings import StackOptions
 from tests.emulators.aws import smoke, smoke_beliefs, smoke_cases
 from tests.emulators.aws.smoke_cases import Case
 
@@ -20,7 +20,10 @@ EXITED = "Essential container in task exited"
 def make_stack(monkeypatch):
     monkeypatch.setattr(stacks, "POLL_S", 0.02)
     account = connect("us-east-1")
-    cfn, plan = account.client("cloudformation"), make_plan(account, Wishes("gridbench", ("c5.2xlarge",)))
+    cfn, plan = (
+        account.client("cloudformation"),
+        make_plan(account, StackOptions("gridbench", ("c5.2xlarge",))),
+    )
     body = settings.TEMPLATE.read_text()
     change_set = stacks.prepare(cfn, "gridbench", body, plan.parameters, "gridbench", creates=True)
     stacks.execute(cfn, change_set, lambda event: None)

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from infra.gke import operations
-from infra.gke.api import ENDPOINT_VARIABLE, Place, connect
+from infra.gke.api import ENDPOINT_VARIABLE, GkeLocation, connect
 from infra.gke.build import build
-from infra.gke.clusters import Cluster
+from infra.gke.clusters import GkeCluster
 from infra.gke.errors import GkeError
 from infra.gke.plan import make_plan
-from infra.gke.settings import Wishes
+from infra.gke.settings import ClusterOptions
 from tests.emulators.gke.account import Account
 from tests.emulators.gke.server import serve
 
@@ -31,17 +31,17 @@ def quick_gke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
         yield account
 
 
-def place() -> Place:
+def place() -> GkeLocation:
     """The zone of the tests."""
     return connect(PROJECT, ZONE)
 
 
-def wishes(*accelerators: str, **more: Any) -> Wishes:
+def wishes(*accelerators: str, **more: Any) -> ClusterOptions:
     """What `up` is asked for, an L4 by default."""
-    return Wishes("gridbench", ZONE, accelerators or ("nvidia-l4",), **more)
+    return ClusterOptions("gridbench", ZONE, accelerators or ("nvidia-l4",), **more)
 
 
-def up(wished: Wishes, say: Callable[[str], None] = print) -> tuple[Cluster, list[GkeError]]:
+def up(wished: ClusterOptions, say: Callable[[str], None] = print) -> tuple[GkeCluster, list[GkeError]]:
     """What `gridbench up gke` does once it is agreed."""
     where = place()
     return build(where, make_plan(where, wished, say), say)

@@ -10,14 +10,14 @@ from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.boot import Answers
 from infra.lambda_cloud.choose import Wish
 from infra.lambda_cloud.lease import Lease, new_lease
-from infra.lambda_cloud.models import Instance, LaunchRequest
+from infra.lambda_cloud.models import LambdaInstance, LaunchRequest
 from infra.lambda_cloud.rent import rent
-from infra.lambda_cloud.settings import Pace
+from infra.lambda_cloud.settings import ApiPace
 
 from .server import Standin
 
 # Patience is long, because the machine may be slow; a test of its end makes it short.
-PACE = Pace(
+PACE = ApiPace(
     call_s=0,
     launch_s=0,
     retry_s=0.01,
@@ -63,10 +63,10 @@ async def gone(cloud: Standin) -> None:
         await asyncio.sleep(0.01)
 
 
-def taker(cloud: Standin, api: LambdaApi, said: list[str]) -> Callable[..., Awaitable[Instance]]:
+def taker(cloud: Standin, api: LambdaApi, said: list[str]) -> Callable[..., Awaitable[LambdaInstance]]:
     """Rents by a wish, and says what happens into a list; the lease is kept as `take.lease`."""
 
-    async def take(wanted: Wish, answers: Answers | None = None) -> Instance:
+    async def take(wanted: Wish, answers: Answers | None = None) -> LambdaInstance:
         take.lease = lease()  # type: ignore[attr-defined]
         answers = answers or cloud.machines.answers
         user_data = "#cloud-config\na: 1\n"

@@ -14,7 +14,7 @@ from gridbench.machines import aws as commands
 from gridbench.machines import aws_text
 from infra.aws import account as accounts
 from infra.aws.machines import MachineType
-from infra.aws.state import Instance, Queue
+from infra.aws.state import Queue, RunningInstance
 from tasks.pricing.facts import Fact
 
 SERVICES = ("cloudformation", "ec2", "s3", "batch", "iam", "logs", "ecr", "budgets")
@@ -180,7 +180,7 @@ def test_a_region_without_prices_says_so(capsys, prices):
 
 def an_instance(name, kind, spot):
     since = datetime.now(UTC) - timedelta(minutes=90)
-    return Instance(name, kind, "running", spot, since, "us-east-1a")
+    return RunningInstance(name, kind, "running", spot, since, "us-east-1a")
 
 
 def test_what_runs_now_is_counted_by_how_it_was_bought(capsys, prices):

@@ -13,7 +13,7 @@ from gridbench.machines import gke as commands
 from gridbench.machines import gke_text
 from infra.gke import build as building
 from infra.gke.api import ENDPOINT_VARIABLE, PROJECT_VARIABLE
-from infra.gke.pools import Pool
+from infra.gke.pools import GkePool
 from tasks.pricing.facts import Fact
 from tests.emulators.gke.account import Fault
 from tests.emulators.gke.quick import NAME, ZONE, quick_gke
@@ -238,7 +238,7 @@ def test_a_right_that_is_missing_is_one_sentence(run, account):
 
 
 def test_a_spot_price_is_taken_where_both_parts_have_one():
-    pool = Pool("x", "g2-standard-8", "nvidia-l4", 1, spot=True)
+    pool = GkePool("x", "g2-standard-8", "nvidia-l4", 1, spot=True)
     assert gke_text.usd_per_hour(facts(), pool, "us-central1") == pytest.approx(0.8 + DISK)
     row = {"provider": "gcp", "region": "us-central1", "source": "test", "date": "2026-11-21"}
     host = Fact(**row, host="g2-standard-8", purchase="spot", usd_per_hour=0.1)

@@ -135,7 +135,7 @@ def test_a_change_set_tells_its_changes(cfn, answers):
     rows = [{"Type": "Resource", "ResourceChange": change | {"Replacement": "Conditional"}}]
     begin(answers, "CREATE_COMPLETE", changes=rows)
     found = prepare(cfn, creates=False)
-    assert found.changes == (stacks.Change("Modify", "Vpc", "AWS::EC2::VPC", "Conditional"),)
+    assert found.changes == (stacks.ResourceChange("Modify", "Vpc", "AWS::EC2::VPC", "Conditional"),)
 
 
 @pytest.mark.parametrize(

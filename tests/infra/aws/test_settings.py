@@ -10,7 +10,7 @@ from moto import mock_aws
 
 from infra.aws import account, machines, pool, quotas, settings
 from infra.aws.errors import CREDENTIALS, AwsError, in_words, sentence
-from infra.aws.settings import Wishes
+from infra.aws.settings import StackOptions
 
 REGION = "us-east-1"
 
@@ -24,32 +24,35 @@ def ec2():
 @pytest.mark.parametrize(
     ("wishes", "words"),
     [
-        (Wishes("Gridbench"), "project 'Gridbench' must be 2 to 21 small letters, .*such as 'gridbench'"),
-        (Wishes("g"), "project 'g' must be"),
-        (Wishes("1grid"), "begin with a letter"),
-        (Wishes("grid_bench"), "project 'grid_bench' must be"),
-        (Wishes("g" * 22), "2 to 21"),
-        (Wishes("grid", ()), "--instances is empty"),
         (
-            Wishes("grid", tuple(f"m5.{n}xlarge" for n in range(26))),
+            StackOptions("Gridbench"),
+            "project 'Gridbench' must be 2 to 21 small letters, .*such as 'gridbench'",
+        ),
+        (StackOptions("g"), "project 'g' must be"),
+        (StackOptions("1grid"), "begin with a letter"),
+        (StackOptions("grid_bench"), "project 'grid_bench' must be"),
+        (StackOptions("g" * 22), "2 to 21"),
+        (StackOptions("grid", ()), "--instances is empty"),
+        (
+            StackOptions("grid", tuple(f"m5.{n}xlarge" for n in range(26))),
             "--instances has 26 types: .* 25 in a region",
         ),
-        (Wishes("grid", ("g5",)), "instance type 'g5' must be a family and a size"),
-        (Wishes("grid", ("G5.xlarge",)), "instance type 'G5.xlarge' must be"),
-        (Wishes("grid", ("g5.xlarge", "g5.xlarge")), "g5.xlarge is named twice"),
+        (StackOptions("grid", ("g5",)), "instance type 'g5' must be a family and a size"),
+        (StackOptions("grid", ("G5.xlarge",)), "instance type 'G5.xlarge' must be"),
+        (StackOptions("grid", ("g5.xlarge", "g5.xlarge")), "g5.xlarge is named twice"),
         (
-            Wishes("grid", ("p3.2xlarge",)),
+            StackOptions("grid", ("p3.2xlarge",)),
             "p3.2xlarge: AWS Batch has no machine image .* does not support p3",
         ),
-        (Wishes("grid", ("p2.xlarge",)), "p2.xlarge: AWS has retired it"),
-        (Wishes("grid", ("g3.4xlarge",)), "does not support g3"),
-        (Wishes("grid", max_gpu_vcpus=0), "--max-gpu-vcpus is 0: at least 1"),
-        (Wishes("grid", max_cpu_vcpus=-4), "--max-cpu-vcpus is -4"),
-        (Wishes("grid", prefect_port=70000), "--prefect-port is 70000: ports are 1 to 65535"),
-        (Wishes("grid", email="me"), "--email 'me' is no address"),
-        (Wishes("grid", email="me@home"), "--email 'me@home' is no address"),
-        (Wishes("grid", budget_usd=0), "--budget-usd is 0"),
-        (Wishes("grid", log_days=31), "--log-days is 31: AWS keeps logs for one of 1, 3, 5"),
+        (StackOptions("grid", ("p2.xlarge",)), "p2.xlarge: AWS has retired it"),
+        (StackOptions("grid", ("g3.4xlarge",)), "does not support g3"),
+        (StackOptions("grid", max_gpu_vcpus=0), "--max-gpu-vcpus is 0: at least 1"),
+        (StackOptions("grid", max_cpu_vcpus=-4), "--max-cpu-vcpus is -4"),
+        (StackOptions("grid", prefect_port=70000), "--prefect-port is 70000: ports are 1 to 65535"),
+        (StackOptions("grid", email="me"), "--email 'me' is no address"),
+        (StackOptions("grid", email="me@home"), "--email 'me@home' is no address"),
+        (StackOptions("grid", budget_usd=0), "--budget-usd is 0"),
+        (StackOptions("grid", log_days=31), "--log-days is 31: AWS keeps logs for one of 1, 3, 5"),
     ],
 )
 def test_a_wrong_value_is_one_sentence(wishes, words):
@@ -60,15 +63,15 @@ def test_a_wrong_value_is_one_sentence(wishes, words):
 
 def test_a_key_in_the_place_of_its_arn_is_not_repeated():
     with pytest.raises(AwsError, match="--secret must be the ARN of a secret") as refused:
-        settings.check(Wishes("grid", secret_arn="pnu_0123456789"), REGION)
+        settings.check(StackOptions("grid", secret_arn="pnu_0123456789"), REGION)
     assert "pnu_" not in str(refused.value)
 
 
 def test_a_secret_of_another_region_is_refused():
     arn = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:prefect-AbCdEf"
     with pytest.raises(AwsError, match="--auth-secret is in eu-west-1, the stack in us-east-1"):
-        settings.check(Wishes("grid", auth_secret_arn=arn), REGION)
-    settings.check(Wishes("grid", auth_secret_arn=arn), "eu-west-1")
+        settings.check(StackOptions("grid", auth_secret_arn=arn), REGION)
+    settings.check(StackOptions("grid", auth_secret_arn=arn), "eu-west-1")
 
 
 def test_shapes_come_from_ec2(ec2):
@@ -97,19 +100,19 @@ def test_a_job_leaves_memory_for_the_machine(ec2):
 
 def test_a_cap_below_one_machine_is_refused(ec2):
     found = machines.look_up(ec2, ["g5.12xlarge", "g5.xlarge"])
-    wishes = Wishes("grid")
+    wishes = StackOptions("grid")
     with pytest.raises(AwsError, match=r"--max-gpu-vcpus is 32, but one g5.12xlarge has 48 vCPUs"):
         settings.parameters(wishes, found, ("a", "b"), {})
-    enough = settings.parameters(Wishes("grid", max_gpu_vcpus=48), found, ("a", "b"), {})
+    enough = settings.parameters(StackOptions("grid", max_gpu_vcpus=48), found, ("a", "b"), {})
     assert enough["MaxGpuVcpus"] == "48" and enough["CpuInstanceTypes"] == "none"
 
 
 def test_what_is_not_wished_stays(ec2):
     found = machines.look_up(ec2, ["g5.xlarge"])
     first = settings.parameters(
-        Wishes("grid", email="a@b.cd", budget_usd=7), found, ("a", "b"), {}, "old-bucket"
+        StackOptions("grid", email="a@b.cd", budget_usd=7), found, ("a", "b"), {}, "old-bucket"
     )
-    again = settings.parameters(Wishes("grid", max_gpu_vcpus=64), found, ("a", "b"), first)
+    again = settings.parameters(StackOptions("grid", max_gpu_vcpus=64), found, ("a", "b"), first)
     assert again == first | {"MaxGpuVcpus": "64"}
     assert settings.instances_of(again) == ("g5.xlarge",)
 

@@ -291,7 +291,9 @@ def test_every_parameter_is_used():
 def test_our_parameters_are_the_templates_and_pass_its_patterns():
     machines = [MachineType("g5.xlarge", 4, 16384, 1), MachineType("c5.2xlarge", 8, 16384, 0)]
     secret = "arn:aws:secretsmanager:us-east-1:123456789012:secret:prefect-AbCdEf"
-    wishes = settings.Wishes("gridbench", secret_arn=secret, auth_secret_arn=secret, email="a@example.com")
+    wishes = settings.StackOptions(
+        "gridbench", secret_arn=secret, auth_secret_arn=secret, email="a@example.com"
+    )
     found = settings.parameters(wishes, machines, ("us-east-1a", "us-east-1b"), {})
     slots = TEMPLATE["Parameters"]
     assert set(found) == set(slots)
@@ -303,7 +305,7 @@ def test_our_parameters_are_the_templates_and_pass_its_patterns():
 def test_our_defaults_are_the_templates():
     assert default_types("Gpu") + default_types("Cpu") == list(settings.INSTANCES)
     machines = [MachineType("g5.xlarge", 4, 16384, 1)]
-    found = settings.parameters(settings.Wishes("gridbench"), machines, ("a", "b"), {})
+    found = settings.parameters(settings.StackOptions("gridbench"), machines, ("a", "b"), {})
     for name, slot in TEMPLATE["Parameters"].items():
         if "Default" in slot and not name.endswith("InstanceTypes"):
             assert found[name] == str(slot["Default"]), name

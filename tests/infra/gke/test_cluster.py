@@ -8,7 +8,7 @@ from infra.gke import operations
 from infra.gke.api import EVERYWHERE, connect
 from infra.gke.build import build
 from infra.gke.clusters import cluster_message, find, list_ours, place_of
-from infra.gke.errors import Busy, Foreign, GkeError, Refused, Stockout, Unreachable
+from infra.gke.errors import ClusterBusy, Foreign, GkeError, GkeUnreachable, PermissionMissing, Stockout
 from infra.gke.operations import TimedOut
 from infra.gke.plan import make_plan
 from infra.gke.teardown import left, take_down
@@ -103,7 +103,7 @@ def test_an_accelerator_that_the_zone_lacks_does_not_cost_the_others(account):
 
 def test_without_the_right_the_other_pools_are_not_tried(account):
     account.faults = [Fault("CreateNodePool", StatusCode.PERMISSION_DENIED, "No.")]
-    with pytest.raises(Refused):
+    with pytest.raises(PermissionMissing):
         up(wishes("nvidia-l4", "nvidia-tesla-t4"))
     assert account.changes == ["CreateCluster", "CreateNodePool"]
 
@@ -219,14 +219,14 @@ def test_a_cluster_that_is_busy_is_waited_for(account):
 def test_a_cluster_that_stays_busy_for_no_reason_is_given_up(account):
     up(wishes())
     account.faults = [Fault("CreateNodePool", StatusCode.FAILED_PRECONDITION, "Not now.", times=99)]
-    with pytest.raises(Busy, match="the cluster is not ready for it: Not now; wait until"):
+    with pytest.raises(ClusterBusy, match="the cluster is not ready for it: Not now; wait until"):
         up(wishes("nvidia-tesla-t4"))
     assert account.changes.count("CreateNodePool") == 1 + operations.TRIES
 
 
 def test_gke_that_is_away_is_given_up(account):
     account.faults = [Fault("CreateCluster", StatusCode.UNAVAILABLE, "no route", times=99)]
-    with pytest.raises(Unreachable, match="GKE does not answer"):
+    with pytest.raises(GkeUnreachable, match="GKE does not answer"):
         up(wishes())
     assert account.changes.count("CreateCluster") == operations.TRIES and not account.clusters
 

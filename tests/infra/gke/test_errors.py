@@ -11,17 +11,17 @@ from infra.gke import api
 from infra.gke.clusters import find
 from infra.gke.errors import (
     ApiDisabled,
-    Busy,
+    ClusterBusy,
     Exists,
     Failed,
     GkeError,
+    GkeQuotaExceeded,
+    GkeUnreachable,
     Invalid,
     NoCredentials,
     NotInZone,
-    QuotaExceeded,
-    Refused,
+    PermissionMissing,
     Stockout,
-    Unreachable,
     failure,
     in_words,
     refusal,
@@ -31,13 +31,18 @@ from tests.emulators.gke.quick import place, quick_gke, up, wishes
 
 POOL = "Google Compute Engine: Not all instances running in IGM after 35m. Expected 1, running 0. Current errors: "
 CASES = [
-    (StatusCode.RESOURCE_EXHAUSTED, "Insufficient regional quota: NVIDIA_L4_GPUS.", QuotaExceeded, "used up"),
-    (StatusCode.FAILED_PRECONDITION, "Quota 'CPUS' exceeded. Limit: 8.0", QuotaExceeded, "used up"),
+    (
+        StatusCode.RESOURCE_EXHAUSTED,
+        "Insufficient regional quota: NVIDIA_L4_GPUS.",
+        GkeQuotaExceeded,
+        "used up",
+    ),
+    (StatusCode.FAILED_PRECONDITION, "Quota 'CPUS' exceeded. Limit: 8.0", GkeQuotaExceeded, "used up"),
     (StatusCode.ALREADY_EXISTS, "Already exists: x.", Exists, "it is there already"),
     (
         StatusCode.PERMISSION_DENIED,
         'Required "container.clusters.create" permission(s)',
-        Refused,
+        PermissionMissing,
         "docs/gke.md",
     ),
     (StatusCode.UNAUTHENTICATED, "Request had invalid credentials.", NoCredentials, "gcloud auth"),
@@ -50,7 +55,7 @@ CASES = [
     (
         StatusCode.FAILED_PRECONDITION,
         "Cluster is running incompatible operation operation-1.",
-        Busy,
+        ClusterBusy,
         "wait until",
     ),
     (StatusCode.INVALID_ARGUMENT, "Bad request: nope.", Invalid, "finds the request wrong"),
@@ -72,7 +77,7 @@ CASES = [
         NotInZone,
         "zone",
     ),
-    (StatusCode.UNAVAILABLE, "failed to connect", Unreachable, "does not answer"),
+    (StatusCode.UNAVAILABLE, "failed to connect", GkeUnreachable, "does not answer"),
     (
         StatusCode.PERMISSION_DENIED,
         "Kubernetes Engine API has not been used in project 1",
@@ -97,10 +102,10 @@ def test_a_refused_call_is_told_apart(code, text, kind, hint):
         (
             13,
             f"{POOL}[GCE_QUOTA_EXCEEDED]: Quota 'GPUS_ALL_REGIONS' exceeded. Limit: 0.0 globally",
-            QuotaExceeded,
+            GkeQuotaExceeded,
         ),
         (3, "Accelerator type 'nvidia-l4' is not available in zone", NotInZone),
-        (7, "The service account lacks permission", Refused),
+        (7, "The service account lacks permission", PermissionMissing),
         (13, "An internal error", Failed),
         (9, "All cluster resources were brought up, but: only 0 nodes out of 1 have registered", Failed),
         (0, "it just did not", Failed),
@@ -137,8 +142,8 @@ def test_a_moments_silence_is_not_noticed(account):
 @pytest.mark.parametrize(
     ("code", "text", "kind"),
     [
-        (StatusCode.RESOURCE_EXHAUSTED, "Insufficient regional quota", QuotaExceeded),
-        (StatusCode.PERMISSION_DENIED, "Required permission", Refused),
+        (StatusCode.RESOURCE_EXHAUSTED, "Insufficient regional quota", GkeQuotaExceeded),
+        (StatusCode.PERMISSION_DENIED, "Required permission", PermissionMissing),
         (StatusCode.INVALID_ARGUMENT, "Network default does not exist", Invalid),
     ],
 )

@@ -7,12 +7,12 @@ import pytest
 import yaml
 from kubernetes_asyncio import client, config
 
-from infra.gke.clusters import Cluster
+from infra.gke.clusters import GkeCluster
 from infra.gke.errors import GkeError
 from infra.gke.kubeconfig import check_free, context_name, forget, kubeconfig, write
 
 CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
-CLUSTER = Cluster("gridbench", "us-central1-a", True, "RUNNING", endpoint="203.0.113.7", ca=CA)
+CLUSTER = GkeCluster("gridbench", "us-central1-a", True, "RUNNING", endpoint="203.0.113.7", ca=CA)
 CONTEXT = "gke_my-project_us-central1-a_gridbench"
 PLUGIN = """#!/bin/sh
 echo '{"kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1beta1",
@@ -93,7 +93,7 @@ def test_it_goes_with_its_own_cluster_only(path):
 
 def test_a_cluster_without_an_address_has_none(path):
     with pytest.raises(GkeError, match=r"gridbench has no address yet \(PROVISIONING\)"):
-        write(path, "my-project", Cluster("gridbench", "us-central1-a", True, "PROVISIONING"))
+        write(path, "my-project", GkeCluster("gridbench", "us-central1-a", True, "PROVISIONING"))
     assert not path.exists()
 
 

@@ -8,9 +8,9 @@ from infra.lambda_cloud.errors import (
     BadRequest,
     Doubtful,
     KeyRefused,
+    LambdaQuotaExceeded,
     NoCapacity,
     NotFound,
-    QuotaExceeded,
     Unavailable,
 )
 from tests.emulators.lambda_cloud.quick import A10, PUBLIC_KEY, client, request
@@ -31,7 +31,7 @@ async def api(cloud):
 
 
 LAUNCH_REFUSALS = [
-    ({"quota": 0}, {}, QuotaExceeded, "Quota exceeded"),
+    ({"quota": 0}, {}, LambdaQuotaExceeded, "Quota exceeded"),
     ({"capacity": {}}, {}, NoCapacity, "launching gpu_1x_a10 in us-east-1: Not enough capacity"),
     ({"account": "global/account-inactive"}, {}, KeyRefused, "account is inactive"),
     ({"account": "global/invalid-address"}, {}, KeyRefused, "billing address"),

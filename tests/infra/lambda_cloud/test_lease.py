@@ -6,7 +6,7 @@ import pytest
 from infra.lambda_cloud import lease as leases
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_of, new_lease
-from infra.lambda_cloud.models import Instance
+from infra.lambda_cloud.models import LambdaInstance
 from tasks.dispatch.rental import Rental
 
 NOON = datetime(2026, 9, 20, 12, tzinfo=UTC)
@@ -17,7 +17,7 @@ KIND = {"name": "gpu_1x_a10", "price_cents_per_hour": 129}
 def instance(tags, name="gridbench-x", **options):
     rows = [{"key": key, "value": value} for key, value in tags.items()]
     base = {"id": "i-1", "status": "active", "region": {"name": "us-east-1"}, "instance_type": KIND}
-    return Instance.model_validate({**base, "name": name, "tags": rows, **options})
+    return LambdaInstance.model_validate({**base, "name": name, "tags": rows, **options})
 
 
 def test_a_lease_comes_back_from_its_tags():
@@ -36,7 +36,7 @@ def test_what_has_not_our_mark_is_not_ours(tags):
 
 
 def test_null_instead_of_tags_is_no_tags():
-    assert lease_of(Instance.model_validate({**instance({}).model_dump(), "tags": None})) is None
+    assert lease_of(LambdaInstance.model_validate({**instance({}).model_dump(), "tags": None})) is None
 
 
 BROKEN = ["", "soon", "2026-13-45", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00+14:00", "nan"]

@@ -6,7 +6,7 @@ import yaml
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key, load_ssh_public_key
 
 from infra.lambda_cloud.choose import Wish
-from infra.lambda_cloud.errors import BadRequest, KeyRefused, NoCapacity, QuotaExceeded, TooDear
+from infra.lambda_cloud.errors import BadRequest, KeyRefused, LambdaQuotaExceeded, NoCapacity, TooDear
 from infra.lambda_cloud.lease import lease_of
 from infra.lambda_cloud.rent import rent, rented
 from tests.emulators.lambda_cloud.quick import (
@@ -200,7 +200,7 @@ async def test_a_price_that_rises_while_waiting_is_seen(cloud, take):
 
 async def test_a_quota_is_said_at_once(cloud, take):
     cloud.control.quota = 0
-    with pytest.raises(QuotaExceeded, match="contact Support"):
+    with pytest.raises(LambdaQuotaExceeded, match="contact Support"):
         await take(wish())
     assert len(places(cloud)) == 1
     assert nothing_left(cloud)

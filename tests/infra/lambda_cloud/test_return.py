@@ -5,7 +5,7 @@ import anyio
 import pytest
 
 from infra.lambda_cloud.boot import BadBox
-from infra.lambda_cloud.errors import Doubtful, KeyRefused, NotReturned, QuotaExceeded
+from infra.lambda_cloud.errors import Doubtful, KeyRefused, LambdaQuotaExceeded, NotReturned
 from infra.lambda_cloud.give_back import Rented, clear
 from infra.lambda_cloud.rent import rent, rented
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, lease, nothing_left, request, until, wish
@@ -162,7 +162,7 @@ async def test_a_launch_that_shows_up_after_the_failure_is_given_back(cloud):
     cloud.control.listed_after_s, cloud.control.quota = 1.5, 1
     cloud.control.fault("launchInstance", "hang_up", done=True, limit=1)
     async with client(cloud, look_s=0.2) as api:
-        with contextlib.suppress(QuotaExceeded, Mistake, BadBox):  # a slow machine sees the box in time
+        with contextlib.suppress(LambdaQuotaExceeded, Mistake, BadBox):  # a slow machine sees the box in time
             await rent(api, wish(boot_within_s=0), lease(), PUBLIC_KEY, "", print, never)
     assert len(cloud.account.launched) == 1
     assert nothing_left(cloud)

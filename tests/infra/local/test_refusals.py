@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.local.errors import LocalStackError
-from infra.local.lock_file import Ledger
+from infra.local.lock_file import StackLock
 from infra.local.signals import StopSignals
 from infra.local.stack import LocalStack, running_api
 
@@ -28,18 +28,18 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 5 * 10**6))
     with pytest.raises(LocalStackError, match="5 MB left"), LocalStack(tmp_path):
         pass
-    assert Ledger(tmp_path).take()
+    assert StackLock(tmp_path).take()
 
 
 def test_a_folder_whose_holder_does_not_answer(tmp_path: Path):
-    holder = Ledger(tmp_path)
+    holder = StackLock(tmp_path)
     assert holder.take()
     with (
         pytest.raises(LocalStackError, match=f"held by process {os.getpid()} "),
         LocalStack(tmp_path, start_s=0.3),
     ):
         pass
-    assert not Ledger(tmp_path).take()
+    assert not StackLock(tmp_path).take()
 
 
 def test_no_stack_no_api(tmp_path: Path):

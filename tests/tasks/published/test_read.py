@@ -8,37 +8,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.errors import GridbenchError
-from tasks.published.columns import Kind, heading
-from tasks.published.judge import judge
+from tasks.published.columns import ColumnKind, heading
 from tasks.published.read import read_table
+from tasks.published.review import review
 
 
 @pytest.mark.parametrize(
     ("header", "kind", "unit"),
     [
-        ("CPU Time (s)", Kind.TIME, "s"),
-        ("GPU time [ms]", Kind.TIME, "ms"),
-        ("gpu_ms", Kind.TIME, "ms"),
-        ("Latency in µs", Kind.TIME, "µs"),
-        ("Duration (min)", Kind.TIME, "min"),
-        ("Runtime", Kind.TIME, ""),
-        ("Speedup Factor", Kind.SPEEDUP, ""),
-        ("GPU speed-up", Kind.SPEEDUP, ""),
-        ("images/s", Kind.RATE, "images"),
-        ("Throughput (samples per second)", Kind.RATE, "samples"),
-        ("GFLOP/s", Kind.RATE, "flops"),
-        ("Batch Size", Kind.SIZE, "batch"),
-        ("GFLOP", Kind.SIZE, "flops"),
-        ("n", Kind.SIZE, "n"),
-        ("Std (ms)", Kind.OTHER, ""),
-        ("min", Kind.OTHER, "min"),
-        ("Price (USD/h)", Kind.OTHER, "price_(usd/h)"),
-        ("Operation", Kind.OTHER, "operation"),
+        ("CPU Time (s)", ColumnKind.TIME, "s"),
+        ("GPU time [ms]", ColumnKind.TIME, "ms"),
+        ("gpu_ms", ColumnKind.TIME, "ms"),
+        ("Latency in µs", ColumnKind.TIME, "µs"),
+        ("Duration (min)", ColumnKind.TIME, "min"),
+        ("Runtime", ColumnKind.TIME, ""),
+        ("Speedup Factor", ColumnKind.SPEEDUP, ""),
+        ("GPU speed-up", ColumnKind.SPEEDUP, ""),
+        ("images/s", ColumnKind.RATE, "images"),
+        ("Throughput (samples per second)", ColumnKind.RATE, "samples"),
+        ("GFLOP/s", ColumnKind.RATE, "flops"),
+        ("Batch Size", ColumnKind.SIZE, "batch"),
+        ("GFLOP", ColumnKind.SIZE, "flops"),
+        ("n", ColumnKind.SIZE, "n"),
+        ("Std (ms)", ColumnKind.OTHER, ""),
+        ("min", ColumnKind.OTHER, "min"),
+        ("Price (USD/h)", ColumnKind.OTHER, "price_(usd/h)"),
+        ("Operation", ColumnKind.OTHER, "operation"),
     ],
 )
 def test_a_header_says_what_its_column_holds(header, kind, unit):
     read = heading(header)
-    assert read.kind is kind and (kind is Kind.OTHER or read.column.unit == unit)
+    assert read.kind is kind and (kind is ColumnKind.OTHER or read.column.unit == unit)
 
 
 BOXES = {
@@ -100,7 +100,7 @@ def test_a_speedup_belongs_to_the_column_that_it_names():
     table = read_table(text, "f")
     assert [column.of for column in table.speedups] == [2, 1]
     assert table.skipped == ("column 'speedup' is not judged",)
-    assert judge(table).findings == ()
+    assert review(table).findings == ()
 
 
 def test_rows_have_names_of_their_own():
@@ -194,7 +194,7 @@ def test_any_table_is_judged_or_refused_in_a_sentence(header, rows):
     buffer = io.StringIO()
     csv.writer(buffer).writerows([header, *(row[: len(header)] for row in rows)])
     try:
-        judged = judge(read_table(buffer.getvalue(), "f"))
+        judged = review(read_table(buffer.getvalue(), "f"))
     except GridbenchError as error:
         assert "\n" not in str(error)
         return
@@ -204,6 +204,6 @@ def test_any_table_is_judged_or_refused_in_a_sentence(header, rows):
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text):
     try:
-        judge(read_table(text, "f"))
+        review(read_table(text, "f"))
     except GridbenchError:
         return

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.published.judge import judge
+from tasks.published.review import review
 from tasks.published.sizes import flops, more_work, read_sizes
-from tasks.published.table import Column, Printed, Row, Table
+from tasks.published.table import Column, Printed, Table, TableRow
 from tasks.published.totals import overall
 from tests.tasks.examples.records import machine
 
@@ -25,7 +25,7 @@ def printed(text):
 
 def row(name, *times, speedup=None, rate=None, **sizes):
     kind, found = read_sizes(name)
-    return Row(
+    return TableRow(
         name,
         tuple(map(printed, times)),
         () if speedup is None else (printed(speedup),),
@@ -41,7 +41,7 @@ def table(*rows, total=None, speedups=False, rate=None, times=TIMES):
 
 
 def found(made, *more):
-    return {finding.rule: finding.text for finding in judge(made, *more).findings}
+    return {finding.rule: finding.text for finding in review(made, *more).findings}
 
 
 def test_a_sound_table_has_nothing():
@@ -60,7 +60,7 @@ def test_a_sound_table_has_nothing():
     ],
 )
 def test_what_is_no_time_is_named_and_enters_no_ratio(time, words):
-    judged = judge(table(row("a", "1.00", "0.50"), row("b", "1.00", time)))
+    judged = review(table(row("a", "1.00", "0.50"), row("b", "1.00", time)))
     assert [f.rule for f in judged.findings] == ["not a time"] and words in judged.findings[0].text
     assert [claim.bounds is None for claim in judged.claims] == [False, True]
 
@@ -99,7 +99,7 @@ def test_digits_that_rounding_does_not_leave():
 
 def test_a_table_that_prints_new_over_old_is_read_that_way():
     rows = [row(f"r{i}", f"{t}.00", f"{2 * t}.00", speedup="2.00") for i, t in enumerate((10, 20, 33))]
-    judged = judge(table(*rows, speedups=True))
+    judged = review(table(*rows, speedups=True))
     assert judged.findings == () and judged.table.base == 1
     assert [claim.bounds.value for claim in judged.claims] == [2, 2, 2]
 
@@ -180,14 +180,14 @@ def test_flops_only_of_products_of_matrices(name, sizes, expected):
 
 def test_above_the_peak_only_if_no_rounding_can_explain_it():
     fast, coarse = row("Matrix 5000x5000", "0.500", "0.002"), row("Matrix 5000x5000", "0.50", "0.01")
-    judged = judge(table(fast), PEAKS)
+    judged = review(table(fast), PEAKS)
     assert judged.findings[0].text == (
         "Matrix 5000x5000 would run at 100 TFLOP/s or more in GPU Time (s), above the peak of card in fp16, its "
         "highest, 80 TFLOP/s"
     )
     assert judged.notes == ("the precision isn't stated: held against card in fp16, its highest, 80 TFLOP/s",)
     assert found(table(coarse), PEAKS) == {}
-    stated = judge(table(row("Matrix 5000x5000 fp32", "0.50", "0.01")), PEAKS)
+    stated = review(table(row("Matrix 5000x5000 fp32", "0.50", "0.01")), PEAKS)
     assert "above the peak of card in fp32, 10 TFLOP/s" in stated.findings[0].text and stated.notes == ()
 
 
@@ -196,7 +196,7 @@ def test_above_the_bandwidth_and_nothing_to_hold():
         "above the memory bandwidth of card, 300 GB/s"
         in found(table(row("copy", "1.00", "0.10", bytes=1e11)), PEAKS)["above the peak"]
     )
-    assert judge(table(row("a", "1.00", "0.50")), PEAKS).notes == (
+    assert review(table(row("a", "1.00", "0.50")), PEAKS).notes == (
         "no row states work that the peaks of card could bound",
     )
 
@@ -219,7 +219,7 @@ def test_a_rate_is_its_count_over_its_time_within_five_percent():
 
 def test_columns_in_different_units_are_brought_together():
     times = (Column("CPU (s)", "s"), Column("GPU (ms)", "ms", 1e-3))
-    judged = judge(table(row("a", "1.0", "100"), total=row("Total", "1.0", "100"), times=times))
+    judged = review(table(row("a", "1.0", "100"), total=row("Total", "1.0", "100"), times=times))
     assert judged.claims[0].bounds.value == pytest.approx(10)
     assert dict(overall(judged.table, 1))["by the total"].value == pytest.approx(10)
     assert judged.findings == ()
@@ -243,7 +243,7 @@ def test_a_table_that_was_measured_and_rounded_is_never_accused(times, places):
     )
     assert {rule for rule in found(made)} <= {"digits that rounding doesn't leave", "copied row"}
     for claim, true in zip(
-        judge(made).claims, [*(a / b for a, b in times), total[0] / total[1]], strict=True
+        review(made).claims, [*(a / b for a, b in times), total[0] / total[1]], strict=True
     ):
-        if judge(made).table.base == 0:
+        if review(made).table.base == 0:
             assert claim.bounds.low * (1 - 1e-9) <= true <= claim.bounds.high * (1 + 1e-9)

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.local.processes import GUARD
+from infra.local.processes import SUPERVISOR
 from infra.local.supervisor import MARK, ROLE, marked, sweep
 from tests.infra.local.stack_probe import until
 
@@ -33,9 +33,9 @@ def mark(tmp_path: Path) -> str:
 
 
 def owner(mark: str, *command: str, role: str = "worker", **more: object) -> "subprocess.Popen[bytes]":
-    """A process that has `command` under a guard."""
+    """A process that has `command` under a supervisor."""
     environment = {**os.environ, MARK: mark, ROLE: role}
-    program = [sys.executable, "-c", OWNER, str(GUARD), mark, *command]
+    program = [sys.executable, "-c", OWNER, str(SUPERVISOR), mark, *command]
     return subprocess.Popen(program, env=environment, stdin=subprocess.PIPE, **more)  # type: ignore[call-overload]
 
 
@@ -63,8 +63,8 @@ def test_a_grandchild_in_a_session_of_its_own_ends_too(mark: str):
 def test_the_command_ends_when_the_guard_is_killed(mark: str):
     process = owner(mark, "sleep", "60")
     assert until(lambda: named(mark, "sleep"), 10)
-    guard = next(one for one in marked(mark, {process.pid}) if str(GUARD) in one.cmdline())
-    guard.kill()
+    supervisor = next(one for one in marked(mark, {process.pid}) if str(SUPERVISOR) in one.cmdline())
+    supervisor.kill()
     assert until(lambda: not named(mark, "sleep"), 5)
     process.kill()
     process.wait()
@@ -81,10 +81,10 @@ def test_a_command_that_ignores_sigterm_is_killed(mark: str):
 def guarded(mark: str, *command: str, **more: object) -> "subprocess.Popen[bytes]":
     environment = {**os.environ, MARK: mark, ROLE: "worker"}
     read, write = os.pipe()
-    program = [sys.executable, "-P", str(GUARD), mark, str(read), *command]
+    program = [sys.executable, "-P", str(SUPERVISOR), mark, str(read), *command]
     process = subprocess.Popen(program, env=environment, pass_fds=[read], **more)  # type: ignore[call-overload]
     os.close(read)
-    process.lifeline = write
+    process.parent_pipe = write
     return process
 
 
@@ -94,14 +94,14 @@ def guarded(mark: str, *command: str, **more: object) -> "subprocess.Popen[bytes
 def test_the_status_is_the_commands(mark: str, code: str, status: int):
     process = guarded(mark, sys.executable, "-c", code)
     assert process.wait(10) == status
-    os.close(process.lifeline)
+    os.close(process.parent_pipe)
 
 
 def test_what_a_command_leaves_when_it_ends_by_itself_is_swept_up(mark: str):
     process = guarded(mark, "sh", "-c", "sleep 60 & exit 0")
     assert process.wait(10) == 0
     assert not marked(mark)
-    os.close(process.lifeline)
+    os.close(process.parent_pipe)
 
 
 def test_a_command_started_where_sigint_is_ignored_can_be_interrupted(mark: str):
@@ -114,7 +114,7 @@ def test_a_command_started_where_sigint_is_ignored_can_be_interrupted(mark: str)
         signal.signal(signal.SIGINT, before)
     assert process.stdout and process.stdout.read() == b"True\n"
     process.wait()
-    os.close(process.lifeline)
+    os.close(process.parent_pipe)
 
 
 def test_a_worker_that_ends_leaves_the_other_worker_alone(mark: str):
@@ -122,7 +122,7 @@ def test_a_worker_that_ends_leaves_the_other_worker_alone(mark: str):
     process = guarded(mark, "sh", "-c", "sleep 60 & exit 0")
     assert process.wait(10) == 0
     assert [one.pid for one in marked(mark)] == [other.pid]
-    os.close(process.lifeline)
+    os.close(process.parent_pipe)
     other.kill()
     other.wait()
 

@@ -12,12 +12,12 @@ from tasks.published.rules import (
     peak_for,
 )
 from tasks.published.sizes import flops, precision
-from tasks.published.table import Claim, Finding, Judgement, Table, others, ratio
+from tasks.published.table import Claim, Finding, Table, TableReview, others, ratio
 from tasks.published.totals import headline, missing, orientation, overall
 from tasks.results.model import Machine
 
 
-def judge(table: Table, machine: Machine | None = None) -> Judgement:
+def review(table: Table, machine: Machine | None = None) -> TableReview:
     """Everything that can be said of a table; `machine` has the peaks that its GPU must keep to."""
     table = orientation(table)
     sides, found = others(table), claims(table)
@@ -35,7 +35,7 @@ def judge(table: Table, machine: Machine | None = None) -> Judgement:
         *(f for place in gpu_columns(table) if machine for f in above_peaks(table, place, machine)),
         coarse(found),
     ]
-    return Judgement(
+    return TableReview(
         table=table,
         claims=found,
         findings=tuple(finding for finding in findings if finding),
