@@ -13,7 +13,12 @@ from tasks.errors import GridbenchError
 
 console = Console()
 LOG_WIDTH = 140  # columns of a table where no terminal says how many there are
-Results = Annotated[Path, typer.Option(help="Folder of the results store, or s3-bucket/NAME")]
+Results = Annotated[
+    Path,
+    typer.Option(
+        help="Folder of the results store, or s3-bucket/NAME", show_default="results/ in the checkout"
+    ),
+]
 RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
 
 

@@ -1,4 +1,4 @@
-"""`gridbench check`: the published table's known errors come out, and the README shows what is really printed."""
+"""`gridbench check`: the published table's known errors come out, and its page shows what is really printed."""
 
 import json
 import shlex
@@ -90,9 +90,9 @@ def test_the_known_errors_of_the_published_table_come_out(run, blog):
     }
 
 
-def test_the_readme_shows_what_the_command_prints(run, monkeypatch):
-    readme = (ROOT / "README.md").read_text()
-    _, _, after = readme.partition("$ gridbench check ")
+def test_the_page_shows_what_the_command_prints(run, monkeypatch):
+    page = (ROOT / "docs" / "published-tables.md").read_text()
+    _, _, after = page.partition("$ gridbench check ")
     command, _, rest = after.partition("\n")
     shown, _, _ = rest.partition("\n```")
     monkeypatch.chdir(ROOT)
