@@ -23,7 +23,12 @@ from tests.emulators.lane import with_workload, worker
 from tests.flows.conftest import NODES_OF
 from workloads.harness.records.record import Verdict
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(1800),
+]
 
 HERE = Path(__file__).parents[1]
 ROLE = HERE.parents[1] / "infra" / "gke" / "role.yaml"

@@ -28,7 +28,12 @@ from tests.emulators.prefect_api import with_tables
 from tests.flows.conftest import CLOUD
 from workloads.harness.records.record import Verdict
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(1800),
+]
 
 HERE = Path(__file__).parents[1]
 MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # this machine is no quiet one

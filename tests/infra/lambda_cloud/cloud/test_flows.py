@@ -25,7 +25,12 @@ from tests.emulators.lambda_cloud.ssh_boxes import SshBoxes
 from tests.emulators.prefect_api import with_tables
 from tests.infra.lambda_cloud.rentals import ROOT, Rentals
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(600),
+]
 
 
 @pytest.fixture(scope="module")

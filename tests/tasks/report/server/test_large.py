@@ -10,7 +10,10 @@ from tests.benchmarks.report import machines, many_records
 from tests.tasks.examples.reports import RUN
 from tests.tasks.report.report_browser import chromium, opened
 
-pytestmark = pytest.mark.alone
+pytestmark = [
+    pytest.mark.flaky(reruns=2, reason="a neighbour's load changes what is measured, and when processes end"),
+    pytest.mark.alone,
+]
 OPENS_S = 3.0
 
 

@@ -11,6 +11,10 @@ from prefect.states import Pending, Running
 from tests.emulators import containers
 from tests.infra.workers.worker_prefect import POLL_S, Pool, Prefect
 
+pytestmark = pytest.mark.flaky(
+    reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+)
+
 
 @pytest.fixture(scope="module")
 def prefect(tmp_path_factory):

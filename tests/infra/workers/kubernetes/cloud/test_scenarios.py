@@ -16,6 +16,10 @@ from tests.emulators.kube.podman import Containers
 from tests.emulators.kube.server import kube
 from tests.infra.workers.worker_prefect import Pool, Prefect
 
+pytestmark = pytest.mark.flaky(
+    reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+)
+
 REAL = os.environ.get("CLUSTER_KUBECONFIG")
 IMAGE = os.environ.get("CLUSTER_IMAGE", "docker.io/library/python:3.11-slim")
 ROLE = Path(__file__).parents[5] / "infra/gke/role.yaml"

@@ -10,7 +10,12 @@ from infra.workers.ssh.worker import SshWorker
 from tests.emulators.boxes import boxes, keygen
 from tests.infra.workers.worker_prefect import Pool, Prefect
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(600),
+]
 POLL_S = "0.5"
 
 
