@@ -26,14 +26,14 @@ from infra.lambda_cloud.settings import HoldSettings, unbroken
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import measuring
 from tasks.dispatch.lane import RECLAIMED
-from tasks.dispatch.rental import PREFIX, RELEASE, Asked, Rental
-from tasks.dispatch.rentals import rentals
+from tasks.dispatch.rental_labels import PREFIX, RELEASE, RentalOrder, RentalStatus
+from tasks.dispatch.rented_boxes import rental_runs
 
 NAME = f"{PREFIX}name"
 NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotReturned"  # names of states
 
 
-async def hold(asked: Asked, flow_run_id: UUID, say: Say) -> State[Any]:
+async def hold(asked: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
     """Rent a box, hold it until nobody needs it any more, and give it back; returns how that ended.
 
     Everything that is known of the box is in the labels of the flow run, as `Rental` has it.
@@ -71,20 +71,20 @@ class Holding:
         news: set when `rental` is not yet in the labels.
     """
 
-    asked: Asked
+    asked: RentalOrder
     flow_run_id: UUID
     api: LambdaApi
     client: PrefectClient
     lease: Lease
     say: Say
     pace: HoldSettings
-    rental: Rental = field(init=False)
+    rental: RentalStatus = field(init=False)
     rented: Rented = field(default_factory=Rented)
     news: anyio.Event = field(default_factory=anyio.Event)
     returned: datetime | None = None
 
     def __post_init__(self) -> None:
-        self.rental = Rental(name=self.lease.name)
+        self.rental = RentalStatus(name=self.lease.name)
 
     def know(self, **changes: Any) -> None:
         """Something new is known of the box."""
@@ -201,7 +201,7 @@ class Holding:
 
 async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[str]:
     """Return the leases' names that running flow runs other than `holder` hold for a run."""
-    flow_runs = await call_until_answered(rentals, client, run)
+    flow_runs = await call_until_answered(rental_runs, client, run)
     running = [each for each in flow_runs if each.id != holder and each.state and each.state.is_running()]
     return {str(each.labels[NAME]) for each in running if NAME in each.labels}
 

@@ -12,8 +12,8 @@ from prefect.states import Cancelled
 
 from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs, repeats_of
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
-from tasks.dispatch.rental import TAG
-from tasks.dispatch.rentals import release
+from tasks.dispatch.rental_labels import TAG
+from tasks.dispatch.rented_boxes import release
 from tasks.errors import GridbenchError
 from tasks.store.bucket import Bucket, folder_of, is_block, send
 from tasks.store.store import Store

@@ -19,7 +19,7 @@ from infra.lambda_cloud.janitor import sweep
 from infra.lambda_cloud.leftover import delete_block, return_all, sweep_blocks
 from infra.lambda_cloud.settings import HoldSettings
 from infra.workers.base.retry import call_until_answered
-from tasks.dispatch.rental import PREFIX, Asked
+from tasks.dispatch.rental_labels import PREFIX, RentalOrder
 
 RETURNED = f"{PREFIX}returned"
 
@@ -50,7 +50,7 @@ async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[An
     on_cancellation=[give_back_all],
     on_crashed=[give_back_all],
 )
-def rental(asked: Asked) -> State[None]:
+def rental(asked: RentalOrder) -> State[None]:
     """Rent what is asked for and hold it until it is released, lost or due, or nobody measures its run.
 
     Not async: Prefect ends a run by an exception in the main thread, which would tear an event loop apart in

@@ -14,7 +14,7 @@ from tasks.dispatch.flow_runs import collect, flow_runs, has_ended, is_final, la
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
 from tasks.dispatch.lane import RECLAIMED, Lane, job_usd, within_budget
 from tasks.dispatch.mailbox import LOST_TOUCH, Inbox, refused, words_of
-from tasks.dispatch.rentals import AGAIN, BAD_BOX, Rents
+from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan, PlannedCase
@@ -82,7 +82,7 @@ class Dispatcher:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
         self._inbox = Inbox(self._client)
-        self._rents = Rents(self._client, self.plan, self.say, self._rental_ended)
+        self._rents = RentedBoxes(self._client, self.plan, self.say, self._rental_ended)
         for sentence in self.store.records()[1]:
             self.say(f"{sentence}; it is measured again")
         await self._adopt()

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, Valid
 
 from tasks.dispatch.flow_runs import is_final, lane_jobs, repeats_of
 from tasks.dispatch.mailbox import LOST_TOUCH
-from tasks.dispatch.rentals import hardware_of, rental_of, rentals
+from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
 from tasks.findings.bills import LaneJob
 from tasks.results.cost import usd
 from tasks.schema import Strict
@@ -95,7 +95,7 @@ async def note_jobs(client: PrefectClient, store: Store) -> None:
         for job in await lane_jobs(client, store.plan.run):
             if job.id not in known or known[job.id].ended_at is None:
                 known |= {note.flow_run_id: note for note in await _note(client, job)}
-        for run in await rentals(client, store.plan.run):
+        for run in await rental_runs(client, store.plan.run):
             known |= {note.flow_run_id: note for note in note_of_rental(run)}
         if known:
             content = NOTES.dump_python([*known.values()], mode="json")
@@ -164,7 +164,7 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
 
 def note_of_rental(run: FlowRun) -> list[JobNote]:
     """The note of a flow run that holds, or held, a box; nothing of one that never got any."""
-    rental, now = rental_of(run), datetime.now(UTC)
+    rental, now = status_of(run), datetime.now(UTC)
     since = rental.since or run.start_time
     if since is None or rental.cost_usd(now) == 0:
         return []

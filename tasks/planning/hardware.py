@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
-from tasks.dispatch.rental import Rent
 from tasks.errors import GridbenchError
+from tasks.planning.rent_terms import RentTerms
 from tasks.pricing.facts import Fact, load_facts
 from tasks.pricing.price import Price, PriceOf, flagged, named, price_of
 from tasks.results.model import Machine
@@ -62,7 +62,7 @@ class Hardware(Strict):
     idle_s: NonNegativeFloat = 0.0
     start_within_s: PositiveFloat = 900.0
     cells_per_job: PositiveInt | None = None
-    rent: Rent | None = None
+    rent: RentTerms | None = None
     shape: str | None = None
     command: tuple[str, ...] | None = None
     reference: Annotated[tuple[str, ...], Field(min_length=1)] | None = None

@@ -10,9 +10,9 @@ from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
 from infra.local import stack as stacks
-from tasks.dispatch.rental import Rent
 from tasks.errors import GridbenchError
 from tasks.planning.planner import make_plan
+from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
 
 KEY = "LAMBDA_API_KEY"
@@ -30,7 +30,7 @@ def moved(plan, pool, rent=None):
     return plan.model_copy(update={"hardware": (*there, elsewhere)})
 
 
-RENT = Rent(provider="lambda", instances=("gpu_1x_a10",))
+RENT = RentTerms(provider="lambda", instances=("gpu_1x_a10",))
 
 
 def test_only_a_plan_with_boxes_behind_ssh_needs_their_worker(plan):

@@ -11,7 +11,7 @@ from prefect.states import Cancelling, Completed, Running
 
 from flows.holding import hold
 from infra.workers.base.retry import call_until_answered
-from tasks.dispatch.rental import RELEASE, TAG, Asked, Rental
+from tasks.dispatch.rental_labels import RELEASE, TAG, RentalOrder, RentalStatus
 from tests.emulators.lambda_cloud.quick import A10, nothing_left
 from tests.emulators.prefect_api import client_of
 
@@ -21,7 +21,7 @@ WITHIN_S = 300  # of a machine that others use too
 
 def asked(**changes):
     given = {"capacity_s": 100, "boot_s": 200, "most_s": 1000, "most_usd_per_hour": 5} | changes
-    return Asked(run="run-1", hardware="lambda-1x-a10", instances=(A10,), **given)
+    return RentalOrder(run="run-1", hardware="lambda-1x-a10", instances=(A10,), **given)
 
 
 class Rentals:
@@ -85,7 +85,7 @@ class Rentals:
     async def until(self, run_id, when):
         """Wait until something is true of what a rental says of itself; returns that."""
         deadline = time.monotonic() + WITHIN_S
-        while not when(rental := Rental.of((run := await self.run(run_id)).labels)):
+        while not when(rental := RentalStatus.of((run := await self.run(run_id)).labels)):
             assert time.monotonic() < deadline and not run.state.is_final(), run.state
             await asyncio.sleep(0.2)
         return rental
@@ -119,7 +119,7 @@ class Rentals:
         """Wait until nothing is left of a rental: hooks run after its last state."""
         deadline = time.monotonic() + WITHIN_S
         while True:
-            rental = Rental.of((await self.run(run_id)).labels)
+            rental = RentalStatus.of((await self.run(run_id)).labels)
             if nothing_left(self.cloud) and rental.returned and await self.block(rental.name) is None:
                 return rental
             assert time.monotonic() < deadline, (rental, self.cloud.account.key_names())

@@ -7,7 +7,7 @@ from infra.lambda_cloud import lease as leases
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_of, new_lease
 from infra.lambda_cloud.models import LambdaInstance
-from tasks.dispatch.rental import Rental
+from tasks.dispatch.rental_labels import RentalStatus
 
 NOON = datetime(2026, 9, 20, 12, tzinfo=UTC)
 LEASE = Lease("nightly-7", "lambda-1x-a10", NOON, NOON + timedelta(hours=2), 1.29, "gridbench-x")
@@ -82,7 +82,7 @@ def test_time_without_zone_is_universal_time():
 def test_a_minute_that_has_begun_is_paid(seconds, usd):
     later = NOON + timedelta(seconds=seconds)
     assert LEASE.cost_usd(later) == pytest.approx(usd)
-    assert Rental(usd_per_hour=1.29, since=NOON).cost_usd(later) == pytest.approx(
+    assert RentalStatus(usd_per_hour=1.29, since=NOON).cost_usd(later) == pytest.approx(
         usd
     )  # what the budget counts
 

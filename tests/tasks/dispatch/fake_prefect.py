@@ -10,7 +10,7 @@ from prefect.states import Completed, Crashed, Pending, Running, Scheduled
 
 from tasks.dispatch import dispatcher, submit
 from tasks.dispatch.flow_runs import REPEATS
-from tasks.dispatch.rental import RELEASE, Rental
+from tasks.dispatch.rental_labels import RELEASE, RentalStatus
 from workloads.harness.records.record import Verdict
 
 
@@ -103,12 +103,12 @@ class FakePrefect:
         now = datetime.now(UTC)
         box = {"name": f"box-{len(self.rentals)}", "address": "10.0.0.1", "user": "ubuntu", "since": now}
         box |= {"answered": now, "until": now + timedelta(hours=1), "usd_per_hour": 1.5, "type": "gpu_1x_a10"}
-        run.labels |= Rental(**box | known).labels
+        run.labels |= RentalStatus(**box | known).labels
         run.state, run.start_time = Running(), now
 
     def give_back(self, run, state=None):
         run.labels |= {
-            k: v for k, v in Rental(returned=datetime.now(UTC)).labels.items() if k.endswith("returned")
+            k: v for k, v in RentalStatus(returned=datetime.now(UTC)).labels.items() if k.endswith("returned")
         }
         run.state = state or Completed(message="given back")
 

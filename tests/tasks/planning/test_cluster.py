@@ -13,13 +13,13 @@ from gridbench import main
 from gridbench.run import command
 from infra.workers.ssh.configuration import Host
 from tasks import start as opening
-from tasks.dispatch.rental import Rent
 from tasks.errors import GridbenchError
 from tasks.planning import reprice
 from tasks.planning.cluster import Cluster, copies, expand, load_cluster
 from tasks.planning.hardware import Hardware, load_hardware
 from tasks.planning.plan import plan_rows, read_plan
 from tasks.planning.planner import make_plan
+from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "cluster.yaml"
@@ -33,7 +33,10 @@ SHAPE = {
     "price": PRICE,
     "job_variables": {"image": "an-image", "hosts": [{"address": "example.org"}]},
 }
-RENTED = SHAPE | {"rent": Rent(provider="lambda", instances=("gpu_1x_a10",)), "job_variables": {"image": "i"}}
+RENTED = SHAPE | {
+    "rent": RentTerms(provider="lambda", instances=("gpu_1x_a10",)),
+    "job_variables": {"image": "i"},
+}
 BOXES = [{"name": "a", "address": "10.0.0.1"}, {"name": "b-2", "address": "10.0.0.2"}]
 CLUSTER = {"hardware": "my-box", "key": "~/.ssh/all", "boxes": BOXES}
 

@@ -16,7 +16,7 @@ from infra.local.stack import LocalStack
 from infra.workers.base.retry import call_until_answered
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import call, connect
-from tasks.dispatch.rental import Rental
+from tasks.dispatch.rental_labels import RentalStatus
 from tests.emulators.fixtures import environment
 from tests.emulators.lambda_cloud.control import Control, Fate
 from tests.emulators.lambda_cloud.quick import A10, PACE, client, lease, nothing_left, request
@@ -207,7 +207,7 @@ async def test_what_is_not_given_back_is_said(rentals):
         assert (state.type.value, state.name) == ("FAILED", "NotReturned")
         assert f"instance {rental.instance} could not be given back" in state.message
         assert "gridbench janitor" in state.message
-        assert Rental.of((await rentals.run(run_id)).labels).returned is None
+        assert RentalStatus.of((await rentals.run(run_id)).labels).returned is None
     async with client(rentals.cloud) as api:
         await api.terminate([rental.instance])
         for key in await api.ssh_keys():

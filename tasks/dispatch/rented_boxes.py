@@ -17,10 +17,11 @@ from pydantic import ValidationError
 from tasks.dispatch.flow_runs import flow_runs, is_final, run_tag
 from tasks.dispatch.lane import RECLAIMED, Lane
 from tasks.dispatch.mailbox import LOST_TOUCH
-from tasks.dispatch.rental import RELEASE, TAG, Asked, Rent, Rental
+from tasks.dispatch.rental_labels import RELEASE, TAG, RentalOrder, RentalStatus
 from tasks.dispatch.submit import submit
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
+from tasks.planning.rent_terms import RentTerms
 
 DEPLOYMENTS = {"lambda": "rental/lambda"}
 IDLE_S = 20.0  # a box whose lane has nothing to measure for so long goes back: the next round asks within it
@@ -37,7 +38,7 @@ AGAIN = (RECLAIMED, "Crashed")  # how a rental ends through no fault of its own:
 BAD_BOX = ("Lost", "Rebooted", "NoCapacity", "HostKeyRefused", "KeyRefused")
 
 
-def asked_for(machine: Hardware, rent: Rent, run: str, left_usd: float | None) -> Asked:
+def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
     """What to rent for a machine's lane, for no longer than the money lasts at the highest price allowed."""
     most_usd_per_hour = rent.most_usd_per_hour
     if most_usd_per_hour is None:
@@ -45,7 +46,7 @@ def asked_for(machine: Hardware, rent: Rent, run: str, left_usd: float | None) -
     most_s = rent.most_hours * 3600
     if left_usd is not None and most_usd_per_hour:
         most_s = min(most_s, max(left_usd, 0.0) / most_usd_per_hour * 3600)
-    return Asked(
+    return RentalOrder(
         run=run,
         hardware=machine.name,
         instances=rent.instances,
@@ -57,15 +58,15 @@ def asked_for(machine: Hardware, rent: Rent, run: str, left_usd: float | None) -
     )
 
 
-def rental_of(run: FlowRun) -> Rental:
+def status_of(run: FlowRun) -> RentalStatus:
     """What a flow run that holds a box says of it; nothing where it has said nothing that can be read."""
     try:
-        return Rental.of(run.labels)
+        return RentalStatus.of(run.labels)
     except ValidationError:
-        return Rental()
+        return RentalStatus()
 
 
-async def rentals(client: PrefectClient, run: str) -> list[FlowRun]:
+async def rental_runs(client: PrefectClient, run: str) -> list[FlowRun]:
     """Every flow run that holds, or held, a box for a run of ours, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG, run_tag(run)])))
 
@@ -95,7 +96,7 @@ async def _tell(client: PrefectClient, flow_run_id: UUID) -> None:
 
 
 @dataclass(slots=True)
-class Held:
+class LaneBox:
     """The newest rental of a lane.
 
     Attributes:
@@ -108,20 +109,20 @@ class Held:
     told: bool = False
 
     @property
-    def rental(self) -> Rental:
+    def rental(self) -> RentalStatus:
         """What is known of it."""
-        return rental_of(self.run)
+        return status_of(self.run)
 
 
 @dataclass(slots=True)
-class Rents:
+class RentedBoxes:
     """Every rental of a run; `ended` is told of a lane whose rental is over: why, and the state's name."""
 
     client: PrefectClient
     plan: Plan
     say: Callable[[str], None]
     ended: Callable[[Lane, str, str], Awaitable[None]]
-    _held: dict[str, Held] = field(default_factory=dict)
+    _held: dict[str, LaneBox] = field(default_factory=dict)
     _runs: list[FlowRun] = field(default_factory=list)
     _paid_before: set[UUID] = field(default_factory=set)  # an earlier `bench` had its own budget for these
     _ticket: str = field(default_factory=lambda: str(uuid4()))
@@ -129,22 +130,22 @@ class Rents:
     async def adopt(self) -> None:
         """Take over the boxes that an earlier `bench` of this run has left."""
         if any(machine.rent for machine in self.plan.hardware):
-            self._runs = await rentals(self.client, self.plan.run)
+            self._runs = await rental_runs(self.client, self.plan.run)
             self._paid_before = {run.id for run in self._runs if is_final(run.state)}
             for run in self._runs:
                 if not is_final(run.state) and not run.labels.get(RELEASE):
-                    self._held[hardware_of(run)] = Held(run)
+                    self._held[hardware_of(run)] = LaneBox(run)
 
     def cost_usd(self) -> float:
         """What is rented for the run has cost so far, in US dollars, what did not boot included."""
         now = datetime.now(UTC)
-        return sum(rental_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
+        return sum(status_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
 
     async def mind(self, lanes: Sequence[Lane]) -> None:
         """Look at every rental; tell of those that have ended, give back those that nobody needs."""
         if not self._held and all(is_final(run.state) for run in self._runs):
             return
-        self._runs = await rentals(self.client, self.plan.run)
+        self._runs = await rental_runs(self.client, self.plan.run)
         known = {run.id: run for run in self._runs}
         for lane in lanes:
             held = self._held.get(lane.machine.name)
@@ -179,7 +180,7 @@ class Rents:
         """
         if machine.rent is None or machine.name in self._held:
             return
-        asked = asked_for(machine, machine.rent, self.plan.run, left_usd)
+        asked = order_for(machine, machine.rent, self.plan.run, left_usd)
         run = await submit(
             self.client,
             DEPLOYMENTS[machine.rent.provider],
@@ -190,7 +191,7 @@ class Rents:
             key=f"{self._ticket}-{machine.name}-{len(self._runs)}",
         )
         self._runs.append(run)
-        self._held[machine.name] = Held(run)
+        self._held[machine.name] = LaneBox(run)
         self.say(
             f"lane {machine.name}: {' or '.join(asked.instances)} is rented, for at most "
             f"{asked.most_usd_per_hour:.2f} USD an hour and {asked.most_s / 3600:.1f} h"
@@ -210,13 +211,13 @@ class Rents:
             while left := [run for run in self._runs if not is_final(run.state)]:
                 await anyio.sleep(LOOK_S)
                 with suppress(*LOST_TOUCH):
-                    self._runs = await rentals(self.client, self.plan.run)
+                    self._runs = await rental_runs(self.client, self.plan.run)
             return
         for run in left:
-            name = rental_of(run).name or run.name
+            name = status_of(run).name or run.name
             self.say(f"{name} was not seen given back: see `gridbench rented`, and `gridbench janitor`")
 
-    def _tell_boot(self, held: Held) -> None:
+    def _tell_boot(self, held: LaneBox) -> None:
         rental = held.rental
         if rental.answers and not held.told:
             held.told = True
@@ -225,7 +226,7 @@ class Rents:
                 f"{rental.usd_per_hour or 0:.2f} USD an hour, due {rental.until:%Y-%m-%d %H:%M} UTC"
             )
 
-    async def _mind_idle(self, lane: Lane, held: Held) -> None:
+    async def _mind_idle(self, lane: Lane, held: LaneBox) -> None:
         busy = lane.waiting or (lane.job and lane.job.missing)
         held.idle_since = None if busy else held.idle_since or time.monotonic()
         if held.idle_since and time.monotonic() - held.idle_since > IDLE_S:

@@ -6,9 +6,9 @@ because what was rented must be seen by whoever looks, also after a crash.
 
 import math
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import NonNegativeFloat, PositiveFloat
 
 from tasks.schema import Strict
 
@@ -23,28 +23,7 @@ def billed_s(since: datetime, until: datetime) -> float:
     return math.ceil(max((until - since).total_seconds(), 0.0) / BILLED_BY_S) * BILLED_BY_S
 
 
-class Rent(Strict):
-    """How a machine that isn't there is rented, in its hardware file; `rent: lambda` stands for the defaults.
-
-    Attributes:
-        instances: the provider's types, in the order of preference; that of the price by default.
-        regions: in the order of preference; None for any.
-        capacity_s: how long it is waited for a box to be free.
-        boot_s: from the launch until its SSH server lets us in.
-        most_hours: from the launch until it is given back, whatever it does then.
-        most_usd_per_hour: what asks for more is not rented; None for a fifth above the file's price.
-    """
-
-    provider: Literal["lambda"]
-    instances: Annotated[tuple[str, ...], Field(min_length=1)]
-    regions: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    capacity_s: PositiveFloat = 1800.0
-    boot_s: PositiveFloat = 1200.0  # an 8x machine takes up to 15 minutes
-    most_hours: PositiveFloat = 8.0
-    most_usd_per_hour: NonNegativeFloat | None = None
-
-
-class Asked(Strict):
+class RentalOrder(Strict):
     """What to rent, as the flow's parameter.
 
     Attributes:
@@ -66,7 +45,7 @@ class Asked(Strict):
     most_usd_per_hour: NonNegativeFloat
 
 
-class Rental(Strict):
+class RentalStatus(Strict):
     """What is known of a rented box, or of what was rented before it and did not boot; None: not yet.
 
     Attributes:

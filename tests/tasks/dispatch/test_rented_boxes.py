@@ -6,21 +6,22 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prefect.states import Crashed, Failed, Running
 
-from tasks.dispatch import rentals
+from tasks.dispatch import rented_boxes
 from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental
-from tasks.dispatch.rental import RELEASE, Asked, Rent, Rental
-from tasks.dispatch.rentals import asked_for
+from tasks.dispatch.rental_labels import RELEASE, RentalOrder, RentalStatus
+from tasks.dispatch.rented_boxes import order_for
+from tasks.planning.rent_terms import RentTerms
 from tests.tasks.dispatch.fake_prefect import installed
 from tests.tasks.dispatch.test_dispatcher import Run, planned, until
 from workloads.harness.records.record import Verdict
 
-A10 = Rent(provider="lambda", instances=("gpu_1x_a10",))
+A10 = RentTerms(provider="lambda", instances=("gpu_1x_a10",))
 
 
 @pytest.fixture
 def api(monkeypatch):
-    monkeypatch.setattr(rentals, "LOOK_S", 0.01)
-    monkeypatch.setattr(rentals, "IDLE_S", 0.05)
+    monkeypatch.setattr(rented_boxes, "LOOK_S", 0.01)
+    monkeypatch.setattr(rented_boxes, "IDLE_S", 0.05)
     return installed(monkeypatch)
 
 
@@ -64,13 +65,13 @@ async def test_a_box_is_rented_measured_on_and_given_back(api, rented):
         assert len(await run.ended()) == 14
         await until(lambda: held.state.is_completed())
         assert len(api.rentals) == len(api.jobs) == 1
-    asked = Asked.model_validate(held.parameters["asked"])
+    asked = RentalOrder.model_validate(held.parameters["asked"])
     assert (asked.hardware, asked.most_usd_per_hour) == (rented.plan.hardware[0].name, 1.2)
     assert run.lanes.spent_usd() == pytest.approx(1.5 / 60), "a minute that has begun, and no job's own price"
 
 
 async def test_a_box_that_is_not_idle_yet_is_given_back_at_the_end_after_its_job(api, rented, monkeypatch):
-    monkeypatch.setattr(rentals, "IDLE_S", 60)
+    monkeypatch.setattr(rented_boxes, "IDLE_S", 60)
     async with Run(rented) as run:
         held = await box(api)
         await until(lambda: api.jobs)
@@ -115,7 +116,7 @@ async def test_boxes_that_go_without_a_record_are_not_rented_for_ever(api, rente
     assert "5 boxes in a row" in records[0].reasons[0]
 
 
-@pytest.mark.parametrize("state", rentals.BAD_BOX)
+@pytest.mark.parametrize("state", rented_boxes.BAD_BOX)
 async def test_a_job_that_blames_its_box_gets_another(api, rented, state):
     async with Run(rented) as run:
         first = await box(api)
@@ -176,10 +177,10 @@ async def test_a_resume_has_a_budget_of_its_own(api, rented):
 
 def test_nothing_is_rented_for_longer_than_the_money_lasts(plan):
     machine = plan.hardware[0].model_copy(update={"rent": A10})
-    assert asked_for(machine, A10, "r", None).most_s == 8 * 3600
+    assert order_for(machine, A10, "r", None).most_s == 8 * 3600
     dear = A10.model_copy(update={"most_usd_per_hour": 2.0})
-    assert asked_for(machine, dear, "r", 3.0).most_s == 1.5 * 3600
-    assert asked_for(machine, dear, "r", 0.0).most_s == rentals.LEAST_S
+    assert order_for(machine, dear, "r", 3.0).most_s == 1.5 * 3600
+    assert order_for(machine, dear, "r", 0.0).most_s == rented_boxes.LEAST_S
 
 
 async def test_the_bill_of_a_rented_box_is_what_was_paid(api, rented):
@@ -201,4 +202,4 @@ async def test_what_never_got_a_box_costs_nothing(api, rented):
     async with Run(rented):
         await until(lambda: api.rentals)
         assert note_of_rental(newest(api)) == []
-    assert Rental().cost_usd() == 0 and jobs_of(rented) == []
+    assert RentalStatus().cost_usd() == 0 and jobs_of(rented) == []

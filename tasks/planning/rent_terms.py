@@ -1,0 +1,28 @@
+"""The terms on which a machine that isn't there is rented, as its hardware file states them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveFloat
+
+from tasks.schema import Strict
+
+
+class RentTerms(Strict):
+    """What to rent, from whom, for how long and at which price; `rent: lambda` stands for the defaults.
+
+    Attributes:
+        instances: the provider's types, in the order of preference; that of the price by default.
+        regions: in the order of preference; None for any.
+        capacity_s: how long to wait for capacity.
+        boot_s: longest time from the launch until the SSH server accepts a login.
+        most_hours: longest time from the launch until the box is given back, whatever it is doing then.
+        most_usd_per_hour: highest price to accept; a fifth above the file's price where None.
+    """
+
+    provider: Literal["lambda"]
+    instances: Annotated[tuple[str, ...], Field(min_length=1)]
+    regions: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    capacity_s: PositiveFloat = 1800.0
+    boot_s: PositiveFloat = 1200.0  # an 8x machine takes up to 15 minutes
+    most_hours: PositiveFloat = 8.0
+    most_usd_per_hour: NonNegativeFloat | None = None
