@@ -11,6 +11,7 @@ function make(tag, text, children = []) {
 /* Charts: drawn once, drawn again when the page turns dark or light, dimmed by the legend's buttons. */
 
 const views = new Map();
+const drawnIn = new Map();
 const dimmed = {};
 let drawing = Promise.resolve();
 
@@ -22,6 +23,7 @@ async function draw(box, theme) {
   views.get(box)?.finalize();
   const result = await window.vegaEmbed(box, data.charts[box.dataset.chart], options);
   views.set(box, result);
+  drawnIn.set(box, theme);
   /* Vega marks up every group of marks, without names; the caption and the tables say it better. */
   box.querySelector("svg.marks").setAttribute("aria-hidden", "true");
   await result.view.signal("off", dimmed[box.dataset.kind] ?? []).runAsync();
@@ -43,11 +45,23 @@ async function drawAll() {
 async function drawEach(boxes, theme) {
   for (const box of boxes) {
     await new Promise((resume) => setTimeout(resume));
-    try {
-      await draw(box, theme);
-    } catch (error) {
-      box.textContent = `This chart could not be drawn (${error.message}); its numbers are in the tables.`;
-    }
+    await drawOrSay(box, theme);
+  }
+}
+
+async function drawOrSay(box, theme) {
+  try {
+    await draw(box, theme);
+  } catch (error) {
+    box.textContent = `This chart could not be drawn (${error.message}); its numbers are in the tables.`;
+  }
+}
+
+/* Paper is light and shows every chart at once. Vega needs no timer and no network here, so that all charts
+   are drawn when this event's microtasks are done, which is before the browser lays out the paper. */
+function drawForPaper() {
+  for (const box of document.querySelectorAll("[data-chart]")) {
+    if (drawnIn.get(box) !== "light") drawOrSay(box, "light");
   }
 }
 
@@ -69,6 +83,10 @@ function dim(button) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button[data-dims]");
   if (button) dim(button);
+});
+window.addEventListener("beforeprint", drawForPaper);
+window.addEventListener("afterprint", () => {
+  if (dark.matches) redraw();
 });
 dark.addEventListener("change", redraw);
 redraw();

@@ -1,0 +1,59 @@
+"""The report on paper: every chart is in the PDF that Chromium prints as soon as the page is loaded."""
+
+import re
+import subprocess
+from collections import Counter
+
+import pytest
+
+from tasks.report.html.page import report_html
+from tests.tasks.examples.reports import RUN, comparison, records
+from tests.tasks.report.pdf_text import pdf_text
+from tests.tasks.report.report_browser import FLAGS, chromium, opened
+
+pytestmark = pytest.mark.slow
+CHARTS = """() => [...document.querySelectorAll("[data-chart]")].map(
+  (box) => [...box.querySelectorAll("svg.marks text")].map((text) => text.textContent))"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    made = records()
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    file.write_text(report_html(made, comparison(made), RUN), "utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
+def charts(path):
+    """The words of each chart on the screen: titles and names, which no width changes."""
+    with chromium() as browser:
+        texts = opened(browser, path).evaluate(CHARTS)
+    return [[text for text in chart if re.search(r"[a-z]{3}", text)] for chart in texts]
+
+
+def printed(path, folder, *flags):
+    """The words on paper, by Chromium's own command, which waits for nothing."""
+    made = folder / "report.pdf"
+    command = ["/usr/bin/chromium", "--headless", *FLAGS, *flags, f"--print-to-pdf={made}", path.as_uri()]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    return pdf_text(made.read_bytes())
+
+
+@pytest.mark.parametrize("flags", [(), ("--blink-settings=preferredColorScheme=0",)], ids=["light", "dark"])
+def test_every_chart_is_on_paper(path, charts, tmp_path, flags):
+    paper = printed(path, tmp_path, *flags)
+    assert len(charts) > 20 and [] not in charts
+    wanted = Counter(text for chart in charts for text in set(chart))
+    missing = {text: count for text, count in wanted.items() if paper.count(text) < count}
+    assert missing == {}
+
+
+def test_a_page_without_its_scripts_has_no_chart_on_paper(path, charts, tmp_path):
+    """The words that are looked for come from charts."""
+    still = tmp_path / "still.html"
+    still.write_text(
+        re.sub(r'<script type="module">.*?</script>', "", path.read_text("utf-8"), flags=re.DOTALL)
+    )
+    paper = printed(still, tmp_path)
+    assert not any(all(text in paper for text in chart) for chart in charts)
