@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from tasks.errors import GridbenchError, one_line
 from tasks.planning.plan import Plan
 from tasks.plausibility.physics import gate
-from tasks.report.files.comparison_table import results_table
 from tasks.results.repeats import latest
+from tasks.store.frames import results_table
 from tasks.store.store import Store
 
 TEXTS = ("machine_id", "environment_id", "commit", "reference", "hostname")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tasks.findings.pareto import LISTED, SPOT
 from tasks.report.grid import grid_of
 from tasks.report.html.node_variation import place_of
-from tasks.report.html.scaling import level_row
+from tasks.report.scaling_rows import level_row
 from tasks.results.cost import cost_words
 from tasks.results.finding_types import Offer
 from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd

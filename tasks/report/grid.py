@@ -71,11 +71,6 @@ def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:
     )
 
 
-def size_text(case: Case) -> str:
-    """A size as people read it, such as `pixels=4096, batch=2`."""
-    return ", ".join(f"{name}={value}" for name, value in case.size)
-
-
 def _machines(comparison: Comparison) -> tuple[Machine, ...]:
     known = {machine.name: machine for machine in comparison.machines}
     for summary in comparison.summaries:

@@ -3,18 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
-
-from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
-from tasks.report.grid import Grid, Group, size_text
+from tasks.report.grid import Grid, Group
 from tasks.results.format import format_seconds
-from tasks.results.wording import verdict_text
+from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import seconds
 
 BUSY, EVENTS, HOST = "busy by profile", "device events", "host clock, the CPU is the device"
-_LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.value, '~s') + 's'"
 Cells = dict[tuple[str, Case], list[Record]]
 
 
@@ -69,12 +65,6 @@ def device_time(record: Record) -> tuple[float, str] | None:
     return (record.wall.median_s, HOST if record.device == "cpu" else "host clock") if record.wall else None
 
 
-def model_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
-    """A bar a case and machine, its length the mean of repeats, and each repeat as a point on it."""
-    panels = [(group, _bars(grid, group, cells)) for group, cells in model_groups(records, grid)]
-    return [_panel(grid, group, rows) for group, rows in panels if rows]
-
-
 def _row(grid: Grid, repeats: Sequence[Record]) -> dict[str, Any]:
     first = repeats[0]
     last = next((r for r in reversed(repeats) if r.ok), repeats[-1])
@@ -114,51 +104,3 @@ def _device_cell(repeats: Sequence[Record]) -> dict[str, str]:
         return {"text": verdict_text(repeats[0].verdict) if repeats else "not measured", "source": ""}
     middle = sorted(found)[(len(found) - 1) // 2]
     return {"text": format_seconds(middle[0]), "source": middle[1]}
-
-
-def _bars(grid: Grid, group: Group, cells: Cells) -> list[dict[str, Any]]:
-    return [
-        {
-            "hardware": name,
-            "bar": f"{name}, {size_text(case)}",
-            "repeat": record.repeat,
-            "seconds": record.compute_s,
-            "mean": summary.compute_s.value,
-            "time": format_seconds(record.compute_s),
-            "estimate": format_seconds(summary.compute_s),
-        }
-        for case in group.cases
-        for name in grid.names
-        if (summary := grid.summaries.get((name, case))) and summary.compute_s
-        for record in cells.get((name, case), [])
-        if record.ok and record.compute_s
-    ]
-
-
-def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
-    firsts = list({row["bar"]: row for row in rows}.values())
-    y = alt.Y("bar:N", sort=[row["bar"] for row in firsts], axis=None)
-    what = "seconds a job" if group.whole else "seconds a step"
-    axis = alt.Axis(labelExpr=_LABEL, tickCount=5)
-    colour, opacity = machine_colour(grid), shown()
-    chart = alt.layer(
-        chart_of(firsts)
-        .mark_bar(height=9, yOffset=7, fillOpacity=0.55)
-        .encode(
-            y=y,
-            x=alt.X("mean:Q", axis=axis, title=f"{what}; points are the repeats", scale=alt.Scale(zero=True)),
-            color=colour,
-            opacity=opacity,
-            tooltip=tooltip("bar", "estimate"),
-        ),
-        chart_of(rows)
-        .mark_point(filled=True, size=30, yOffset=7)
-        .encode(
-            y=y, x=alt.X("seconds:Q"), color=colour, opacity=opacity, tooltip=tooltip("bar", "repeat", "time")
-        ),
-        chart_of(firsts)
-        .mark_text(align="left", dy=-5, baseline="middle")
-        .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N"), opacity=opacity),
-    )
-    told = f"Time of {group.title} by machine and size, a bar the mean of repeats, a point a repeat."
-    return Panel(group.title, told, chart.properties(height=30 * len(firsts)))

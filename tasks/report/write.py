@@ -7,12 +7,13 @@ from pathlib import Path
 from tasks.report.charts.pictures import models_png, speedup_png, time_by_size_png
 from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.files.comparison_table import comparison_table, results_table
-from tasks.report.files.finite_json import to_json
+from tasks.report.files.comparison_table import comparison_table
+from tasks.report.finite_json import to_json
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
 from tasks.results.model import Comparison
+from tasks.store.frames import results_table
 from workloads.harness.records.files import write_whole
 from workloads.harness.records.record import Record
 

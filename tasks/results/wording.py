@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from tasks.results.finding_types import Offer
 from tasks.results.model import Summary
 from tasks.results.values import Outcome
+from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 
 MARKS = {Outcome.FASTER: "▲", Outcome.SLOWER: "▼", Outcome.UNDECIDED: "◆"}
@@ -58,6 +59,11 @@ def bytes_text(value: float | None) -> str:
 def trouble_text(summary: Summary) -> str:
     """Why a cell has no number: its verdict, then its first reasons."""
     return "; ".join([verdict_text(summary.verdict), *few(summary.reasons)])
+
+
+def size_text(case: Case) -> str:
+    """Return a size as people read it, such as `pixels=4096, batch=2`."""
+    return ", ".join(f"{name}={value}" for name, value in case.size)
 
 
 def few(reasons: Sequence[str]) -> list[str]:

@@ -6,10 +6,11 @@ from typing import Any
 import altair as alt
 
 from tasks.report.charts.panel import Panel, chart_of, tooltip
-from tasks.report.grid import Grid, Group, size_text
-from tasks.report.html.page_limits import MOST_GROUPS
+from tasks.report.grid import Grid, Group
+from tasks.report.page_limits import MOST_GROUPS
 from tasks.results.format import format_seconds
 from tasks.results.summaries import COLD_PHASES
+from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.report.grid import Grid, Group, size_text
-from tasks.report.html.page_limits import MOST_CELLS
+from tasks.report.grid import Grid, Group
+from tasks.report.page_limits import MOST_CELLS
 from tasks.results.format import format_ratio
 from tasks.results.values import Outcome
-from tasks.results.wording import MARKS, verdict_text
+from tasks.results.wording import MARKS, size_text, verdict_text
 from workloads.harness.records.case import Case
 
 MOST_SEPARATE = 60  # cases with a row each; of more a workload has a row, and every size a field in it

@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 
 from tasks.report.charts.theme import log_ticks, shapes
-from tasks.report.files.finite_json import to_json
+from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 
 OFF = {"name": "off", "value": []}

@@ -7,11 +7,11 @@ import altair as alt
 
 from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.charts.theme import SECONDS_LABEL, padded
-from tasks.report.grid import Grid, size_text
+from tasks.report.grid import Grid
 from tasks.results.finding_types import Offer
 from tasks.results.format import format_seconds, format_usd
 from tasks.results.speedup import scaled
-from tasks.results.wording import standing
+from tasks.results.wording import size_text, standing
 from workloads.harness.records.case import Case
 
 MOST_CASES = 5  # panels beside the suite's

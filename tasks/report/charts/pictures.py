@@ -6,13 +6,13 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from tasks.report import page_limits
+from tasks.report.charts.models import model_panels
 from tasks.report.charts.panel import OFF, Panel, chart_of, machine_colour, machine_shape, part_of
 from tasks.report.charts.speedup import speedup_panels
 from tasks.report.charts.theme import config
 from tasks.report.charts.time_by_size import time_panels
 from tasks.report.grid import Grid, grid_of
-from tasks.report.html import page_limits
-from tasks.report.models import model_panels
 from tasks.results.model import Comparison
 from tasks.results.wording import trouble_text
 from workloads.harness.records.record import Record

@@ -9,8 +9,7 @@ import vl_convert
 from tasks.report.charts.panel import chart_of
 from tasks.report.charts.pictures import VEGA_LITE, font_config
 from tasks.report.charts.table_picture import table_png
-from tasks.report.files.epochs import chosen
-from tasks.report.html.scaling import families_of_interest, family_tables, processes_text
+from tasks.report.scaling_rows import families_of_interest, family_tables, median_repeat, processes_text
 from tasks.results.format import format_estimate
 from tasks.results.model import Comparison, Family
 from tasks.results.values import Estimate
@@ -117,7 +116,7 @@ def _memory(records: Sequence[Record], family: Family) -> alt.LayerChart:
     """Memory over steps, a line a rank; where steps were not followed, the peak of every rank."""
     rows: Rows = []
     for level in family.levels:
-        record = chosen(records, level)
+        record = median_repeat(records, level)
         for at in record.training.memory if record and record.training else ():
             if at.allocated_bytes > 0:
                 of = {"processes": processes_text(level), "rank": at.rank, "step": at.step}

@@ -7,12 +7,12 @@ import altair as alt
 
 from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.charts.theme import TIMES_LABEL, padded
-from tasks.report.grid import Grid, Group, size_text
+from tasks.report.grid import Grid, Group
 from tasks.results.cost import cost_words
 from tasks.results.format import format_ratio
 from tasks.results.model import Pairing
 from tasks.results.values import Outcome, Ratio
-from tasks.results.wording import verdict_text
+from tasks.results.wording import size_text, verdict_text
 
 Rows = list[dict[str, Any]]
 COMPUTE, COST = "compute speedup", "cost efficiency"

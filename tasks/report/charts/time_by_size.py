@@ -8,9 +8,10 @@ import altair as alt
 from tasks.findings.scaling_families import PROCESSES
 from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.charts.theme import SECONDS_LABEL, padded
-from tasks.report.grid import Grid, Group, size_text
+from tasks.report.grid import Grid, Group
 from tasks.results.finding_types import Crossing
 from tasks.results.format import format_seconds
+from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 
 

@@ -8,7 +8,8 @@ import altair as alt
 
 from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
 from tasks.report.charts.theme import padded
-from tasks.report.grid import Grid, size_text
+from tasks.report.grid import Grid
+from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 

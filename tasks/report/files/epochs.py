@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.findings.scaling_families import base_words
+from tasks.report.scaling_rows import median_repeat
 from tasks.results.model import Comparison, Family, Level
 from tasks.results.values import Estimate, Ratio
 from tasks.results.wording import verdict_text
@@ -63,19 +64,10 @@ def sides(family: Family) -> tuple[Level | None, Level | None]:
     return single, max(ok or several, key=lambda level: level.processes, default=None)
 
 
-def chosen(records: Sequence[Record], level: Level | None) -> Record | None:
-    """The ok repeat with the median time of a level; None where it has none."""
-    cell = level.cell if level and level.ok_repeats else None
-    same = [r for r in records if cell and r.cell == cell and r.ok and r.wall]
-    return (
-        sorted(same, key=lambda r: r.wall.median_s if r.wall else 0.0)[(len(same) - 1) // 2] if same else None
-    )
-
-
 def _side(
     records: Sequence[Record], level: Level | None, who: str, name: str, missing: dict[str, str]
 ) -> dict[str, Any] | None:
-    record = chosen(records, level)
+    record = median_repeat(records, level)
     if level is None or record is None or record.wall is None:
         why = [verdict_text(level.verdict), *level.reasons[:1]] if level else ["not in the run"]
         missing[name] = f"no ok record of {who}: {': '.join(why)}"

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.pricing.checks import source_text
-from tasks.report.grid import Grid, size_text
+from tasks.report.grid import Grid
 from tasks.report.html.matrix import shared_confounds
 from tasks.results.format import format_ratio, format_seconds, format_usd
 from tasks.results.model import Machine, Summary, Total
-from tasks.results.wording import devices_text, few, price_text, verdict_text
+from tasks.results.wording import devices_text, few, price_text, size_text, verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 

@@ -5,13 +5,13 @@ from typing import Any
 
 from tasks.findings.bottleneck import bound_text
 from tasks.report.charts.heat_map import state_of
-from tasks.report.grid import Grid, size_text
-from tasks.report.html.page_limits import MOST_DETAILED
+from tasks.report.grid import Grid
+from tasks.report.page_limits import MOST_DETAILED
 from tasks.results.cost import cost_words
 from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd
 from tasks.results.model import Pairing, Summary
 from tasks.results.values import Outcome, Ratio
-from tasks.results.wording import MARKS, verdict_text
+from tasks.results.wording import MARKS, size_text, verdict_text
 from workloads.harness.records.case import Case
 
 

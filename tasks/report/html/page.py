@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from tasks.report.charts.cold_start import cold_panels, waterfall_panels
 from tasks.report.charts.heat_map import case_ids, heat_map
+from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
 from tasks.report.charts.panel import Panel
 from tasks.report.charts.pareto import pareto_panels
@@ -22,13 +23,16 @@ from tasks.report.charts.speedup import COST, speedup_panels
 from tasks.report.charts.theme import config, shapes
 from tasks.report.charts.time_by_size import time_panels
 from tasks.report.charts.training import loss_panels, memory_panels
-from tasks.report.files.finite_json import to_json
+from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid, grid_of
 from tasks.report.html import machines, records_table
 from tasks.report.html.matrix import comparison_groups, detailed_cases
 from tasks.report.html.money import bill_table, offer_table
 from tasks.report.html.node_variation import sibling_tables
-from tasks.report.html.page_limits import (
+from tasks.report.html.templates import TEMPLATES, environment, style
+from tasks.report.info import RunInfo
+from tasks.report.models import device_times, model_rows
+from tasks.report.page_limits import (
     MOST_BARS,
     MOST_DETAILED,
     MOST_GROUPS,
@@ -38,10 +42,7 @@ from tasks.report.html.page_limits import (
     readable,
     undrawn,
 )
-from tasks.report.html.scaling import family_tables
-from tasks.report.html.templates import TEMPLATES, environment, style
-from tasks.report.info import RunInfo
-from tasks.report.models import device_times, model_panels, model_rows
+from tasks.report.scaling_rows import family_tables
 from tasks.results.format import format_ratio
 from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES

@@ -6,10 +6,10 @@ from typing import Any
 
 from tasks.findings.bottleneck import bound_text
 from tasks.report.charts.monitor import MEMORY, POWER, UTILISATION, series
-from tasks.report.grid import Grid, size_text
+from tasks.report.grid import Grid
 from tasks.results.format import format_seconds
 from tasks.results.repeats import standing
-from tasks.results.wording import bytes_text, few, rate_text, verdict_text
+from tasks.results.wording import bytes_text, few, rate_text, size_text, verdict_text
 from workloads.harness.records.record import Record, Timing
 from workloads.harness.records.text import cache_text
 from workloads.harness.roofline.roofline import percent

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from tasks.pricing.checks import source_text
-from tasks.report.grid import Grid, grid_of, size_text
+from tasks.report.grid import Grid, grid_of
 from tasks.results.cost import cost_words
 from tasks.results.format import format_ratio, format_seconds, format_usd
 from tasks.results.model import Comparison, Machine
 from tasks.results.speedup import scaled
-from tasks.results.wording import PLAIN, devices_text, price_text, trouble_text, verdict_text
+from tasks.results.wording import PLAIN, devices_text, price_text, size_text, trouble_text, verdict_text
 from workloads.harness.records.case import Case
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.report.grid import Grid, grid_of
-from tasks.report.html.scaling import family_tables
 from tasks.report.models import device_times, model_rows
+from tasks.report.scaling_rows import family_tables
 from tasks.report.text.boxes import box, text_tables
 from tasks.report.text.findings import findings
 from tasks.report.text.operations import hardware_table, job_table, size_tables

@@ -7,13 +7,13 @@ own, so that the rows add up to the total.
 import statistics
 from collections.abc import Sequence
 
-from tasks.report.grid import Grid, Group, size_text
+from tasks.report.grid import Grid, Group
 from tasks.report.text.boxes import box
 from tasks.results.cost import cost_words
 from tasks.results.format import format_estimate, format_ratio, significant
 from tasks.results.model import Summary
 from tasks.results.values import Estimate
-from tasks.results.wording import verdict_text
+from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 

@@ -13,7 +13,7 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.nights import NightRun, read_nights, series_of
 from tasks.regressions.series import Series
-from tasks.report.files.comparison_table import results_table
+from tasks.store.frames import results_table
 from tasks.store.store import Store
 from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, record
 from workloads.harness.records.case import Case

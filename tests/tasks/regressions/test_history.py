@@ -17,9 +17,10 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.publish import write_comparison
 from tasks.regressions.history import past_runs, trends
-from tasks.report.files.comparison_table import comparison_table, results_table
+from tasks.report.files.comparison_table import comparison_table
 from tasks.report.html.site import changes, write_site
 from tasks.results.values import Outcome
+from tasks.store.frames import results_table
 from tasks.store.store import Store
 from tests.tasks.examples.reports import records as example_records
 

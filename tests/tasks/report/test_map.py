@@ -12,7 +12,7 @@ from tasks.report.charts.heat_map import LEGEND, case_ids, heat_map, state_of
 from tasks.report.grid import Grid, Group, grid_of
 from tasks.report.html.matrix import comparison_groups, detailed_cases, shared_confounds
 from tasks.report.html.page import report_html
-from tasks.report.html.page_limits import MOST_BARS, MOST_GROUPS, firsts, readable, undrawn
+from tasks.report.page_limits import MOST_BARS, MOST_GROUPS, firsts, readable, undrawn
 from tests.benchmarks.report import machines, many_records
 from tests.tasks.examples.reports import BASELINE, CASES, RUN, comparison, records
 from workloads.harness.records.case import Case

@@ -8,7 +8,7 @@ import pytest
 from tasks.findings.compare import compare
 from tasks.report.artifacts import stage_tables
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.files.finite_json import to_json
+from tasks.report.finite_json import to_json
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text

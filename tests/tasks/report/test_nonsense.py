@@ -18,11 +18,12 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.publish import summary, write_files
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.files.comparison_table import comparison_table, results_table
-from tasks.report.files.finite_json import to_json
+from tasks.report.files.comparison_table import comparison_table
+from tasks.report.finite_json import to_json
 from tasks.report.info import RunInfo
 from tasks.report.text.boxes import text_tables
 from tasks.report.text.comparison import full_text
+from tasks.store.frames import results_table
 from tasks.store.store import Store
 from tests.tasks.examples.records import failed, machine, record, timing
 from workloads.harness.records.files import record_path

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.compare import compare
+from tasks.report.charts.models import model_panels
 from tasks.report.charts.scaling import scaling_panels
 from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.charts.table_picture import table_svg
@@ -16,8 +17,8 @@ from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.epochs import epoch_keys, memory_history
 from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
-from tasks.report.html.scaling import families_of_interest, level_row, memory_text
-from tasks.report.models import BUSY, EVENTS, HOST, device_time, model_panels, quality_text
+from tasks.report.models import BUSY, EVENTS, HOST, device_time, quality_text
+from tasks.report.scaling_rows import families_of_interest, level_row, memory_text
 from tasks.report.write import write_report
 from tests.tasks.examples.group_records import BOX, alone, epoch, grouped, memory_at, profiled, repeated
 from tests.tasks.examples.records import failed, machine, repeats

@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.files.comparison_table import comparison_table, results_table
+from tasks.report.files.comparison_table import comparison_table
 from tasks.report.text.boxes import box, text_tables
 from tasks.results.model import Comparison
+from tasks.store.frames import results_table
 from tests.tasks.examples.reports import (
     BASELINE,
     CASES,

@@ -1,5 +1,6 @@
 """How processes scale, as plain words that templates, pictures and text only have to place."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from tasks.findings.scaling_families import base_words
@@ -12,6 +13,7 @@ from tasks.results.format import (
 )
 from tasks.results.model import Comparison, Family, Level
 from tasks.results.wording import bytes_text, few, verdict_text
+from workloads.harness.records.record import Record
 
 LISTED_RANKS = 4  # memory is listed for so many ranks, and is a range for more
 _LAWS = {"strong": "Karp and Flatt", "weak": "Gustafson"}
@@ -82,6 +84,15 @@ def families_of_interest(comparison: Comparison) -> list[Family]:
     """The families that files of one comparison are about: whole jobs where there are any, else all."""
     jobs = [family for family in comparison.families if family.whole]
     return jobs or list(comparison.families)
+
+
+def median_repeat(records: Sequence[Record], level: Level | None) -> Record | None:
+    """Return the ok repeat with the median time of a level; None where it has none."""
+    cell = level.cell if level and level.ok_repeats else None
+    same = [r for r in records if cell and r.cell == cell and r.ok and r.wall]
+    return (
+        sorted(same, key=lambda r: r.wall.median_s if r.wall else 0.0)[(len(same) - 1) // 2] if same else None
+    )
 
 
 def _range(known: list[int]) -> str:
