@@ -8,10 +8,9 @@ import pytest
 
 from tasks.report.html.page import report_html
 from tests.tasks.examples.reports import RUN, comparison, records
-from tests.tasks.report.pdf_text import pdf_text
 from tests.tasks.report.report_browser import FLAGS, chromium, opened
+from tests.tasks.report.server.pdf_text import pdf_text
 
-pytestmark = pytest.mark.slow
 CHARTS = """() => [...document.querySelectorAll("[data-chart]")].map(
   (box) => [...box.querySelectorAll("svg.marks text")].map((text) => text.textContent))"""
 
