@@ -10,7 +10,8 @@ from prefect.states import Completed, Failed
 from tasks.dispatch.mailbox import kept, send
 from tasks.dispatch.preflight import UNFIT, look
 from workloads.harness.records.record import Record
-from workloads.harness.repeat.runs import COMMAND, Repeat
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.runs import COMMAND
 from workloads.harness.repeat.series import measure_or_skip
 
 ROOT = Path(__file__).parents[1]

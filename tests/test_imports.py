@@ -127,8 +127,8 @@ def test_all_parts_were_looked_at():
         ("flows.x", "import gridbench", ["gridbench"]),
         (
             "infra.workers.x",
-            "from workloads.harness.repeat.runs import Repeat",
-            ["workloads.harness.repeat.runs.Repeat"],
+            "from workloads.harness.repeat.runs import run_repeat",
+            ["workloads.harness.repeat.runs.run_repeat"],
         ),
         ("infra.aws.x", "from tasks.errors import GridbenchError", ["tasks.errors.GridbenchError"]),
         ("infra.workers.x", "from infra.local import stack", ["infra.local.stack"]),

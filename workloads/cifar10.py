@@ -52,7 +52,14 @@ def cifar10(env: Env, batch: int) -> Prepared:
     return classifier_step(env, recipe(), load_images(env, CIFAR10, batch))
 
 
-@workload(epochs=(1, 3), samples=(5000, 50_000), batch=(32,), tiny={"epochs": 2, "samples": 80, "batch": 32})
+@workload(
+    kind="job",
+    of="cifar10",
+    epochs=(1, 3),
+    samples=(5000, 50_000),
+    batch=(32,),
+    tiny={"epochs": 2, "samples": 80, "batch": 32},
+)
 def cifar10_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
     """The whole training: `epochs` times over `samples` images, with a test on a fifth as many others."""
     data = load_images(env, CIFAR10, samples, held_out=True)

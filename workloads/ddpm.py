@@ -38,6 +38,8 @@ def ddpm(env: Env, batch: int) -> Prepared:
 
 
 @workload(
+    of="ddpm",
+    scaling="weak",
     batch=BATCH,
     processes=PROCESSES,
     tiny={"batch": 1, "processes": 2},
@@ -51,6 +53,8 @@ def ddpm_weak(env: Env, batch: int, processes: int) -> Prepared:
 
 
 @workload(
+    of="ddpm",
+    scaling="strong",
     batch=BATCH,
     processes=PROCESSES,
     tiny={"batch": 2, "processes": 2},
@@ -69,6 +73,9 @@ def ddpm_strong(env: Env, batch: int, processes: int) -> Prepared:
 
 
 @workload(
+    kind="job",
+    of="ddpm",
+    scaling="weak",
     images=IMAGES,
     batch=BATCH,
     processes=PROCESSES,

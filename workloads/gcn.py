@@ -117,7 +117,7 @@ def gcn(env: Env, hidden: int) -> Prepared:
     return replace(step, flops=training, bytes=step.bytes + _graph_bytes(task))
 
 
-@workload(hidden=(16,), epochs=(200,), tiny={"hidden": 4, "epochs": 21})
+@workload(kind="job", of="gcn", hidden=(16,), epochs=(200,), tiny={"hidden": 4, "epochs": 21})
 def gcn_job(env: Env, hidden: int, epochs: int) -> Job:
     """The whole training: `epochs` steps with a validation after every 20 of them, then the test."""
     import torch

@@ -8,6 +8,7 @@ STRIP = 64  # rows of the first image that are checked
 
 
 @workload(
+    by_size="images",
     pixels=(512, 1024, 2048, 4096, 8192),
     batch=(1, 2, 4, 8),
     tiny={"pixels": 32, "batch": 2},

@@ -5,6 +5,7 @@ from workloads.harness.registry import workload
 
 
 @workload(
+    by_size="matrix",
     n=(1000, 2000, 5000, 8000, 10_000, 15_000),
     tiny={"n": 64},
     elements=lambda n: 3 * n * n,

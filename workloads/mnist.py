@@ -56,7 +56,14 @@ def mnist(env: Env, batch: int) -> Prepared:
     return classifier_step(env, recipe(), load_images(env, MNIST, batch), tolerance)
 
 
-@workload(epochs=(1, 14), samples=(6000, 60_000), batch=(64,), tiny={"epochs": 2, "samples": 80, "batch": 32})
+@workload(
+    kind="job",
+    of="mnist",
+    epochs=(1, 14),
+    samples=(6000, 60_000),
+    batch=(64,),
+    tiny={"epochs": 2, "samples": 80, "batch": 32},
+)
 def mnist_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
     """The whole training: `epochs` times over `samples` images, with a test on a sixth as many others."""
     data = load_images(env, MNIST, samples, held_out=True)

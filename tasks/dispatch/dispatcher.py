@@ -21,7 +21,7 @@ from tasks.planning.plan import Plan, PlannedCase
 from tasks.store.store import Store
 from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 POLL_S = 2.0
 GATHER_S = 0.5  # a job takes along what is asked for within this time of the last cell

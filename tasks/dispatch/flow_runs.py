@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 from tasks.dispatch.mailbox import Inbox
 from tasks.planning.limits import LOCAL_POOL
 from tasks.store.store import Store
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 REPEATS = TypeAdapter(list[Repeat])  # as a lane's parameter
 LANE_TAG = "gridbench-lane"

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from tasks.dispatch.preflight import UNFIT
 from tasks.planning.hardware import Hardware
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 TRIES = 2  # how often a repeat may be in measurement while its job dies
 STILLBORN = 2  # the lane is given up after so many jobs in a row without a record, where the last never ran,

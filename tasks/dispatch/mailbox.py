@@ -19,7 +19,7 @@ from tenacity import retry, retry_if_exception, stop_after_delay, wait_exponenti
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.files import read_records, write_record
 from workloads.harness.records.record import Record
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 TYPE = "bench-record"
 PATIENCE_S = 600.0  # how long a lane tries to hand over a record while the API is away

@@ -3,8 +3,8 @@
 import subprocess
 from collections.abc import Sequence
 
-from workloads.harness.preflight import Finding, shared_memory
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.checks.preflight import Finding, shared_memory
+from workloads.harness.records.repeat import Repeat
 
 UNFIT = "Unfit"  # name of the lane's state then: no use in asking again
 LOOK_S = 300.0  # importing torch from a cold disk takes a minute

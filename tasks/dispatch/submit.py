@@ -12,7 +12,7 @@ from tasks.dispatch.lane import Lane
 from tasks.errors import GridbenchError
 from tasks.planning.estimates import controls_on
 from tasks.planning.plan import Plan
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 
 async def submit(

@@ -20,10 +20,10 @@ from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Record
+from workloads.harness.registry import declared
 
 PROCESSES = "processes"
 SAME_WORK = 1.1  # jobs that differ by less than that do the same: an epoch drops its last, incomplete batch
-KINDS = ("strong", "weak", "job")  # a workload's last word, where it is a kind of another workload
 
 Key = tuple[str, str, tuple[tuple[str, int], ...], str]
 
@@ -63,10 +63,10 @@ def base_words(family: Family) -> str:
 
 
 def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
-    """The cell of one process that measured alone: of this family, or of the workload that it is a kind of.
+    """Find the cell of one process that measured alone: of this family, or of the workload that it is of.
 
-    `ddpm_weak` is a kind of `ddpm`. The base shares hardware, precision and every parameter that it has, and
-    is a step where the family's are steps, a whole job where they are whole jobs.
+    `ddpm_weak` is of `ddpm`, as its file declares. The base shares hardware, precision and every parameter
+    that it has, and is a step where the family's are steps, a whole job where they are whole jobs.
     """
     hardware, workload, size, precision = key
     names = _bases(workload)
@@ -81,9 +81,9 @@ def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
 
 
 def _bases(workload: str) -> tuple[str, ...]:
-    """The workloads that a base may be of: this one, and the one that it is a kind of."""
-    stem, _, kind = workload.rpartition("_")
-    return (workload, stem) if kind in KINDS else (workload,)
+    """Return the workloads that a base may be of: this one, and the one whose computation it does."""
+    known_today = declared(workload)
+    return (workload, known_today.of) if known_today and known_today.of else (workload,)
 
 
 def _alone(cell: Repeats) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from tasks.results.model import Pairing
 from tasks.results.values import Outcome, Ratio
+from workloads.harness.records.case import HELPERS
 
 WAYS = ("time", "end to end", "cost")
-NO_SIZE = ("processes", "workers")  # parameters that add hands, not work: along them nothing grows
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
     for pairing in pairings:
         case = pairing.case
         for name, value in case.size:
-            if name not in NO_SIZE:
+            if name not in HELPERS:
                 fixed = tuple(other for other in case.size if other[0] != name)
                 key = (pairing.hardware, pairing.baseline, case.workload, case.precision, name, fixed)
                 found[key][value] = pairing

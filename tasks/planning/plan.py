@@ -16,7 +16,7 @@ from tasks.results.model import Machine
 from tasks.schema import Strict, first_mistake
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.series import shuffled
 
 SCHEMA = 1

@@ -9,13 +9,12 @@ from tasks.results.repeats import Repeats, group
 from tasks.results.scaling import ABOVE_LINEAR, device_model, device_ratio, efficiency
 from tasks.results.speedup import per_unit, speedup
 from tasks.results.values import Estimate
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import HELPERS, Case
 from workloads.harness.records.record import Record
 
 SMALL_S = 100e-6  # below it launches and wake-ups, not work, make the time
 TWICE = 2.0
 FEW = 16  # equal records of which every pair is looked at
-HELPERS = ("processes", "workers")  # parameters that add hands, not work: with more of them time may fall
 DISTINCT = 3  # different values that make equal samples a copy; fewer may be a coarse clock's coincidence
 
 Found = tuple[Record, str]

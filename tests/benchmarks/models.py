@@ -18,9 +18,10 @@ from workloads.harness.engine.sampling import Rules
 from workloads.harness.engine.timing import time_step
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.probes.cpu import cores
+from workloads.harness.registry import find
 from workloads.nets.diffusion import DECAY, LEARNING_RATE, schedule
 from workloads.nets.unet import STEPS, UNet
-from workloads.resnet import net, resnet_train
+from workloads.resnet import net
 
 TURNS, GOAL = 7, 0.99
 Step = Callable[[], object]
@@ -29,7 +30,12 @@ Step = Callable[[], object]
 def main() -> None:
     """Print the ratio of the throughputs for both models, from turns of both in alternating order."""
     for name, ours, theirs, turn_s in (
-        ("ResNet, batch 16", lambda env: resnet_train(env, 16), lambda: plain_resnet(16), 3.0),
+        (
+            "ResNet, batch 16",
+            lambda env: find("resnet_train").build(env, batch=16),
+            lambda: plain_resnet(16),
+            3.0,
+        ),
         ("DDPM, batch 1", lambda env: ddpm(env, 1), lambda: plain_ddpm(1), 10.0),
     ):
         device, generator = open_device("cpu", "fp32", cores()), torch.Generator().manual_seed(0)

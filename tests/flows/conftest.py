@@ -243,7 +243,7 @@ class Bench:
         found = []
         for process in self._marked():
             with contextlib.suppress(psutil.Error):
-                if {"workloads", "run", "nap"} <= set(process.cmdline()):
+                if "workloads" in process.cmdline() and '"workload": "nap"' in process.cmdline()[-1]:
                     found.append(process)
         return found
 

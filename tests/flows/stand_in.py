@@ -5,7 +5,7 @@ import argparse
 from workloads.harness.engine.timing import summarise
 from workloads.harness.records.case import Case, parse_size
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.repeat.runs import now_text
+from workloads.harness.records.repeat import now_text
 
 
 def asked(*before):

@@ -9,7 +9,7 @@ from flows import lane as module
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 REPEATS = [Repeat("a-run", "a-box", Case.of("matmul", {"n": 8}), repeat=number) for number in (1, 2)]
 CONTROL = Control("", "unsupported", ("it is not there",))

@@ -9,8 +9,8 @@ from workloads.harness import registry
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling import Rules
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
-from workloads.harness.repeat.runs import Repeat
 
 CHEATS = Path(__file__).parent / "cheats"
 SHORT = Rules(

@@ -31,7 +31,7 @@ def takes_seconds(name):
 
 
 def named(are_jobs):
-    names = [name for name in OURS if name.endswith("_job") == are_jobs and made_alone(name)]
+    names = [name for name in OURS if (find(name).kind == "job") == are_jobs and made_alone(name)]
     return [pytest.param(n, marks=pytest.mark.server) if is_slow(n) else n for n in names]
 
 
@@ -58,6 +58,23 @@ def build(name, precision="fp32", layout="contiguous", seed=0, **size):
 def other_size(workload):
     """A size that is not tiny: catches formulas that hold at one size only, and views cut for it."""
     return {name: 2 * value + 2 for name, value in workload.tiny.items()}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_its_declarations_agree(name):
+    """What is declared of a workload agrees with its sizes, and with the workload that it is of."""
+    workload = find(name)
+    assert (workload.scaling is not None) == workload.in_group
+    assert (workload.kind == "loader") <= (workload.of is not None and "workers" in workload.sizes)
+    if workload.of is not None:
+        alone = find(workload.of)
+        assert (alone.kind, alone.of, alone.in_group) == ("step", None, False)
+        assert alone.sizes.keys() <= workload.sizes.keys()
+        assert (alone.model, alone.task, alone.by_size) == (workload.model, workload.task, workload.by_size)
+        assert workload.kind != "step" or workload.scaling  # else it would be the same measurement
+    needed = {"matrix": {"n"}, "images": {"pixels", "batch"}, None: set()}[workload.by_size]
+    assert needed <= workload.sizes.keys()
+    assert (workload.model is None) == (workload.task is None)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -136,7 +153,7 @@ def test_its_loss_falls_and_it_starts_anew(name):
 @pytest.mark.parametrize("name", named(are_jobs=True))
 def test_a_job_runs_from_the_beginning_each_time(name):
     job = build(name)
-    assert isinstance(job, Job)
+    assert isinstance(job, Job) and find(name).kind == "job"
     done = [measure_job(job, HostClock(), Phases(), nullcontext()) for _ in range(2)]
     losses = [one.training.first_loss for one in done]
     assert losses[0] is losses[1] is None or losses[0] == pytest.approx(losses[1], rel=0.2)
@@ -161,7 +178,7 @@ def test_it_says_what_a_step_does(name):
     assert all(list(values) == sorted(set(values)) for values in workload.sizes.values())
 
 
-@pytest.mark.parametrize("name", [name for name in OURS if not name.endswith("_job") and made_alone(name)])
+@pytest.mark.parametrize("name", [name for name in OURS if find(name).kind != "job" and made_alone(name)])
 def test_it_is_over_in_a_blink_at_its_tiny_size(name):
     import torch
 

@@ -10,11 +10,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from workloads import cifar10, gcn, mnist
+from workloads.command.model_table import model_table
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.correctness import WrongError, check, first_step
 from workloads.harness.engine.device import Device, dtype_of
 from workloads.harness.engine.profiling import profiled
-from workloads.harness.model_table import model_table
 from workloads.harness.prepared import Env
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find

@@ -1,4 +1,4 @@
-"""Which workloads there are: one file each, found by looking, known by their function's name."""
+"""The registry of workloads: one file each, found by looking, named after its function."""
 
 import importlib
 import importlib.util
@@ -10,14 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Literal
 
 import workloads
-from workloads.harness.engine.device import DEVICES
 from workloads.harness.prepared import Job, Prepared
-from workloads.harness.records.case import PRECISIONS, Case, whole
+from workloads.harness.records.case import DEVICES, PRECISIONS, Case, whole
 from workloads.harness.records.errors import WorkloadsError
 
 LAYOUTS = ("contiguous", "channels_last")
+Kind = Literal["step", "loader", "job"]
+Scaling = Literal["strong", "weak"]
+Task = Literal["training", "inference"]
+Bound = Callable[..., float]
 _found: dict[str, "Workload"] = {}
 
 
@@ -29,12 +33,19 @@ class Workload:
         sizes: for each parameter the values that people usually measure; others work too, from 1 on, or from
             0 on where 0 is among them.
         tiny: a size that runs in a blink, for tests.
+        build: makes a `Prepared` or a `Job` from an `Env` and the sizes.
+        kind: a step on data in place, a step that takes its data from a data loader, or a whole job.
+        of: the workload whose computation this one does with a loader, as a whole job, or in several
+            processes; it has no other parameters than this one. None for a computation of its own.
+        scaling: for several processes: `weak` if the work grows with their number, `strong` if they share it.
+        model: name of the network that it runs, where several workloads run the same.
+        task: what the network is there for.
+        by_size: how a report tabulates its sizes: matrices by `n`, or images by `pixels` and `batch`.
         layouts: memory layouts worth trying; the fastest on the device at hand is measured.
         devices: what it can run on.
-        elements: from the sizes, how many numbers of the case's precision are alive at once, at least; None
-            where nobody has said.
-        flops: from the sizes, the floating-point operations of a step or of a whole job, at least; likewise.
-        multiples: from the sizes, what a parameter is a multiple of that can't be just any whole number.
+        elements: from the sizes, a lower bound of the numbers of the case's precision alive at once.
+        flops: from the sizes, a lower bound of the floating-point operations of a step or of a whole job.
+        multiples: from the sizes, the parameters that must be multiples of a number, and that number.
     """
 
     name: str
@@ -42,14 +53,20 @@ class Workload:
     sizes: dict[str, tuple[int, ...]]
     tiny: dict[str, int]
     build: Callable[..., Prepared | Job]
-    layouts: tuple[str, ...]
-    devices: tuple[str, ...]
-    elements: Callable[..., float] | None = None
-    flops: Callable[..., float] | None = None
+    kind: Kind = "step"
+    of: str | None = None
+    scaling: Scaling | None = None
+    model: str | None = None
+    task: Task | None = None
+    by_size: Literal["matrix", "images"] | None = None
+    layouts: tuple[str, ...] = LAYOUTS[:1]
+    devices: tuple[str, ...] = DEVICES
+    elements: Bound | None = None
+    flops: Bound | None = None
     multiples: Callable[..., dict[str, int]] | None = None
 
     def case(self, size: Mapping[str, object], precision: str = "fp32") -> Case:
-        """Check a size and a precision and make the case of them, its parameters in the workload's order.
+        """Check a size and a precision, and make a case of them with its parameters in the workload's order.
 
         Raises:
             WorkloadsError: a parameter is unknown, missing or too small, or the precision is unknown.
@@ -68,11 +85,11 @@ class Workload:
 
     @property
     def in_group(self) -> bool:
-        """Whether several processes measure it together: as many as its size parameter `processes` says."""
+        """True if several processes measure it together: as many as its size parameter `processes` says."""
         return "processes" in self.sizes
 
     def grid(self, choices: Mapping[str, tuple[int, ...]], precision: str = "fp32") -> Iterator[Case]:
-        """Every combination of the chosen sizes, as cases."""
+        """Yield every combination of the chosen sizes as a case."""
         for values in itertools.product(*choices.values()):
             yield self.case(dict(zip(choices, values, strict=True)), precision)
 
@@ -80,33 +97,60 @@ class Workload:
 def workload(
     *,
     tiny: dict[str, int],
+    kind: Kind = "step",
+    of: str | None = None,
+    scaling: Scaling | None = None,
+    by_size: Literal["matrix", "images"] | None = None,
     layouts: tuple[str, ...] = LAYOUTS[:1],
     devices: tuple[str, ...] = DEVICES,
-    elements: Callable[..., float] | None = None,
-    flops: Callable[..., float] | None = None,
+    elements: Bound | None = None,
+    flops: Bound | None = None,
     multiples: Callable[..., dict[str, int]] | None = None,
     **sizes: tuple[int, ...],
 ) -> Callable[[Callable[..., Prepared | Job]], Callable[..., Prepared | Job]]:
-    """Register the decorated function, which builds a `Prepared` or a `Job` from an `Env` and the sizes.
+    """Register the decorated function as the workload of its name; see `Workload` for the arguments.
 
-    `elements` and `flops` are lower bounds as functions of the sizes, known without torch: sizes that a
-    machine can't hold, or can't finish in time, are skipped before they are tried. `multiples` says of what
-    the sizes have to be multiples, for whoever looks for a size between two others.
+    `elements` and `flops` are known without torch, so that sizes that a machine can't hold, or can't finish
+    in time, are skipped before they are tried. `multiples` serves a search for a size between two others.
     """
 
     def register(build: Callable[..., Prepared | Job]) -> Callable[..., Prepared | Job]:
         module = sys.modules[build.__module__]
-        summary = (module.__doc__ or build.__name__).strip().splitlines()[0]
-        _found[build.__name__] = Workload(
-            build.__name__, summary, sizes, tiny, build, layouts, devices, elements, flops, multiples
+        add(
+            Workload(
+                build.__name__,
+                (module.__doc__ or build.__name__).strip().splitlines()[0],
+                sizes,
+                tiny,
+                build,
+                kind=kind,
+                of=of,
+                scaling=scaling,
+                by_size=by_size,
+                layouts=layouts,
+                devices=devices,
+                elements=elements,
+                flops=flops,
+                multiples=multiples,
+            )
         )
         return build
 
     return register
 
 
+def add(new: Workload) -> None:
+    """Register a workload; one of the same name is replaced."""
+    _found[new.name] = new
+
+
+def declared(name: str) -> Workload | None:
+    """Return the workload of this name, or None: an old record may be of one that is gone."""
+    return _found.get(name) or all_workloads().get(name)
+
+
 def all_workloads() -> dict[str, Workload]:
-    """Every workload by name: the files of this package and of the folder GRIDBENCH_WORKLOADS, if set."""
+    """Return every workload by name, from this package and from the folder GRIDBENCH_WORKLOADS, if set."""
     for module in pkgutil.iter_modules(workloads.__path__):
         if not module.ispkg and not module.name.startswith("_"):
             importlib.import_module(f"workloads.{module.name}")
@@ -135,14 +179,14 @@ def _import_folder(folder: Path) -> None:
 
 
 def find(name: str) -> Workload:
-    """The workload of this name.
+    """Return the workload of this name.
 
     Raises:
         WorkloadsError: there is none; the message names the nearest ones.
     """
-    known = all_workloads()
-    if name in known:
-        return known[name]
-    near = get_close_matches(name, known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    registered = all_workloads()
+    if name in registered:
+        return registered[name]
+    near = get_close_matches(name, registered, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(registered)}"
     raise WorkloadsError(f"workload {name!r} is unknown; {hint}")

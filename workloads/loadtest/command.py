@@ -14,15 +14,14 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from workloads.harness.engine.device import DEVICES
 from workloads.harness.probes.machine import fingerprint
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import DEVICES, Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import make_folder, write_record, write_text
 from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import WAITING
-from workloads.harness.repeat.runs import Repeat
 from workloads.harness.repeat.series import measure_or_skip, shuffled
 from workloads.harness.repeat.suite import Suite
 from workloads.loadtest.report import document, summary, words
@@ -121,11 +120,15 @@ def planned(options: argparse.Namespace, suite: Suite) -> list[LoadTest]:
             raise WorkloadsError("--quick has epochs and batches of its own; leave out it or the numbers")
         cases = [find(name).case(size | {"workers": 0}) for name, size in QUICK.items()]
     else:
-        cases = [case for case in suite.cases if case.workload.endswith("_job")]
+        cases = _jobs(suite)
     tests = [LoadTest.of(_resized(case, chosen)) for case in cases]
     if not tests:
-        raise WorkloadsError(f"suite {suite.name} has no case of a workload NAME_train_job or NAME_infer_job")
+        raise WorkloadsError(f"suite {suite.name} has no whole job of a training or an inference")
     return tests
+
+
+def _jobs(suite: Suite) -> list[Case]:
+    return [case for case in suite.cases if find(case.workload).kind == "job"]
 
 
 def _resized(case: Case, chosen: dict[str, int | None]) -> Case:
@@ -136,8 +139,7 @@ def _resized(case: Case, chosen: dict[str, int | None]) -> Case:
 def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -> Iterator[Repeat]:
     """Each test and the computation alone beside it, in shuffled order, with time enough for its size."""
     base = replace(base, threads=base.threads or suite.threads, quick=base.quick or suite.quick)
-    jobs = (LoadTest.of(case) for case in suite.cases if case.workload.endswith("_job"))
-    usual = {test.name: test for test in jobs}
+    usual = {test.name: test for test in map(LoadTest.of, _jobs(suite))}
     more = {test.job: test.iterations / usual.get(test.name, test).iterations for test in tests}
     cases = dict.fromkeys(case for test in tests for case in (test.job, test.alone))
     for repeat in shuffled([*cases], base, count, suite.profile):
@@ -154,7 +156,7 @@ def _measure_all(
 
     try:
         for repeat in todo:
-            log.debug("python -m workloads %s", " ".join(repeat.arguments()))
+            log.debug("python -m workloads %s", " ".join(repeat.options()))
             record = measure_or_skip(repeat, results.records, say)
             results.records.append(record)
             _write(results, output)

@@ -58,7 +58,7 @@ def document(run: Run) -> dict[str, Any]:
             "total_samples_collected": sum(r["samples_collected"] for r in results),
         },
         "results": results,
-        "averages": {kind: averages(run, kind) for kind in KINDS.values()},
+        "averages": {kind: averages(run, kind) for kind in KINDS},
         "definitions": DEFINITIONS,
     }
 
@@ -205,7 +205,7 @@ def summary(run: Run) -> str:
         cells = ["–" if number is None else f"{number:.4g}" for number in numbers]
         rows.append([test.name, *cells, job.verdict.value, "; ".join(job.reasons)])
     lines = [table([head, *rows])]
-    for kind in KINDS.values():
+    for kind in KINDS:
         found = averages(run, kind)
         for model, sums in found["models"].items():
             rate, samples, seconds = sums["samples_per_second"], sums["samples"], sums["seconds"]

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.registry import find
+from workloads.harness.registry import Task, find
 
 USABLE = {Verdict.OK, Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.THROTTLED, Verdict.SHARED, Verdict.NOISY}
-KINDS = {"train": "training", "infer": "inference"}
+KINDS: tuple[Task, ...] = ("training", "inference")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,21 @@ class LoadTest:
 
     @classmethod
     def of(cls, job: Case) -> "LoadTest":
-        """The test that a job is.
+        """Return the test that a job is.
 
         Raises:
-            WorkloadsError: the job's name or sizes are not those of one.
+            WorkloadsError: its workload is no such job.
         """
-        model, _, kind = job.workload.removesuffix("_job").rpartition("_")
-        if kind not in KINDS or not model or not {"batch", "batches"} <= job.params.keys():
-            wanted = "NAME_train_job or NAME_infer_job with the sizes batch and batches"
-            raise WorkloadsError(f"{job.workload} is no load test: that is {wanted}")
-        alone = find(f"{model}_{kind}")
-        size = {name: value for name, value in job.size if name in alone.sizes}
-        return cls(KINDS[kind], model, job, alone.case(size, job.precision))
+        workload = find(job.workload)
+        task, model, alone = workload.task, workload.model, workload.of
+        if not (task and model and alone and {"batch", "batches"} <= job.params.keys()):
+            raise WorkloadsError(
+                f"{job.workload} is no load test: that is a network's whole training or inference, "
+                "with the sizes batch and batches"
+            )
+        base = find(alone)
+        size = {name: value for name, value in job.size if name in base.sizes}
+        return cls(task, model, job, base.case(size, job.precision))
 
     @property
     def batch(self) -> int:

@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workloads.harness.engine.correctness import BOUNDS, FALLS_WITHIN
 from workloads.harness.prepared import Env, Job, Outcome, Prepared
+from workloads.harness.registry import LAYOUTS, Kind, Task, Workload, add
 from workloads.harness.training.layers import layer_flops, parameter_count
 from workloads.harness.training.loading import Loader, exact_results, loaded_inference, loaded_training
 from workloads.harness.training.training import SAMPLES, Learner, inference_step, training_step
@@ -170,3 +171,65 @@ def _job(
         matmul_flops=steps * per_step,
         parameters=parameter_count(model),
     )
+
+
+class Way(NamedTuple):
+    """One of the six ways to measure a network.
+
+    Attributes:
+        more: size parameters beside `batch`, with the values that people usually measure.
+    """
+
+    name: str
+    task: Task
+    kind: Kind
+    build: Callable[..., Prepared | Job]
+    more: dict[str, tuple[int, ...]]
+
+
+LOADED: dict[str, tuple[int, ...]] = {"workers": (0, 1, 2, 4)}
+WHOLE: dict[str, tuple[int, ...]] = {"batches": (10, 50, 200), **LOADED}
+TINY = {"batch": 8, "epochs": 1, "batches": 10, "workers": 0}
+WAYS = (
+    Way("train", "training", "step", train, {}),
+    Way("train_loader", "training", "loader", train_loader, LOADED),
+    Way("train_job", "training", "job", train_job, {"epochs": (1, 3), **WHOLE}),
+    Way("infer", "inference", "step", infer, {}),
+    Way("infer_loader", "inference", "loader", infer_loader, LOADED),
+    Way("infer_job", "inference", "job", infer_job, WHOLE),
+)
+
+
+def register(
+    name: str, text: str, net: Net, batch: tuple[int, ...], check: Callable[[int], None] = lambda batch: None
+) -> None:
+    """Register the six workloads of a network, such as `NAME_train` and `NAME_infer_loader`.
+
+    `check` raises WorkloadsError for a batch that the network can't be trained on.
+    """
+    for way in WAYS:
+        sizes = {"batch": batch, **way.more}
+        alone = next(other.name for other in WAYS if (other.task, other.kind) == (way.task, "step"))
+        add(
+            Workload(
+                f"{name}_{way.name}",
+                text.strip().splitlines()[0],
+                sizes,
+                {size: TINY[size] for size in sizes},
+                _builder(way, net, check),
+                kind=way.kind,
+                of=None if way.kind == "step" else f"{name}_{alone}",
+                model=name,
+                task=way.task,
+                layouts=LAYOUTS[:1] if way.kind == "job" else LAYOUTS,
+            )
+        )
+
+
+def _builder(way: Way, net: Net, check: Callable[[int], None]) -> Callable[..., Prepared | Job]:
+    def build(env: Env, batch: int, **more: int) -> Prepared | Job:
+        if way.task == "training":
+            check(batch)
+        return way.build(env, net, batch, **more)
+
+    return build

@@ -16,10 +16,10 @@ from tasks.results.values import Estimate
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
+from workloads.harness.registry import declared
 
 Pair = tuple[str, str]
 ONCE = (("Start: process and imports", ("process_start", "import")), ("Start: device", ("context",)))
-MATRICES, IMAGES = "matmul", "image_pipeline"
 
 
 def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
@@ -49,11 +49,13 @@ def size_tables(grid: Grid, name: str) -> list[str]:
     columns = [f"{_kind(grid, side)} s" for side in (name, grid.comparison.baseline)]
     columns = columns if len({*columns}) == 2 else [f"{name} s", f"{grid.comparison.baseline} s"]
     for group in grid.groups:
-        if group.workload == MATRICES:
+        workload = declared(group.workload)
+        by_size = workload.by_size if workload else None
+        if by_size == "matrix":
             sized = [case for case in group.cases if "n" in case.params]
             labels = {case: "{0}x{0}".format(case.params["n"]) for case in sized}
             tables.append(_by_size(grid, name, f"Matrix size, {group.precision}", labels, columns))
-        elif group.workload == IMAGES:
+        elif by_size == "images":
             for pixels in sorted({case.params["pixels"] for case in group.cases if "pixels" in case.params}):
                 of_size = [case for case in group.cases if case.params.get("pixels") == pixels]
                 labels = {case: f"batch {case.params.get('batch', 1)}" for case in of_size}

@@ -44,7 +44,7 @@ def test_every_flavour_is_pinned_by_the_lock(name):
 
 
 def test_cuda_flavours_say_what_they_run_on():
-    from workloads.harness.preflight import OLDEST_DRIVER
+    from workloads.harness.checks.preflight import OLDEST_DRIVER
 
     for major in (11, 12):
         wanted = flavours.flavour(f"cuda{major}")

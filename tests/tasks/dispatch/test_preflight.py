@@ -7,9 +7,10 @@ import pytest
 
 from tasks.dispatch import preflight
 from tasks.dispatch.preflight import look
-from workloads.harness.preflight import shared_memory
+from workloads.harness.checks.preflight import shared_memory
 from workloads.harness.records.case import Case
-from workloads.harness.repeat.runs import COMMAND, Repeat
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.runs import COMMAND
 
 REPEAT = Repeat("run", "gpu-box", Case.of("matmul", {"n": 64}), device="cuda")
 

@@ -9,9 +9,11 @@ from tasks.results.repeats import group
 from tasks.results.values import Outcome
 from tests.tasks.examples.group_records import BOX, GIB, alone, epoch, group_of, grouped, job, repeated, steps
 from tests.tasks.examples.records import failed, machine, record, repeats
+from workloads.harness import registry
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Verdict, Work
+from workloads.harness.registry import workload
 
 CLOSE = (1, 1.001, 0.999)
 
@@ -190,19 +192,39 @@ def test_processes_that_share_the_threads_of_the_base_scale_with_nothing():
     assert shared.efficiency is None and "nothing was added" in shared.refused
 
 
-def test_any_workload_may_have_processes():
-    def net(workload, seconds, count=None):
+def net(env, width): ...
+
+
+def net_strong(env, width, processes): ...
+
+
+@pytest.mark.parametrize("is_declared", [True, False])
+def test_any_workload_may_have_processes(monkeypatch, is_declared):
+    """Its base is what its file declares; of a workload that is gone, the group is read without one."""
+    monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
+    if is_declared:
+        workload(width=(64,), tiny={"width": 1})(net)
+        several = workload(
+            of="net", scaling="strong", width=(64,), processes=(1, 2), tiny={"width": 1, "processes": 2}
+        )
+        several(net_strong)
+
+    def measured(workload, seconds, count=None):
         size = {"width": 64} | ({"processes": count} if count else {})
         changes = {"group": group_of(count, seconds, "strong", device="cpu")} if count else {}
         work, case = Work(8, "samples", 1e9, 1e6), Case.of(workload, size)
         return [record(t, case, BOX, i, work=work, **changes) for i, t in enumerate(near(seconds))]
 
     (family,) = of(
-        [*net("net", 1.0), *net("net_strong", 0.6, 2), *repeats([1.0], Case.of("other", {"n": 1}))]
+        [
+            *measured("net", 1.0),
+            *measured("net_strong", 0.6, 2),
+            *repeats([1.0], Case.of("other", {"n": 1})),
+        ]
     )
-    assert family.workload == "net_strong" and level(family, 2).efficiency.value == pytest.approx(
-        0.833, rel=1e-2
-    )
+    assert (family.workload, family.base is not None) == ("net_strong", is_declared)
+    if is_declared:
+        assert level(family, 2).efficiency.value == pytest.approx(0.833, rel=1e-2)
 
 
 def test_machines_and_precisions_are_families_of_their_own():

@@ -56,7 +56,8 @@ def learns(env: Env, end=lambda step: None, exchanges=True) -> Prepared:
 
 
 def group(build):
-    return workload(n=(64,), processes=(1, 2), tiny={"n": 64, "processes": 2})(build)
+    scaling = "strong" if build.__name__ == "small_strong" else "weak"
+    return workload(n=(64,), processes=(1, 2), tiny={"n": 64, "processes": 2}, scaling=scaling)(build)
 
 
 def note():

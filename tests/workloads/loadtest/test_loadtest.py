@@ -124,7 +124,7 @@ class TestPlan:
         ]
 
     def test_longer_tests_get_more_time(self):
-        from workloads.harness.repeat.runs import Repeat
+        from workloads.harness.records.repeat import Repeat
 
         suite = load_suite("loadtest")
         tests = command.planned(options("--num-batches=2000"), suite)

@@ -10,9 +10,10 @@ from tests.workloads.harness.training.test_training import environment
 from workloads.harness.engine.correctness import WrongError, check, first_step, recheck
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.runs import Repeat, run_repeat
+from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.training.layers import layer_flops, parameter_count
 
 NARROW = 32  # base channels: a sixteenth of the work, and all kinds of layers

@@ -10,9 +10,9 @@ import pytest
 from workloads.harness.records.case import Case
 from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.local_limits import limits_here
-from workloads.harness.repeat.runs import Repeat
 from workloads.harness.repeat.series import measure_suite
 from workloads.harness.repeat.suite import load_suite, suite_names
 

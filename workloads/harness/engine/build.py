@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING
 
 from workloads.harness.engine.device import Device, dtype_of
 from workloads.harness.engine.phases import Phases
-from workloads.harness.group.ranks import Seat
 from workloads.harness.prepared import Env, Job, Prepared
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import Workload
-from workloads.harness.repeat.runs import Repeat
 
 if TYPE_CHECKING:
     import torch
 
 TRIALS = 3
 CLEARLY_FASTER = 0.95  # another layout is taken when it needs less than this share of the time
-ALONE = Seat(0, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +28,30 @@ class Built:
     trials_s: dict[str, float]
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Everything that building a workload takes, but for its layout."""
+
+    workload: Workload
+    repeat: Repeat
+    device: Device
+    phases: Phases
+    rank: int
+    world: int
+
+
 def build(
-    workload: Workload, repeat: Repeat, device: Device, phases: Phases, seat: Seat | None = None
+    workload: Workload, repeat: Repeat, device: Device, phases: Phases, rank: int = 0, world: int = 1
 ) -> Built:
     """Build the workload, time its cold first call, and keep the fastest of its layouts.
 
-    One layout is in memory at a time, so that the trial needs no more than the measurement. With a `seat`
-    the workload is built as one rank's part.
+    One layout is in memory at a time, so that the trial needs no more than the measurement. Of a group of
+    `world` processes, the part of process `rank` is built.
     """
-    seat = seat or ALONE
+    order = Order(workload, repeat, device, phases, rank, world)
     layout, *others = workload.layouts
     with phases("build"):
-        prepared = _build_one(workload, repeat, device, phases, layout, seat)
+        prepared = _build_one(order, layout)
     if isinstance(prepared, Job):  # it has no step to try layouts with
         return Built(prepared, layout, {})
     with phases("first_call"):
@@ -53,12 +63,12 @@ def build(
         trials_s = {layout: _trial_s(prepared, device, count)}
         for layout in others:
             del prepared
-            prepared = _build_steps(workload, repeat, device, phases, layout, seat)
+            prepared = _build_steps(order, layout)
             trials_s[layout] = _trial_s(prepared, device, count)
         best = fastest(trials_s)
         if best != layout:
             del prepared
-            prepared = _build_steps(workload, repeat, device, phases, best, seat)
+            prepared = _build_steps(order, best)
     return Built(prepared, best, trials_s)
 
 
@@ -73,29 +83,27 @@ def _trial_s(prepared: Prepared, device: Device, count: int) -> float:
     return min(device.clock.time(prepared.step, 1).wall_s for _ in range(count))
 
 
-def _build_steps(
-    workload: Workload, repeat: Repeat, device: Device, phases: Phases, layout: str, seat: Seat
-) -> Prepared:
-    built = _build_one(workload, repeat, device, phases, layout, seat)
+def _build_steps(order: Order, layout: str) -> Prepared:
+    built = _build_one(order, layout)
     assert isinstance(built, Prepared)
     return built
 
 
-def _build_one(
-    workload: Workload, repeat: Repeat, device: Device, phases: Phases, layout: str, seat: Seat
-) -> Prepared | Job:
+def _build_one(order: Order, layout: str) -> Prepared | Job:
     import torch
+
+    device, repeat = order.device, order.repeat
 
     def to_device(tensor: torch.Tensor) -> torch.Tensor:
         if device.is_host:
             return tensor
-        with phases("host_to_device"):
+        with order.phases("host_to_device"):
             moved = tensor.to(device.torch_device)
             torch.cuda.synchronize(device.torch_device)
             return moved
 
     generator = torch.Generator().manual_seed(repeat.seed)
-    torch.manual_seed(repeat.seed + seat.rank)  # dropout draws from torch's own generator
+    torch.manual_seed(repeat.seed + order.rank)  # dropout draws from torch's own generator
     precision = repeat.case.precision
     env = Env(
         device.torch_device,
@@ -105,7 +113,7 @@ def _build_one(
         to_device,
         precision,
         Path(repeat.data) if repeat.data else None,
-        seat.rank,
-        seat.world,
+        order.rank,
+        order.world,
     )
-    return workload.build(env, **repeat.case.params)
+    return order.workload.build(env, **repeat.case.params)

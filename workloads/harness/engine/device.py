@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine.clock import Clock, CudaClock, HostClock
+from workloads.harness.records.case import DEVICES
 from workloads.harness.records.errors import WorkloadsError
 
 if TYPE_CHECKING:
     import torch
 
-DEVICES = ("cpu", "cuda")
 # Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide.
 CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0)}
 

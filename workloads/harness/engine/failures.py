@@ -6,11 +6,11 @@ from contextlib import contextmanager
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.device import UnsupportedError
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Verdict
+from workloads.harness.records.text import gigabytes
 from workloads.harness.records.verdict import Finding
-from workloads.harness.repeat.limits import gigabytes, smaller
 
 # All compared in lower case.
 OUT_OF_MEMORY = (

@@ -14,6 +14,7 @@ from workloads.harness.engine.count import counted
 from workloads.harness.engine.device import Device, UnsupportedError, open_device
 from workloads.harness.engine.failures import findings_of_failures
 from workloads.harness.engine.jobs import measure_job
+from workloads.harness.engine.member import GroupMember, Join
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.profiling import profiled
 from workloads.harness.engine.readings import Readings
@@ -21,14 +22,12 @@ from workloads.harness.engine.restarts import Restarts
 from workloads.harness.engine.sampling import Rules
 from workloads.harness.engine.timing import Timed, time_step
 from workloads.harness.engine.transfer import measure_transfer
-from workloads.harness.group.distributed import Member
-from workloads.harness.group.ranks import Seat
 from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.parts import Group, Profile, Training
 from workloads.harness.records.record import Cache, Check, Record, Timing, Transfer, Verdict, Work
+from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.registry import find
-from workloads.harness.repeat.runs import Repeat, now_text
 
 if TYPE_CHECKING:
     import torch
@@ -65,12 +64,12 @@ class Stage:
     readings: Readings
     draft: Draft
     say: Say
-    member: Member | None = None
+    member: GroupMember | None = None
 
     @property
     def world(self) -> int:
-        """How many processes measure this."""
-        return self.member.seat.world if self.member else 1
+        """Number of processes that measure this."""
+        return self.member.world if self.member else 1
 
 
 def measure(
@@ -79,11 +78,11 @@ def measure(
     phases: Phases,
     say: Say,
     rules: Rules | None = None,
-    seat: Seat | None = None,
+    join: Join | None = None,
 ) -> Record:
     """Measure a repeat in this process and return its record, whatever the workload does.
 
-    With a `seat` it is measured together with the other ranks, and the record is the whole group's.
+    With `join` it is measured together with other processes, and the record is the whole group's.
 
     Raises:
         WorkloadsError: the workload, its size or the device's name is a mistake of the user's.
@@ -96,7 +95,7 @@ def measure(
     with readings.monitored(), findings_of_failures(repeat.case) as failures:
         with phases("context"):
             device = open_device(repeat.device, repeat.case.precision, threads)
-            member = Member(seat, device, repeat.timeout_s) if seat else None
+            member = join(device, repeat.timeout_s) if join else None
         if member:
             device, readings.own_cpu_s = member.device, member.cpu_s
         stage = Stage(repeat, device, rules or _rules(repeat), phases, readings, draft, say, member)
@@ -117,8 +116,8 @@ def _run(stage: Stage) -> tuple[Finding, ...]:
     if stage.repeat.device not in workload.devices:
         wanted = " or ".join(workload.devices)
         raise UnsupportedError(f"{workload.name} needs {wanted}; this is measured on {stage.repeat.device}")
-    seat = stage.member.seat if stage.member else None
-    built = build(workload, stage.repeat, stage.device, stage.phases, seat)
+    rank = stage.member.rank if stage.member else 0
+    built = build(workload, stage.repeat, stage.device, stage.phases, rank, stage.world)
     thing, draft.layout, draft.layout_trials_s = built.thing, built.layout, built.trials_s
     draft.data = thing.data
     draft.work = Work(
@@ -144,7 +143,7 @@ def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
     draft.transfer = Transfer()  # a job moves its own data
     if stage.member:
         stage.member.note(done.wall, stage.readings.memory())
-        draft.group = stage.member.group(stage.repeat.case.workload, None)
+        draft.group = stage.member.group(_scaling(stage), None)
     return done.findings
 
 
@@ -198,7 +197,7 @@ def _note(stage: Stage, timed: Timed) -> None:
     )
 
 
-def _group(stage: Stage, member: Member, prepared: Prepared, wall: Timing) -> Group:
+def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
     """The group's part of the record; the share of communication is measured here, after the samples."""
     member.note(wall, stage.readings.memory())
     apart = None
@@ -206,7 +205,11 @@ def _group(stage: Stage, member: Member, prepared: Prepared, wall: Timing) -> Gr
         cap_s = stage.rules.for_step(wall.median_s).sample_cap_s
         with stage.phases("communication"):
             apart = member.measure_apart(prepared.step, prepared.unexchanged, wall.block, cap_s)
-    return member.group(stage.repeat.case.workload, apart)
+    return member.group(_scaling(stage), apart)
+
+
+def _scaling(stage: Stage) -> str:
+    return find(stage.repeat.case.workload).scaling or "weak"
 
 
 def _trained(stage: Stage, first: torch.Tensor, ended: tuple[float, int]) -> Training:

@@ -11,16 +11,17 @@ import statistics
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 from workloads.harness.engine.clock import Clock, Reading, Step
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.device import Device
+from workloads.harness.engine.member import Apart
 from workloads.harness.engine.readings import Readings
 from workloads.harness.group import ranks
-from workloads.harness.group.ranks import Seat
+from workloads.harness.group.ranks import Membership
 from workloads.harness.prepared import Env
 from workloads.harness.probes.cpu import own_cpu_s
 from workloads.harness.records.parts import Group, Rank
@@ -44,20 +45,7 @@ _control: Any = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Apart:
-    """What steps are like when the ranks keep their gradients to themselves.
-
-    Attributes:
-        communication_share: share of the slowest rank's step that goes away then, from 0 to 1.
-        own_s: seconds that this rank takes then, when it waits for nobody.
-    """
-
-    communication_share: float
-    own_s: float
-
-
-class Member:
+class RankProcess:
     """This process as one rank of a group.
 
     Attributes:
@@ -65,14 +53,15 @@ class Member:
         device: the device, with a clock that all ranks share.
     """
 
-    def __init__(self, seat: Seat, device: Device, timeout_s: float) -> None:
+    def __init__(self, membership: Membership, device: Device, timeout_s: float) -> None:
         """Wait for all ranks, and join them."""
         global _control
         import torch.distributed as dist
 
-        self.seat, self.backend = seat, "gloo" if device.is_host else "nccl"
+        self.rank, self.world = membership.rank, membership.world
+        self.backend = "gloo" if device.is_host else "nccl"
         self._own_s: list[float] = []
-        self._rank: Rank | None = None
+        self._noted: Rank | None = None
         if os.path.exists("/sys/class/net/lo"):  # all are here: no name service, no firewall in between
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         patience = timedelta(seconds=PATIENCE * timeout_s)
@@ -106,20 +95,19 @@ class Member:
 
     def note(self, timing: Timing, memory: Memory) -> None:
         """Right after the samples: keep what this rank took of them alone, and its peaks."""
-        self._rank = Rank(
-            self.seat.rank,
-            "cpu" if self.device.is_host else f"cuda:{self.seat.rank}",
+        self._noted = Rank(
+            self.rank,
+            "cpu" if self.device.is_host else f"cuda:{self.rank}",
             statistics.median(self._own_s[-len(timing.samples_s) :]) / timing.block,
             memory.peak_rss_bytes,
             memory.device_allocated_bytes,
             memory.device_reserved_bytes,
         )
 
-    def group(self, workload: str, apart: Apart | None) -> Group:
-        """What all ranks noted; the scaling is strong where the workload's last word says so, else weak."""
-        rows: list[Rank] = self.gather(self._rank)
+    def group(self, scaling: str, apart: Apart | None) -> Group:
+        """Gather the notes of all ranks into the group's part of the record."""
+        rows: list[Rank] = self.gather(self._noted)
         own_s = self.gather(apart.own_s) if apart else [row.median_s for row in rows]
-        scaling = "strong" if workload.endswith("_strong") else "weak"
         spread = max(own_s) / min(own_s) - 1
         return Group(self.backend, scaling, tuple(rows), apart.communication_share if apart else None, spread)
 

@@ -14,22 +14,25 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.group import ranks
-from workloads.harness.group.ranks import FOLDER, Board, Seat
+from workloads.harness.group.distributed import RankProcess
+from workloads.harness.group.ranks import FOLDER, Membership, ProgressBoard
 from workloads.harness.group.watch import Watch, alive, place
 from workloads.harness.probes.cpu import affinity
 from workloads.harness.probes.memory import oom_kills
+from workloads.harness.records.case import smaller
 from workloads.harness.records.errors import RecordError, WorkloadsError
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import Workload
 from workloads.harness.repeat.exclusive import INHERITED, whole_box
-from workloads.harness.repeat.limits import smaller
-from workloads.harness.repeat.runs import PARENT, Repeat, die_with_parent, signal_name
+from workloads.harness.repeat.runs import PARENT, arguments, die_with_parent, signal_name
 
 Say = Callable[[str], None]
 LOOK_S = 1.0  # torch's own tenth of a second takes some percent of a core from the ranks
@@ -39,58 +42,58 @@ TOGETHER_S = 0.5  # a rank that fails waits so long before it goes: others may h
 LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distbackenderror", "nccl", "store")
 
 
-def taken_seat(workload: Workload, repeat: Repeat) -> Seat | None:
-    """This process's seat in a group that torchrun started, or None where nobody did.
+def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
+    """This process's member in a group that torchrun started, or None where nobody did.
 
     Raises:
         WorkloadsError: torchrun started another number of processes than the size says, or the workload is
             for one alone.
     """
-    seat = ranks.seat_of()
-    if seat is None:
+    member = ranks.membership_in()
+    if member is None:
         return None
     asked = repeat.case.params["processes"] if workload.in_group else 1
     if not workload.in_group:
         raise WorkloadsError(f"{workload.name} is measured by one process; start it without torchrun")
-    if seat.world != asked:
+    if member.world != asked:
         raise WorkloadsError(
-            f"torchrun started {seat.world} processes and the size says processes={asked}; make them equal"
+            f"torchrun started {member.world} processes and the size says processes={asked}; make them equal"
         )
-    return seat
+    return member
 
 
-def follow(repeat: Repeat, seat: Seat, phases: Phases, say: Say, out: IO[str]) -> int:
+def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO[str]) -> int:
     """Measure as one rank of several; returns the exit code: 0 when all came to the end together.
 
     The first rank's record is the group's. Where we were started by `lead`, it is handed to that.
     """
     die_with_parent()
-    if seat.folder:
-        Board(seat.folder, seat.world).sit(seat.rank)
+    if member.folder:
+        ProgressBoard(member.folder, member.world).sit(member.rank)
     if repeat.device == "cuda":
-        _take_gpu(seat.rank)
+        _take_gpu(member.rank)
     with ExitStack() as held:
-        if seat.rank == 0:
+        if member.rank == 0:
             held.enter_context(whole_box(say))
         try:
-            tell = say if seat.rank == 0 else lambda text: None
-            record = measure(repeat, repeat.threads or 1, phases, tell, seat=seat)
+            tell = say if member.rank == 0 else lambda text: None
+            record = measure(repeat, repeat.threads or 1, phases, tell, join=partial(RankProcess, member))
         except WorkloadsError as error:
-            if seat.folder is None:
+            if member.folder is None:
                 raise
-            seat.path("mistake").write_text(str(error))
+            member.path("mistake").write_text(str(error))
             time.sleep(TOGETHER_S)
             return 2
-    if seat.folder:
-        seat.path("record").write_text(record.to_json())
-    elif seat.rank == 0:
+    if member.folder:
+        member.path("record").write_text(record.to_json())
+    elif member.rank == 0:
         print(record.to_json(), file=out, flush=True)
     elif not ranks.have_ended():
-        say(f"rank {seat.rank} of {seat.world}: {'; '.join(record.reasons)}")
+        say(f"rank {member.rank} of {member.world}: {'; '.join(record.reasons)}")
     if not ranks.have_ended():
         time.sleep(TOGETHER_S)
         return 1
-    return 0 if seat.folder or seat.rank or record.ok else 1
+    return 0 if member.folder or member.rank or record.ok else 1
 
 
 def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
@@ -110,16 +113,16 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
         folder = Path(name)
         os.environ.update({FOLDER: name, INHERITED: str(lock), PARENT: str(os.getpid())})
-        with Watch(Board(folder, processes), repeat.timeout_s, spent_s) as watch:
-            codes = _run_ranks(processes, repeat.arguments(), folder)
+        with Watch(ProgressBoard(folder, processes), repeat.timeout_s, spent_s) as watch:
+            codes = _run_ranks(processes, arguments(repeat), folder)
         wall_s = time.perf_counter() - started
         if watch.stopped:
             return repeat.failed(Verdict.TIMEOUT, watch.stopped, wall_s)
-        seats = [Seat(rank, processes, folder) for rank in range(processes)]
-        for seat in seats:
-            if seat.path("mistake").exists():
-                raise WorkloadsError(seat.path("mistake").read_text())
-        records = {seat.rank: found for seat in seats if (found := _read(seat))}
+        members = [Membership(rank, processes, folder) for rank in range(processes)]
+        for member in members:
+            if member.path("mistake").exists():
+                raise WorkloadsError(member.path("mistake").read_text())
+        records = {member.rank: found for member in members if (found := _read(member))}
         if 0 in records and (not codes or all(row.ended for row in watch.rows)):
             return records[0]  # whole, whatever came after it
         codes = {rank: code for rank, code in codes.items() if rank not in watch.killed} or codes
@@ -183,9 +186,9 @@ def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, 
     return {}
 
 
-def _read(seat: Seat) -> Record | None:
+def _read(member: Membership) -> Record | None:
     try:
-        return Record.from_json(seat.path("record").read_text())
+        return Record.from_json(member.path("record").read_text())
     except (OSError, RecordError):
         return None
 

@@ -19,7 +19,7 @@ _ended = False
 
 
 @dataclass(frozen=True, slots=True)
-class Seat:
+class Membership:
     """This process is rank `rank` of `world`; `folder` is None where torchrun started it without us."""
 
     rank: int
@@ -49,7 +49,7 @@ class Progress:
     ended: bool = False
 
 
-def seat_of(environ: Mapping[str, str] = os.environ) -> Seat | None:
+def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
     """Which rank torch's elastic launcher (torchrun) says that this process is; None where it is alone.
 
     Raises:
@@ -63,10 +63,10 @@ def seat_of(environ: Mapping[str, str] = os.environ) -> Seat | None:
             f"{world} ranks with {local} on this machine: a group is measured on one machine; use --nnodes=1"
         )
     folder = environ.get(FOLDER)
-    return Seat(int(environ["RANK"]), world, Path(folder) if folder else None)
+    return Membership(int(environ["RANK"]), world, Path(folder) if folder else None)
 
 
-class Board:
+class ProgressBoard:
     """One row for each rank in a file that all have in memory: writing to it costs nothing that counts."""
 
     def __init__(self, folder: Path, world: int) -> None:

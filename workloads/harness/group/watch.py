@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
-from workloads.harness.group.ranks import Board, Progress
+from workloads.harness.group.ranks import Progress, ProgressBoard
 
 LOOK_S = 0.5
 STALL_S = 30.0  # without progress and without work: a rank that only waits for others works no more than that
@@ -29,7 +29,7 @@ class Watch:
         killed: ranks that it ended because another had died.
     """
 
-    def __init__(self, board: Board, timeout_s: float, spent_s: float = 0.0) -> None:
+    def __init__(self, board: ProgressBoard, timeout_s: float, spent_s: float = 0.0) -> None:
         """Of `timeout_s` seconds, `spent_s` have gone by."""
         self.rows = board.rows()
         self.stopped: str | None = None

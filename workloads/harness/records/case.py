@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from workloads.harness.records.errors import WorkloadsError
 
+DEVICES = ("cpu", "cuda")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+HELPERS = ("processes", "workers")  # size parameters that add processes, not work
+NOT_MEMORY = (*HELPERS, "epochs", "batches")  # size parameters that hold nothing in memory
 
 _SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
 
@@ -83,3 +86,10 @@ def whole(name: str, value: object, least: int = 1) -> int:
     if int(str(value)) < least:
         raise WorkloadsError(f"size {name}={value} must be {wanted}")
     return int(str(value))
+
+
+def smaller(case: Case) -> str:
+    """Suggest half of a size that does not fit, such as `; try batch=16`; empty if none is smaller."""
+    sizes = {name: value for name, value in case.size if name not in NOT_MEMORY and value > 1}
+    name = "batch" if "batch" in sizes else next(iter(sizes), None)
+    return f"; try {name}={sizes[name] // 2}" if name else ""

@@ -8,6 +8,7 @@ from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Record
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def seconds(value: float | None) -> str:
@@ -16,6 +17,19 @@ def seconds(value: float | None) -> str:
         return "–"
     scale, unit = next(((s, u) for s, u in SCALES if abs(value) >= s), SCALES[-1])
     return f"{value / scale:.4g} {unit}"
+
+
+def gigabytes(count: float) -> str:
+    """Write a number of bytes in powers of ten: `12.9 GB`."""
+    scale, unit = next((pair for pair in BYTE_UNITS if count >= pair[0]), BYTE_UNITS[-1])
+    return f"{count / scale:.3g} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """Write seconds as people do: `45 s`, `23 min`, `6.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.repeat.runs import COMMAND, Repeat, Say, run_repeat
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 
 # What would lead a reference's Python, or that of its ranks, to other code than its own.
 STRAYS = ("PYTHONPATH", "PYTHONHOME", "GRIDBENCH_WORKLOADS")

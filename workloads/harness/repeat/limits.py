@@ -10,6 +10,7 @@ from workloads.harness.engine.sampling import FEWEST
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.text import duration, gigabytes
 from workloads.harness.registry import Workload, find
 
 ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
@@ -19,8 +20,6 @@ LEAST_STEPS = 1 + 1 + 2 + 2 * FEWEST + 1
 # A rate says something of a larger size only where what a step costs beside its work no longer counts.
 TELLING_STEP_S = 0.1
 HOPELESS = 2.0  # predicted time over the timeout
-NOT_MEMORY = ("processes", "workers", "epochs", "batches")  # size parameters that hold nothing in memory
-BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def _predicted_s(case: Case, record: Record) -> float | None:
 
 def _steps(workload: Workload) -> int:
     """Steps of one measurement, at least; a whole job is done once."""
-    return 1 if workload.name.endswith("_job") else LEAST_STEPS
+    return 1 if workload.kind == "job" else LEAST_STEPS
 
 
 def _known(case: Case) -> Workload | None:
@@ -123,23 +122,3 @@ def _known(case: Case) -> Workload | None:
         return find(case.workload)
     except WorkloadsError:
         return None
-
-
-def smaller(case: Case) -> str:
-    """Advice for a size that does not fit, such as `; try batch=16`; nothing where there is none smaller."""
-    sizes = {name: value for name, value in case.size if name not in NOT_MEMORY and value > 1}
-    name = "batch" if "batch" in sizes else next(iter(sizes), None)
-    return f"; try {name}={sizes[name] // 2}" if name else ""
-
-
-def gigabytes(count: float) -> str:
-    """Bytes as people say them, in powers of ten: `12.9 GB`."""
-    scale, unit = next((pair for pair in BYTE_UNITS if count >= pair[0]), BYTE_UNITS[-1])
-    return f"{count / scale:.3g} {unit}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as people say them: `45 s`, `23 min`, `6.5 h`."""
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"

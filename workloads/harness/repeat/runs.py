@@ -10,17 +10,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from threading import Thread
 from typing import IO, Any
 
 from workloads.harness.probes.memory import available_bytes, oom_kills
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import smaller
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.exclusive import INHERITED, not_for_children
-from workloads.harness.repeat.limits import smaller
 
 PARENT = "GRIDBENCH_PARENT"  # process id, set for a child of ours
 COMMAND = (sys.executable, "-m", "workloads")
@@ -29,86 +27,6 @@ LONGEST_LINE = 4000  # characters of a line of standard error that are passed on
 PR_SET_PDEATHSIG = 1  # prctl(2)
 LAST_S = 5.0  # in which what was killed is gone
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """One fresh process that measures a cell.
-
-    Attributes:
-        threads: CPU threads; None takes the physical cores that this process may use.
-        quick: be less patient with a machine that won't settle.
-        brief: take a few samples, however imprecise: does it run here?
-        timeout_s: seconds after which the process is stopped.
-        profile: make a profile pass after the timed one.
-        data: folder with the real data sets; None draws data of their shapes.
-        trial: only build the workload and step it once, to see that it fits.
-        cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
-    """
-
-    run: str
-    hardware: str
-    case: Case
-    repeat: int = 1
-    order: int = 0
-    seed: int = 0
-    device: str = "cpu"
-    threads: int | None = None
-    quick: bool = False
-    brief: bool = False
-    timeout_s: float = 600.0
-    profile: bool = False
-    data: str | None = None
-    trial: bool = False
-    cold_cache: bool = False
-
-    @property
-    def id(self) -> str:
-        """The cell's id and the number of the repeat."""
-        return f"{self.hardware}/{self.case.id}#{self.repeat}"
-
-    def arguments(self) -> list[str]:
-        """The arguments of `python -m workloads` that measure this repeat."""
-        pairs = {
-            "size": self.case.size_text,
-            "precision": self.case.precision,
-            "run": self.run,
-            "hardware": self.hardware,
-            "repeat": self.repeat,
-            "order": self.order,
-            "seed": self.seed,
-            "device": self.device,
-            "threads": self.threads,
-            "timeout-s": self.timeout_s,
-            "data": self.data,
-        }
-        words = [f"--{name}={value}" for name, value in pairs.items() if value is not None]
-        names = ("quick", "brief", "profile", "trial", "cold_cache")
-        switches = [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
-        return ["run", self.case.workload, *words, *switches]
-
-    def failed(self, verdict: Verdict, reason: str, wall_s: float = 0.0) -> Record:
-        """The record of a repeat that could not say itself how it ended."""
-        return Record(
-            run=self.run,
-            hardware=self.hardware,
-            case=self.case,
-            repeat=self.repeat,
-            verdict=verdict,
-            reasons=(reason,),
-            order=self.order,
-            seed=self.seed,
-            device=self.device,
-            threads=self.threads,
-            started_at=now_text(),
-            wall_s=wall_s,
-            unattributed_s=wall_s,
-        )
-
-
-def now_text() -> str:
-    """The time now, UTC, ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def run_repeat(
@@ -125,7 +43,7 @@ def run_repeat(
     """
     kills, started = oom_kills(), time.perf_counter()
     process = subprocess.Popen(
-        [*command, *repeat.arguments()],
+        [*command, *arguments(repeat, command)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -145,6 +63,15 @@ def run_repeat(
         reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
         return repeat.failed(Verdict.TIMEOUT, reason, wall_s)
     return _death(repeat, process.returncode, last_words, oom_kills() != kills, wall_s)
+
+
+def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
+    """Return the arguments by which a command measures a repeat.
+
+    Our own process is given JSON. Any other command may run another version of the harness, such as a frozen
+    reference or a step of a bisection; it is given the options that every version reads.
+    """
+    return ["repeat", repeat.to_json()] if tuple(command) == COMMAND else repeat.options()
 
 
 def _watch(

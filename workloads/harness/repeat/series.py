@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.control import run_with_control
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.limits import too_large, too_much_for
 from workloads.harness.repeat.local_limits import limits_here
-from workloads.harness.repeat.runs import COMMAND, Repeat, Say, run_repeat
+from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 from workloads.harness.repeat.suite import Suite
 
 

@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from workloads.harness.records.amounts import is_amount, is_duration
-from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.case import HELPERS, Case, Cell
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import seconds, table
+from workloads.harness.registry import declared
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings, MachineKey, ceilings_by_machine, machine_of
 from workloads.harness.roofline.roofline import Bound, bound, percent, si
 
-LOADER = "_loader"  # ends the name of a workload that is another one with a data loader
 HEAD = ["cell", "time per step", "of compute", "of memory", "bound by", "why"]
 
 
@@ -86,14 +86,15 @@ def _middle(records: Sequence[Record]) -> Record:
 
 
 def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
-    """The same case with its data in place: without the loader in its name and the loader's workers."""
+    """Find the same case with its data in place: the computation alone, without loader and workers."""
     case = record.case
-    if not case.workload.endswith(LOADER):
+    workload = declared(case.workload)
+    if workload is None or workload.kind != "loader" or workload.of is None:
         return None
-    size = tuple(pair for pair in case.size if pair[0] != "workers")
-    wanted = Case(case.workload.removesuffix(LOADER), size, case.precision)
+    size = tuple(pair for pair in case.size if pair[0] not in HELPERS)
+    alone = Case(workload.of, size, case.precision)
     same = (other for other in others if machine_of(other) == machine_of(record))
-    return next((other for other in same if other.case == wanted), None)
+    return next((other for other in same if other.case == alone), None)
 
 
 def _line(row: Row) -> list[str]:

@@ -13,9 +13,10 @@ from workloads.harness.engine.cache import TIMES, cache_of, flushed, last_level_
 from workloads.harness.engine.device import UnsupportedError, open_device
 from workloads.harness.engine.sampling import Rules, block_size
 from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import detail
 from workloads.harness.registry import find
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.repeat.runs import arguments
 
 MIB = 2**20
 
@@ -163,5 +164,7 @@ class TestFlush:
 
     def test_the_switch_reaches_the_process_that_measures(self):
         case = find("matmul").case({"n": 64})
-        assert "--cold-cache" in Repeat("r", "h", case, cold_cache=True).arguments()
-        assert "--cold-cache" not in Repeat("r", "h", case).arguments()
+        for cold in (True, False):
+            repeat = Repeat("r", "h", case, cold_cache=cold)
+            assert ("--cold-cache" in repeat.options()) == cold
+            assert Repeat.from_json(arguments(repeat)[1]) == repeat

@@ -5,10 +5,9 @@ import pytest
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.device import UnsupportedError, open_device
 from workloads.harness.engine.failures import finding, findings_of_failures
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Verdict
-from workloads.harness.repeat.limits import smaller
 
 CASE = Case.of("image_pipeline", {"pixels": 4096, "batch": 32}, "fp16")
 OF_CUDA = (

@@ -17,15 +17,16 @@ import pytest
 from tests.workloads.harness.repeat.server.test_deaths import gone, wait_for
 from tests.workloads.harness.repeat.test_exclusive import is_free
 from workloads.harness.group import ranks, watch
-from workloads.harness.group.launch import _blamed, no_room, taken_seat
-from workloads.harness.group.ranks import Board, Progress, Seat, seat_of
+from workloads.harness.group.launch import _blamed, membership_of, no_room
+from workloads.harness.group.ranks import Membership, Progress, ProgressBoard, membership_in
 from workloads.harness.group.watch import hung, laggards
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.runs import Repeat, run_repeat
+from workloads.harness.repeat.runs import run_repeat
 
 ROOT, GROUPS = Path(__file__).parents[4], Path(__file__).parents[2] / "groups"
 HUNG = "rank 1 of 2 made no progress for [0-9.]+ s; last seen in step"
@@ -80,8 +81,8 @@ def run(groups):
 
 def mine(process, repeat):
     """Whether a process measures this repeat and has not ended."""
-    words = process.info["cmdline"] or []
-    return repeat.case.workload in words and f"--run={repeat.run}" in words and not gone(process.pid)
+    words = " ".join(process.info["cmdline"] or [])
+    return f'"{repeat.case.workload}"' in words and f'"{repeat.run}"' in words and not gone(process.pid)
 
 
 def row(steps=0, exchanges=0, pid=1, ended=False):
@@ -124,7 +125,7 @@ class TestWhoIsToBlame:
         assert hung(rows, 30.0) == said
 
     def watched(self, tmp_path, rows):
-        found = watch.Watch(Board(tmp_path, len(rows)), 60)
+        found = watch.Watch(ProgressBoard(tmp_path, len(rows)), 60)
         found.rows = tuple(rows)
         return found
 
@@ -175,12 +176,12 @@ class TestWhoIsToBlame:
         done = repeat_of("ddpm_weak").failed(Verdict.OK, "")
 
         def ranks_ran(processes, arguments, folder):
-            board = Board(folder, processes)
+            board = ProgressBoard(folder, processes)
             for rank in range(processes):
                 monkeypatch.setattr(ranks, "_row", None)
                 board.sit(rank)
                 ranks.ended()
-                Seat(rank, processes, folder).path("record").write_text(done.to_json())
+                Membership(rank, processes, folder).path("record").write_text(done.to_json())
             return {1: -9}
 
         monkeypatch.setattr(ranks, "_ended", False)
@@ -216,15 +217,15 @@ ENVIRONMENT = {"TORCHELASTIC_RUN_ID": "x", "RANK": "1", "WORLD_SIZE": "2", "LOCA
 
 class TestSeats:
     def test_torchruns_word_is_taken(self):
-        assert seat_of(ENVIRONMENT) == Seat(1, 2, None)
-        assert seat_of(ENVIRONMENT | {"GRIDBENCH_GROUP": "/x"}) == Seat(1, 2, Path("/x"))
+        assert membership_in(ENVIRONMENT) == Membership(1, 2, None)
+        assert membership_in(ENVIRONMENT | {"GRIDBENCH_GROUP": "/x"}) == Membership(1, 2, Path("/x"))
 
     def test_a_cluster_that_numbers_its_jobs_so_is_not_torchrun(self):
-        assert seat_of({"RANK": "1", "WORLD_SIZE": "2"}) is None
+        assert membership_in({"RANK": "1", "WORLD_SIZE": "2"}) is None
 
     def test_several_machines_are_refused(self):
         with pytest.raises(WorkloadsError, match=r"4 ranks with 2 on this machine.*--nnodes=1"):
-            seat_of(ENVIRONMENT | {"WORLD_SIZE": "4"})
+            membership_in(ENVIRONMENT | {"WORLD_SIZE": "4"})
 
     @pytest.mark.parametrize(
         ("name", "size", "reason"),
@@ -238,7 +239,7 @@ class TestSeats:
             monkeypatch.setenv(key, value)
         workload = find(name)
         with pytest.raises(WorkloadsError, match=reason):
-            taken_seat(workload, Repeat("a-run", "a-box", workload.case(size)))
+            membership_of(workload, Repeat("a-run", "a-box", workload.case(size)))
 
     def test_too_many_processes_for_the_cpus(self, monkeypatch):
         monkeypatch.setattr("workloads.harness.group.launch.affinity", lambda: frozenset(range(4)))
@@ -257,10 +258,10 @@ class TestSeats:
     def test_what_a_rank_writes_is_seen_by_whoever_started_it(self, tmp_path, monkeypatch):
         monkeypatch.setattr(ranks, "_row", None)
         monkeypatch.setattr(ranks, "_ended", False)
-        board = Board(tmp_path, 2)
+        board = ProgressBoard(tmp_path, 2)
         ranks.stepped()  # nobody's
         assert board.rows() == (Progress(), Progress())
-        Board(tmp_path, 2).sit(1)
+        ProgressBoard(tmp_path, 2).sit(1)
         for _ in range(3):
             ranks.stepped()
         ranks.exchanged(7)

@@ -12,9 +12,9 @@ from workloads.harness.probes.frozen import CODE, MARK, content_id, versions
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.control import NOT_FROZEN, run_control
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.runs import Repeat
 from workloads.harness.repeat.series import measure_or_skip
 
 ROOT = Path(__file__).parents[4]

@@ -19,19 +19,18 @@ from workloads.harness.prepared import Prepared
 from workloads.harness.probes.memory import total_bytes
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.text import duration, gigabytes
 from workloads.harness.registry import all_workloads, find, workload
 from workloads.harness.repeat.limits import (
     ELEMENT_BYTES,
     LEAST_STEPS,
     Limits,
     at_least,
-    duration,
-    gigabytes,
     too_large,
     too_much_for,
 )
 from workloads.harness.repeat.local_limits import gpus_here, host_bytes, limits_here
-from workloads.harness.repeat.runs import Repeat
 from workloads.harness.repeat.series import measure_or_skip, shuffled
 
 ROOT = Path(__file__).parents[4]

@@ -16,22 +16,27 @@ class TestLoader:
     """A data loader's share is what goes away with it."""
 
     def records(self, with_loader_s):
-        plain = record("cnn_train", {"batch": 8}, seconds=1.0, flops=0.9 * FLOPS)
+        plain = record("resnet_train", {"batch": 8}, seconds=1.0, flops=0.9 * FLOPS)
         size = {"batch": 8, "workers": 2}
-        return [plain, record("cnn_train_loader", size, seconds=with_loader_s, flops=0.9 * FLOPS)]
+        return [plain, record("resnet_train_loader", size, seconds=with_loader_s, flops=0.9 * FLOPS)]
 
     def test_a_slow_loader_binds(self):
         made = self.records(4.0)
         found = {row.record.case.workload: row.bound for row in bounds(made)}
-        assert found["cnn_train_loader"].by == "host"
-        assert found["cnn_train_loader"].share == pytest.approx(0.75)
-        assert "host" not in found["cnn_train"].shares
+        assert found["resnet_train_loader"].by == "host"
+        assert found["resnet_train_loader"].share == pytest.approx(0.75)
+        assert "host" not in found["resnet_train"].shares
 
     def test_a_quick_one_does_not(self):
         assert bounds(self.records(1.05))[1].bound.shares["host"] == pytest.approx(1 - 1 / 1.05)
 
     def test_one_that_is_quicker_than_none_takes_no_negative_time(self):
         assert bounds(self.records(0.9))[1].bound.shares["host"] == 0.0
+
+    def test_a_record_of_a_workload_that_is_gone_has_no_counterpart(self):
+        plain, loader = self.records(4.0)
+        gone = [replace(r, case=replace(r.case, workload=f"gone_{r.case.workload}")) for r in (plain, loader)]
+        assert [row.bound.shares.get("host") for row in bounds(gone)] == [None, None]
 
     @pytest.mark.parametrize("changes", [{"hardware": "other"}, {"threads": 7}, {"environment_id": "x"}])
     def test_another_machines_record_is_no_counterpart(self, changes):

@@ -16,9 +16,10 @@ import pytest
 from tests.workloads.harness.repeat.test_exclusive import is_free
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.limits import at_least
-from workloads.harness.repeat.runs import INHERITED, Repeat, run_repeat
+from workloads.harness.repeat.runs import INHERITED, run_repeat
 from workloads.harness.repeat.series import measure_or_skip
 
 pytestmark = pytest.mark.flaky(

@@ -4,7 +4,7 @@ import importlib.util
 import os
 import time
 
-from workloads.harness import preflight
+from workloads.harness.checks import preflight
 from workloads.harness.probes import cpu, energy, gpu, machine, memory
 from workloads.harness.records.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
 from workloads.harness.repeat.exclusive import whole_box

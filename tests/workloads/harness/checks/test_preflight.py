@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from workloads.__main__ import main
-from workloads.harness import preflight
+from workloads.harness.checks import preflight
 
 
 def a_torch(cuda="12.6", architectures=("sm_75", "sm_80", "sm_86", "sm_90"), version="2.13.0+cu126"):
@@ -110,7 +110,7 @@ def test_check_before_measuring_has_an_exit_code(monkeypatch, capsys):
 
 
 def test_without_torch_only_that_is_said(monkeypatch, capsys):
-    from workloads.harness import fitness
+    from workloads.harness.checks import fitness
 
     monkeypatch.setattr(fitness.importlib.util, "find_spec", lambda name: None)
     assert main(["check", "--before", "cuda"]) == 1

@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.records.text import seconds
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.text import gigabytes, seconds
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.limits import gigabytes, out_of_reach
+from workloads.harness.repeat.limits import out_of_reach
 from workloads.harness.repeat.local_limits import limits_here
-from workloads.harness.repeat.runs import Repeat, Say, run_repeat
+from workloads.harness.repeat.runs import Say, run_repeat
 
 CLOSE = 100  # what fits is known to 1 part in so many: the rest is other programs' coming and going
 Trial = Callable[[int], Record]

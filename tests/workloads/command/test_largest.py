@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workloads.__main__ import main
-from workloads.harness import largest
-from workloads.harness.largest import Largest, answer, find_largest, first_case, search
+from workloads.command import largest
+from workloads.command.largest import Largest, answer, find_largest, first_case, search
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Memory, Record, Verdict
-from workloads.harness.repeat.runs import Repeat
+from workloads.harness.records.repeat import Repeat
 
 ROOT = Path(__file__).parents[3]
 MIB = 2**20

@@ -12,9 +12,9 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Job
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import table
 from workloads.harness.registry import find
-from workloads.harness.repeat.runs import Repeat
 from workloads.harness.training.layers import parameter_count
 
 HEAD = ["layer", "kind", "output", "parameters"]

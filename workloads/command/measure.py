@@ -1,0 +1,134 @@
+"""Commands that measure, and those that say what there is to measure."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from functools import partial
+
+from workloads.command.largest import answer, find_largest, first_case
+from workloads.command.model_table import model_table
+from workloads.harness.engine.measure import measure
+from workloads.harness.engine.phases import Phases, since_process_start_s
+from workloads.harness.group.launch import follow, lead, membership_of
+from workloads.harness.probes.cpu import cores
+from workloads.harness.records.case import Case, parse_size
+from workloads.harness.records.files import make_folder, record_path, write_record
+from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.text import HEAD, line, table
+from workloads.harness.registry import all_workloads, find
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.runs import be_a_good_child
+from workloads.harness.repeat.series import measure_suite
+from workloads.harness.repeat.suite import load_suite, suite_names
+from workloads.loadtest import command as load_test
+
+
+def say(text: str) -> None:
+    """Print progress to standard error; standard output is for records."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def list_all(options: argparse.Namespace) -> int:
+    """List workloads and suites."""
+    workloads = all_workloads().values()
+    if options.json:
+        print(
+            json.dumps({w.name: {"summary": w.summary, "sizes": w.sizes, "tiny": w.tiny} for w in workloads})
+        )
+        return 0
+    for workload in workloads:
+        print(f"{workload.name}: {workload.summary}")
+        for name, values in workload.sizes.items():
+            print(f"    {name}: {', '.join(map(str, values))}")
+    for suite in map(load_suite, suite_names()):
+        print(f"suite {suite.name}: {suite.title}; {len(suite.cases)} cases, about {suite.minutes:.0f} min")
+    return 0
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure the case that a person has typed."""
+    return _measure_here(partial(_typed, options))
+
+
+def repeat(options: argparse.Namespace) -> int:
+    """Measure the repeat that another process of this version orders."""
+    return _measure_here(partial(_ordered, options.json))
+
+
+def suite(options: argparse.Namespace) -> int:
+    """Measure a suite."""
+    suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
+    if load_test.is_meant(options, suite):
+        return load_test.run(options, suite, _repeat(options, suite.cases[0]))
+    records: list[Record] = []
+
+    def keep(record: Record) -> None:
+        records.append(record)
+        if not options.out:
+            print(record.to_json(), flush=True)
+        elif not write_record(options.out, record):
+            say(f"{options.out / record_path(record)} exists already and is left as it was")
+
+    if options.out:
+        make_folder(options.out)
+    measure_suite(suite, _repeat(options, suite.cases[0]), options.repeats or suite.repeats, say, keep)
+    say(table([HEAD, *map(line, records)]))
+    return 0 if all(record.ok for record in records) else 1
+
+
+def model(options: argparse.Namespace) -> int:
+    """Show a workload's model."""
+    print(model_table(find(options.workload).case(parse_size(options.size)), options.threads or cores()))
+    return 0
+
+
+def largest(options: argparse.Namespace) -> int:
+    """Find the largest size that fits."""
+    case = first_case(options.workload, parse_size(options.size), options.grow, options.precision)
+    result = find_largest(_repeat(options, case), options.grow, options.limit, say)
+    print(answer(result, options.grow, options.limit))
+    return 0 if result.fits and not result.reason else 1
+
+
+def _repeat(options: argparse.Namespace, case: Case) -> Repeat:
+    """Make a repeat of the options that are named like its fields."""
+    names = [field.name for field in fields(Repeat) if hasattr(options, field.name)]
+    return Repeat(case=case, **{name: getattr(options, name) for name in names})
+
+
+def _typed(options: argparse.Namespace) -> Repeat:
+    return _repeat(options, find(options.workload).case(parse_size(options.size), options.precision))
+
+
+def _ordered(text: str) -> Repeat:
+    order = Repeat.from_json(text)
+    case = find(order.case.workload).case(order.case.params, order.case.precision)
+    return replace(order, case=case)
+
+
+def _measure_here(order: Callable[[], Repeat]) -> int:
+    """Measure a repeat in this process, or as one rank of its group, or by ranks that this process starts."""
+    phases = Phases(since_process_start_s())
+    records_out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a workload prints must not end up among the records
+    repeat = order()
+    workload = find(repeat.case.workload)
+    membership = membership_of(workload, repeat)
+    be_a_good_child(repeat.device, membership.world if membership else 1)
+    if membership:
+        return follow(repeat, membership, phases, say, records_out)
+    with ExitStack() as stack:
+        with phases("waiting"):
+            lock = stack.enter_context(whole_box(say))
+        if workload.in_group:
+            record = lead(repeat, lock, phases.wall_s() - phases.seconds["waiting"])
+        else:
+            record = measure(repeat, repeat.threads or cores(), phases, say)
+    print(record.to_json(), file=records_out, flush=True)
+    say(table([HEAD, line(record)]))
+    return 0 if record.ok else 1

@@ -1,0 +1,131 @@
+"""The arguments of `python -m workloads`."""
+
+import argparse
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from workloads.command import measure, read
+from workloads.harness.records.case import DEVICES, PRECISIONS
+from workloads.loadtest.command import add_options
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def parser(description: str) -> argparse.ArgumentParser:
+    """Return the parser of all subcommands; its results name their function as `command`."""
+    top = argparse.ArgumentParser(prog="python -m workloads", description=description)
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, function: Command, text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.set_defaults(command=function)
+        return sub
+
+    sub = command("list", measure.list_all, "List workloads, their sizes, and suites.")
+    sub.add_argument("--json", action="store_true", help="print JSON")
+    _add_run(command("run", measure.run, "Measure one case once; print its record as one line of JSON."))
+    _add_suite(
+        command("suite", measure.suite, "Measure a suite, each repeat in a fresh process, in shuffled order.")
+    )
+    _add_model(command("model", measure.model, "Show a workload's model: layers, output shapes, parameters."))
+    _add_largest(
+        command("largest", measure.largest, "Find the largest value of a size parameter that fits in memory.")
+    )
+    _add_check(command("check", read.check, "Check whether this machine is fit to measure on."))
+    sub = command("show", read.show, "Show records: a file, or all below a folder.")
+    sub.add_argument("path", type=Path)
+    sub.add_argument("--json", action="store_true", help="print JSON lines")
+    sub = command("roofline", read.roofline, "Say what bounds each case, by the ceilings among the records.")
+    sub.add_argument("path", type=Path, help="file of records or a run's folder")
+    sub.add_argument("--json", action="store_true", help="print one JSON object")
+    sub = command("compare", read.compare, "Compare two sets of records case by case.")
+    sub.add_argument("base", type=Path, help="file or folder that speedups are relative to")
+    sub.add_argument("other", type=Path)
+    sub = commands.add_parser("repeat")  # for our own processes, so help does not list it
+    sub.add_argument("json", help="the repeat to measure")
+    sub.set_defaults(command=measure.repeat)
+    return top
+
+
+def _add_run(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--size", required=True, help="such as n=1000 or pixels=1024,batch=2")
+    sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
+    sub.add_argument("--order", type=_order, default=0, help="its position in the shuffled order")
+    sub.add_argument("--trial", action="store_true", help="only see whether it fits: one step, no timing")
+    _add_case(sub)
+
+
+def _add_suite(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("name", help="name of a suite, or path of a TOML file")
+    sub.add_argument(
+        "--repeats", type=_count, help="fresh processes per case; the suite's own number by default"
+    )
+    sub.add_argument("--tiny", action="store_true", help="tiny sizes, once each: does everything run here?")
+    sub.add_argument("--out", type=Path, help="folder for the records; standard output by default")
+    _add_measuring(sub)
+    add_options(sub)
+
+
+def _add_model(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("workload", help="name of a workload that has a model")
+    sub.add_argument("--size", required=True, help="such as batch=64")
+    sub.add_argument("--threads", type=_count, help="CPU threads; by default the physical cores we may use")
+
+
+def _add_largest(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--grow", required=True, help="the size parameter to grow, such as batch")
+    sub.add_argument("--limit", type=_count, help="grow no further than this")
+    sub.add_argument("--size", default="", help="the others, such as pixels=4096; may also set the start")
+    _add_case(sub)
+
+
+def _add_check(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--before", choices=DEVICES, help="only look for what would spoil every measurement")
+    sub.add_argument("--gpus", type=int, default=1, help="number of GPUs that --before cuda expects")
+
+
+def _add_case(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("workload", help="name of a workload, see list")
+    sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}")
+    sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is stopped")
+    _add_measuring(sub)
+
+
+def _add_measuring(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
+    sub.add_argument("--threads", type=_count, help="CPU threads; by default the physical cores we may use")
+    sub.add_argument("--seed", type=int, default=0, help="for inputs and order")
+    sub.add_argument("--quick", action="store_true", help="wait less long for a machine that won't settle")
+    sub.add_argument("--brief", action="store_true", help="a few samples, however imprecise: does it run?")
+    sub.add_argument("--profile", action="store_true", help="a profile pass after the timed one")
+    sub.add_argument("--cold-cache", action="store_true", help="empty the cache before each sample")
+    sub.add_argument(
+        "--data", type=_folder, help="folder with real data sets; drawn from the seed by default"
+    )
+    sub.add_argument("--run", default="bare", help="name of the run, kept in the record")
+    sub.add_argument("--hardware", type=_name, default="here", help="name of the machine, kept in the record")
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number above 0")
+    return int(text)
+
+
+def _order(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 on")
+    return int(text)
+
+
+def _folder(text: str) -> str:
+    if not Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder; name the one that holds the data sets")
+    return str(Path(text).absolute())
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"\w[\w .+@-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name: letters, digits, dots and dashes make one")
+    return text

@@ -1,0 +1,71 @@
+"""The part of a group of processes that the engine talks to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from workloads.harness.engine.clock import Step
+from workloads.harness.engine.device import Device
+from workloads.harness.engine.readings import Readings
+from workloads.harness.records.parts import Group
+from workloads.harness.records.record import Memory, Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Steps while the ranks keep their gradients to themselves.
+
+    Attributes:
+        communication_share: share of the slowest rank's step that goes away then, from 0 to 1.
+        own_s: seconds that this rank takes then, when it waits for nobody.
+    """
+
+    communication_share: float
+    own_s: float
+
+
+class GroupMember(Protocol):
+    """This process as one of several that measure a case together.
+
+    Attributes:
+        device: the device, with a clock that all members share.
+    """
+
+    device: Device
+
+    @property
+    def rank(self) -> int:
+        """This process's number, from 0."""
+
+    @property
+    def world(self) -> int:
+        """Number of processes in the group."""
+
+    def mean(self, value: float) -> float:
+        """Return the mean over the members."""
+
+    def cpu_s(self) -> float:
+        """Return CPU seconds of all members, of their children and of the process that started them."""
+
+    def note(self, timing: Timing, memory: Memory) -> None:
+        """Keep this member's own median and peaks; call it right after the samples."""
+
+    def group(self, scaling: str, apart: Apart | None) -> Group:
+        """Return the group's part of the record."""
+
+    def measure_apart(
+        self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
+    ) -> Apart:
+        """Time steps with and without the exchange of gradients for about `cap_s` seconds."""
+
+    def merge(self, readings: Readings) -> None:
+        """Merge the members' readings of their GPUs into `readings`."""
+
+    def leave(self) -> Any:
+        """Wait until all members have come to the end."""
+
+
+Join = Callable[[Device, float], GroupMember]  # of a device, and the seconds of the repeat's timeout

@@ -1,0 +1,101 @@
+"""Repeats: one measurement of a cell, as it is ordered."""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import RecordError
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.typed_json import build, finite
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """One measurement of a cell, in a fresh process.
+
+    A new field needs an option of `run` only if people should set it; its default must then be None or False,
+    because `options` is also read by older versions of the harness.
+
+    Attributes:
+        threads: CPU threads; None takes the physical cores that this process may use.
+        quick: be less patient with a machine that won't settle.
+        brief: take a few samples, however imprecise: does it run here?
+        timeout_s: seconds after which the process is stopped.
+        profile: make a profile pass after the timed one.
+        data: folder with the real data sets; None draws data of their shapes.
+        trial: only build the workload and step it once, to see that it fits.
+        cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
+    """
+
+    run: str
+    hardware: str
+    case: Case
+    repeat: int = 1
+    order: int = 0
+    seed: int = 0
+    device: str = "cpu"
+    threads: int | None = None
+    quick: bool = False
+    brief: bool = False
+    timeout_s: float = 600.0
+    profile: bool = False
+    data: str | None = None
+    trial: bool = False
+    cold_cache: bool = False
+
+    @property
+    def id(self) -> str:
+        """The cell's id and the number of the repeat."""
+        return f"{self.hardware}/{self.case.id}#{self.repeat}"
+
+    def to_json(self) -> str:
+        """Return one line of JSON, by which a process of this version is given the repeat."""
+        return json.dumps(asdict(self), allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Repeat":
+        """Read a repeat.
+
+        Raises:
+            RecordError: the text is corrupt, or a field is missing, unknown or of a wrong type.
+        """
+        try:
+            raw = json.loads(text, parse_float=finite, parse_constant=finite)
+        except (ValueError, RecursionError) as error:
+            raise RecordError(f"the repeat is not JSON ({error})") from None
+        return build(cls, raw, "repeat")
+
+    def options(self) -> list[str]:
+        """Spell the repeat as people type it: `run NAME --size=… --repeat=…`.
+
+        Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
+        """
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "case"}
+        values = {"size": self.case.size_text, "precision": self.case.precision, **values}
+        given = {name.replace("_", "-"): v for name, v in values.items() if v is not None and v is not False}
+        words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
+        return ["run", self.case.workload, *words]
+
+    def failed(self, verdict: Verdict, reason: str, wall_s: float = 0.0) -> Record:
+        """Make the record of a repeat whose process left none."""
+        return Record(
+            run=self.run,
+            hardware=self.hardware,
+            case=self.case,
+            repeat=self.repeat,
+            verdict=verdict,
+            reasons=(reason,),
+            order=self.order,
+            seed=self.seed,
+            device=self.device,
+            threads=self.threads,
+            started_at=now_text(),
+            wall_s=wall_s,
+            unattributed_s=wall_s,
+        )
+
+
+def now_text() -> str:
+    """Return the time now, UTC, ISO 8601 to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
