@@ -13,6 +13,7 @@ from prefect.blocks.system import Secret
 from prefect.client.orchestration import PrefectClient
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed, Crashed, Failed
+from pydantic import SecretStr
 
 from infra.lambda_cloud.api import LambdaApi, api_key, api_url
 from infra.lambda_cloud.boot import LOST
@@ -87,12 +88,12 @@ class Holding:
         self.rental = RentalStatus(name=self.lease.name)
 
     def know(self, **changes: Any) -> None:
-        """Something new is known of the box."""
+        """Add news of the box to the labels."""
         self.rental = self.rental.model_copy(update=changes)
         self.news.set()
 
     def note(self, launch: Launch) -> None:
-        """A box is launched, or was given back because it did not boot: then nothing is paid for any more."""
+        """Note that a box was launched, or was given back because it did not boot, which ends its cost."""
         self.returned = launch.returned
         if launch.returned is None:
             place, since = launch.place, launch.since
@@ -130,7 +131,7 @@ class Holding:
                 await self.news.wait()
 
     async def look_for_bench(self) -> State[Any]:
-        """Returns when no flow run has been measuring this run for a while."""
+        """Return when no flow run has been measuring this run for a while."""
         alone_since: float | None = None
         while True:
             try:
@@ -166,7 +167,7 @@ class Holding:
         since = self.rental.since or _now()
         until = since + timedelta(seconds=self.asked.most_s)
         with anyio.move_on_after(max((until - _now()).total_seconds(), 0)):
-            secret = Secret(value=box.private_key)
+            secret: Secret[Any] = Secret(value=SecretStr(box.private_key))
             await call_until_answered(secret.asave, self.lease.name, overwrite=True, client=self.client)
             at = {"address": box.ip, "user": box.user, "host_key": " ".join(box.host_key.split()[:2])}
             self.know(**at, answered=_now(), until=until)
@@ -178,7 +179,7 @@ class Holding:
         )
 
     async def _lost(self, instance_id: str) -> State[Any]:
-        """Returns when the box is of no use any more."""
+        """Return when the box is of no use any more."""
         while True:
             await anyio.sleep(self.pace.look_s)
             try:
@@ -192,7 +193,7 @@ class Holding:
                 return Crashed(name=RECLAIMED, message=f"Lambda Cloud took the box away: {what} is {status}")
 
     async def close(self) -> None:
-        """After everything was given back: say so, and forget the key. What may still run has no end."""
+        """Publish the return, unless something may still run, and delete the key."""
         if not self.rented.left:
             self.know(returned=self.returned or _now())
         await call_until_answered(self.client.update_flow_run_labels, self.flow_run_id, self.rental.labels)
@@ -207,7 +208,7 @@ async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[
 
 
 async def _first(*watches: Callable[[], Awaitable[State[Any]]]) -> State[Any]:
-    """What the first of them returns; the others are cancelled, and waited for."""
+    """Return the result of the first watch to end; cancel the others and wait for them."""
     ended: list[State[Any]] = []
     async with anyio.create_task_group() as group:
 

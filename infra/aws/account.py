@@ -34,7 +34,7 @@ class Account:
 
 
 def region_of(region: str | None = None) -> str:
-    """The named region, or the profile's.
+    """Return the named region, or the profile's.
 
     Raises:
         AwsError: no region, or one that Batch is not in.
@@ -56,7 +56,7 @@ def region_of(region: str | None = None) -> str:
 
 
 def connect(region: str) -> Account:
-    """The account that the credentials of boto3 are of."""
+    """Connect to the account that boto3's credentials belong to."""
     session = boto3.session.Session(region_name=region)
 
     @cache
@@ -68,13 +68,13 @@ def connect(region: str) -> Account:
 
 
 def gone(error: ClientError) -> bool:
-    """Whether a call failed because its object does not exist (any more)."""
+    """Return True if a call failed because its object does not exist (any more)."""
     code, words = code_of(error), str(error)
     missing = ("NotFound", "NoSuch", "ResourceNotFound")
     return any(word in code for word in missing) or "does not exist" in words
 
 
 def rows(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-    """All rows of a paged answer."""
+    """Collect the rows of all pages of an answer."""
     pages = client.get_paginator(operation).paginate(**arguments)
     return [row for page in pages for row in page.get(key, [])]

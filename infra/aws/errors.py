@@ -36,12 +36,12 @@ class AwsError(InfraError):
 
 
 def code_of(error: boto.ClientError) -> str:
-    """The code of an error that AWS answered with, such as `AccessDenied`."""
+    """Return the code of an error that AWS answered with, such as `AccessDenied`."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong with a call, and what to do about it."""
+    """Say in one sentence why a call failed and what to do about it."""
     text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, MISSING):
         return f"{CREDENTIALS} ({text})"

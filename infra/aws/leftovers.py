@@ -15,19 +15,19 @@ Look = Callable[[Account, str], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What was found, by kind, and a sentence for each kind that could not be looked at."""
+    """The names found, by kind, and a sentence for each kind that could not be looked at."""
 
     found: dict[str, list[str]]
     unseen: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
-        """Each kind on a line."""
+        """Return a line for each kind."""
         return [f"{kind}: {', '.join(names)}" for kind, names in self.found.items()]
 
 
 def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) -> Look:
-    """Looks for EC2's objects that bear the project's tag."""
+    """Return a search for EC2's objects that bear the project's tag."""
 
     def look(account: Account, project: str) -> Iterator[str]:
         wanted = [{"Name": f"tag:{TAG}", "Values": [project]}, *filters]
@@ -38,7 +38,7 @@ def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) ->
 
 
 def instances(account: Account, project: str) -> Iterator[str]:
-    """Machines that are not terminated: they cost money."""
+    """Find machines that are not terminated: they cost money."""
     wanted = [
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(ALIVE)},
@@ -49,18 +49,18 @@ def instances(account: Account, project: str) -> Iterator[str]:
 
 
 def queues(account: Account, project: str) -> Iterator[str]:
-    """Job queues."""
+    """Find job queues."""
     yield from (row["jobQueueName"] for row in queues_of(account.client("batch"), project))
 
 
 def environments(account: Account, project: str) -> Iterator[str]:
-    """Compute environments."""
+    """Find compute environments."""
     found = environments_of(account.client("batch"), project)
     yield from (row["computeEnvironmentName"] for row in found)
 
 
 def job_definitions(account: Account, project: str) -> Iterator[str]:
-    """Job definitions that are active; deregistered ones cost nothing and disappear after half a year."""
+    """Find active job definitions; deregistered ones cost nothing and disappear after half a year."""
     batch = account.client("batch")
     for row in rows(batch, "describe_job_definitions", "jobDefinitions", status="ACTIVE"):
         if _is_of(row, account, project):
@@ -68,25 +68,27 @@ def job_definitions(account: Account, project: str) -> Iterator[str]:
 
 
 def _is_of(row: dict[str, Any], account: Account, project: str) -> bool:
-    """Whether a job definition is the project's: by its tag, or because it logs into the project's group."""
-    options = row.get("containerProperties", {}).get("logConfiguration", {}).get("options", {})
-    return row.get("tags", {}).get(TAG) == project or options.get("awslogs-group") == log_group(project)
+    """Return True if a job definition has the project's tag or logs into the project's group."""
+    options: dict[str, Any] = (
+        row.get("containerProperties", {}).get("logConfiguration", {}).get("options", {})
+    )
+    return bool(row.get("tags", {}).get(TAG) == project) or options.get("awslogs-group") == log_group(project)
 
 
 def log_group(project: str) -> str:
-    """The name of the project's log group."""
+    """Return the name of the project's log group."""
     return f"/gridbench/{project}"
 
 
 def log_groups(account: Account, project: str) -> Iterator[str]:
-    """The log group."""
+    """Find the project's log group."""
     name = log_group(project)
     found = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
     yield from (row["logGroupName"] for row in found if row["logGroupName"] == name)
 
 
 def repositories(account: Account, project: str) -> Iterator[str]:
-    """The image repository."""
+    """Find the image repository."""
     try:
         found = account.client("ecr").describe_repositories(repositoryNames=[f"{project}/lane"])
     except ClientError as error:
@@ -97,7 +99,7 @@ def repositories(account: Account, project: str) -> Iterator[str]:
 
 
 def roles(account: Account, project: str) -> Iterator[str]:
-    """IAM roles; another project's may begin with the same letters, so the tag decides."""
+    """Find IAM roles by their tag: another project's may begin with the same letters."""
     iam = account.client("iam")
     for row in rows(iam, "list_roles", "Roles"):
         if row["RoleName"].startswith(f"{project}-"):
@@ -107,14 +109,14 @@ def roles(account: Account, project: str) -> Iterator[str]:
 
 
 def profiles(account: Account, project: str) -> Iterator[str]:
-    """Instance profiles, by the name that CloudFormation gives them."""
+    """Find instance profiles by the name that CloudFormation gives them."""
     found = rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles")
     names = (row["InstanceProfileName"] for row in found)
     yield from (name for name in names if name.startswith(f"{project}-InstanceProfile-"))
 
 
 def policies(account: Account, project: str) -> Iterator[str]:
-    """Managed policies, by the name that CloudFormation gives them."""
+    """Find managed policies by the name that CloudFormation gives them."""
     names = (
         row["PolicyName"] for row in rows(account.client("iam"), "list_policies", "Policies", Scope="Local")
     )
@@ -123,13 +125,13 @@ def policies(account: Account, project: str) -> Iterator[str]:
 
 
 def budgets(account: Account, project: str) -> Iterator[str]:
-    """The budget with its alarm."""
+    """Find the budget with its alarm."""
     found = rows(account.client("budgets"), "describe_budgets", "Budgets", AccountId=account.number)
     yield from (row["BudgetName"] for row in found if row["BudgetName"] == f"{project}-monthly")
 
 
 def buckets(account: Account, project: str) -> Iterator[str]:
-    """Results buckets in this region, of the stack there is and of those before."""
+    """Find results buckets in this region, of the present stack and of earlier ones."""
     s3 = account.client("s3")
     for row in s3.list_buckets().get("Buckets", []):
         name = row["Name"]
@@ -176,7 +178,7 @@ LOOKS: dict[str, Look] = {
 
 
 def look(account: Account, project: str) -> Left:
-    """Everything of the project that there is, but for its results buckets."""
+    """Look for everything that the project has in the account, except its results buckets."""
     found: dict[str, list[str]] = {}
     unseen = []
     for kind, search in LOOKS.items():

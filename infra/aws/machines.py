@@ -36,7 +36,7 @@ class MachineType:
 
     @property
     def job_variables(self) -> dict[str, int]:
-        """What one job may ask for that has the machine to itself."""
+        """Return the most that one job may ask for when it has the machine to itself."""
         memory_mib = int(self.memory_mib * MEMORY_FOR_JOBS) // 256 * 256
         return {"vcpus": self.vcpus, "memory_mib": memory_mib, "gpus": self.gpus}
 
@@ -52,7 +52,7 @@ def check_family(name: str) -> None:
 
 
 def look_up(ec2: Any, names: Sequence[str]) -> list[MachineType]:
-    """The shapes of instance types, in the order of their names.
+    """Look up the shapes of instance types, in the order of their names.
 
     Raises:
         AwsError: one is unknown here, or can't be used, with the reason.
@@ -79,7 +79,7 @@ def _describe(ec2: Any, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _one_by_one(ec2: Any, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """EC2 refuses a list with one unknown name in it: ask for each."""
+    """Ask for each type alone: EC2 refuses a list that contains one unknown name."""
     found = {}
     for name in names:
         try:
@@ -111,7 +111,7 @@ def check_cap(machines: Sequence[MachineType], cap_vcpus: int, option: str) -> N
 
 
 def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, str], list[str]]:
-    """The two zones that offer most of the types between them, and a sentence for each type left out.
+    """Choose the two zones that together offer the most types; also return a sentence for each type left out.
 
     Raises:
         AwsError: a type is in no zone of the region, or the region has fewer than two zones.
@@ -135,7 +135,7 @@ def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, 
 
 
 def offers(ec2: Any, machines: Sequence[MachineType]) -> dict[str, set[str]]:
-    """Which of the types each zone of the region offers."""
+    """List the types that each zone of the region offers."""
     found: dict[str, set[str]] = {}
     filters = [{"Name": "instance-type", "Values": [machine.name for machine in machines]}]
     for row in rows(

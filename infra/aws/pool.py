@@ -15,7 +15,7 @@ from infra.aws.stack import CAPABILITIES, Stack
 
 
 def newest_image(ecr: Any, repository_uri: str) -> str | None:
-    """The image that was pushed last, by its digest; None where there is none."""
+    """Return the image that was pushed last, by its digest; None if there is none."""
     name = repository_uri.partition("/")[2]
     try:
         found = rows(ecr, "describe_images", "imageDetails", repositoryName=name)
@@ -29,7 +29,7 @@ def newest_image(ecr: Any, repository_uri: str) -> str | None:
 
 
 def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | None) -> dict[str, Any]:
-    """The job variables of the whole pool: what its queues share, and the first queue's own."""
+    """Return the job variables of the whole pool: those that all queues share, and the first queue's own."""
     outputs, project = stack.outputs, stack.parameters["Project"]
     shared = {
         "region": outputs["Region"],
@@ -46,17 +46,17 @@ def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | N
 
 
 def queue_variables(project: str, machine: MachineType, spot: bool = False) -> dict[str, Any]:
-    """The job variables that differ from queue to queue: they go into a hardware file."""
+    """Return the job variables that differ from queue to queue: they go into a hardware file."""
     return {"job_queue": queue_name(project, machine.name, spot), **machine.job_variables}
 
 
 def filled_template(template: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """A base job template with these values as its defaults.
+    """Return a base job template with these values as its defaults.
 
     Raises:
         KeyError: the template has no such variable.
     """
-    filled = json.loads(json.dumps(template))
+    filled: dict[str, Any] = json.loads(json.dumps(template))
     for name, value in variables.items():
         filled["variables"]["properties"][name]["default"] = value
     required = filled["variables"].get("required", [])
@@ -65,14 +65,14 @@ def filled_template(template: Mapping[str, Any], variables: Mapping[str, Any]) -
 
 
 def pool_command(pool: str, file: Path) -> str:
-    """The command that makes the work pool from a base job template."""
+    """Return the command that makes the work pool from a base job template."""
     return shlex.join(
         ["prefect", "work-pool", "create", pool, "--type", "aws-batch", "--base-job-template", str(file)]
     )
 
 
 def up_lines(region: str, name: str, parameters: Mapping[str, str], creates: bool) -> list[str]:
-    """The AWS CLI commands that do what `up` does."""
+    """Return the AWS CLI commands that do the same as `up`."""
     base = ["--region", region, "--stack-name", name, "--change-set-name", "by-hand"]
     given = [
         f"ParameterKey={key},ParameterValue={value.replace(',', chr(92) + ',')}"
@@ -94,7 +94,7 @@ def up_lines(region: str, name: str, parameters: Mapping[str, str], creates: boo
 
 
 def use_lines(stack: Stack, variables: Mapping[str, Any]) -> list[str]:
-    """The AWS CLI commands to work with the stack: a job, its state, its log, the end of it all."""
+    """Return the AWS CLI commands to submit a job, see its state and its log, and delete the stack."""
     where = ["--region", variables["region"]]
     queue = ["--job-queue", variables["job_queue"]]
     lines = [

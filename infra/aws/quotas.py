@@ -17,7 +17,7 @@ QUOTAS = (
 
 
 def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
-    """A sentence for each quota that not even one machine of each of its types fits into."""
+    """Write a sentence for each quota below one machine of the types that it limits."""
     found = []
     for letters, family, on_demand, spot in QUOTAS:
         mine = [machine for machine in machines if machine.name[0] in letters]
@@ -36,7 +36,7 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
 
 
 def _value(quotas: Any, code: str) -> float | None:
-    """What a quota is now; None where this account may not ask, or AWS does not say."""
+    """Return a quota's present value; None if this account may not ask, or AWS does not say."""
     try:
         return float(quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
     except (BotoCoreError, ClientError, KeyError):

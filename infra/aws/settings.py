@@ -134,7 +134,7 @@ def parameters(
     previous: Mapping[str, str],
     bucket: str = "",
 ) -> dict[str, str]:
-    """The template's parameters: what is wished, else what the stack has, else what a new one gets.
+    """Return the template's parameters: from the options, else from the stack, else the defaults.
 
     Raises:
         AwsError: a type does not fit under its cap.
@@ -167,11 +167,11 @@ def parameters(
 
 
 def instances_of(stack_parameters: Mapping[str, str]) -> tuple[str, ...]:
-    """The instance types that a stack has."""
+    """Return a stack's instance types."""
     both = (stack_parameters.get(name, NONE).split(",") for name in ("GpuInstanceTypes", "CpuInstanceTypes"))
     return tuple(name for names in both for name in names if name and name != NONE)
 
 
 def queue_name(project: str, instance: str, spot: bool = False) -> str:
-    """The queue of an instance type: its dots are dashes there."""
+    """Return the name of an instance type's queue, with dashes for dots."""
     return f"{project}-{instance.replace('.', '-')}{'-spot' if spot else ''}"

@@ -52,7 +52,7 @@ class ChangeSet:
 
 
 def read_stack(cfn: Any, name: str) -> Stack | None:
-    """The stack of a name or an id; None where there is none."""
+    """Read a stack by name or id; None if there is none."""
     try:
         raw = cfn.describe_stacks(StackName=name)["Stacks"][0]
     except ClientError as error:
@@ -72,7 +72,7 @@ def read_stack(cfn: Any, name: str) -> Stack | None:
 
 
 def read_ours(cfn: Any, project: str) -> Stack | None:
-    """The project's stack; None where there is none.
+    """Read the project's stack; None if there is none.
 
     Raises:
         AwsError: its name is taken by a stack of somebody else's.
@@ -207,7 +207,7 @@ def watch(cfn: Any, stack_id: str, seen: set[str], on_event: Callable[[Event], N
 
 
 def events(cfn: Any, stack_id: str) -> list[Event]:
-    """The stack's events, oldest first; none where it is gone."""
+    """Return the stack's events, oldest first; none if it is gone."""
     try:
         found = rows(cfn, "describe_stack_events", "StackEvents", StackName=stack_id)
     except ClientError as error:
@@ -218,7 +218,7 @@ def events(cfn: Any, stack_id: str) -> list[Event]:
 
 
 def first_reason(cfn: Any, stack_id: str, seen: frozenset[str] = frozenset()) -> str:
-    """What failed first, and why, in a sentence; later failures only follow from it."""
+    """Return the first failure with its reason, in a sentence; later failures are only consequences."""
     for event in events(cfn, stack_id):
         reason = " ".join(event.get("ResourceStatusReason", "").split()).rstrip(".")
         real = reason and not any(words in reason for words in CONSEQUENCES)

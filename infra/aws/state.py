@@ -47,13 +47,13 @@ class RunningInstance:
 
 
 def queues_of(batch: Any, project: str) -> list[dict[str, Any]]:
-    """The job queues that bear the project's tag."""
+    """Return the job queues that bear the project's tag."""
     found = rows(batch, "describe_job_queues", "jobQueues")
     return [row for row in found if row.get("tags", {}).get(TAG) == project and _is_there(row)]
 
 
 def environments_of(batch: Any, project: str) -> list[dict[str, Any]]:
-    """The compute environments that bear the project's tag."""
+    """Return the compute environments that bear the project's tag."""
     found = rows(batch, "describe_compute_environments", "computeEnvironments")
     return [row for row in found if row.get("tags", {}).get(TAG) == project and _is_there(row)]
 
@@ -63,7 +63,7 @@ def _is_there(row: Mapping[str, Any]) -> bool:
 
 
 def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict[str, Any]]:
-    """Summaries of a queue's jobs in some states."""
+    """Return summaries of a queue's jobs in these states."""
     return [
         job
         for state in states
@@ -72,7 +72,7 @@ def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict
 
 
 def read_queues(client: Client, project: str) -> list[Queue]:
-    """Every queue of the project, with its jobs and its machines."""
+    """Read every queue of the project, with its jobs and its machines."""
     batch = client("batch")
     environments = {row["computeEnvironmentArn"]: row for row in environments_of(batch, project)}
     found = sorted(queues_of(batch, project), key=lambda row: row["jobQueueName"])
@@ -103,7 +103,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def read_instances(ec2: Any, project: str) -> list[RunningInstance]:
-    """The machines with the project's tag that are not terminated."""
+    """Read the machines with the project's tag that are not terminated."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(ALIVE)},

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -56,7 +57,7 @@ def detach_policy(account: Account, arn: str) -> list[str]:
 
 
 def policy_arn(account: Account, name: str) -> str:
-    """The ARN of a policy of this account."""
+    """Return the ARN of a policy of this account."""
     return f"arn:{account.partition}:iam::{account.number}:policy/{name}"
 
 
@@ -105,7 +106,7 @@ def _gateway(account: Account, name: str) -> None:
 
 
 def _call(service: str, operation: str, argument: str, several: bool = False, **more: Any) -> Remove:
-    """Deletes by one call that takes the name."""
+    """Return a removal that takes one call with the object's name."""
 
     def remove(account: Account, name: str) -> Any:
         value = [name] if several else name
@@ -152,7 +153,7 @@ def sweep(account: Account, project: str, say: Say) -> None:
         except ClientError:
             continue  # the look afterwards says so
         for name in names:
-            _try(kind, name, lambda remove=remove, name=name: remove(account, name), say)
+            _try(kind, name, partial(remove, account, name), say)
 
 
 def _try(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:

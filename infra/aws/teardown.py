@@ -19,7 +19,7 @@ Say = Callable[[str], None]
 
 
 def objects_in(s3: Any, bucket: str) -> int:
-    """How many objects a bucket has, old versions not counted."""
+    """Count a bucket's objects, without old versions."""
     return len(rows(s3, "list_objects_v2", "Contents", Bucket=bucket))
 
 

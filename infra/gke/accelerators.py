@@ -56,12 +56,12 @@ class Accelerators(Entry):
 
 @cache
 def accelerators(path: Path = FILE) -> dict[str, Accelerator]:
-    """All of them by GKE's name, those that can't be had included."""
+    """Read all accelerators by GKE's name, including those that can't be had."""
     return Accelerators.model_validate(yaml.safe_load(path.read_text())).accelerators
 
 
 def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
-    """The accelerator of a name, and the machine with so many of it.
+    """Return the accelerator of that name, and the machine with so many of it.
 
     Raises:
         GkeError: there is none, it can't be had any more, or not in this number or on demand.

@@ -35,16 +35,16 @@ class GkeLocation:
 
     @property
     def parent(self) -> str:
-        """The name under which the API has this place."""
+        """Return the API's name of this location."""
         return f"projects/{self.project}/locations/{self.zone}"
 
     def path(self, cluster: str) -> str:
-        """The API's name of a cluster here."""
+        """Return the API's name of a cluster here."""
         return f"{self.parent}/clusters/{cluster}"
 
 
 def connect(project: str | None, zone: str = EVERYWHERE) -> GkeLocation:
-    """The place that is meant, by the application default credentials.
+    """Connect to a project and zone with the application default credentials.
 
     A local endpoint is spoken to in the clear and without credentials, any other encrypted and with them.
 

@@ -59,7 +59,7 @@ def _make_cluster(place: GkeLocation, name: str, say: Say) -> None:
 
 
 def _read(place: GkeLocation, name: str) -> GkeCluster:
-    """The cluster that was made; somebody else's of the same name is refused."""
+    """Read the cluster that was made; refuse somebody else's of the same name."""
     cluster = find_ours(place, name)
     if cluster is None:
         raise GkeError(f"cluster {name} is gone: somebody has deleted it; `gridbench up gke` makes it anew")

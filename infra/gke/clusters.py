@@ -40,12 +40,12 @@ class GkeCluster:
 
     @property
     def well(self) -> bool:
-        """Whether it and all its pools can be used."""
+        """Return True if the cluster and all its pools can be used."""
         return all(status in READY for status in (self.status, *(pool.status for pool in self.pools)))
 
 
 def cluster_message(name: str, project: str) -> gke.Cluster:
-    """A new cluster as the API takes it: one small pool for GKE's own pods; GPU pools come one by one."""
+    """Return a new cluster for the API, with one small pool for GKE's own pods; GPU pools follow."""
     components = gke.MonitoringComponentConfig.Component
     return gke.Cluster(
         name=name,
@@ -65,7 +65,7 @@ def cluster_message(name: str, project: str) -> gke.Cluster:
 
 
 def read_cluster(message: gke.Cluster) -> GkeCluster:
-    """A cluster from what the API answers."""
+    """Read a cluster from an answer of the API."""
     channel = gke.ReleaseChannel.Channel(message.release_channel.channel)
     conditions = "; ".join(each.message for each in message.conditions if each.message)
     return GkeCluster(
@@ -83,7 +83,7 @@ def read_cluster(message: gke.Cluster) -> GkeCluster:
 
 
 def find(place: GkeLocation, name: str) -> GkeCluster | None:
-    """The cluster of a name, whosever it is; None where there is none."""
+    """Find a cluster by name, whoever owns it; None if there is none."""
     try:
         with in_words(f"looking at cluster {name}"):
             return read_cluster(place.client.get_cluster(name=place.path(name)))
@@ -92,7 +92,7 @@ def find(place: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def find_ours(place: GkeLocation, name: str) -> GkeCluster | None:
-    """Gridbench's cluster of a name; None where there is none.
+    """Find Gridbench's cluster by name; None if there is none.
 
     Raises:
         Foreign: the name is taken by a cluster of somebody else's.
@@ -108,7 +108,7 @@ def find_ours(place: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def list_ours(place: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
-    """Every cluster of ours in the project, and the zones that did not answer."""
+    """List Gridbench's clusters in the project, and the zones that did not answer."""
     with in_words(f"listing the clusters of {place.project}"):
         answer = place.client.list_clusters(parent=place.parent)
     found = [read_cluster(message) for message in answer.clusters]
@@ -116,7 +116,7 @@ def list_ours(place: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
 
 
 def place_of(place: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> GkeLocation | None:
-    """The zone of the one cluster of ours that has this name; None where none has.
+    """Return the zone of Gridbench's one cluster with this name; None if there is none.
 
     Raises:
         GkeError: several zones have one.

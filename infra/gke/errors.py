@@ -129,7 +129,7 @@ NUMBERS = {code.value[0]: code for code in StatusCode}
 
 
 def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "") -> GkeError:
-    """The error for a refused call or a failed operation.
+    """Return the error for a refused call or a failed operation.
 
     Args:
         doing: what was asked for, such as `making node pool nvidia-l4`.
@@ -142,7 +142,7 @@ def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "")
 
 
 def failure(operation: Any, doing: str) -> GkeError | None:
-    """The error that an operation ended with; None where it went well."""
+    """Return the error that an operation ended with; None if it succeeded."""
     if not operation.error.code and not operation.error.message:
         return None
     said = operation.error.message or operation.status_message
@@ -154,7 +154,7 @@ def failure(operation: Any, doing: str) -> GkeError | None:
 
 
 def tidy(text: str) -> str:
-    """A text of Google's on one line, short, without its full stop."""
+    """Return a text of Google's on one line, shortened and without its full stop."""
     return " ".join(text.split())[:LONGEST_WORDS].rstrip(" .")
 
 

@@ -16,12 +16,12 @@ HINT = "install it with `gcloud components install gke-gcloud-auth-plugin`, or t
 
 
 def context_name(project: str, zone: str, cluster: str) -> str:
-    """The name of a cluster's context, as gcloud writes it."""
+    """Return the name of a cluster's context, as gcloud writes it."""
     return f"gke_{project}_{zone}_{cluster}"
 
 
 def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
-    """The kubeconfig of a cluster.
+    """Return the kubeconfig of a cluster.
 
     Raises:
         GkeError: the cluster has no address yet.
@@ -95,7 +95,7 @@ def forget(path: Path, context: str) -> bool:
 
 
 def _context_in(path: Path) -> str | None:
-    """The context of a file that Gridbench wrote; None where there is no file, or an empty one."""
+    """Return the context of a file that Gridbench wrote; None if the file is missing or empty."""
     try:
         raw = yaml.safe_load(path.read_text())
     except FileNotFoundError:

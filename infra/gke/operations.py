@@ -22,7 +22,7 @@ class TimedOut(GkeError):
 
 
 def under_way(place: GkeLocation, cluster: str) -> list[gke.Operation]:
-    """The operations on a cluster and its pools that have not ended."""
+    """List the operations on a cluster and its pools that have not ended."""
     with in_words(f"listing the operations of {place.project}"):
         found = place.client.list_operations(parent=place.parent).operations
     mine = re.compile(rf"/clusters/{re.escape(cluster)}(/|$)")
@@ -52,7 +52,7 @@ def settle(place: GkeLocation, cluster: str, say: Say) -> list[GkeError]:
 
 
 def words(operation: gke.Operation) -> str:
-    """What an operation does, such as `CREATE_NODE_POOL nvidia-l4`."""
+    """Describe an operation, such as `CREATE_NODE_POOL nvidia-l4`."""
     return f"{gke.Operation.Type(operation.operation_type).name} {operation.target_link.rpartition('/')[2]}"
 
 

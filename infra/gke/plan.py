@@ -33,12 +33,12 @@ class ClusterPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is to be done."""
+        """Return True if anything is to be done."""
         return self.cluster is None or bool(self.add or self.renew)
 
     @property
     def system(self) -> GkePool:
-        """The pool of GKE's own pods, as it is or will be."""
+        """Return the pool of GKE's own pods, as it is or will be."""
         return next((pool for pool in self.kept if pool.name == SYSTEM), SYSTEM_POOL)
 
 
@@ -113,7 +113,7 @@ def _notes(cluster: GkeCluster, wished: tuple[GkePool, ...], broken: set[str]) -
 
 
 def outward(project: str, zone: str) -> tuple[str, ...]:
-    """The gcloud commands that give nodes without public addresses a way out, in the default network."""
+    """Return the gcloud commands that give nodes without public addresses a way out."""
     where = f"--project {project} --region {zone.rpartition('-')[0]}"
     nat = "gcloud compute routers nats create gridbench-nat --router gridbench-nat"
     return (

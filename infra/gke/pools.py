@@ -48,7 +48,7 @@ class GkePool:
     reason: str = field(default="", compare=False)
 
     def differences(self, wished: "GkePool") -> Iterator[str]:
-        """What of this pool is not as wished, a clause each."""
+        """Yield a clause for each way in which this pool is not as requested."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(wished, each.name)
             if each.compare and mine != theirs:
@@ -59,12 +59,12 @@ SYSTEM_POOL = GkePool(SYSTEM, SYSTEM_MACHINE, min_nodes=1)
 
 
 def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
-    """The name of a pool, such as `nvidia-h100-80gb-x8-spot`."""
+    """Return the name of a pool, such as `nvidia-h100-80gb-x8-spot`."""
     return accelerator + (f"-x{gpus}" if gpus > 1 else "") + ("-spot" if spot else "")
 
 
 def pool_message(pool: GkePool, kept_by_gke: bool = False) -> gke.NodePool:
-    """The pool as the API takes it.
+    """Return the pool in the API's form.
 
     Args:
         kept_by_gke: GKE repairs and upgrades the nodes, as every release channel demands; else it leaves them
@@ -100,7 +100,7 @@ def _node_config(pool: GkePool) -> gke.NodeConfig:
         ),
     )
     if pool.accelerator:
-        driver = gke.GPUDriverInstallationConfig(gpu_driver_version=Versions[pool.driver])
+        driver = gke.GPUDriverInstallationConfig(gpu_driver_version=getattr(Versions, pool.driver))
         config.accelerators = [
             gke.AcceleratorConfig(
                 accelerator_type=pool.accelerator,
@@ -116,7 +116,7 @@ def _node_config(pool: GkePool) -> gke.NodeConfig:
 
 
 def read_pool(message: gke.NodePool) -> GkePool:
-    """A pool that GKE has."""
+    """Read a pool from an answer of the API."""
     config, scaled = message.config, message.autoscaling
     accelerator = config.accelerators[0] if config.accelerators else gke.AcceleratorConfig()
     driver = accelerator.gpu_driver_installation_config.gpu_driver_version

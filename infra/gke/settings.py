@@ -87,7 +87,7 @@ def check(wishes: ClusterOptions) -> None:
 
 
 def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
-    """The GPU pools that wishes stand for.
+    """Return the GPU pools that the options ask for.
 
     Raises:
         GkeError: an accelerator is unknown, can't be had, or is named twice.

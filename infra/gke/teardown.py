@@ -26,7 +26,7 @@ def take_down(place: GkeLocation, name: str, say: Say) -> None:
 
 
 def left(place: GkeLocation, name: str) -> list[str]:
-    """What GKE still has of a cluster of ours, a line each; none where it is gone."""
+    """Return a line for each thing that GKE still has of our cluster; none if it is gone."""
     try:
         cluster = find_ours(place, name)
     except Foreign:  # somebody else has taken the name since
@@ -42,7 +42,7 @@ def left(place: GkeLocation, name: str) -> list[str]:
 
 
 def unseen(project: str, name: str) -> str:
-    """What a cluster may leave that GKE's API does not show, and how to look for it."""
+    """Name what a cluster may leave that GKE's API does not show, and the commands that list it."""
     look = f"gcloud compute {{}} list --project {project}"
     return (
         "disks of volume claims, load balancers' addresses and a Cloud NAT of your own are "

@@ -60,7 +60,7 @@ def fill(folder: Path, wanted: Flavour, inputs: Inputs, root: Path = ROOT) -> No
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Wheels are large: a hard link where both are on one disk."""
+    """Make a hard link if both are on one disk, since wheels are large; copy otherwise."""
     try:
         os.link(source.resolve(), target)
     except OSError:
@@ -68,7 +68,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def packages_hash(folder: Path) -> str:
-    """A hash of what is installed: builders' caches don't look into what a step mounts."""
+    """Hash the names of what is installed: builders' caches don't look into what a step mounts."""
     packages = folder / "packages"
     wheels = sorted(path.name for path in (packages / "wheels").iterdir())
     texts = [(packages / name).read_text() for name in ("requirements.txt", "constraints.txt")]
@@ -76,7 +76,7 @@ def packages_hash(folder: Path) -> str:
 
 
 def revision(root: Path = ROOT) -> str:
-    """The checkout's commit, with -dirty when files differ from it; `unknown` outside a checkout."""
+    """Return the commit, with -dirty when files differ from it; `unknown` outside a checkout."""
     try:
         commit = git(root, "rev-parse", "HEAD")
         return f"{commit}-dirty" if git(root, "status", "--porcelain") else commit
@@ -85,6 +85,6 @@ def revision(root: Path = ROOT) -> str:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """One git command's output."""
+    """Run one git command and return its output."""
     command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

@@ -13,13 +13,13 @@ HOST = re.compile(r"\d{12}\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\
 
 
 def region_of(repository: str) -> str | None:
-    """The region of a repository in ECR; None for another registry's."""
+    """Return the region of a repository in ECR; None for another registry's."""
     found = HOST.fullmatch(repository.partition("/")[0])
     return found["region"] if found else None
 
 
 def credentials(region: str, client: Any = None) -> tuple[str, str]:
-    """User and password for a region's registry, good for twelve hours.
+    """Fetch a user and password for a region's registry, good for twelve hours.
 
     Raises:
         ImageError: AWS refuses, or there are no credentials.

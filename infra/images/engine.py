@@ -14,7 +14,7 @@ NONE = "neither docker nor podman works here; install podman, or start Docker (`
 
 
 def choose(wanted: str | None = None) -> str:
-    """The engine to use: docker where its daemon answers, else podman.
+    """Choose docker if its daemon answers, else podman.
 
     Raises:
         ImageError: none works, or the wanted one is unknown or not installed.
@@ -33,12 +33,12 @@ def choose(wanted: str | None = None) -> str:
 
 
 def answers(*command: str) -> bool:
-    """Whether a command succeeds."""
+    """Return True if a command succeeds."""
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def call(*command: str, stdin: str | None = None) -> str:
-    """A command's output.
+    """Run a command and return its output.
 
     Raises:
         ImageError: it failed; its last line says why.
@@ -64,7 +64,7 @@ def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> No
 
 
 def inspect(engine: str, image: str) -> tuple[str, int]:
-    """An image's id and its size in bytes.
+    """Return an image's id and its size in bytes.
 
     Raises:
         ImageError: there is no such image.
@@ -93,7 +93,7 @@ def push(engine: str, image: str, target: str) -> str:
 
 
 def digest_of(references: Sequence[str], target: str) -> str:
-    """The digest among an image's references that belongs to the repository of `target`."""
+    """Return the digest among an image's references that belongs to the repository of `target`."""
     repository = target.rpartition(":")[0]
     found = [text.partition("@")[2] for text in references if text.partition("@")[0] == repository]
     if not found:

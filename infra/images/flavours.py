@@ -35,13 +35,13 @@ class Flavour:
 
 
 def load(path: Path = FILE) -> dict[str, Any]:
-    """The data file."""
+    """Load the data file."""
     loaded: dict[str, Any] = yaml.safe_load(path.read_text())
     return loaded
 
 
 def flavours(path: Path = FILE) -> dict[str, Flavour]:
-    """All flavours by name."""
+    """Load all flavours by name."""
     found = load(path)["flavours"].items()
     return {
         name: Flavour(name, **entry | {"capabilities": tuple(entry.get("capabilities", ()))})
@@ -50,7 +50,7 @@ def flavours(path: Path = FILE) -> dict[str, Flavour]:
 
 
 def flavour(name: str) -> Flavour:
-    """The flavour of this name.
+    """Return the flavour of this name.
 
     Raises:
         ImageError: there is none.
@@ -62,18 +62,18 @@ def flavour(name: str) -> Flavour:
 
 
 def requirements(wanted: Flavour, root: Path = ROOT) -> list[str]:
-    """What is installed: the project's dependencies without what a lane never uses, and the torch build."""
+    """List what is installed: the dependencies that a lane uses, and the torch build."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     without = {*load()["left_out"], "torch"}
     return [*(line for line in project["dependencies"] if package(line) not in without), wanted.torch]
 
 
 def package(requirement: str) -> str:
-    """A requirement's package name."""
+    """Return a requirement's package name."""
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
 
 
 def constraints(root: Path = ROOT) -> list[str]:
-    """The versions of requirements.lock, but for torch's own parts."""
+    """Return the versions of requirements.lock, without torch's own parts."""
     lines = (root / "requirements.lock").read_text().splitlines()
     return [line for line in lines if line and not OF_TORCH.match(line)]

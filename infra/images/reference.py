@@ -60,12 +60,12 @@ def freeze(folder: Path, say: Say) -> Reference:
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
-    """What runs one repeat in a reference; -P keeps the working directory's modules out."""
+    """Return the command that runs one repeat; -P keeps the working directory's modules out."""
     return (str(_python(folder)), "-P", "-m", "workloads")
 
 
 def id_of(folder: Path) -> str | None:
-    """The id that a reference gives itself; None where the folder holds none.
+    """Return the id that a reference gives itself; None if the folder holds none.
 
     Raises:
         ImageError: its Python ends with an error.
@@ -129,7 +129,7 @@ def _python(folder: Path) -> Path:
 
 
 def _call(command: Sequence[str]) -> str:
-    """A command's output, by the environment's own modules alone.
+    """Run a command with the environment's own modules alone, and return its output.
 
     Raises:
         ImageError: it failed; its last line says why.

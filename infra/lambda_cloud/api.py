@@ -42,7 +42,7 @@ TERMINATED = TypeAdapter(dict[str, list[LambdaInstance]])
 
 
 def api_key() -> str:
-    """The API key from the environment.
+    """Read the API key from the environment.
 
     Raises:
         LambdaError: there is none, or it is none that can be sent.
@@ -56,7 +56,7 @@ def api_key() -> str:
 
 
 def api_url() -> str:
-    """The API's address, which the environment may change.
+    """Return the API's address, which the environment may change.
 
     Raises:
         LambdaError: it is no address, or the key would travel to it unencrypted.
@@ -115,15 +115,15 @@ class LambdaApi:
         await self._client.aclose()
 
     async def offers(self) -> dict[str, LambdaOffer]:
-        """Every instance type by its name, with its price and the regions said to have capacity."""
+        """List every instance type by name, with its price and the regions that report capacity."""
         return self._read(OFFERS, await self._surely("listing instance types", "GET", "instance-types"))
 
     async def instances(self) -> list[LambdaInstance]:
-        """All instances of the account; ended ones stay listed for a while only."""
+        """List all instances of the account; ended ones stay listed only for a while."""
         return self._read(INSTANCES, await self._surely("listing instances", "GET", "instances"))
 
     async def instance(self, instance_id: str) -> LambdaInstance:
-        """One instance; `NotFound` where there is none (any more)."""
+        """Return one instance; raise `NotFound` if there is none (any more)."""
         path = f"instances/{quote(instance_id, safe='')}"
         return self._read(INSTANCE, await self._surely(f"looking at {instance_id}", "GET", path))
 
@@ -135,7 +135,7 @@ class LambdaApi:
         return self._read(TERMINATED, answer).get("terminated_instances", [])
 
     async def ssh_keys(self) -> list[SshKey]:
-        """The public keys that the account knows."""
+        """List the public keys that the account knows."""
         return self._read(SSH_KEYS, await self._surely("listing SSH keys", "GET", "ssh-keys"))
 
     async def add_ssh_key(self, name: str, public_key: str) -> SshKey:
@@ -211,7 +211,7 @@ class LambdaApi:
         return found
 
     async def _look_for(self, name: str, lost: LambdaError) -> str:
-        """The id of the instance that a launch without an answer has made.
+        """Find the instance that a launch without an answer has made, and return its id.
 
         Raises:
             LambdaError: it made none: `lost` itself.
@@ -251,7 +251,7 @@ class LambdaApi:
         )
 
     async def _ask(self, doing: str, method: str, path: str, body: Any = None) -> Any:
-        """The data of one answer, or an error."""
+        """Send one request and return the data of its answer, or raise an error."""
         await self._calls.wait()
         try:
             answer = await self._client.request(method, path, json=body)

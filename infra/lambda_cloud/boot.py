@@ -24,7 +24,7 @@ class BadBox(LambdaError):
 
 
 async def greets(ip: str, port: int = SSH_PORT) -> bool:
-    """Whether an SSH server answers there."""
+    """Return True if an SSH server answers there."""
     heard = b""
     try:
         with anyio.fail_after(GREETING_WITHIN_S):
@@ -37,7 +37,10 @@ async def greets(ip: str, port: int = SSH_PORT) -> bool:
 
 
 def lets_in(user: str, private_key: str, host_key: str) -> Answers:
-    """Whether a box lets this user in and shows this host key: its SSH server runs before either is there."""
+    """Return a test for a box that lets this user in and shows this host key.
+
+    Its SSH server runs before either is there.
+    """
 
     async def key_of(name: str) -> str:
         return private_key
@@ -90,7 +93,7 @@ async def booted(
 
 
 async def _listed(api: LambdaApi) -> list[LambdaInstance] | None:
-    """All instances; None while the API is out of order, which is no fault of the box."""
+    """List all instances; None while the API is out of order, which is no fault of the box."""
     try:
         return await api.instances()
     except Unavailable:

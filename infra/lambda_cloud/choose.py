@@ -66,7 +66,7 @@ def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
 
 
 def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
-    """The types that cost no more than may be paid, in the order of preference.
+    """List the types within the price limit, in the order of preference.
 
     Raises:
         TooDear: there is none.

@@ -79,7 +79,7 @@ TRANSIENT = frozenset({408, 425})  # the server gave up waiting for the request
 
 
 def tidy(text: str, secrets: Sequence[str] = ()) -> str:
-    """A text of the API's on one line, short, and without the secrets that it may repeat."""
+    """Return a text of the API's on one line, shortened, without the secrets that it may repeat."""
     line = " ".join(text.split())
     for secret in filter(None, secrets):
         line = line.replace(secret, "…")
@@ -89,7 +89,7 @@ def tidy(text: str, secrets: Sequence[str] = ()) -> str:
 def refusal(
     doing: str, status: int, body: str, retry_after: str = "", secrets: Sequence[str] = ()
 ) -> LambdaError:
-    """The error for an answer that is none of success.
+    """Return the error for an unsuccessful answer.
 
     Args:
         doing: what was asked for, such as `launching gpu_1x_a10 in us-west-1`.
@@ -112,7 +112,7 @@ def refusal(
 
 
 def _error_of(body: str) -> dict[str, Any]:
-    """The documented error object, or nothing where the body is something else."""
+    """Return the documented error object, or nothing if the body is something else."""
     try:
         error = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -121,7 +121,7 @@ def _error_of(body: str) -> dict[str, Any]:
 
 
 def pause_s(retry_after: str) -> float:
-    """The seconds that a Retry-After header asks for, given as seconds or as a date."""
+    """Return the seconds that a Retry-After header asks for, given as seconds or as a date."""
     try:
         wanted = float(retry_after)
     except ValueError:

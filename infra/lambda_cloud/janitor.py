@@ -39,7 +39,7 @@ class Swept:
 
 
 async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
-    """Our instances that run, those first that are due first.
+    """List our running instances, the earliest deadline first.
 
     Raises:
         LambdaError: the API can't be asked.

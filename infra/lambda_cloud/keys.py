@@ -16,7 +16,7 @@ class KeyPair:
 
 
 def key_pair(comment: str) -> KeyPair:
-    """A fresh key pair; the comment ends the public key's line."""
+    """Make a fresh key pair; the comment ends the public key's line."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -24,6 +24,6 @@ def key_pair(comment: str) -> KeyPair:
 
 
 def cloud_config(host: KeyPair) -> str:
-    """Cloud-init's user data that gives a box this host key and no other."""
+    """Return cloud-init's user data that gives a box this host key and no other."""
     keys = {"ed25519_private": host.private, "ed25519_public": host.public}
     return "#cloud-config\n" + yaml.safe_dump({"ssh_deletekeys": True, "ssh_keys": keys}, width=1000)

@@ -52,35 +52,35 @@ class Lease:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The lease as an instance's tags."""
+        """Return the lease as an instance's tags."""
         since = {SINCE: _text(self.since)} if self.since else {}
         price = f"{self.usd_per_hour:.4f}"
         marks = {RUN: self.run, HARDWARE: self.hardware, UNTIL: _text(self.until), USD_PER_HOUR: price}
         return marks | since
 
     def overdue(self, now: datetime) -> bool:
-        """Whether it should be back by now."""
+        """Return True if it is past its deadline."""
         return now >= self.until
 
     def cost_usd(self, now: datetime) -> float | None:
-        """What it has cost in US dollars; None where nobody knows since when."""
+        """Return its cost so far in US dollars; None if its start is unknown."""
         if self.since is None:
             return None
         minutes = math.ceil(max((now - self.since).total_seconds(), 0.0) / BILLED_BY_S)
         return minutes * BILLED_BY_S * self.usd_per_hour / 3600
 
     def attempt(self, number: int) -> str:
-        """The name of the n-th instance that is tried for this lease, from 1."""
+        """Return the name of the n-th instance that is tried for this lease, from 1."""
         return self.name if number == 1 else f"{self.name}-{number}"
 
     def owns(self, instance: LambdaInstance) -> bool:
-        """Whether an instance was launched for this lease."""
+        """Return True if an instance was launched for this lease."""
         names = re.escape(self.name) + r"(-\d)?"
         return bool(self.name) and re.fullmatch(names, instance.name or "") is not None
 
 
 def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.0) -> Lease:
-    """A lease with a name of its own; the price is replaced by the API's at the launch.
+    """Make a lease with a unique name; the price is replaced by the API's at the launch.
 
     Raises:
         LambdaError: a value does not fit into a tag, or `until` has no time zone.
@@ -92,7 +92,7 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
 
 
 def lease_of(instance: LambdaInstance) -> Lease | None:
-    """The lease that an instance's tags tell of; None for one that is not ours.
+    """Read the lease from an instance's tags; None for an instance that is not ours.
 
     A deadline that can't be read is taken to be a day after the start: the box may be measuring, so it is not
     taken away at once. Where the start can't be read either, it is long past: nobody else would end it.
@@ -113,13 +113,13 @@ def lease_of(instance: LambdaInstance) -> Lease | None:
 
 
 def lease_name(name: str | None) -> str | None:
-    """The lease's name in the name of an instance or of an SSH key; None for what is not ours."""
+    """Return the lease's name in the name of an instance or SSH key; None for what is not ours."""
     found = NAME.fullmatch(name or "")
     return found["lease"] if found else None
 
 
 def deadline_of(name: str) -> datetime | None:
-    """The deadline in the name of one of our SSH keys; None for a key that is not ours."""
+    """Return the deadline in the name of one of our SSH keys; None for a key that is not ours."""
     found = NAME.fullmatch(name)
     if not found:
         return None
@@ -143,7 +143,7 @@ def _time(tags: Mapping[str, str], key: str) -> datetime | None:
 
 
 def _price(tags: Mapping[str, str], otherwise: float) -> float:
-    """The price in the tag, or today's where that can't be read."""
+    """Return the price in the tag, or today's if that can't be read."""
     try:
         usd = float(tags.get(USD_PER_HOUR, ""))
     except ValueError:

@@ -59,7 +59,7 @@ class LambdaInstanceType(LambdaModel):
 
     @property
     def usd_per_hour(self) -> float:
-        """The price in US dollars an hour."""
+        """Return the price in US dollars an hour."""
         return round(self.price_cents_per_hour / 100, 4)
 
 
@@ -78,12 +78,12 @@ class LambdaOffer(LambdaModel):
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """The names of the regions with capacity; a launch there may be refused all the same."""
+        """Return the names of the regions with capacity; a launch there may be refused all the same."""
         return tuple(region.name for region in self.regions_with_capacity_available)
 
 
 def _by_key(tags: Any) -> Any:
-    """The API's list of {key, value}, or null, as a mapping."""
+    """Turn the API's list of {key, value}, or null, into a mapping."""
     if isinstance(tags, list):
         return {tag.get("key"): tag.get("value") for tag in tags if isinstance(tag, dict)}
     return tags or {}
@@ -109,7 +109,7 @@ class LambdaInstance(LambdaModel):
 
     @property
     def ended(self) -> bool:
-        """Whether it has been given back."""
+        """Return True if it has been given back."""
         return self.status in ENDED
 
 
@@ -148,6 +148,6 @@ class LaunchRequest(BaseModel):
         return text
 
     def body(self) -> dict[str, Any]:
-        """The request as the API wants it."""
+        """Return the request in the API's form."""
         tags = [{"key": key, "value": value} for key, value in self.tags.items()]
         return {**self.model_dump(exclude_none=True, mode="json"), "tags": tags}

@@ -128,7 +128,7 @@ async def rented(
     note: Note = unnoted,
     held: Rented | None = None,
 ) -> AsyncIterator[RentedBox]:
-    """A box for as long as the context lasts, with keys of its own; then it and its key are given back.
+    """Provide a box with keys of its own for as long as the context lasts; then give both back.
 
     Args:
         answers: whether SSH answers at an address; by default, whether it lets us in with these keys.
@@ -258,7 +258,7 @@ async def _launch(search: BoxSearch, place: LaunchOption, name: str, until: date
 
 
 def _waits(first_s: float, longest_s: float) -> Iterator[float]:
-    """Growing waits, each shortened by chance so that several searches don't ask at once."""
+    """Yield growing waits, each shortened by chance so that several searches don't ask at once."""
     wait_s = first_s
     while True:
         yield wait_s * random.uniform(0.7, 1.0)

@@ -64,7 +64,7 @@ class HoldSettings(BaseSettings):
 
     @property
     def api(self) -> ApiPace:
-        """How Lambda's API is asked."""
+        """Return the pace at which Lambda's API is asked."""
         pace, factor = ApiPace(), self.api_factor
         return replace(
             pace,
@@ -79,7 +79,7 @@ class HoldSettings(BaseSettings):
 
 
 def shared_file(secret: str, what: str) -> Path:
-    """Where the processes of this machine that use one API key say when they last asked."""
+    """Return the file in which this machine's processes with one API key note their last request."""
     digest = hashlib.sha256(secret.encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"gridbench-lambda-{os.getuid()}-{digest}-{what}"
 

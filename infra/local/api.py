@@ -22,7 +22,7 @@ WORKER_TYPES = "server/api/collections_data/views/aggregate-worker-metadata.json
 
 @cache
 def _http() -> httpx.Client:
-    """One for all requests: a new one reads certificates for 60 ms of CPU, and we ask ten times a second.
+    """Return one client for all requests: a new one reads certificates for 60 ms of CPU, ten times a second.
 
     Each request has its own connection, because the server may have been started again since the last.
     """
@@ -30,7 +30,7 @@ def _http() -> httpx.Client:
 
 
 def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
-    """Whether a Prefect API answers at `api_url`."""
+    """Return True if a Prefect API answers at `api_url`."""
     try:
         return _http().get(f"{api_url}/health", timeout=timeout_s).status_code == 200
     except httpx.HTTPError:
@@ -55,7 +55,7 @@ def create_pool(api_url: str, pool: str) -> None:
 
 
 def pool_exists(api_url: str, pool: str) -> bool:
-    """Whether there is a pool of that name."""
+    """Return True if there is a pool of that name."""
     try:
         answer = _http().get(f"{api_url}/work_pools/{quote(pool)}")
     except httpx.HTTPError:
@@ -64,7 +64,7 @@ def pool_exists(api_url: str, pool: str) -> bool:
 
 
 def _process_template() -> dict[str, Any]:
-    """The base job template of process pools.
+    """Read the base job template of process pools.
 
     Read without importing Prefect, which would freeze its settings before our process knows where the API is.
     """
@@ -77,12 +77,12 @@ def _process_template() -> dict[str, Any]:
 
 
 def runs_under_way(api_url: str, pool: str, kinds: Sequence[str] = UNDER_WAY) -> list[str]:
-    """The ids of the pool's runs that have begun, or those whose state is of one of these kinds."""
+    """List the ids of the pool's runs that have begun, or whose state is of one of these kinds."""
     return _runs(api_url, pool, {"state": {"type": {"any_": [*kinds]}}})
 
 
 def runs_due(api_url: str, pool: str) -> list[str]:
-    """The ids of the pool's runs that should have begun by now."""
+    """List the ids of the pool's runs that should have begun by now."""
     now = datetime.now(UTC).isoformat()
     return _runs(
         api_url, pool, {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}

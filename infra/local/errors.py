@@ -19,7 +19,7 @@ class LocalStackError(InfraError):
 
 
 def stop_reason(service: Service, what: str) -> LocalStackError:
-    """Why a service has stopped, by the end of its log; `what` is its name in a sentence."""
+    """Return the reason why a service stopped, by the end of its log; `what` names it in a sentence."""
     words = service.last_words()
     reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())
     return LocalStackError(f"The Prefect {what} stopped: {reason}. The end of {service.log}:\n{words}")

@@ -47,7 +47,7 @@ class StackLock:
             self._lock = None
 
     def retract(self) -> None:
-        """Nobody should join us any more."""
+        """Delete the note, so that nobody joins any more."""
         if self._lock is not None:
             self._note.unlink(missing_ok=True)
 
@@ -60,12 +60,12 @@ class StackLock:
         draft.replace(self._note)
 
     def read(self) -> str | None:
-        """The API that the note names, where the process that wrote it still lives."""
+        """Return the API that the note names, if the process that wrote it still lives."""
         note = self._read()
         return note.api_url if note else None
 
     def pools(self) -> frozenset[str]:
-        """The work pools that have a worker, by the same note."""
+        """Return the work pools that have a worker, by the same note."""
         note = self._read()
         return note.pools if note else frozenset()
 
@@ -77,7 +77,7 @@ class StackLock:
         return None
 
     def holder(self) -> str:
-        """The holder, in words."""
+        """Describe the holder."""
         with suppress(OSError, ValueError, psutil.Error):
             process = psutil.Process(int(self._lock_file.read_text()))
             return f"process {process.pid} ({' '.join(process.cmdline())[:100]})"

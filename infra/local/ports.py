@@ -6,14 +6,14 @@ import psutil
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nothing listened on a moment ago."""
+    """Return a port that nothing listened on a moment ago."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 
 def port_taken(host: str, port: int) -> str | None:
-    """None where a server could listen on `port`, else one sentence that says what is in the way."""
+    """Return None if a server could listen on `port`, else a sentence that says what is in the way."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -54,11 +54,11 @@ class Service:
         self.started_at = time.monotonic()
 
     def alive(self) -> bool:
-        """Whether the program runs."""
+        """Return True while the program runs."""
         return self._supervisor is not None and self._supervisor.poll() is None
 
     def ending(self) -> str:
-        """How the program ended, in a few words."""
+        """Say in a few words how the program ended."""
         status = self._supervisor.returncode if self._supervisor else None
         if status is None:
             return "it did not run"
@@ -82,7 +82,7 @@ class Service:
         self._supervisor = None
 
     def last_words(self, lines: int = 8) -> str:
-        """The end of the log, without empty lines."""
+        """Return the end of the log, without empty lines."""
         with suppress(OSError), self.log.open("rb") as log:
             log.seek(max(0, self.log.stat().st_size - 20_000))
             words = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]

@@ -17,20 +17,20 @@ class StopSignals:
         self._before: dict[int, Any] = {}
 
     def take(self) -> None:
-        """From here on SIGTERM and SIGHUP raise SystemExit."""
+        """Have SIGTERM and SIGHUP raise SystemExit from here on."""
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
                 self._before[number] = signal.signal(number, self._exit)
 
     def closing(self) -> None:
-        """From here on a signal says that the user is impatient, and raises nothing."""
+        """Have a signal only say that the user is impatient from here on."""
         if threading.current_thread() is threading.main_thread():
             for number in (*ENDING, signal.SIGINT):
                 before = signal.signal(number, self._note)
                 self._before.setdefault(number, before)
 
     def give_back(self) -> None:
-        """The handlers are what they were."""
+        """Restore the handlers that were there before."""
         for number, before in self._before.items():
             with suppress(ValueError, TypeError):  # another thread; a handler that Python did not set
                 signal.signal(number, before)

@@ -28,7 +28,7 @@ LOCAL = MappingProxyType({"local": PROCESS})
 
 
 def running_api(state: Path) -> str | None:
-    """The API of the stack that is up in `state`, where there is one and it answers."""
+    """Return the API of the stack that is up in `state`, if there is one and it answers."""
     api_url = StackLock(state.absolute()).read()
     return api_url if api_url and healthy(api_url, ANSWER_S) else None
 
@@ -51,7 +51,7 @@ class LocalStack:
         start_s: float = 120,
         stop_s: float = 10,
     ) -> None:
-        """A stack that is not up yet.
+        """Prepare a stack; entering it starts it.
 
         Args:
             state: the folder of its database, its logs and the workers' files.
@@ -74,12 +74,12 @@ class LocalStack:
 
     @property
     def ui_url(self) -> str:
-        """Where the UI is."""
+        """Return the UI's address."""
         return self.api_url.removesuffix("/api")
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that a process needs to use this stack."""
+        """Return the settings that a process needs to use this stack."""
         return client_environment(self.state, self.api_url)
 
     def __enter__(self) -> Self:
@@ -215,6 +215,6 @@ class LocalStack:
         self.api_url, self.joined = api_url, True
 
     def _up(self) -> tuple[str, frozenset[str]] | None:
-        """The API and the pools of the stack that is up here, unless its owner lets go of it just then."""
+        """Return the API and the pools of the stack that is up here, unless its owner is just stopping it."""
         api_url, pools = running_api(self.state), self._stack_lock.pools()
         return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None

@@ -33,7 +33,7 @@ PR_SET_PDEATHSIG = 1
 def marked(
     state: str, spare: Container[int] = (), servers: bool = False, role: str | None = None
 ) -> list[psutil.Process]:
-    """The processes that belong to the stack in `state`, without ourselves, our ancestors and `spare`.
+    """Find the processes of the stack in `state`, without ourselves, our ancestors and `spare`.
 
     With `role` those of one service and what it started, else those of all, of the server with `servers`.
     """
@@ -87,12 +87,12 @@ def _signal(process: psutil.Process, number: int) -> None:
 
 
 def _watch_signals() -> int:
-    """A file descriptor that becomes readable when a child ends or we are told to stop."""
+    """Return a file descriptor that becomes readable when a child ends or we are told to stop."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 
     def note(number: int, frame: FrameType | None) -> None:
-        """Nothing: the wake-up pipe carries the number."""
+        """Do nothing: the wake-up pipe carries the number."""
 
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, note)
@@ -101,7 +101,7 @@ def _watch_signals() -> int:
 
 
 def _die_with_parent() -> Callable[[], None]:
-    """What the command's process does before it becomes the command."""
+    """Return the function that the command's process runs before it becomes the command."""
     supervisor, libc = os.getpid(), ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def prepare() -> None:

@@ -41,7 +41,7 @@ class PoolWorker:
 
     @property
     def runs_here(self) -> bool:
-        """Whether its runs are processes of this machine."""
+        """Return True if its runs are processes of this machine."""
         return self.kind == PROCESS
 
     def create_pool(self) -> None:

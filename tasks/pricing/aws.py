@@ -33,7 +33,7 @@ class NoAnswer(Exception):
 
 
 def boto_client(service: str, region: str) -> Any:
-    """A client that gives up within a minute, with the credentials that boto3 finds."""
+    """Make a client that gives up within a minute, with the credentials that boto3 finds."""
     import boto3
     from botocore.config import Config
 
@@ -43,7 +43,7 @@ def boto_client(service: str, region: str) -> Any:
 
 
 def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> PriceAnswer:
-    """Today's prices of the instances that the snapshot has, in its regions.
+    """Fetch today's prices of the snapshot's instances, in its regions.
 
     What one API refuses, the other may still answer; a broken connection ends the questions to that API.
 
@@ -99,7 +99,7 @@ def _spot(instances: dict[str, list[str]], today: date, client: Client) -> Price
 
 
 def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
-    """USD an hour of an instance on demand.
+    """Return the on-demand price of an instance, in USD an hour.
 
     Raises:
         NoAnswer: the Price List has no price for it, or several that differ.
@@ -123,7 +123,7 @@ def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
 
 
 def _hourly(product: dict[str, Any]) -> list[float]:
-    """The hourly on-demand rates of a product of the Price List."""
+    """Return the hourly on-demand rates of a product of the Price List."""
     terms = product.get("terms", {}).get("OnDemand", {}).values()
     rates = [rate for term in terms for rate in term.get("priceDimensions", {}).values()]
     return [
@@ -136,7 +136,7 @@ def _hourly(product: dict[str, Any]) -> list[float]:
 def spot_usd(
     ec2: Any, instances: Sequence[str], today: date
 ) -> tuple[dict[str, tuple[float, str]], list[str]]:
-    """USD an hour of spot capacity by instance, in the zone where it is cheapest now, with that zone.
+    """Return the lowest spot price of each instance over its zones, in USD an hour, with the zone.
 
     Also a sentence for each price that can't be one. EC2 answers with the prices that held at the start time
     and those since; the newest of a zone counts.
@@ -162,7 +162,7 @@ def spot_usd(
 
 
 def _number(text: str) -> float:
-    """A price as EC2 writes it; NaN for what is no number."""
+    """Parse a price as EC2 writes it; NaN for anything else."""
     try:
         return float(text)
     except ValueError:

@@ -34,21 +34,21 @@ class Quote:
 
 
 def doubts(quote: Quote, today: date) -> tuple[str, ...]:
-    """Why this price should be looked at before it is believed, a clause each; empty where nothing is odd."""
+    """List the reasons to check a price before it is believed, a clause each."""
     if impossible := no_price(quote.usd_per_hour):
         return (impossible,)
     return tuple(filter(None, (rule(quote, today) for rule in RULES)))
 
 
 def no_price(usd_per_hour: float) -> str:
-    """What can't be a price at all: NaN, infinite or negative."""
+    """Reject a value that is no price: NaN, infinite or negative."""
     if isfinite(usd_per_hour) and usd_per_hour >= 0:
         return ""
     return f"{usd_per_hour:g} USD/h is no price: one is finite and not negative"
 
 
 def placeholder(quote: Quote, today: date) -> str:
-    """Values that stand for "unknown": zero, all nines, and the round ones that catalogues hold."""
+    """Flag values that stand for "unknown": zero, all nines, and the round ones that catalogues hold."""
     usd = quote.usd_per_hour
     if usd == 0:
         return "0 USD/h stands for no price, and no cost is compared with it"
@@ -61,7 +61,7 @@ def placeholder(quote: Quote, today: date) -> str:
 
 
 def spot_above_on_demand(quote: Quote, today: date) -> str:
-    """Spot capacity is sold below the on-demand price, or nobody would take it."""
+    """Flag a spot price above the on-demand price: nobody would pay it."""
     if quote.on_demand_usd is None or quote.usd_per_hour <= quote.on_demand_usd:
         return ""
     on_demand = usd_text(quote.on_demand_usd)
@@ -69,7 +69,7 @@ def spot_above_on_demand(quote: Quote, today: date) -> str:
 
 
 def host_alone(quote: Quote, today: date) -> str:
-    """GCP bills host and GPU apart: the host's row alone understates an A100 machine fivefold."""
+    """Flag the price of a host alone: GCP bills its GPU apart, and an A100 machine costs five times as much."""
     told = f"{usd_text(quote.usd_per_hour)} USD/h{' as spot capacity' if quote.purchase == 'spot' else ''}"
     for name, usd in quote.hosts:
         if usd > 0 and isclose(quote.usd_per_hour, usd, rel_tol=1e-4):
@@ -78,7 +78,7 @@ def host_alone(quote: Quote, today: date) -> str:
 
 
 def half_of_another_region(quote: Quote, today: date) -> str:
-    """Regions differ by some percent; an exact half is a mistake of the catalogue that it was read from."""
+    """Flag exactly half of another region's price: regions differ by some percent."""
     for region, usd in quote.elsewhere:
         if quote.usd_per_hour > 0 and isclose(2 * quote.usd_per_hour, usd, rel_tol=1e-6):
             here = f"{usd_text(quote.usd_per_hour)} USD/h in {quote.region or 'every other region'}"
@@ -87,7 +87,7 @@ def half_of_another_region(quote: Quote, today: date) -> str:
 
 
 def old(quote: Quote, today: date) -> str:
-    """Providers change prices: a snapshot of a year ago was wrong by half. An assumption has no age."""
+    """Flag an old price, since providers change them: a snapshot of a year ago was wrong by half."""
     days = (today - quote.date).days
     if quote.purchase == "assumption" or days <= OLD_DAYS:
         return ""
@@ -95,7 +95,7 @@ def old(quote: Quote, today: date) -> str:
 
 
 def from_the_future(quote: Quote, today: date) -> str:
-    """A date after today is a mistake, and would hide the price's age."""
+    """Flag a date after today: it is a mistake, and would hide the price's age."""
     return f"the price is dated {quote.date}, after {today}" if quote.date > today else ""
 
 
@@ -111,7 +111,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def jump(before: float, after: float) -> str:
-    """How a price has moved, in words, where it is by more than `JUMP`; else nothing."""
+    """Describe a price's change by more than `JUMP`; empty for a smaller one."""
     small, large = sorted((before, after))
     if before == after or (small > 0 and large / small <= JUMP):
         return ""
@@ -120,10 +120,10 @@ def jump(before: float, after: float) -> str:
 
 
 def source_text(note: str, flags: Sequence[str]) -> str:
-    """Where a price comes from, and what is doubtful about it, where anything is."""
+    """Describe the source of a price, and the doubts about it."""
     return f"{note} (doubtful: {'; '.join(flags)})" if flags else note
 
 
 def usd_text(usd: float) -> str:
-    """An amount as it was stated, never rounded to cents."""
+    """Format an amount as it was stated, never rounded to cents."""
     return f"{usd:.6f}".rstrip("0").rstrip(".")

@@ -51,25 +51,25 @@ class Fact(Strict):
 
     @property
     def part(self) -> tuple[Kind, str]:
-        """Whether it is of an instance, a host or a GPU, and of which."""
+        """Return `instance`, `host` or `gpu`, and its name."""
         if self.instance:
             return "instance", self.instance
         return ("host", self.host) if self.host else ("gpu", self.gpu or "")
 
     @property
     def key(self) -> tuple[str, Kind, str, str, str]:
-        """What it is the price of; a snapshot holds each once."""
+        """Return what identifies the price; a snapshot holds each once."""
         return (self.provider, *self.part, self.region or "", self.purchase)
 
     @property
     def name(self) -> str:
-        """What it is the price of, such as `aws g5.8xlarge` or `gcp gpu l4`."""
+        """Name the thing that is priced, such as `aws g5.8xlarge` or `gcp gpu l4`."""
         kind, name = self.part
         return f"{self.provider} {name}" if kind == "instance" else f"{self.provider} {kind} {name}"
 
     @property
     def words(self) -> str:
-        """What it is the price of and how it is bought, such as `aws g5.8xlarge, spot, us-east-1`."""
+        """Name the thing that is priced and how it is bought, such as `aws g5.8xlarge, spot, us-east-1`."""
         return ", ".join(filter(None, (self.name, self.purchase, self.region)))
 
 
@@ -89,7 +89,7 @@ class Snapshot(Strict):
 
 
 def load_facts(folder: Path) -> tuple[Fact, ...]:
-    """The facts of a deployments folder; none where it has no snapshot.
+    """Load the facts of a deployments folder; none if it has no snapshot.
 
     Raises:
         GridbenchError: the snapshot has a mistake.
@@ -106,7 +106,7 @@ def load_facts(folder: Path) -> tuple[Fact, ...]:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, changed_ns: int) -> tuple[Fact, ...]:
-    """Each version of a file is parsed once: every machine of a plan asks."""
+    """Parse each version of a file once: every machine of a plan asks."""
     return validated(Snapshot, read_mapping(path), FILE).facts
 
 
@@ -126,7 +126,7 @@ def write_facts(folder: Path, facts: Iterable[Fact]) -> Path:
 
 
 def dates(facts: Sequence[Fact]) -> str:
-    """The day that facts are from, or the first and the last."""
+    """Return the day of the facts, or the first and the last."""
     days = sorted({fact.date for fact in facts})
     return " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else "no day"
 

@@ -33,7 +33,7 @@ class _Reply(BaseModel):
 
 
 def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> PriceAnswer:
-    """Today's price of every instance type that Lambda offers.
+    """Fetch today's price of every instance type that Lambda offers.
 
     Raises:
         GridbenchError: there is no key, no connection, or the answer is not what the API documents.

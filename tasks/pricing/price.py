@@ -32,7 +32,7 @@ class Price(Strict):
 
     @property
     def note(self) -> str:
-        """In words, such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
+        """Describe the price, such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
         facts = ["stated assumption" if self.purchase == "assumption" else self.purchase, self.region]
         return f"{', '.join(fact for fact in [*facts, self.date.isoformat()] if fact)}: {self.source}"
 
@@ -67,7 +67,7 @@ class PriceOf(Strict):
 
     @property
     def parts(self) -> list[tuple[Kind, str, int]]:
-        """What is paid for, and how many of it."""
+        """Return the parts that are paid for, and how many of each."""
         if self.instance:
             return [("instance", self.instance, 1)]
         host: list[tuple[Kind, str, int]] = [("host", self.host or "", 1)]
@@ -75,12 +75,12 @@ class PriceOf(Strict):
 
 
 def named(raw: Any) -> bool:
-    """Whether the price in a hardware file names facts, rather than stating an amount."""
+    """Return True if the price in a hardware file names facts, rather than stating an amount."""
     return isinstance(raw, dict) and bool(raw.keys() & {"provider", "instance", "host"})
 
 
 def price_of(wanted: PriceOf, facts: Sequence[Fact], today: date) -> Price:
-    """The price of a machine from the snapshot; host and GPUs add up, and the older date counts.
+    """Compute the price of a machine from the snapshot: host and GPUs add up, and the older date counts.
 
     Raises:
         GridbenchError: the snapshot lacks a part of it; the sentence says which.
@@ -101,7 +101,7 @@ def price_of(wanted: PriceOf, facts: Sequence[Fact], today: date) -> Price:
 
 
 def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Price:
-    """A machine's price with all that is doubtful about it.
+    """Return a machine's price with all doubts about it.
 
     A machine with GPUs is held against every host's price; a stated spot price against the stated one.
     """
@@ -116,7 +116,7 @@ def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Pric
 
 
 def fact_doubts(fact: Fact, facts: Sequence[Fact], today: date) -> tuple[str, ...]:
-    """What is doubtful about a fact, held against the others of its snapshot."""
+    """List the doubts about a fact, compared with the others of its snapshot."""
     kind, name = fact.part
     same = [other for other in facts if other.provider == fact.provider and other.part[1] == name]
     peers = [other for other in same if other.part[0] == kind]
@@ -162,7 +162,7 @@ def _find(wanted: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fact
 
 
 def _spot(wanted: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
-    """The spot prices of all parts, or nothing."""
+    """Return the spot prices of all parts, or nothing."""
     parts = [_matching(wanted, facts, kind, name, "spot") for kind, name, _ in wanted.parts]
     found = [next((fact for fact in part if _covers(fact, wanted.region)), None) for part in parts]
     return [fact for fact in found if fact] if all(found) else []

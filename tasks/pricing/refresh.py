@@ -23,18 +23,18 @@ class PriceAnswer:
 
 
 def renewed(old: Sequence[Fact], new: Sequence[Fact]) -> tuple[Fact, ...]:
-    """All facts, with the new ones in place of those of the same key."""
+    """Return all facts, with new ones in place of those with the same key."""
     return tuple(({fact.key: fact for fact in old} | {fact.key: fact for fact in new}).values())
 
 
 def kept(old: Sequence[Fact], new: Sequence[Fact], provider: str) -> list[Fact]:
-    """Facts of a provider that it gave no new price for."""
+    """Return the facts of a provider without a new price."""
     came = {fact.key for fact in new}
     return [fact for fact in old if fact.provider == provider and fact.key not in came]
 
 
 def jumps(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
-    """A sentence for each price that moved by more than is likely."""
+    """Write a sentence for each price that moved by more than is likely."""
     before = {fact.key: fact for fact in old}
     found = []
     for fact in new:

@@ -56,7 +56,7 @@ class Heading:
 
 
 def heading(header: str) -> Heading:
-    """What a column holds, by its header alone."""
+    """Read the meaning of a column from its header alone."""
     plain, words = header.lower(), words_of(header)
     if words & _SPEEDUPS or {"speed", "up"} <= words:
         return Heading(ColumnKind.SPEEDUP, Column(header))
@@ -65,8 +65,8 @@ def heading(header: str) -> Heading:
         return Heading(ColumnKind.RATE, Column(header, unit, scale))
     if words & _SPREADS:
         return Heading(ColumnKind.OTHER, Column(header))
-    if unit := _unit_of_time(plain):
-        return Heading(ColumnKind.TIME, Column(header, unit, SECONDS[unit], each="per" in words))
+    if time_unit := _unit_of_time(plain):
+        return Heading(ColumnKind.TIME, Column(header, time_unit, SECONDS[time_unit], each="per" in words))
     if words & _TIMES:
         return Heading(ColumnKind.TIME, Column(header, each="per" in words))
     scale, size = _counted(size_name(header))
@@ -74,12 +74,12 @@ def heading(header: str) -> Heading:
 
 
 def words_of(header: str) -> set[str]:
-    """The words of a header, in small letters."""
+    """Return the words of a header, in small letters."""
     return set(re.findall(r"[a-zµμ]+", header.lower()))
 
 
 def owner(column: Column, times: Sequence[Column], among: Sequence[int]) -> int | None:
-    """The place of the column of times that a speedup's or rate's header names; None where it's unclear."""
+    """Return the index of the column of times that a speedup's or rate's header names; None if unclear."""
     named = [i for i in among if words_of(column.header) & (words_of(times[i].header) - _TIMES - {*SECONDS})]
     found = named if len(named) == 1 else among
     return found[0] if len(found) == 1 else None
@@ -88,7 +88,7 @@ def owner(column: Column, times: Sequence[Column], among: Sequence[int]) -> int 
 def numbers(
     found: Heading, cells: Sequence[str], place: Callable[[int], str]
 ) -> tuple[Column, tuple[Printed | None, ...]]:
-    """The numbers of a column in the column's unit; None where a cell says that there is none.
+    """Read a column's numbers in the column's unit; None for a cell that says there is none.
 
     Raises:
         GridbenchError: a cell is no number, or a time has no unit; `place` names its row.
@@ -116,20 +116,20 @@ def numbers(
 
 
 def _factors(kind: ColumnKind, column: Column) -> dict[str, float]:
-    """The units that a cell may have, and what one of them is in the column's."""
+    """Return the units that a cell may have, with their factor to the column's unit."""
     if kind is ColumnKind.TIME:
         return {"": 1.0} | {unit: seconds / column.scale for unit, seconds in SECONDS.items()}
     return _FACTORS if kind is ColumnKind.SPEEDUP else {"": 1.0}
 
 
 def _parsed(cell: str) -> tuple[Decimal, str] | None:
-    """A number and its unit; None for anything else."""
+    """Parse a number and its unit; None for anything else."""
     match = _NUMBER.fullmatch(cell.strip())
     return (Decimal(match["number"].replace(",", "")), match["unit"].lower()) if match else None
 
 
 def _printed(cells: Sequence[tuple[Decimal, float] | None]) -> tuple[Printed | None, ...]:
-    """Numbers with what their last digit is worth.
+    """Return the numbers, each with the value of its last digit.
 
     Where the column has lost its closing zeros (0.5 beside 0.01), it is not known whether it was rounded to
     places or to digits: the coarser of both is taken, but nothing coarser than what stands there.
@@ -159,7 +159,7 @@ def _places(number: Decimal) -> int:
 
 
 def _unit_of_time(header: str) -> str | None:
-    """The unit in brackets or at the end of a header."""
+    """Return the unit in brackets or at the end of a header."""
     bracketed = re.findall(r"[(\[]\s*([a-zµμ]+)\s*[)\]]", header)
     last = re.findall(r"[a-zµμ]+", header)[-1:]
     found = [unit for unit in bracketed if unit in SECONDS]
@@ -168,7 +168,7 @@ def _unit_of_time(header: str) -> str | None:
 
 
 def _counted(unit: str) -> tuple[float, str]:
-    """How many of what one unit is: `gflop` is 1e9 `flops`, `images` is one of `images`."""
+    """Return the number of units in one: `gflop` is 1e9 `flops`, `images` is one of `images`."""
     match = _COUNTED.fullmatch(unit)
     if match is None:
         return 1.0, unit

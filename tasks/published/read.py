@@ -34,11 +34,11 @@ class Cells:
     rows: tuple[tuple[str, ...], ...]
 
     def column(self, place: int) -> list[str]:
-        """The cells below a header."""
+        """Return the cells below a header."""
         return [row[place] for row in self.rows]
 
     def place(self, row: int) -> str:
-        """A row in words: its number below the header and its first cell."""
+        """Describe a row: its number below the header and its first cell."""
         return f"{self.where}, row {row + 1} ({self.rows[row][0][:60]})"
 
 
@@ -70,7 +70,7 @@ def read_table(text: str, where: str) -> Table:
 
 
 def _boxed(text: str, where: str) -> list[Cells]:
-    """The tables of lines that begin with | or +, as terminals and Markdown have them."""
+    """Read the tables of lines that begin with | or +, as terminals and Markdown have them."""
     blocks: list[list[tuple[str, ...]]] = [[]]
     for line in text.translate(_BOXES).splitlines():
         if not line.strip().startswith(("|", "+")):
@@ -96,7 +96,7 @@ def _csv(text: str, where: str) -> Cells:
 
 
 def _line(cell: str) -> str:
-    """A cell on one line: a quoted cell of a CSV may hold line breaks, a sentence must not."""
+    """Join a cell into one line: a quoted cell of a CSV may hold line breaks, a sentence must not."""
     return " ".join(cell.split())
 
 
@@ -118,7 +118,7 @@ def _check_shape(cells: Cells) -> None:
 
 
 def _table(cells: Cells, headings: Sequence[Heading]) -> Table:
-    """Columns by what they are, rows by their names, and what is left over."""
+    """Assign the columns by their meaning and name the rows; list what is left over."""
     places = {kind: [i for i, found in enumerate(headings) if found.kind is kind] for kind in ColumnKind}
     others = places[ColumnKind.OTHER]
     texts = [i for i in others if not _numeric(cells.column(i))] or others[:1]
@@ -158,7 +158,7 @@ def _rows(
     shown: Sequence[Sequence[_Values]],
     sizes: dict[Column, _Values],
 ) -> list[TableRow]:
-    """A row for each line; `shown` are its times, speedups and rates."""
+    """Make a row of each line; `shown` are its times, speedups and rates."""
     names, rows = _names(cells, texts, sizes), []
     for number, name in enumerate(names):
         kind, in_name = read_sizes(" ".join(cells.rows[number][i] for i in texts))
@@ -169,7 +169,7 @@ def _rows(
 
 
 def _names(cells: Cells, texts: Sequence[int], sizes: dict[Column, _Values]) -> list[str]:
-    """Each row's first text, and of its other texts and sizes as many as it takes to tell rows apart."""
+    """Name each row by its first text, and as many other texts and sizes as make the names differ."""
     names = [""] * len(cells.rows)
     told = [[f"{c.header}={p.text}" if p else "" for p in values] for c, values in sizes.items()]
     for more in (*(cells.column(place) for place in texts), *told):
@@ -184,7 +184,7 @@ def _names(cells: Cells, texts: Sequence[int], sizes: dict[Column, _Values]) -> 
 
 
 def _parted(table: Table) -> Table:
-    """The table with its total apart, and without other rows that sum up."""
+    """Separate the total from the rows, and drop other rows that are sums."""
     totals = [row for row in table.rows if _is_total(row.name)]
     others = [row for row in table.rows if words_of(row.name) & _SUMMARIES and row not in totals[-1:]]
     aside = [*totals[:-1], *(row for row in others if row not in totals)]
@@ -200,7 +200,7 @@ def _is_total(name: str) -> bool:
 
 
 def _base(times: Sequence[Column]) -> int:
-    """The one column that calls itself the baseline, or the CPU's; else the first."""
+    """Return the only column that calls itself the baseline or the CPU's; else the first."""
     for names in _BASES:
         found = [i for i, column in enumerate(times) if words_of(column.header) & names]
         if len(found) == 1:
@@ -209,6 +209,6 @@ def _base(times: Sequence[Column]) -> int:
 
 
 def _numeric(column: Sequence[str]) -> bool:
-    """Whether a column that no rule knows holds numbers; text in it would be part of a row's name."""
+    """Return True if a column of unknown meaning holds numbers; text would be part of a row's name."""
     found = [cell for cell in column if cell.lower() not in MISSING]
     return bool(found) and all(re.fullmatch(r"[<>~≈$€]?\s?[+-]?[\d.,]+\s?\S{0,4}", cell) for cell in found)

@@ -18,7 +18,7 @@ from tasks.results.model import Machine
 
 
 def review(table: Table, machine: Machine | None = None) -> TableReview:
-    """Everything that can be said of a table; `machine` has the peaks that its GPU must keep to."""
+    """Apply every rule to a table; `machine` has the peaks that its GPU must keep to."""
     table = orientation(table)
     sides, found = others(table), claims(table)
     ways = {side: overall(table, side) for side in sides}
@@ -45,7 +45,7 @@ def review(table: Table, machine: Machine | None = None) -> TableReview:
 
 
 def claims(table: Table) -> tuple[Claim, ...]:
-    """The speedup of every row, the total's last, in every column of times beside the base."""
+    """List the speedup of every row, the total's last, in every column of times beside the base."""
     rows = (*table.rows, *([table.total] if table.total else []))
     found = []
     for side in others(table):
@@ -58,7 +58,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
 
 
 def gpu_columns(table: Table) -> list[int]:
-    """The columns of times that a GPU's peaks hold for: those that say so, else all but the base and CPUs."""
+    """Return the columns of times of a GPU, whose peaks apply: those named so, else all but base and CPUs."""
     headers = [column.header.lower() for column in table.times]
     named = [place for place, header in enumerate(headers) if "gpu" in header or "cuda" in header]
     rest = others(table) if len(table.times) > 1 else [0]
@@ -66,7 +66,7 @@ def gpu_columns(table: Table) -> list[int]:
 
 
 def _peaks_used(table: Table, machine: Machine | None) -> tuple[str, ...]:
-    """Which peak the rows were held against, or that there was none to hold."""
+    """Name the peak that the rows were compared with, or say that no row could be."""
     if machine is None:
         return ()
     rows = [row for row in table.rows if flops(row) or "bytes" in dict(row.sizes)]

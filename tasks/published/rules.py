@@ -28,7 +28,7 @@ PER_SECOND = {"samples": "batch", "images": "batch", "items": "batch", "examples
 
 
 def not_times(table: Table) -> Iterator[Finding]:
-    """Numbers among the times that no time can be: zero, negative, not finite."""
+    """Report numbers among the times that can be no time: zero, negative, not finite."""
     for row in (*table.rows, *([table.total] if table.total else [])):
         for column, printed in zip(table.times, row.times, strict=True):
             if printed is None or is_time(printed):
@@ -42,7 +42,7 @@ def not_times(table: Table) -> Iterator[Finding]:
 
 
 def copies(table: Table) -> list[list[TableRow]]:
-    """Groups of rows whose times agree in every digit and column, with too many digits for a coincidence."""
+    """Group rows whose times agree in every digit and column, with too many digits for a coincidence."""
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in table.rows:
         times = [printed for printed in row.times if printed and is_time(printed)]
@@ -52,7 +52,7 @@ def copies(table: Table) -> list[list[TableRow]]:
 
 
 def copied(table: Table) -> Iterator[Finding]:
-    """Rows that have the same figures in every column: one is a copy of the other."""
+    """Report rows that have the same figures in every column: one is a copy of the other."""
     for rows in copies(table):
         names, times = [row.name for row in rows], rows[0].times
         figures = ", ".join(shown(p, c) for p, c in zip(times, table.times, strict=True) if p)
@@ -65,7 +65,7 @@ def copied(table: Table) -> Iterator[Finding]:
 
 
 def misquoted(claim: Claim) -> Finding | None:
-    """Whether the printed speedup is none that its two times can have, however they were rounded."""
+    """Report a speedup that the two rounded times cannot produce."""
     printed, bounds = claim.printed, claim.bounds
     if printed is None or bounds is None or not beyond(interval(printed), bounds):
         return None
@@ -74,7 +74,7 @@ def misquoted(claim: Claim) -> Finding | None:
 
 
 def coarse(claims: tuple[Claim, ...]) -> Finding | None:
-    """Whether speedups are printed with digits that the rounding of their times doesn't support."""
+    """Report speedups with more digits than the rounding of their times supports."""
     printed = [claim for claim in claims if claim.printed and claim.bounds]
     found = [claim for claim in printed if _width(claim.bounds) > COARSE and _narrower(claim)]
     if not found:
@@ -95,7 +95,7 @@ def coarse(claims: tuple[Claim, ...]) -> Finding | None:
 
 
 def cold(table: Table, place: int) -> tuple[TableRow, TableRow, Estimate] | None:
-    """The first row, if it took longer than one of more work; that one; and the time that it lost.
+    """Return the first row if it took longer than one of more work, that row, and the excess time.
 
     The first call pays for what happens once: contexts, libraries, kernels that are compiled, memory pools.
     """
@@ -113,7 +113,7 @@ def cold(table: Table, place: int) -> tuple[TableRow, TableRow, Estimate] | None
 
 
 def cold_first(table: Table, place: int) -> Finding | None:
-    """Whether the first row holds a one-off that is not its own."""
+    """Report a first row that holds a one-off cost not its own."""
     found = cold(table, place)
     if found is None:
         return None
@@ -129,7 +129,7 @@ def cold_first(table: Table, place: int) -> Finding | None:
 
 
 def not_growing(table: Table, place: int) -> Iterator[Finding]:
-    """Rows that do more than others of their kind in less than half the time, beyond rounding.
+    """Report rows that do more than others of their kind in less than half the time, beyond rounding.
 
     A row is named once, beside the one that it undercuts most; what a cold first row explains is left out.
     """
@@ -153,7 +153,7 @@ def not_growing(table: Table, place: int) -> Iterator[Finding]:
 
 
 def misrated(table: Table, place: int) -> Finding | None:
-    """Whether a rate is another than its count over its time, by more than 5 % beyond rounding.
+    """Report a rate that differs from its count over its time by more than 5 % beyond rounding.
 
     Rates that are all wrong by one factor count something else; that is said once.
     """
@@ -180,7 +180,7 @@ def misrated(table: Table, place: int) -> Finding | None:
 
 
 def above_peaks(table: Table, place: int, machine: Machine) -> Iterator[Finding]:
-    """Rows that compute or move more than the machine can, if their time is as long as rounding allows."""
+    """Report rows that compute or move more than the machine can, even at the longest time that rounds so."""
     column = table.times[place]
     if column.each:
         return
@@ -200,7 +200,7 @@ def above_peaks(table: Table, place: int, machine: Machine) -> Iterator[Finding]
 
 
 def peak_for(row: TableRow, machine: Machine) -> tuple[str, float | None]:
-    """The peak that a row is held against: of the precision in its name, else the machine's highest."""
+    """Return the peak for a row: that of the precision in its name, else the machine's highest."""
     peaks = dict(machine.peak_flops)
     stated = precision(row)
     if stated in peaks:
@@ -210,17 +210,17 @@ def peak_for(row: TableRow, machine: Machine) -> tuple[str, float | None]:
 
 
 def count_name(column: Column) -> str:
-    """What a rate counts, in the words of the columns of sizes."""
+    """Name what a rate counts, in the words of the columns of sizes."""
     return column.unit if column.unit in ("flops", "bytes") else f"{column.unit} or batch"
 
 
 def shown(printed: Printed | None, column: Column) -> str:
-    """A time as it stands in the table, with its unit."""
+    """Format a time as it stands in the table, with its unit."""
     return f"{printed.text} {column.unit}" if printed else "–"
 
 
 def spread(bounds: Estimate) -> str:
-    """The bounds that rounding leaves: `33.0–101`, or `32.7 or more`."""
+    """Format the bounds that rounding leaves: `33.0–101`, or `32.7 or more`."""
     low = significant(bounds.low or 0.0, 3)
     high = bounds.high if bounds.high is not None else float("inf")
     return f"{low}–{significant(high, 3)}" if high < float("inf") else f"{low} or more"
@@ -232,7 +232,7 @@ def _above(row: TableRow, column: Column, rate: str, peak: str) -> Finding:
 
 
 def _rate_of(table: Table, place: int, row: TableRow) -> Estimate | None:
-    """The count over the time, in the rate's unit, with the bounds of the time's rounding."""
+    """Compute the count over the time, in the rate's unit, with the bounds of the time's rounding."""
     column = table.rates[place]
     time, sizes = row.times[column.of or 0], dict(row.sizes)
     singular = {name.removesuffix("s"): size for name, size in sizes.items()}
@@ -251,13 +251,13 @@ def _widened(bounds: Estimate) -> Estimate:
 
 
 def _least_gain(larger: TableRow, smaller: TableRow, place: int) -> float:
-    """How many times the larger row's time the smaller row's is, at least; 0 where one has none."""
+    """Return the least ratio of the smaller row's time to the larger row's; 0 if one has none."""
     more, less = larger.times[place], smaller.times[place]
     return less.low / more.high if more and less and is_time(more) and is_time(less) else 0.0
 
 
 def _digits(printed: Printed) -> int:
-    """Significant digits of a printed number."""
+    """Count the significant digits of a printed number."""
     return len(printed.text.partition("E")[0].replace(".", "").lstrip("+-0"))
 
 
@@ -268,7 +268,7 @@ def _width(bounds: Estimate | None) -> float:
 
 
 def _narrower(claim: Claim) -> bool:
-    """Whether a printed speedup says more than its bounds do."""
+    """Return True if a printed speedup is more precise than its bounds."""
     return bool(claim.printed and claim.bounds and claim.bounds.high is not None) and (
         claim.printed.step < claim.bounds.high - (claim.bounds.low or 0.0)  # type: ignore[union-attr,operator]
     )

@@ -38,7 +38,7 @@ PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
 def read_sizes(name: str) -> tuple[str, Sizes]:
-    """A name without its sizes, in small letters, and its sizes by name."""
+    """Split a name into itself without its sizes, in small letters, and its sizes by name."""
     sizes: dict[str, float] = {}
 
     def keep(found: re.Match[str]) -> str:
@@ -57,13 +57,13 @@ def read_sizes(name: str) -> tuple[str, Sizes]:
 
 
 def size_name(word: str) -> str:
-    """One word for one size: `Batch Size` and `bs` are `batch`."""
+    """Return one word for one size: `Batch Size` and `bs` are `batch`."""
     plain = re.sub(r"[ _-]+", "_", word.strip().lower())
     return _SAME.get(plain.removesuffix("_size"), plain.removesuffix("_size"))
 
 
 def more_work(larger: TableRow, smaller: TableRow) -> bool:
-    """Whether a row of the same kind is at least as large in every size, and twice as large in one."""
+    """Return True if a row of the same kind is at least as large in every size, and twice in one."""
     one, other = dict(larger.sizes), dict(smaller.sizes)
     if larger.kind != smaller.kind or not one or one.keys() != other.keys():
         return False
@@ -71,7 +71,7 @@ def more_work(larger: TableRow, smaller: TableRow) -> bool:
 
 
 def flops(row: TableRow) -> float | None:
-    """FLOPs of one time of the row: its own column's, or 2 n^3 for a product of matrices; None for others.
+    """Return the FLOPs of a row: its own column's, or 2 n^3 for a product of matrices; None for others.
 
     Source: n^2 sums of n products each; n m k for edges that differ.
     """
@@ -91,7 +91,7 @@ def flops(row: TableRow) -> float | None:
 
 
 def precision(row: TableRow) -> str | None:
-    """The precision that the row's name states; None where it states none."""
+    """Return the precision that the row's name states; None if it states none."""
     return next((name for name in PRECISIONS if name in row.kind.split()), None)
 
 

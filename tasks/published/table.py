@@ -24,12 +24,12 @@ class Printed:
 
     @property
     def low(self) -> float:
-        """The least that rounds to it."""
+        """Return the least value that rounds to it."""
         return self.value - self.step / 2
 
     @property
     def high(self) -> float:
-        """The most that rounds to it."""
+        """Return the greatest value that rounds to it."""
         return self.value + self.step / 2
 
 
@@ -138,7 +138,7 @@ class TableReview:
 
 
 def ratio(row: TableRow, columns: tuple[Column, ...], base: int, side: int) -> Estimate | None:
-    """Base time over the other time with the bounds that their rounding leaves; None without two times."""
+    """Return base time over the other time with the bounds of their rounding; None without two times."""
     over, under = row.times[base], row.times[side]
     if over is None or under is None or not (is_time(over) and is_time(under)):
         return None
@@ -147,22 +147,22 @@ def ratio(row: TableRow, columns: tuple[Column, ...], base: int, side: int) -> E
 
 
 def is_time(printed: Printed) -> bool:
-    """Whether a number can be a time: finite and above zero."""
+    """Return True if a number can be a time: finite and above zero."""
     return 0 < printed.value < float("inf")
 
 
 def others(table: Table) -> list[int]:
-    """The places of the columns of times beside the base."""
+    """Return the indices of the columns of times beside the base."""
     return [place for place in range(len(table.times)) if place != table.base]
 
 
 def beyond(one: Estimate, other: Estimate) -> bool:
-    """Whether two intervals have nothing in common, not even an end that floats have moved a little."""
+    """Return True if two intervals are disjoint, allowing for floating-point error."""
     if one.low is None or one.high is None or other.low is None or other.high is None:
         return False
     return one.low > other.high * (1 + FLOATS) or one.high * (1 + FLOATS) < other.low
 
 
 def interval(printed: Printed) -> Estimate:
-    """A printed number with the bounds of its rounding."""
+    """Return a printed number with the bounds of its rounding."""
     return Estimate(printed.value, printed.low, printed.high)

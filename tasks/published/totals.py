@@ -14,7 +14,7 @@ BY_TOTAL, BY_ROWS = "by the total", "by the sum of its rows"
 
 
 def missing(table: Table) -> Iterator[Finding]:
-    """Seconds of the total that are in no row, or in the rows and not in the total, beyond all rounding."""
+    """Report time in the total that is in no row, or in the rows but not in the total, beyond rounding."""
     lost, doubled = [], []
     for place, column in enumerate(table.times):
         total, rows = table.total.times[place] if table.total else None, sums(table.rows, place)
@@ -37,7 +37,7 @@ def missing(table: Table) -> Iterator[Finding]:
 
 
 def sums(rows: Sequence[TableRow], place: int) -> Estimate | None:
-    """The sum of a column with the bounds of its rounding; None where a row has no number or no time."""
+    """Sum a column, with the bounds of its rounding; None if a row has no number or no time."""
     times = [row.times[place] for row in rows]
     found = [printed for printed in times if printed and 0 <= printed.value < math.inf]
     if not found or len(found) != len(times):
@@ -49,7 +49,7 @@ def sums(rows: Sequence[TableRow], place: int) -> Estimate | None:
 
 
 def overall(table: Table, side: int) -> Ways:
-    """The speedup of the whole in one column, by every way that it can be taken."""
+    """Compute the speedup of the whole in one column, in every way that it can be taken."""
     found: Ways = []
     total = ratio(table.total, table.times, table.base, side) if table.total else None
     if total:
@@ -69,7 +69,7 @@ def overall(table: Table, side: int) -> Ways:
 
 
 def headline(table: Table, side: int, ways: Ways) -> Finding | None:
-    """Whether the speedup of the whole is another by its total than by its rows, beyond all rounding."""
+    """Report a speedup of the whole that differs between its total and its rows, beyond rounding."""
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
         return None
@@ -80,7 +80,7 @@ def headline(table: Table, side: int, ways: Ways) -> Finding | None:
 
 
 def orientation(table: Table) -> Table:
-    """The table with the base that its printed speedups are over, where there are only two columns of times.
+    """Return the table with the base that its printed speedups use, if it has only two columns of times.
 
     Some print new time / old time; whichever way more rows agree with is meant.
     """
