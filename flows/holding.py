@@ -34,22 +34,22 @@ NAME = f"{PREFIX}name"
 NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotReturned"  # names of states
 
 
-async def hold(asked: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
+async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
     """Rent a box, hold it until nobody needs it any more, and give it back; returns how that ended.
 
-    Everything that is known of the box is in the labels of the flow run, as `Rental` has it.
+    Everything that is known of the box is in the labels of the flow run, as `RentalStatus` has it.
     """
     pace = HoldSettings()
     try:
         async with LambdaApi(api_key(), api_url(), pace.api) as api, get_client() as client:
-            promised_s = asked.capacity_s + asked.boot_s + asked.most_s
-            lease = new_lease(asked.run, asked.hardware, _now() + timedelta(seconds=promised_s))
+            promised_s = order.capacity_s + order.boot_s + order.most_s
+            lease = new_lease(order.run, order.hardware, _now() + timedelta(seconds=promised_s))
 
             async def in_use() -> set[str]:
-                return await _held_by_others(client, asked.run, flow_run_id)
+                return await _held_by_others(client, order.run, flow_run_id)
 
-            await return_earlier(api, client, asked.run, asked.hardware, in_use, say)
-            holding = Holding(asked, flow_run_id, api, client, lease, say, pace)
+            await return_earlier(api, client, order.run, order.hardware, in_use, say)
+            holding = Holding(order, flow_run_id, api, client, lease, say, pace)
             await call_until_answered(client.update_flow_run_labels, flow_run_id, holding.rental.labels)
             try:
                 state = await _first(holding.follow, holding.look_for_bench, holding.rent)
@@ -72,7 +72,7 @@ class Holding:
         news: set when `rental` is not yet in the labels.
     """
 
-    asked: RentalOrder
+    order: RentalOrder
     flow_run_id: UUID
     api: LambdaApi
     client: PrefectClient
@@ -96,19 +96,19 @@ class Holding:
         """Note that a box was launched, or was given back because it did not boot, which ends its cost."""
         self.returned = launch.returned
         if launch.returned is None:
-            place, since = launch.place, launch.since
+            option, since = launch.option, launch.since
             self.know(
                 instance=launch.instance,
-                type=place.instance_type,
-                region=place.region,
-                usd_per_hour=place.usd_per_hour,
+                type=option.instance_type,
+                region=option.region,
+                usd_per_hour=option.usd_per_hour,
                 since=since,
             )
             return
-        now, known = launch.returned, self.rental
+        now, before = launch.returned, self.rental
         earlier = {
-            "earlier_s": known.earlier_s + known.billed_s(now),
-            "earlier_usd": known.cost_usd(now),
+            "earlier_s": before.earlier_s + before.billed_s(now),
+            "earlier_usd": before.cost_usd(now),
         }
         self.know(**earlier, since=now, usd_per_hour=0.0)
 
@@ -117,11 +117,11 @@ class Holding:
         while True:
             self.news = anyio.Event()
             try:
-                said = (await self.client.read_flow_run(self.flow_run_id)).labels
-                if said.get(RELEASE):
+                present = (await self.client.read_flow_run(self.flow_run_id)).labels
+                if present.get(RELEASE):
                     return Completed(message="given back")
                 labels = self.rental.labels  # the server may lose one that somebody wrote at the same moment
-                if any(said.get(key) != value for key, value in labels.items()):
+                if any(present.get(key) != value for key, value in labels.items()):
                     await self.client.update_flow_run_labels(self.flow_run_id, labels)
             except ObjectNotFound:
                 return Completed(message="this flow run was deleted: given back")
@@ -135,26 +135,26 @@ class Holding:
         alone_since: float | None = None
         while True:
             try:
-                if await measuring(self.client, self.asked.run):
+                if await measuring(self.client, self.order.run):
                     alone_since = None
                 else:
                     alone_since = anyio.current_time() if alone_since is None else alone_since
             except httpx.HTTPError:
                 alone_since = None
             if alone_since is not None and anyio.current_time() - alone_since >= self.pace.alone_s:
-                return Completed(message=f"nobody measures run {self.asked.run} any more: given back")
+                return Completed(message=f"nobody measures run {self.order.run} any more: given back")
             await anyio.sleep(self.pace.look_s)
 
     async def rent(self) -> State[Any]:
         """Rent a box and have it until it is lost or due; then it is given back."""
-        asked = self.asked
+        order = self.order
         try:
             wish = Wish(
-                instance_types=asked.instances,
-                regions=asked.regions,
-                until=_now() + timedelta(seconds=asked.capacity_s),
-                boot_within_s=asked.boot_s,
-                most_usd_per_hour=asked.most_usd_per_hour,
+                instance_types=order.instances,
+                regions=order.regions,
+                until=_now() + timedelta(seconds=order.capacity_s),
+                boot_within_s=order.boot_s,
+                most_usd_per_hour=order.most_usd_per_hour,
             )
             async with rented(self.api, wish, self.lease, self.say, note=self.note, held=self.rented) as box:
                 return await self._have(box)
@@ -165,7 +165,7 @@ class Holding:
 
     async def _have(self, box: RentedBox) -> State[Any]:
         since = self.rental.since or _now()
-        until = since + timedelta(seconds=self.asked.most_s)
+        until = since + timedelta(seconds=self.order.most_s)
         with anyio.move_on_after(max((until - _now()).total_seconds(), 0)):
             secret: Secret[Any] = Secret(value=SecretStr(box.private_key))
             await call_until_answered(secret.asave, self.lease.name, overwrite=True, client=self.client)
@@ -175,7 +175,7 @@ class Holding:
             return await self._lost(box.instance.id)
         return Failed(
             name=DUE,
-            message=f"the box was held for {self.asked.most_s:.0f} s, as long as was asked for: given back",
+            message=f"the box was held for {self.order.most_s:.0f} s, as long as was asked for: given back",
         )
 
     async def _lost(self, instance_id: str) -> State[Any]:

@@ -211,7 +211,7 @@ def _tell_left(account: "Account", project: str, head: str) -> int:
         say(f"not checked: {sentence}")
     for bucket in buckets(account, project):
         say(f"kept: results in s3://{bucket}; `gridbench down aws --delete-results` deletes them")
-    if not left.found:
+    if not left.by_kind:
         say(f"{head}; nothing of {project} is left in {account.region}")
         return 0
     say(f"{head}, but this is left in {account.region}; `gridbench down aws` may be repeated:")

@@ -43,13 +43,13 @@ def region_of(region: str | None = None) -> str:
     name = session.region_name
     if not name:
         raise AwsError("no region: name one with --region, such as us-east-1, or set AWS_DEFAULT_REGION")
-    known = [
-        known
+    regions = [
+        regions
         for partition in session.get_available_partitions()
-        for known in session.get_available_regions("batch", partition_name=partition)
+        for regions in session.get_available_regions("batch", partition_name=partition)
     ]
-    if name not in known:
-        near = get_close_matches(name, known, n=1)
+    if name not in regions:
+        near = get_close_matches(name, regions, n=1)
         like = f"did you mean {near[0]}?" if near else "such as us-east-1 or eu-central-1"
         raise AwsError(f"region {name!r} is none that AWS Batch is in; {like}")
     return str(name)

@@ -17,21 +17,21 @@ Look = Callable[[Account, str], Iterator[str]]
 class Left:
     """The names found, by kind, and a sentence for each kind that could not be looked at."""
 
-    found: dict[str, list[str]]
+    by_kind: dict[str, list[str]]
     unseen: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
         """Return a line for each kind."""
-        return [f"{kind}: {', '.join(names)}" for kind, names in self.found.items()]
+        return [f"{kind}: {', '.join(names)}" for kind, names in self.by_kind.items()]
 
 
 def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) -> Look:
     """Return a search for EC2's objects that bear the project's tag."""
 
     def look(account: Account, project: str) -> Iterator[str]:
-        wanted = [{"Name": f"tag:{TAG}", "Values": [project]}, *filters]
-        for row in rows(account.client("ec2"), operation, key, Filters=wanted):
+        all_filters = [{"Name": f"tag:{TAG}", "Values": [project]}, *filters]
+        for row in rows(account.client("ec2"), operation, key, Filters=all_filters):
             yield row[identity]
 
     return look
@@ -39,11 +39,11 @@ def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) ->
 
 def instances(account: Account, project: str) -> Iterator[str]:
     """Find machines that are not terminated: they cost money."""
-    wanted = [
+    filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(ALIVE)},
     ]
-    for reservation in rows(account.client("ec2"), "describe_instances", "Reservations", Filters=wanted):
+    for reservation in rows(account.client("ec2"), "describe_instances", "Reservations", Filters=filters):
         for row in reservation["Instances"]:
             yield row["InstanceId"]
 
@@ -55,8 +55,8 @@ def queues(account: Account, project: str) -> Iterator[str]:
 
 def environments(account: Account, project: str) -> Iterator[str]:
     """Find compute environments."""
-    found = environments_of(account.client("batch"), project)
-    yield from (row["computeEnvironmentName"] for row in found)
+    batch_rows = environments_of(account.client("batch"), project)
+    yield from (row["computeEnvironmentName"] for row in batch_rows)
 
 
 def job_definitions(account: Account, project: str) -> Iterator[str]:
@@ -83,19 +83,19 @@ def log_group(project: str) -> str:
 def log_groups(account: Account, project: str) -> Iterator[str]:
     """Find the project's log group."""
     name = log_group(project)
-    found = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
-    yield from (row["logGroupName"] for row in found if row["logGroupName"] == name)
+    groups = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
+    yield from (row["logGroupName"] for row in groups if row["logGroupName"] == name)
 
 
 def repositories(account: Account, project: str) -> Iterator[str]:
     """Find the image repository."""
     try:
-        found = account.client("ecr").describe_repositories(repositoryNames=[f"{project}/lane"])
+        answer = account.client("ecr").describe_repositories(repositoryNames=[f"{project}/lane"])
     except ClientError as error:
         if gone(error):
             return
         raise
-    yield from (row["repositoryName"] for row in found["repositories"])
+    yield from (row["repositoryName"] for row in answer["repositories"])
 
 
 def roles(account: Account, project: str) -> Iterator[str]:
@@ -110,8 +110,8 @@ def roles(account: Account, project: str) -> Iterator[str]:
 
 def profiles(account: Account, project: str) -> Iterator[str]:
     """Find instance profiles by the name that CloudFormation gives them."""
-    found = rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles")
-    names = (row["InstanceProfileName"] for row in found)
+    profile_rows = rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles")
+    names = (row["InstanceProfileName"] for row in profile_rows)
     yield from (name for name in names if name.startswith(f"{project}-InstanceProfile-"))
 
 
@@ -126,8 +126,8 @@ def policies(account: Account, project: str) -> Iterator[str]:
 
 def budgets(account: Account, project: str) -> Iterator[str]:
     """Find the budget with its alarm."""
-    found = rows(account.client("budgets"), "describe_budgets", "Budgets", AccountId=account.number)
-    yield from (row["BudgetName"] for row in found if row["BudgetName"] == f"{project}-monthly")
+    budget_rows = rows(account.client("budgets"), "describe_budgets", "Budgets", AccountId=account.number)
+    yield from (row["BudgetName"] for row in budget_rows if row["BudgetName"] == f"{project}-monthly")
 
 
 def buckets(account: Account, project: str) -> Iterator[str]:
@@ -179,7 +179,7 @@ LOOKS: dict[str, Look] = {
 
 def look(account: Account, project: str) -> Left:
     """Look for everything that the project has in the account, except its results buckets."""
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     unseen = []
     for kind, search in LOOKS.items():
         try:
@@ -190,5 +190,5 @@ def look(account: Account, project: str) -> Left:
             unseen.append(f"{kind} could not be looked at: {sentence(error)}")
             continue
         if names:
-            found[kind] = names
-    return Left(found, tuple(unseen))
+            by_kind[kind] = names
+    return Left(by_kind, tuple(unseen))

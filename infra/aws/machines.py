@@ -58,20 +58,20 @@ def look_up(ec2: Any, names: Sequence[str]) -> list[MachineType]:
         AwsError: one is unknown here, or can't be used, with the reason.
     """
     try:
-        found = {row["InstanceType"]: row for row in _describe(ec2, names)}
+        described = {row["InstanceType"]: row for row in _describe(ec2, names)}
     except ClientError as error:
         if code_of(error) not in ("InvalidInstanceType", "InvalidParameterValue"):
             raise
-        found = _one_by_one(ec2, names)
+        described = _one_by_one(ec2, names)
     region = ec2.meta.region_name
     for name in names:
-        if name not in found:
+        if name not in described:
             raise AwsError(
                 f"instance type {name!r} is unknown in {region}: check its spelling, or the region"
             )
-        if "x86_64" not in found[name]["ProcessorInfo"]["SupportedArchitectures"]:
+        if "x86_64" not in described[name]["ProcessorInfo"]["SupportedArchitectures"]:
             raise AwsError(f"instance type {name} is Arm and the images are for x86_64: choose another type")
-    return [_machine(found[name]) for name in names]
+    return [_machine(described[name]) for name in names]
 
 
 def _describe(ec2: Any, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -80,13 +80,13 @@ def _describe(ec2: Any, names: Sequence[str]) -> list[dict[str, Any]]:
 
 def _one_by_one(ec2: Any, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Ask for each type alone: EC2 refuses a list that contains one unknown name."""
-    found = {}
+    described = {}
     for name in names:
         try:
-            found[name] = _describe(ec2, [name])[0]
+            described[name] = _describe(ec2, [name])[0]
         except (ClientError, IndexError):
             continue
-    return found
+    return described
 
 
 def _machine(row: dict[str, Any]) -> MachineType:
@@ -136,7 +136,7 @@ def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, 
 
 def offers(ec2: Any, machines: Sequence[MachineType]) -> dict[str, set[str]]:
     """List the types that each zone of the region offers."""
-    found: dict[str, set[str]] = {}
+    types_by_zone: dict[str, set[str]] = {}
     filters = [{"Name": "instance-type", "Values": [machine.name for machine in machines]}]
     for row in rows(
         ec2,
@@ -145,5 +145,5 @@ def offers(ec2: Any, machines: Sequence[MachineType]) -> dict[str, set[str]]:
         LocationType="availability-zone",
         Filters=filters,
     ):
-        found.setdefault(row["Location"], set()).add(row["InstanceType"])
-    return found
+        types_by_zone.setdefault(row["Location"], set()).add(row["InstanceType"])
+    return types_by_zone

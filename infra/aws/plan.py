@@ -50,5 +50,5 @@ def make_plan(account: Account, wishes: StackOptions) -> StackPlan:
     kept = sorted(buckets(account, wishes.project)) if creates else []
     if kept:
         notes.append(f"bucket {kept[0]} of an earlier stack is used again for results")
-    found = parameters(wishes, machines, zones, previous, kept[0] if kept else "")
-    return StackPlan(wishes.project, stack, creates, machines, found, tuple(notes))
+    values = parameters(wishes, machines, zones, previous, kept[0] if kept else "")
+    return StackPlan(wishes.project, stack, creates, machines, values, tuple(notes))

@@ -18,12 +18,12 @@ def newest_image(ecr: Any, repository_uri: str) -> str | None:
     """Return the image that was pushed last, by its digest; None if there is none."""
     name = repository_uri.partition("/")[2]
     try:
-        found = rows(ecr, "describe_images", "imageDetails", repositoryName=name)
+        images = rows(ecr, "describe_images", "imageDetails", repositoryName=name)
     except ClientError as error:
         if gone(error):
             return None
         raise
-    tagged = [image for image in found if image.get("imageTags")]
+    tagged = [image for image in images if image.get("imageTags")]
     newest = max(tagged, key=lambda image: image["imagePushedAt"], default=None)
     return f"{repository_uri}@{newest['imageDigest']}" if newest else None
 
@@ -41,8 +41,8 @@ def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | N
         "prefect_api_auth_string_secret_arn": outputs.get("PrefectAuthStringSecretArn"),
         "tags": {TAG: project},
     }
-    known = {name: value for name, value in shared.items() if value}
-    return known | queue_variables(project, machines[0])
+    present = {name: value for name, value in shared.items() if value}
+    return present | queue_variables(project, machines[0])
 
 
 def queue_variables(project: str, machine: MachineType, spot: bool = False) -> dict[str, Any]:

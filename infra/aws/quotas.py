@@ -18,7 +18,7 @@ QUOTAS = (
 
 def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
     """Write a sentence for each quota below one machine of the types that it limits."""
-    found = []
+    sentences = []
     for letters, family, on_demand, spot in QUOTAS:
         mine = [machine for machine in machines if machine.name[0] in letters]
         largest = max(mine, key=lambda machine: machine.vcpus, default=None)
@@ -27,12 +27,12 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
         for code, purchase in ((on_demand, "on demand"), (spot, "spot")):
             allowed = _value(quotas, code)
             if allowed is not None and allowed < largest.vcpus:
-                found.append(
+                sentences.append(
                     f"this account may run {allowed:g} vCPUs of {family} {purchase} here, and one "
                     f"{largest.name} has {largest.vcpus}: until quota {code} is raised its jobs wait "
                     "(docs/aws.md)"
                 )
-    return found
+    return sentences
 
 
 def _value(quotas: Any, code: str) -> float | None:

@@ -151,7 +151,7 @@ def parameters(
     }
     gpu = [machine for machine in machines if machine.gpus]
     cpu = [machine for machine in machines if not machine.gpus]
-    found = FIRST | {
+    values = FIRST | {
         "Project": wishes.project,
         "GpuInstanceTypes": ",".join(machine.name for machine in gpu) or NONE,
         "CpuInstanceTypes": ",".join(machine.name for machine in cpu) or NONE,
@@ -160,10 +160,10 @@ def parameters(
         "ExistingResultsBucket": bucket,
     }
     kept = {name: previous[name] for name in (*wished, "ExistingResultsBucket") if name in previous}
-    found |= kept | {name: str(value) for name, value in wished.items() if value is not None}
-    check_cap(gpu, int(found["MaxGpuVcpus"]), "--max-gpu-vcpus")
-    check_cap(cpu, int(found["MaxCpuVcpus"]), "--max-cpu-vcpus")
-    return found
+    values |= kept | {name: str(value) for name, value in wished.items() if value is not None}
+    check_cap(gpu, int(values["MaxGpuVcpus"]), "--max-gpu-vcpus")
+    check_cap(cpu, int(values["MaxCpuVcpus"]), "--max-cpu-vcpus")
+    return values
 
 
 def instances_of(stack_parameters: Mapping[str, str]) -> tuple[str, ...]:

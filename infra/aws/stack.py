@@ -94,9 +94,9 @@ def check_ready(cfn: Any, stack: Stack | None) -> None:
         return
     if status in ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"):
         why = first_reason(cfn, stack.id)
-        told = f" ({why})" if why else ""
+        because = f" ({why})" if why else ""
         raise AwsError(
-            f"stack {stack.name} is in {status}{told}: it can only be deleted; "
+            f"stack {stack.name} is in {status}{because}: it can only be deleted; "
             "`gridbench down aws`, then again"
         )
     if status == "UPDATE_ROLLBACK_FAILED":
@@ -125,15 +125,15 @@ def prepare(
         Capabilities=CAPABILITIES,
         Tags=[{"Key": TAG, "Value": project}],
     )
-    found: dict[str, Any] = {}
-    while (found := cfn.describe_change_set(ChangeSetName=made["Id"]))["Status"] in (
+    description: dict[str, Any] = {}
+    while (description := cfn.describe_change_set(ChangeSetName=made["Id"]))["Status"] in (
         "CREATE_PENDING",
         "CREATE_IN_PROGRESS",
     ):
         time.sleep(POLL_S)
     change_set = ChangeSet(made["Id"], made["StackId"], creates, tuple(_changes(cfn, made["Id"])))
-    if found["Status"] == "FAILED":
-        reason = found.get("StatusReason", "")
+    if description["Status"] == "FAILED":
+        reason = description.get("StatusReason", "")
         discard(cfn, change_set)
         if any(words in reason for words in UNCHANGED):
             return ChangeSet(made["Id"], made["StackId"], creates, ())
@@ -209,12 +209,12 @@ def watch(cfn: Any, stack_id: str, seen: set[str], on_event: Callable[[Event], N
 def events(cfn: Any, stack_id: str) -> list[Event]:
     """Return the stack's events, oldest first; none if it is gone."""
     try:
-        found = rows(cfn, "describe_stack_events", "StackEvents", StackName=stack_id)
+        newest_first = rows(cfn, "describe_stack_events", "StackEvents", StackName=stack_id)
     except ClientError as error:
         if gone(error):
             return []
         raise
-    return found[::-1]
+    return newest_first[::-1]
 
 
 def first_reason(cfn: Any, stack_id: str, seen: frozenset[str] = frozenset()) -> str:

@@ -48,14 +48,14 @@ class RunningInstance:
 
 def queues_of(batch: Any, project: str) -> list[dict[str, Any]]:
     """Return the job queues that bear the project's tag."""
-    found = rows(batch, "describe_job_queues", "jobQueues")
-    return [row for row in found if row.get("tags", {}).get(TAG) == project and _is_there(row)]
+    queues = rows(batch, "describe_job_queues", "jobQueues")
+    return [row for row in queues if row.get("tags", {}).get(TAG) == project and _is_there(row)]
 
 
 def environments_of(batch: Any, project: str) -> list[dict[str, Any]]:
     """Return the compute environments that bear the project's tag."""
-    found = rows(batch, "describe_compute_environments", "computeEnvironments")
-    return [row for row in found if row.get("tags", {}).get(TAG) == project and _is_there(row)]
+    environments = rows(batch, "describe_compute_environments", "computeEnvironments")
+    return [row for row in environments if row.get("tags", {}).get(TAG) == project and _is_there(row)]
 
 
 def _is_there(row: Mapping[str, Any]) -> bool:
@@ -75,10 +75,10 @@ def read_queues(client: Client, project: str) -> list[Queue]:
     """Read every queue of the project, with its jobs and its machines."""
     batch = client("batch")
     environments = {row["computeEnvironmentArn"]: row for row in environments_of(batch, project)}
-    found = sorted(queues_of(batch, project), key=lambda row: row["jobQueueName"])
+    queue_rows = sorted(queues_of(batch, project), key=lambda row: row["jobQueueName"])
     with ThreadPoolExecutor(CALLS_AT_ONCE) as calls:
-        jobs = list(calls.map(lambda row: jobs_in(batch, row["jobQueueName"], LIVE + ENDED), found))
-    return [_queue(row, environments, mine) for row, mine in zip(found, jobs, strict=True)]
+        jobs = list(calls.map(lambda row: jobs_in(batch, row["jobQueueName"], LIVE + ENDED), queue_rows))
+    return [_queue(row, environments, mine) for row, mine in zip(queue_rows, jobs, strict=True)]
 
 
 def _queue(row: dict[str, Any], environments: Mapping[str, Any], jobs: list[dict[str, Any]]) -> Queue:
@@ -108,7 +108,7 @@ def read_instances(ec2: Any, project: str) -> list[RunningInstance]:
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(ALIVE)},
     ]
-    found = rows(ec2, "describe_instances", "Reservations", Filters=filters)
+    reservations = rows(ec2, "describe_instances", "Reservations", Filters=filters)
     return [
         RunningInstance(
             row["InstanceId"],
@@ -118,6 +118,6 @@ def read_instances(ec2: Any, project: str) -> list[RunningInstance]:
             row["LaunchTime"],
             row["Placement"]["AvailabilityZone"],
         )
-        for reservation in found
+        for reservation in reservations
         for row in reservation["Instances"]
     ]

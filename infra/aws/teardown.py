@@ -83,13 +83,13 @@ def stop_queues(batch: Any, project: str, say: Say) -> None:
         if queue["state"] != "DISABLED":
             batch.update_job_queue(jobQueue=queue["jobQueueName"], state="DISABLED")
     names = [queue["jobQueueName"] for queue in queues]
-    deadline, told = time.monotonic() + WAIT_S, set()
+    deadline, ended = time.monotonic() + WAIT_S, set()
     while jobs := [job for name in names for job in jobs_in(batch, name, LIVE)]:
         for job in jobs:
-            if job["jobId"] not in told:
+            if job["jobId"] not in ended:
                 say(f"ending job {job['jobName']} ({job['status']})")
                 batch.terminate_job(jobId=job["jobId"], reason=REASON)
-                told.add(job["jobId"])
+                ended.add(job["jobId"])
         if time.monotonic() > deadline:
             raise AwsError(
                 f"{len(jobs)} jobs do not end, such as {jobs[0]['jobId']}: try again in some minutes"
@@ -112,12 +112,12 @@ def delete_bucket(s3: Any, bucket: str, say: Say) -> None:
     """Delete a bucket with every version of every object."""
     deleted = 0
     for page in s3.get_paginator("list_object_versions").paginate(Bucket=bucket):
-        found = [
+        versions = [
             {"Key": row["Key"], "VersionId": row["VersionId"]}
             for kind in ("Versions", "DeleteMarkers")
             for row in page.get(kind, [])
         ]
-        for batch in _hundreds(found, 1000):
+        for batch in _hundreds(versions, 1000):
             answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": batch, "Quiet": True})
             if errors := answer.get("Errors"):
                 first = errors[0]

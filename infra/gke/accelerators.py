@@ -66,20 +66,20 @@ def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
     Raises:
         GkeError: there is none, it can't be had any more, or not in this number or on demand.
     """
-    known = accelerators()
-    if name not in known:
-        raise GkeError(f"--accelerator {name!r} is unknown; {hint(name, sorted(known))}")
-    found = known[name]
-    if found.unsupported:
-        raise GkeError(f"--accelerator {name} is unsupported: {found.unsupported}")
-    if gpus not in found.shapes:
-        counts = ", ".join(map(str, found.shapes))
+    models = accelerators()
+    if name not in models:
+        raise GkeError(f"--accelerator {name!r} is unknown; {hint(name, sorted(models))}")
+    model = models[name]
+    if model.unsupported:
+        raise GkeError(f"--accelerator {name} is unsupported: {model.unsupported}")
+    if gpus not in model.shapes:
+        counts = ", ".join(map(str, model.shapes))
         raise GkeError(
             f"--accelerator {name}:{gpus}: no machine has {gpus} of it; there are those with {counts}"
         )
-    shape = found.shapes[gpus]
+    shape = model.shapes[gpus]
     if shape.spot_only and not spot:
-        whole = [count for count, each in found.shapes.items() if not each.spot_only]
+        whole = [count for count, each in model.shapes.items() if not each.spot_only]
         other = f", or --accelerator {name}:{min(whole)}" if whole else ""
         raise GkeError(f"{shape.machine} ({name}:{gpus}) can't be rented on demand: add --spot{other}")
-    return found, shape
+    return model, shape

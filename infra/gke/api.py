@@ -57,9 +57,9 @@ def connect(project: str | None, zone: str = EVERYWHERE) -> GkeLocation:
         client = ClusterManagerClient(transport=ClusterManagerGrpcTransport(channel=channel))
         return GkeLocation(client, _project(project or os.environ.get(PROJECT_VARIABLE)), zone)
     with in_words("signing in"):
-        credentials, found = google.auth.default(scopes=[SCOPE])
+        credentials, default_project = google.auth.default(scopes=[SCOPE])
     options = ClientOptions(api_endpoint=endpoint) if endpoint else None
-    named = _project(project or found)
+    named = _project(project or default_project)
     return GkeLocation(ClusterManagerClient(credentials=credentials, client_options=options), named, zone)
 
 

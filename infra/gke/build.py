@@ -13,75 +13,75 @@ OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the ne
 CLEAR = "`gridbench down gke` clears away what there is of it"
 
 
-def build(place: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
+def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
     """Make the cluster and its pools; the cluster as it is then, and an error for each pool that it lacks.
 
     Raises:
         GkeError: the cluster could not be made, or what failed would fail for every pool.
     """
     if plan.cluster is None:
-        _make_cluster(place, plan.name, say)
+        _make_cluster(location, plan.name, say)
     kept_by_gke = bool(plan.cluster and plan.cluster.channel)
-    wanted = {pool.name: pool for pool in (*plan.renew, *plan.add)}
+    to_make = {pool.name: pool for pool in (*plan.renew, *plan.add)}
     failed: dict[str, GkeError] = {}
-    for pool in wanted.values():
+    for pool in to_make.values():
         try:
             if pool in plan.renew:
-                _delete_pool(place, plan.name, pool, say)
-            _make_pool(place, plan.name, pool, kept_by_gke, say)
+                _delete_pool(location, plan.name, pool, say)
+            _make_pool(location, plan.name, pool, kept_by_gke, say)
         except OF_ONE_POOL as error:
             say("  failed")
             failed[pool.name] = error
-    cluster = _read(place, plan.name)
+    cluster = _read(location, plan.name)
     for pool in cluster.pools:
-        if pool.status in BROKEN and pool.name in wanted.keys() - failed.keys():
+        if pool.status in BROKEN and pool.name in to_make.keys() - failed.keys():
             failed[pool.name] = refusal(f"making node pool {pool.name}", None, pool.reason or pool.status)
     return cluster, list(failed.values())
 
 
-def _make_cluster(place: GkeLocation, name: str, say: Say) -> None:
+def _make_cluster(location: GkeLocation, name: str, say: Say) -> None:
     doing = f"making cluster {name}"
     say(f"{doing}: some 5 to 10 minutes")
-    message = cluster_message(name, place.project)
+    message = cluster_message(name, location.project)
 
     def call() -> Operation:
-        return place.client.create_cluster(parent=place.parent, cluster=message)
+        return location.client.create_cluster(parent=location.parent, cluster=message)
 
     try:
-        carry_out(place, name, doing, call, say)
+        carry_out(location, name, doing, call, say)
     except GkeError as error:
-        if find_ours(place, name) is None:
+        if find_ours(location, name) is None:
             raise
         raise GkeError(f"{error}; {CLEAR}") from None
-    cluster = _read(place, name)
+    cluster = _read(location, name)
     if cluster.status == "ERROR":
         raise GkeError(f"{refusal(doing, None, cluster.reason or cluster.status)}; {CLEAR}")
 
 
-def _read(place: GkeLocation, name: str) -> GkeCluster:
+def _read(location: GkeLocation, name: str) -> GkeCluster:
     """Read the cluster that was made; refuse somebody else's of the same name."""
-    cluster = find_ours(place, name)
+    cluster = find_ours(location, name)
     if cluster is None:
         raise GkeError(f"cluster {name} is gone: somebody has deleted it; `gridbench up gke` makes it anew")
     return cluster
 
 
-def _make_pool(place: GkeLocation, cluster: str, pool: GkePool, kept_by_gke: bool, say: Say) -> None:
+def _make_pool(location: GkeLocation, cluster: str, pool: GkePool, kept_by_gke: bool, say: Say) -> None:
     doing = f"making node pool {pool.name}"
     say(doing)
     message = pool_message(pool, kept_by_gke)
 
     def call() -> Operation:
-        return place.client.create_node_pool(parent=place.path(cluster), node_pool=message)
+        return location.client.create_node_pool(parent=location.path(cluster), node_pool=message)
 
-    carry_out(place, cluster, doing, call, say)
+    carry_out(location, cluster, doing, call, say)
 
 
-def _delete_pool(place: GkeLocation, cluster: str, pool: GkePool, say: Say) -> None:
+def _delete_pool(location: GkeLocation, cluster: str, pool: GkePool, say: Say) -> None:
     doing = f"deleting node pool {pool.name}"
     say(doing)
 
     def call() -> Operation:
-        return place.client.delete_node_pool(name=f"{place.path(cluster)}/nodePools/{pool.name}")
+        return location.client.delete_node_pool(name=f"{location.path(cluster)}/nodePools/{pool.name}")
 
-    carry_out(place, cluster, doing, call, say)
+    carry_out(location, cluster, doing, call, say)

@@ -82,40 +82,40 @@ def read_cluster(message: gke.Cluster) -> GkeCluster:
     )
 
 
-def find(place: GkeLocation, name: str) -> GkeCluster | None:
+def find(location: GkeLocation, name: str) -> GkeCluster | None:
     """Find a cluster by name, whoever owns it; None if there is none."""
     try:
         with in_words(f"looking at cluster {name}"):
-            return read_cluster(place.client.get_cluster(name=place.path(name)))
+            return read_cluster(location.client.get_cluster(name=location.path(name)))
     except Missing:
         return None
 
 
-def find_ours(place: GkeLocation, name: str) -> GkeCluster | None:
+def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
     """Find Gridbench's cluster by name; None if there is none.
 
     Raises:
         Foreign: the name is taken by a cluster of somebody else's.
     """
-    cluster = find(place, name)
+    cluster = find(location, name)
     if cluster and not cluster.ours:
         label = "=".join(next(iter(LABELS.items())))
         raise Foreign(
-            f"there is a cluster {name!r} in {place.zone} that Gridbench did not make "
+            f"there is a cluster {name!r} in {location.zone} that Gridbench did not make "
             f"(it has no label {label}): choose another --cluster"
         )
     return cluster
 
 
-def list_ours(place: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
+def list_ours(location: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
     """List Gridbench's clusters in the project, and the zones that did not answer."""
-    with in_words(f"listing the clusters of {place.project}"):
-        answer = place.client.list_clusters(parent=place.parent)
-    found = [read_cluster(message) for message in answer.clusters]
-    return [cluster for cluster in found if cluster.ours], tuple(answer.missing_zones)
+    with in_words(f"listing the clusters of {location.project}"):
+        answer = location.client.list_clusters(parent=location.parent)
+    clusters = [read_cluster(message) for message in answer.clusters]
+    return [cluster for cluster in clusters if cluster.ours], tuple(answer.missing_zones)
 
 
-def place_of(place: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> GkeLocation | None:
+def place_of(location: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> GkeLocation | None:
     """Return the zone of Gridbench's one cluster with this name; None if there is none.
 
     Raises:
@@ -124,4 +124,4 @@ def place_of(place: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> G
     zones = sorted(cluster.zone for cluster in clusters if cluster.name == name)
     if len(zones) > 1:
         raise GkeError(f"there is a cluster {name} in each of {', '.join(zones)}: name one with --zone")
-    return replace(place, zone=zones[0]) if zones else None
+    return replace(location, zone=zones[0]) if zones else None

@@ -135,21 +135,21 @@ def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "")
         doing: what was asked for, such as `making node pool nvidia-l4`.
         reason: Google's own word for it, where the answer has one.
     """
-    said = tidy(message) or (code.name if code else "no reason given")
-    kind = next((kind for words, kind in WORDS if re.search(words, f"{reason} {said}")), None)
+    text = tidy(message) or (code.name if code else "no reason given")
+    kind = next((kind for words, kind in WORDS if re.search(words, f"{reason} {text}")), None)
     kind = kind or (CODES.get(code) if code else None) or GkeError
-    return kind(TEXTS.get(kind, "{doing}: {said}").format(doing=doing, said=said))
+    return kind(TEXTS.get(kind, "{doing}: {said}").format(doing=doing, said=text))
 
 
 def failure(operation: Any, doing: str) -> GkeError | None:
     """Return the error that an operation ended with; None if it succeeded."""
     if not operation.error.code and not operation.error.message:
         return None
-    said = operation.error.message or operation.status_message
-    error = refusal(doing, NUMBERS.get(operation.error.code), said)
+    message = operation.error.message or operation.status_message
+    error = refusal(doing, NUMBERS.get(operation.error.code), message)
     # it is the deed that failed: GKE is not silent, and no other operation is in the way
     if type(error) in (GkeError, ClusterBusy, Exists, Missing, GkeUnreachable):
-        return Failed(f"{doing}: {tidy(said) or 'no reason given'}")
+        return Failed(f"{doing}: {tidy(message) or 'no reason given'}")
     return error
 
 

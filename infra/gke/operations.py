@@ -21,31 +21,31 @@ class TimedOut(GkeError):
     """An operation has not ended within the deadline; GKE goes on with it."""
 
 
-def under_way(place: GkeLocation, cluster: str) -> list[gke.Operation]:
+def under_way(location: GkeLocation, cluster: str) -> list[gke.Operation]:
     """List the operations on a cluster and its pools that have not ended."""
-    with in_words(f"listing the operations of {place.project}"):
-        found = place.client.list_operations(parent=place.parent).operations
+    with in_words(f"listing the operations of {location.project}"):
+        operations = location.client.list_operations(parent=location.parent).operations
     mine = re.compile(rf"/clusters/{re.escape(cluster)}(/|$)")
-    return [each for each in found if not _ended(each) and mine.search(each.target_link)]
+    return [each for each in operations if not _ended(each) and mine.search(each.target_link)]
 
 
 def _ended(operation: gke.Operation) -> bool:
     return operation.status == gke.Operation.Status.DONE
 
 
-def settle(place: GkeLocation, cluster: str, say: Say) -> list[GkeError]:
+def settle(location: GkeLocation, cluster: str, say: Say) -> list[GkeError]:
     """Wait for whatever is under way on a cluster; the errors that it ended with.
 
     Raises:
         GkeError: it does not end in time.
     """
     errors, seen = [], set[str]()
-    while waiting := [each for each in under_way(place, cluster) if each.name not in seen]:
+    while waiting := [each for each in under_way(location, cluster) if each.name not in seen]:
         for operation in waiting:
             seen.add(operation.name)
             doing = words(operation)
             say(f"waiting for {doing}, which is under way")
-            if error := failure(follow(place, operation, doing), doing):
+            if error := failure(follow(location, operation, doing), doing):
                 say(f"  {error}")
                 errors.append(error)
     return errors
@@ -56,7 +56,7 @@ def words(operation: gke.Operation) -> str:
     return f"{gke.Operation.Type(operation.operation_type).name} {operation.target_link.rpartition('/')[2]}"
 
 
-def follow(place: GkeLocation, operation: gke.Operation, doing: str) -> gke.Operation:
+def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.Operation:
     """Follow an operation until it has ended, well or not.
 
     Raises:
@@ -73,13 +73,15 @@ def follow(place: GkeLocation, operation: gke.Operation, doing: str) -> gke.Oper
         time.sleep(POLL_S)
         try:
             with in_words(f"following {doing}"):
-                operation = place.client.get_operation(name=f"{place.parent}/operations/{operation.name}")
+                operation = location.client.get_operation(
+                    name=f"{location.parent}/operations/{operation.name}"
+                )
         except GkeUnreachable:  # the operation goes on without us
             continue
     return operation
 
 
-def carry_out(place: GkeLocation, cluster: str, doing: str, call: Begin, say: Say) -> None:
+def carry_out(location: GkeLocation, cluster: str, doing: str, call: Begin, say: Say) -> None:
     """Begin an operation on a cluster and wait for its end.
 
     What is under way there is waited for. A call without an answer is made again: where the first was carried
@@ -95,7 +97,7 @@ def carry_out(place: GkeLocation, cluster: str, doing: str, call: Begin, say: Sa
             with in_words(doing):
                 return call()
         except ClusterBusy:
-            settle(place, cluster, say)
+            settle(location, cluster, say)
             raise
 
     again = Retrying(
@@ -107,8 +109,8 @@ def carry_out(place: GkeLocation, cluster: str, doing: str, call: Begin, say: Sa
     try:
         operation = again(attempt)
     except (Exists, Missing):
-        if errors := settle(place, cluster, say):
+        if errors := settle(location, cluster, say):
             raise errors[0] from None
         return
-    if error := failure(follow(place, operation, doing), doing):
+    if error := failure(follow(location, operation, doing), doing):
         raise error

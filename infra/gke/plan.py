@@ -42,17 +42,17 @@ class ClusterPlan:
         return next((pool for pool in self.kept if pool.name == SYSTEM), SYSTEM_POOL)
 
 
-def make_plan(place: GkeLocation, wishes: ClusterOptions, say: Say) -> ClusterPlan:
+def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> ClusterPlan:
     """Work out what is missing; what is under way on the cluster is waited for first.
 
     Raises:
         GkeError: a wish can't be met, or the cluster is in no state to be completed, or not ours.
     """
     wished = wished_pools(wishes)
-    cluster = find_ours(place, wishes.cluster)
-    if cluster and settle(place, wishes.cluster, say):
+    cluster = find_ours(location, wishes.cluster)
+    if cluster and settle(location, wishes.cluster, say):
         say("that failed; what it left is looked at now")
-    cluster = find_ours(place, wishes.cluster) if cluster else None
+    cluster = find_ours(location, wishes.cluster) if cluster else None
     if cluster is None:
         return ClusterPlan(wishes.cluster, None, wished)
     _check_ready(cluster)

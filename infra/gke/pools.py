@@ -120,7 +120,7 @@ def read_pool(message: gke.NodePool) -> GkePool:
     config, scaled = message.config, message.autoscaling
     accelerator = config.accelerators[0] if config.accelerators else gke.AcceleratorConfig()
     driver = accelerator.gpu_driver_installation_config.gpu_driver_version
-    known = driver in (Versions.LATEST, Versions.DEFAULT)
+    has_driver = driver in (Versions.LATEST, Versions.DEFAULT)
     fixed = message.initial_node_count
     most = scaled.total_max_node_count or scaled.max_node_count
     return GkePool(
@@ -131,7 +131,7 @@ def read_pool(message: gke.NodePool) -> GkePool:
         spot=config.spot,
         min_nodes=(scaled.total_min_node_count or scaled.min_node_count) if scaled.enabled else fixed,
         max_nodes=most if scaled.enabled else fixed,
-        driver=Versions(driver).name if known else "",
+        driver=Versions(driver).name if has_driver else "",
         max_run_s=int(config.max_run_duration.total_seconds()) if config.max_run_duration else 0,
         status=gke.NodePool.Status(message.status).name,
         reason=message.status_message

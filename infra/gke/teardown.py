@@ -6,29 +6,31 @@ from infra.gke.errors import Failed, Foreign, GkeError
 from infra.gke.operations import Say, carry_out, settle, under_way, words
 
 
-def take_down(place: GkeLocation, name: str, say: Say) -> None:
+def take_down(location: GkeLocation, name: str, say: Say) -> None:
     """Delete a cluster of ours with all its pools, after what is under way on it.
 
     Raises:
         GkeError: it is not ours, or can't be deleted; says why.
     """
-    if find_ours(place, name) is None:
+    if find_ours(location, name) is None:
         return
-    settle(place, name, say)
-    if find_ours(place, name) is None:  # what was under way was its deletion
+    settle(location, name, say)
+    if find_ours(location, name) is None:  # what was under way was its deletion
         return
     doing = f"deleting cluster {name}"
     say(f"{doing} with its pools: some 5 minutes")
     try:
-        carry_out(place, name, doing, lambda: place.client.delete_cluster(name=place.path(name)), say)
+        carry_out(
+            location, name, doing, lambda: location.client.delete_cluster(name=location.path(name)), say
+        )
     except Failed as error:
         raise GkeError(f"{error}; `gridbench down gke` may be repeated") from None
 
 
-def left(place: GkeLocation, name: str) -> list[str]:
+def left(location: GkeLocation, name: str) -> list[str]:
     """Return a line for each thing that GKE still has of our cluster; none if it is gone."""
     try:
-        cluster = find_ours(place, name)
+        cluster = find_ours(location, name)
     except Foreign:  # somebody else has taken the name since
         return []
     lines = []
@@ -37,7 +39,7 @@ def left(place: GkeLocation, name: str) -> list[str]:
         lines.append(
             f"cluster {name} in {cluster.zone}: {cluster.status}, pools {pools}; nodes: {cluster.nodes}"
         )
-        lines += [f"operation under way: {words(each)}" for each in under_way(place, name)]
+        lines += [f"operation under way: {words(each)}" for each in under_way(location, name)]
     return lines
 
 

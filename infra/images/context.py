@@ -38,13 +38,13 @@ class Inputs:
             raise ImageError(f"--ca-bundle {self.ca_bundle} is no file; name one of PEM certificates")
 
 
-def fill(folder: Path, wanted: Flavour, inputs: Inputs, root: Path = ROOT) -> None:
+def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> None:
     """Write the build context of a flavour into an empty folder."""
     packages = folder / "packages"
     for name in ("wheels", "certs"):
         (packages / name).mkdir(parents=True)
     shutil.copyfile(HERE / "Dockerfile", folder / "Dockerfile")
-    (packages / "requirements.txt").write_text("\n".join(requirements(wanted, root)) + "\n")
+    (packages / "requirements.txt").write_text("\n".join(requirements(flavour, root)) + "\n")
     (packages / "constraints.txt").write_text("\n".join(constraints(root)) + "\n")
     if inputs.ca_bundle:
         shutil.copyfile(inputs.ca_bundle, packages / "certs" / "ca.crt")

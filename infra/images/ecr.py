@@ -14,8 +14,8 @@ HOST = re.compile(r"\d{12}\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\
 
 def region_of(repository: str) -> str | None:
     """Return the region of a repository in ECR; None for another registry's."""
-    found = HOST.fullmatch(repository.partition("/")[0])
-    return found["region"] if found else None
+    match = HOST.fullmatch(repository.partition("/")[0])
+    return match["region"] if match else None
 
 
 def credentials(region: str, client: Any = None) -> tuple[str, str]:

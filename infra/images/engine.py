@@ -13,18 +13,18 @@ ENGINES = ("docker", "podman")
 NONE = "neither docker nor podman works here; install podman, or start Docker (`docker info` must succeed)"
 
 
-def choose(wanted: str | None = None) -> str:
+def choose(name: str | None = None) -> str:
     """Choose docker if its daemon answers, else podman.
 
     Raises:
         ImageError: none works, or the wanted one is unknown or not installed.
     """
-    if wanted and wanted not in ENGINES:
-        raise ImageError(f"engine {wanted!r} is unknown; there are {', '.join(ENGINES)}")
-    if wanted and not shutil.which(wanted):
-        raise ImageError(f"engine {wanted} is not installed")
-    if wanted:
-        return wanted
+    if name and name not in ENGINES:
+        raise ImageError(f"engine {name!r} is unknown; there are {', '.join(ENGINES)}")
+    if name and not shutil.which(name):
+        raise ImageError(f"engine {name} is not installed")
+    if name:
+        return name
     if shutil.which("docker") and answers("docker", "info"):
         return "docker"
     if shutil.which("podman"):
@@ -71,8 +71,8 @@ def inspect(engine: str, image: str) -> tuple[str, int]:
     """
     if not answers(engine, "image", "inspect", image):
         raise ImageError(f"there is no image {image} here; make it: gridbench image build")
-    told = json.loads(call(engine, "image", "inspect", image))[0]
-    return str(told["Id"]).removeprefix("sha256:"), int(told["Size"])
+    description = json.loads(call(engine, "image", "inspect", image))[0]
+    return str(description["Id"]).removeprefix("sha256:"), int(description["Size"])
 
 
 def log_in(engine: str, registry: str, user: str, password: str) -> None:
@@ -95,7 +95,7 @@ def push(engine: str, image: str, target: str) -> str:
 def digest_of(references: Sequence[str], target: str) -> str:
     """Return the digest among an image's references that belongs to the repository of `target`."""
     repository = target.rpartition(":")[0]
-    found = [text.partition("@")[2] for text in references if text.partition("@")[0] == repository]
-    if not found:
+    digests = [text.partition("@")[2] for text in references if text.partition("@")[0] == repository]
+    if not digests:
         raise ImageError(f"the registry told no digest for {target}")
-    return found[0]
+    return digests[0]

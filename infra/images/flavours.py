@@ -42,10 +42,10 @@ def load(path: Path = FILE) -> dict[str, Any]:
 
 def flavours(path: Path = FILE) -> dict[str, Flavour]:
     """Load all flavours by name."""
-    found = load(path)["flavours"].items()
+    entries = load(path)["flavours"].items()
     return {
         name: Flavour(name, **entry | {"capabilities": tuple(entry.get("capabilities", ()))})
-        for name, entry in found
+        for name, entry in entries
     }
 
 
@@ -55,17 +55,17 @@ def flavour(name: str) -> Flavour:
     Raises:
         ImageError: there is none.
     """
-    known = flavours()
-    if name not in known:
-        raise ImageError(f"flavour {name!r} is unknown; there are {', '.join(known)}")
-    return known[name]
+    all_flavours = flavours()
+    if name not in all_flavours:
+        raise ImageError(f"flavour {name!r} is unknown; there are {', '.join(all_flavours)}")
+    return all_flavours[name]
 
 
-def requirements(wanted: Flavour, root: Path = ROOT) -> list[str]:
+def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
     """List what is installed: the dependencies that a lane uses, and the torch build."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     without = {*load()["left_out"], "torch"}
-    return [*(line for line in project["dependencies"] if package(line) not in without), wanted.torch]
+    return [*(line for line in project["dependencies"] if package(line) not in without), chosen.torch]
 
 
 def package(requirement: str) -> str:

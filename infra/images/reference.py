@@ -43,20 +43,20 @@ def freeze(folder: Path, say: Say) -> Reference:
     with tempfile.TemporaryDirectory(prefix="gridbench-reference-") as name:
         code = Path(name) / "workloads"
         collect_code(code)
-        wanted = content_id(code, versions())
+        expected_id = content_id(code, versions())
         if folder.exists():
-            return _same(folder, wanted)
+            return _same(folder, expected_id)
         try:
             _install(folder, Path(name), say)
-            _put_code(folder, code, wanted)
-            if (made := id_of(folder)) != wanted:
-                raise ImageError(f"{folder} came out as {made or 'no reference'}, not as {wanted}")
+            _put_code(folder, code, expected_id)
+            if (made := id_of(folder)) != expected_id:
+                raise ImageError(f"{folder} came out as {made or 'no reference'}, not as {expected_id}")
         except BaseException as error:  # nothing half made may look like a reference
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
                 raise ImageError(f"{folder} can't be made ({error.strerror}); name another") from None
             raise
-    return Reference(wanted, command_of(folder))
+    return Reference(expected_id, command_of(folder))
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
@@ -92,36 +92,36 @@ def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
         shutil.copyfile(path, target / path.name)
 
 
-def _same(folder: Path, wanted: str) -> Reference:
+def _same(folder: Path, expected_id: str) -> Reference:
     try:
-        found = id_of(folder)
+        present_id = id_of(folder)
     except ImageError:  # an environment of something else, or a file
-        found = None
-    if found == wanted:
-        return Reference(wanted, command_of(folder))
-    what = f"holds reference {found}" if found else "is there and holds no reference"
-    raise ImageError(f"{folder} {what}, and what measures here is {wanted}; name a folder that is new")
+        present_id = None
+    if present_id == expected_id:
+        return Reference(expected_id, command_of(folder))
+    what = f"holds reference {present_id}" if present_id else "is there and holds no reference"
+    raise ImageError(f"{folder} {what}, and what measures here is {expected_id}; name a folder that is new")
 
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:
     """Make an environment with what a measuring process loads, and what that needs, as it is here."""
     installed = {name: version for name, version in versions().items() if version}
-    wanted = [f"{name}=={installed[name]}" for name in PACKAGES if name in installed]
+    requirements = [f"{name}=={installed[name]}" for name in PACKAGES if name in installed]
     constraints = scratch / "constraints.txt"
     constraints.write_text("\n".join(f"{d.name}=={d.version}" for d in distributions() if d.name) + "\n")
-    say(f"an environment in {folder}: {', '.join(wanted)}")
+    say(f"an environment in {folder}: {', '.join(requirements)}")
     _call([sys.executable, "-m", "venv", str(folder)])
     options = ["--quiet", "--disable-pip-version-check", "--constraint", str(constraints)]
-    _call([str(_python(folder)), "-m", "pip", "install", *options, *wanted])
+    _call([str(_python(folder)), "-m", "pip", "install", *options, *requirements])
 
 
-def _put_code(folder: Path, code: Path, wanted: str) -> None:
+def _put_code(folder: Path, code: Path, reference_id: str) -> None:
     """Put the workloads where this environment's Python finds them, compiled, and mark them as frozen."""
-    place = Path(_call([str(_python(folder)), "-P", "-c", WHERE])) / "workloads"
-    shutil.copytree(code, place)
-    note = {"id": wanted, "frozen_at": datetime.now(UTC).isoformat(timespec="seconds"), **versions()}
-    (place / MARK).write_text(json.dumps(note, indent=1) + "\n")
-    _call([str(_python(folder)), "-m", "compileall", "-q", str(place)])
+    package = Path(_call([str(_python(folder)), "-P", "-c", WHERE])) / "workloads"
+    shutil.copytree(code, package)
+    note = {"id": reference_id, "frozen_at": datetime.now(UTC).isoformat(timespec="seconds"), **versions()}
+    (package / MARK).write_text(json.dumps(note, indent=1) + "\n")
+    _call([str(_python(folder)), "-m", "compileall", "-q", str(package)])
 
 
 def _python(folder: Path) -> Path:

@@ -92,9 +92,9 @@ class LambdaApi:
     def __init__(self, key: str, url: str = URL, pace: ApiPace | None = None) -> None:
         self.pace = pace or ApiPace()
         self._secrets = (key,)
-        asked, every_s = f"{url} {key}", {"call": self.pace.call_s, "launch": self.pace.launch_s}
+        account, every_s = f"{url} {key}", {"call": self.pace.call_s, "launch": self.pace.launch_s}
         self._calls, self._launches = (
-            Turnstile(seconds, file=shared_file(asked, what)) for what, seconds in every_s.items()
+            Turnstile(seconds, file=shared_file(account, what)) for what, seconds in every_s.items()
         )
         self._client = httpx.AsyncClient(
             base_url=f"{url.rstrip('/')}/",
@@ -147,8 +147,8 @@ class LambdaApi:
                 answer = await self._ask(f"adding the SSH key {name}", "POST", "ssh-keys", body)
                 return self._read(SSH_KEY, answer)
             except Unavailable as error:
-                known = await self.ssh_keys() if error.perhaps_done else []
-                for key in known:
+                present = await self.ssh_keys() if error.perhaps_done else []
+                for key in present:
                     if (key.name, key.public_key.split()[:2]) == (name, public_key.split()[:2]):
                         return key
                 raise
@@ -196,19 +196,19 @@ class LambdaApi:
         doing = f"launching {request.instance_type_name} in {request.region_name}"
         try:
             answer = await self._ask(doing, "POST", "instance-operations/launch", request.body())
-            found = Launched.model_validate(answer).instance_ids[0]
+            instance_id = Launched.model_validate(answer).instance_ids[0]
         except (Unavailable, ValidationError) as error:
             if isinstance(error, Unavailable) and not error.perhaps_done:
                 raise
             lost = error if isinstance(error, Unavailable) else Unavailable(f"{doing}: the answer has no id")
             unanswered.append(lost)
-            found = await self._look_for(request.name, lost)
+            instance_id = await self._look_for(request.name, lost)
         except LambdaError as error:
             if not unanswered:
                 raise
-            found = await self._look_for(request.name, error)  # the one before may have taken the last
-        ours.add(found)
-        return found
+            instance_id = await self._look_for(request.name, error)  # the one before may have taken the last
+        ours.add(instance_id)
+        return instance_id
 
     async def _look_for(self, name: str, lost: LambdaError) -> str:
         """Find the instance that a launch without an answer has made, and return its id.

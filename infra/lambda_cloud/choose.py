@@ -58,10 +58,10 @@ def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
     for name in wish.instance_types or ("",):
         if name not in offers:
             raise BadRequest(f"instance type {name!r} is none of Lambda's: {hint(name, list(offers))}")
-    known = {*REGIONS, *(region for offer in offers.values() for region in offer.regions)}
+    regions = {*REGIONS, *(region for offer in offers.values() for region in offer.regions)}
     for name in wish.regions or ():
-        if name not in known:
-            raise BadRequest(f"region {name!r} is none of Lambda's: {hint(name, sorted(known))}")
+        if name not in regions:
+            raise BadRequest(f"region {name!r} is none of Lambda's: {hint(name, sorted(regions))}")
     affordable(wish, offers)
 
 
@@ -74,9 +74,9 @@ def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
     prices = {n: offers[n].instance_type.usd_per_hour for n in wish.instance_types if n in offers}
     fitting = [name for name, usd in prices.items() if usd <= wish.most_usd_per_hour]
     if prices and not fitting:
-        said = ", ".join(f"{name} {usd:.2f}" for name, usd in prices.items())
+        listed = ", ".join(f"{name} {usd:.2f}" for name, usd in prices.items())
         raise TooDear(
-            f"Lambda asks more than may be paid: {said} USD an hour, "
+            f"Lambda asks more than may be paid: {listed} USD an hour, "
             f"the most is {wish.most_usd_per_hour:.2f}; prices change, so raise that if today's is right"
         )
     return fitting

@@ -97,18 +97,18 @@ def refusal(
     """
     error = _error_of(body)
     code, message = (tidy(str(error.get(part) or ""), secrets) for part in ("code", "message"))
-    said = f"{doing}: {message or 'no reason given'} (HTTP {status}{f', {code}' if code else ''})"
+    text = f"{doing}: {message or 'no reason given'} (HTTP {status}{f', {code}' if code else ''})"
     if status == TOO_MANY:
-        said = f"{doing}: Lambda's API is asked too often (HTTP 429)"
-        return Unavailable(said, perhaps_done=False, after_s=pause_s(retry_after))
+        text = f"{doing}: Lambda's API is asked too often (HTTP 429)"
+        return Unavailable(text, perhaps_done=False, after_s=pause_s(retry_after))
     kind = KINDS.get(code)
     if kind is None and (status >= 500 or status in TRANSIENT or code.startswith("provider/")):
-        return Unavailable(said, after_s=pause_s(retry_after))
+        return Unavailable(text, after_s=pause_s(retry_after))
     kind = kind or STATUSES.get(status, BadRequest)
     hint = tidy(str(error.get("suggestion") or ""), secrets)
     if kind is KeyRefused and status == 401:
-        said, hint = f"Lambda refuses the key in LAMBDA_API_KEY ({said})", f"make a new one at {KEYS_PAGE}"
-    return kind(f"{said}; {hint[0].lower()}{hint[1:]}" if hint else said)
+        text, hint = f"Lambda refuses the key in LAMBDA_API_KEY ({text})", f"make a new one at {KEYS_PAGE}"
+    return kind(f"{text}; {hint[0].lower()}{hint[1:]}" if hint else text)
 
 
 def _error_of(body: str) -> dict[str, Any]:
@@ -123,10 +123,10 @@ def _error_of(body: str) -> dict[str, Any]:
 def pause_s(retry_after: str) -> float:
     """Return the seconds that a Retry-After header asks for, given as seconds or as a date."""
     try:
-        wanted = float(retry_after)
+        seconds = float(retry_after)
     except ValueError:
         try:
-            wanted = parsedate_to_datetime(retry_after).timestamp() - time.time()
+            seconds = parsedate_to_datetime(retry_after).timestamp() - time.time()
         except (ValueError, OverflowError):
             return 0.0
-    return min(max(wanted, 0.0), LONGEST_PAUSE_S) if wanted == wanted else 0.0
+    return min(max(seconds, 0.0), LONGEST_PAUSE_S) if seconds == seconds else 0.0

@@ -49,8 +49,10 @@ async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
 
 def _ours(instances: Sequence[LambdaInstance], now: datetime) -> list[RunningRental]:
     running = [(i, lease) for i in instances if not i.ended and (lease := lease_of(i))]
-    found = [RunningRental(i, lease, lease.cost_usd(now), lease.overdue(now)) for i, lease in running]
-    return sorted(found, key=lambda rental: rental.lease.until)
+    running_rentals = [
+        RunningRental(i, lease, lease.cost_usd(now), lease.overdue(now)) for i, lease in running
+    ]
+    return sorted(running_rentals, key=lambda rental: rental.lease.until)
 
 
 async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:

@@ -114,17 +114,17 @@ def lease_of(instance: LambdaInstance) -> Lease | None:
 
 def lease_name(name: str | None) -> str | None:
     """Return the lease's name in the name of an instance or SSH key; None for what is not ours."""
-    found = NAME.fullmatch(name or "")
-    return found["lease"] if found else None
+    match = NAME.fullmatch(name or "")
+    return match["lease"] if match else None
 
 
 def deadline_of(name: str) -> datetime | None:
     """Return the deadline in the name of one of our SSH keys; None for a key that is not ours."""
-    found = NAME.fullmatch(name)
-    if not found:
+    match = NAME.fullmatch(name)
+    if not match:
         return None
     try:
-        return datetime.strptime(found["until"], STAMP).replace(tzinfo=UTC)
+        return datetime.strptime(match["until"], STAMP).replace(tzinfo=UTC)
     except ValueError:
         return None
 

@@ -65,15 +65,15 @@ async def delete_block(client: PrefectClient, name: str) -> None:
 
 async def sweep_blocks(client: PrefectClient, now: datetime) -> list[str]:
     """Delete the Secret blocks of leases that are long past their deadline; returns their names."""
-    found: list[str] = []
+    names: list[str] = []
     while True:
         page = await client.read_block_documents_by_type(
-            BLOCK_TYPE, offset=len(found), limit=PAGE, include_secrets=False
+            BLOCK_TYPE, offset=len(names), limit=PAGE, include_secrets=False
         )
-        found += [block.name or "" for block in page]
+        names += [block.name or "" for block in page]
         if len(page) < PAGE:
             break
-    past = [name for name in found if (due := deadline_of(name)) and now >= due + KEY_GRACE]
+    past = [name for name in names if (due := deadline_of(name)) and now >= due + KEY_GRACE]
     for name in past:
         await delete_block(client, name)
     return past

@@ -55,7 +55,7 @@ class Launch:
     """
 
     instance: str
-    place: LaunchOption
+    option: LaunchOption
     since: datetime
     returned: datetime | None = None
 
@@ -178,9 +178,9 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
     api, wish = search.api, search.wish
     for number in range(1, wish.boxes + 1):
         launch = await _launched_somewhere(search, search.lease.attempt(number))
-        instance_id, place = launch.instance, launch.place
+        instance_id, option = launch.instance, launch.option
         search.note(launch)
-        search.say(f"{place.instance_type} in {place.region} boots ({instance_id})")
+        search.say(f"{option.instance_type} in {option.region} boots ({instance_id})")
         left_s = (search.lease.until - datetime.now(UTC)).total_seconds()
         within_s = max(min(wish.boot_within_s, left_s), 0)
 
@@ -190,8 +190,8 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
         try:
             return await booted(api, instance_id, within_s, search.answers, strays)
         except BadBox as error:
-            search.failed[place.instance_type, place.region] += 1
-            words = f"{place.instance_type} in {place.region} ({instance_id}) is given back: {error}"
+            search.failed[option.instance_type, option.region] += 1
+            words = f"{option.instance_type} in {option.region} ({instance_id}) is given back: {error}"
             search.say(words)
             await give_back(api, instance_id)
             search.held.returned.add(instance_id)
@@ -219,16 +219,16 @@ async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
     last = "nothing was tried"
     while datetime.now(UTC) < until:
         try:
-            found = launch_options(wish, await search.api.offers(), search.failed)
-            last = last if found else "none is listed with capacity"
+            options = launch_options(wish, await search.api.offers(), search.failed)
+            last = last if options else "none is listed with capacity"
         except Unavailable as error:
-            found, last = [], str(error)
-        for place in found:
+            options, last = [], str(error)
+        for option in options:
             try:
-                return await _launch(search, place, name, until)
+                return await _launch(search, option, name, until)
             except (NoCapacity, Unavailable) as error:
                 last = str(error)
-                search.say(f"no {place.instance_type} in {place.region}: {error}")
+                search.say(f"no {option.instance_type} in {option.region}: {error}")
             if datetime.now(UTC) >= until:
                 break
         left = (until - datetime.now(UTC)).total_seconds()
@@ -240,13 +240,13 @@ async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
     )
 
 
-async def _launch(search: BoxSearch, place: LaunchOption, name: str, until: datetime) -> Launch:
+async def _launch(search: BoxSearch, option: LaunchOption, name: str, until: datetime) -> Launch:
     """Launch there, with the lease in the tags."""
     now = datetime.now(UTC)
-    lease = dataclasses.replace(search.lease, since=now, usd_per_hour=place.usd_per_hour)
+    lease = dataclasses.replace(search.lease, since=now, usd_per_hour=option.usd_per_hour)
     request = LaunchRequest(
-        region_name=place.region,
-        instance_type_name=place.instance_type,
+        region_name=option.region,
+        instance_type_name=option.instance_type,
         ssh_key_names=(lease.name,),
         name=name,
         tags=lease.tags,
@@ -254,7 +254,7 @@ async def _launch(search: BoxSearch, place: LaunchOption, name: str, until: date
     )
     search.held.doubt = True
     made = await search.api.launch(request, search.held.launched, (until - now).total_seconds())
-    return Launch(made, place, now)
+    return Launch(made, option, now)
 
 
 def _waits(first_s: float, longest_s: float) -> Iterator[float]:

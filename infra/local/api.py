@@ -90,20 +90,20 @@ def runs_due(api_url: str, pool: str) -> list[str]:
 
 
 def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
-    found: list[str] = []
+    ids: list[str] = []
     while True:
         body = {
             "flow_runs": which,
             "work_pools": {"name": {"any_": [pool]}},
             "limit": PAGE,
-            "offset": len(found),
+            "offset": len(ids),
         }
         answer = _http().post(f"{api_url}/flow_runs/filter", json=body)
         answer.raise_for_status()
         page = [run["id"] for run in answer.json()]
-        found += page
+        ids += page
         if len(page) < PAGE:
-            return found
+            return ids
 
 
 def set_states(api_url: str, runs: list[str], kind: str, message: str) -> None:

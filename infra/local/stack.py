@@ -196,7 +196,7 @@ class LocalStack:
 
     def _join(self) -> None:
         deadline = time.monotonic() + self.start_s
-        while (found := self._up()) is None:
+        while (up := self._up()) is None:
             if self._stack_lock.take():  # its owner has just let go
                 self._stack_lock.release()
                 return self._start()
@@ -206,7 +206,7 @@ class LocalStack:
                     "does not answer. Stop that process, or choose another folder."
                 )
             time.sleep(0.2)
-        api_url, pools = found
+        api_url, pools = up
         if missing := sorted(set(self.pools) - pools):
             raise LocalStackError(
                 f"The stack that is up in {self.state} has no worker for pool {', '.join(missing)}: stop "

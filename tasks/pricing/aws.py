@@ -55,17 +55,17 @@ def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> Pri
         if fact.instance and fact.region and fact.instance not in instances.setdefault(fact.region, []):
             instances[fact.region].append(fact.instance)
     answers = [_on_demand(instances, today, client), _spot(instances, today, client)]
-    found = tuple(fact for answer in answers for fact in answer.facts)
+    new_facts = tuple(fact for answer in answers for fact in answer.facts)
     missing = tuple(dict.fromkeys(reason for answer in answers for reason in answer.missing))
-    if not found:
+    if not new_facts:
         raise GridbenchError(missing[0] if missing else "the snapshot has no aws instance with a region")
-    return PriceAnswer(found, missing, broken=any(answer.broken for answer in answers))
+    return PriceAnswer(new_facts, missing, broken=any(answer.broken for answer in answers))
 
 
 def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> PriceAnswer:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    found, missing = [], []
+    new_facts, missing = [], []
     try:
         pricing = client("pricing", PRICING_REGION)
         for region, names in instances.items():
@@ -75,27 +75,27 @@ def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> 
                 except NoAnswer as error:
                     missing.append(str(error))
                 else:
-                    found.append(_fact(name, region, "on-demand", usd, "AWS Price List", today))
+                    new_facts.append(_fact(name, region, "on-demand", usd, "AWS Price List", today))
     except (BotoCoreError, ClientError) as error:
-        return PriceAnswer(tuple(found), (*missing, f"the AWS Price List: {_words(error)}"), broken=True)
-    return PriceAnswer(tuple(found), tuple(missing))
+        return PriceAnswer(tuple(new_facts), (*missing, f"the AWS Price List: {_words(error)}"), broken=True)
+    return PriceAnswer(tuple(new_facts), tuple(missing))
 
 
 def _spot(instances: dict[str, list[str]], today: date, client: Client) -> PriceAnswer:
     from botocore.exceptions import BotoCoreError, ClientError
 
-    found: list[Fact] = []
+    new_facts: list[Fact] = []
     missing: list[str] = []
     try:
         for region, names in instances.items():
-            cheapest, odd = spot_usd(client("ec2", region), names, today)
-            missing += [f"{region}: {reason}" for reason in odd]
+            cheapest, problems = spot_usd(client("ec2", region), names, today)
+            missing += [f"{region}: {reason}" for reason in problems]
             for name, (usd, zone) in cheapest.items():
                 source = f"EC2 spot history, cheapest zone, {zone}"
-                found.append(_fact(name, region, "spot", usd, source, today))
+                new_facts.append(_fact(name, region, "spot", usd, source, today))
     except (BotoCoreError, ClientError) as error:
-        return PriceAnswer(tuple(found), (*missing, f"EC2's spot prices: {_words(error)}"), broken=True)
-    return PriceAnswer(tuple(found), tuple(missing))
+        return PriceAnswer(tuple(new_facts), (*missing, f"EC2's spot prices: {_words(error)}"), broken=True)
+    return PriceAnswer(tuple(new_facts), tuple(missing))
 
 
 def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
@@ -104,8 +104,8 @@ def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
     Raises:
         NoAnswer: the Price List has no price for it, or several that differ.
     """
-    wanted = FILTERS | {"instanceType": instance, "regionCode": region}
-    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    fields = FILTERS | {"instanceType": instance, "regionCode": region}
+    filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
     pages = pricing.get_paginator("get_products").paginate(ServiceCode="AmazonEC2", Filters=filters)
     where = f"aws {instance} in {region}"
     try:
@@ -113,8 +113,8 @@ def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
         prices = {usd for product in products for usd in _hourly(product)}
     except (ValueError, KeyError, TypeError, AttributeError):
         raise NoAnswer(f"{where}: the Price List's answer has another shape than documented") from None
-    if odd := [reason for usd in prices if (reason := no_price(usd))]:
-        raise NoAnswer(f"{where}: {odd[0]}")
+    if reasons := [reason for usd in prices if (reason := no_price(usd))]:
+        raise NoAnswer(f"{where}: {reasons[0]}")
     prices.discard(0.0)  # rows of capacity that is paid for elsewhere
     if len(prices) != 1:
         several = f"several prices, {', '.join(f'{usd:g}' for usd in sorted(prices))}"
@@ -148,17 +148,17 @@ def spot_usd(
     )
     newest: dict[tuple[str, str], tuple[datetime, float]] = {}
     for row in (row for page in pages for row in page["SpotPriceHistory"]):
-        place = (row["InstanceType"], row["AvailabilityZone"])
+        key = (row["InstanceType"], row["AvailabilityZone"])
         price = (row["Timestamp"], _number(row["SpotPrice"]))
-        newest[place] = max(newest.get(place, price), price, key=lambda dated: dated[0])
+        newest[key] = max(newest.get(key, price), price, key=lambda dated: dated[0])
     cheapest: dict[str, tuple[float, str]] = {}
-    odd = []
+    problems = []
     for (name, zone), (_, usd) in newest.items():
         if reason := no_price(usd):
-            odd.append(f"aws {name} in {zone}: {reason}")
+            problems.append(f"aws {name} in {zone}: {reason}")
         else:
             cheapest[name] = min(cheapest.get(name, (usd, zone)), (usd, zone))
-    return cheapest, odd
+    return cheapest, problems
 
 
 def _number(text: str) -> float:

@@ -69,11 +69,11 @@ def spot_above_on_demand(quote: Quote, today: date) -> str:
 
 
 def host_alone(quote: Quote, today: date) -> str:
-    """Flag the price of a host alone: GCP bills its GPU apart, and an A100 machine costs five times as much."""
-    told = f"{usd_text(quote.usd_per_hour)} USD/h{' as spot capacity' if quote.purchase == 'spot' else ''}"
+    """Flag the price of a host alone: GCP bills its GPU apart, which costs four times as much."""
+    amount = f"{usd_text(quote.usd_per_hour)} USD/h{' as spot capacity' if quote.purchase == 'spot' else ''}"
     for name, usd in quote.hosts:
         if usd > 0 and isclose(quote.usd_per_hour, usd, rel_tol=1e-4):
-            return f"{told} is the price of the host {name} without its GPU"
+            return f"{amount} is the price of the host {name} without its GPU"
     return ""
 
 

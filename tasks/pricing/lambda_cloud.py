@@ -39,13 +39,13 @@ def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> PriceAnsw
         GridbenchError: there is no key, no connection, or the answer is not what the API documents.
     """
     entries = _reply(url or URL).data.values()
-    found, missing = [], []
+    new_facts, missing = [], []
     for name, usd in ((e.instance_type.name, e.instance_type.price_cents_per_hour / 100) for e in entries):
         if reason := no_price(usd) or ("the API says 0" if usd == 0 else ""):
             missing.append(f"lambda {name}: {reason}")
         else:
-            found.append(_fact(name, usd, today))
-    return PriceAnswer(tuple(found), tuple(missing))
+            new_facts.append(_fact(name, usd, today))
+    return PriceAnswer(tuple(new_facts), tuple(missing))
 
 
 def _fact(name: str, usd: float, today: date) -> Fact:

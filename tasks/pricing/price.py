@@ -79,22 +79,23 @@ def named(raw: Any) -> bool:
     return isinstance(raw, dict) and bool(raw.keys() & {"provider", "instance", "host"})
 
 
-def price_of(wanted: PriceOf, facts: Sequence[Fact], today: date) -> Price:
+def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
     """Compute the price of a machine from the snapshot: host and GPUs add up, and the older date counts.
 
     Raises:
         GridbenchError: the snapshot lacks a part of it; the sentence says which.
     """
-    found = [_find(wanted, facts, kind, name) for kind, name, _ in wanted.parts]
-    counts = [count for *_, count in wanted.parts]
-    spot = _spot(wanted, facts) if wanted.purchase == "on-demand" else []
-    flags = (flag for fact in (*found, *spot) for flag in fact_doubts(fact, facts, today))
+    part_facts = [_find(machine, facts, kind, name) for kind, name, _ in machine.parts]
+    counts = [count for *_, count in machine.parts]
+    spot = _spot(machine, facts) if machine.purchase == "on-demand" else []
+    sources = dict.fromkeys(fact.source for fact in part_facts)
+    flags = (flag for fact in (*part_facts, *spot) for flag in fact_doubts(fact, facts, today))
     return Price(
-        usd_per_hour=_sum(found, counts),
-        purchase=wanted.purchase,
-        source=f"{_words(found, counts)}; {' and '.join(dict.fromkeys(fact.source for fact in found))}",
-        date=min(fact.date for fact in found),
-        region=wanted.region,
+        usd_per_hour=_sum(part_facts, counts),
+        purchase=machine.purchase,
+        source=f"{_words(part_facts, counts)}; {' and '.join(sources)}",
+        date=min(fact.date for fact in part_facts),
+        region=machine.region,
         spot_usd_per_hour=_sum(spot, counts) if spot else None,
         flags=tuple(dict.fromkeys(flags)),
     )
@@ -141,31 +142,31 @@ def _covers(fact: Fact, region: str | None) -> bool:
     return fact.region is None or fact.region == region
 
 
-def _matching(wanted: PriceOf, facts: Sequence[Fact], kind: Kind, name: str, purchase: str) -> list[Fact]:
+def _matching(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str, purchase: str) -> list[Fact]:
     return [
         fact
         for fact in facts
-        if (fact.provider, fact.part, fact.purchase) == (wanted.provider, (kind, name), purchase)
+        if (fact.provider, fact.part, fact.purchase) == (machine.provider, (kind, name), purchase)
     ]
 
 
-def _find(wanted: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fact:
-    anywhere = _matching(wanted, facts, kind, name, wanted.purchase)
-    if found := next((fact for fact in anywhere if _covers(fact, wanted.region)), None):
-        return found
-    place = wanted.region or "no region"
-    missing = f"{FILE} has no {wanted.purchase} price of {wanted.provider} {kind} {name!r} in {place}"
+def _find(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fact:
+    anywhere = _matching(machine, facts, kind, name, machine.purchase)
+    if match := next((fact for fact in anywhere if _covers(fact, machine.region)), None):
+        return match
+    region = machine.region or "no region"
+    missing = f"{FILE} has no {machine.purchase} price of {machine.provider} {kind} {name!r} in {region}"
     if anywhere:
         raise GridbenchError(f"{missing}, only in {', '.join(fact.region or '' for fact in anywhere)}")
-    like = [f.part[1] for f in facts if f.provider == wanted.provider and f.part[0] == kind]
+    like = [f.part[1] for f in facts if f.provider == machine.provider and f.part[0] == kind]
     raise GridbenchError(f"{missing}; {hint(name, sorted({*like} - {name}))}")
 
 
-def _spot(wanted: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
+def _spot(machine: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
     """Return the spot prices of all parts, or nothing."""
-    parts = [_matching(wanted, facts, kind, name, "spot") for kind, name, _ in wanted.parts]
-    found = [next((fact for fact in part if _covers(fact, wanted.region)), None) for part in parts]
-    return [fact for fact in found if fact] if all(found) else []
+    parts = [_matching(machine, facts, kind, name, "spot") for kind, name, _ in machine.parts]
+    spot_facts = [next((fact for fact in part if _covers(fact, machine.region)), None) for part in parts]
+    return [fact for fact in spot_facts if fact] if all(spot_facts) else []
 
 
 def _sum(facts: Sequence[Fact], counts: Sequence[int]) -> float:

@@ -36,9 +36,9 @@ def kept(old: Sequence[Fact], new: Sequence[Fact], provider: str) -> list[Fact]:
 def jumps(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
     """Write a sentence for each price that moved by more than is likely."""
     before = {fact.key: fact for fact in old}
-    found = []
+    sentences = []
     for fact in new:
         was = before.get(fact.key)
         if was and (moved := jump(was.usd_per_hour, fact.usd_per_hour)):
-            found.append(f"{fact.words} went {moved} since {was.date}")
-    return found
+            sentences.append(f"{fact.words} went {moved} since {was.date}")
+    return sentences

@@ -81,35 +81,35 @@ def words_of(header: str) -> set[str]:
 def owner(column: Column, times: Sequence[Column], among: Sequence[int]) -> int | None:
     """Return the index of the column of times that a speedup's or rate's header names; None if unclear."""
     named = [i for i in among if words_of(column.header) & (words_of(times[i].header) - _TIMES - {*SECONDS})]
-    found = named if len(named) == 1 else among
-    return found[0] if len(found) == 1 else None
+    candidates = named if len(named) == 1 else among
+    return candidates[0] if len(candidates) == 1 else None
 
 
 def numbers(
-    found: Heading, cells: Sequence[str], place: Callable[[int], str]
+    header: Heading, cells: Sequence[str], row_name: Callable[[int], str]
 ) -> tuple[Column, tuple[Printed | None, ...]]:
     """Read a column's numbers in the column's unit; None for a cell that says there is none.
 
     Raises:
-        GridbenchError: a cell is no number, or a time has no unit; `place` names its row.
+        GridbenchError: a cell is no number, or a time has no unit; `row_name` describes its row.
     """
-    column = found.column
+    column = header.column
     parsed = [_parsed(cell) for cell in cells]
     units = [unit for _, unit in filter(None, parsed) if unit]
-    if found.kind is ColumnKind.TIME and not column.unit and units and units[0] in SECONDS:
+    if header.kind is ColumnKind.TIME and not column.unit and units and units[0] in SECONDS:
         column = replace(column, unit=units[0], scale=SECONDS[units[0]])
-    factors = _factors(found.kind, column)
+    factors = _factors(header.kind, column)
     for row, (cell, cut) in enumerate(zip(cells, parsed, strict=True)):
         if cut is None and cell.lower() in MISSING:
             continue
-        where = f"{place(row)}, column {column.header!r}"
-        if found.kind is ColumnKind.TIME and not column.unit:
+        where = f"{row_name(row)}, column {column.header!r}"
+        if header.kind is ColumnKind.TIME and not column.unit:
             raise GridbenchError(f"{where}: {cell!r} has no unit; write the header as '{column.header} (s)'")
         if cut is None or cut[1] not in factors:
             raise GridbenchError(
                 f"{where}: {cell!r} is no number such as 0.50; write a point, and no sign like ~ or <"
             )
-        if found.kind is ColumnKind.SIZE and not 0 < float(cut[0]) < math.inf:
+        if header.kind is ColumnKind.SIZE and not 0 < float(cut[0]) < math.inf:
             raise GridbenchError(f"{where}: {cell!r} must be above 0")
     scaled = [cut and (cut[0], factors[cut[1]]) for cut in parsed]
     return column, _printed(scaled)
@@ -134,19 +134,19 @@ def _printed(cells: Sequence[tuple[Decimal, float] | None]) -> tuple[Printed | N
     Where the column has lost its closing zeros (0.5 beside 0.01), it is not known whether it was rounded to
     places or to digits: the coarser of both is taken, but nothing coarser than what stands there.
     """
-    known = [cell[0] for cell in cells if cell and cell[0].is_finite()]
-    places = max((_places(number) for number in known), default=0)
-    digits = max((len(number.as_tuple().digits) for number in known), default=1)
-    kept = any(_places(number) > 0 and number.as_tuple().digits[-1] == 0 for number in known)
-    found = []
+    finite = [cell[0] for cell in cells if cell and cell[0].is_finite()]
+    places = max((_places(number) for number in finite), default=0)
+    digits = max((len(number.as_tuple().digits) for number in finite), default=1)
+    kept = any(_places(number) > 0 and number.as_tuple().digits[-1] == 0 for number in finite)
+    printed = []
     for cell in cells:
         number, factor = cell or (Decimal("nan"), 1.0)
-        place = -_places(number)
+        exponent = -_places(number)
         if not kept and number.is_finite():
-            place = min(place, max(-places, number.adjusted() - digits + 1))
-        value, step = float(number) * factor, 10.0**place * factor
-        found.append(Printed(_text(number, factor), value, step) if cell else None)
-    return tuple(found)
+            exponent = min(exponent, max(-places, number.adjusted() - digits + 1))
+        value, step = float(number) * factor, 10.0**exponent * factor
+        printed.append(Printed(_text(number, factor), value, step) if cell else None)
+    return tuple(printed)
 
 
 def _text(number: Decimal, factor: float) -> str:
@@ -162,9 +162,9 @@ def _unit_of_time(header: str) -> str | None:
     """Return the unit in brackets or at the end of a header."""
     bracketed = re.findall(r"[(\[]\s*([a-zµμ]+)\s*[)\]]", header)
     last = re.findall(r"[a-zµμ]+", header)[-1:]
-    found = [unit for unit in bracketed if unit in SECONDS]
-    found += [unit for unit in last if unit in SECONDS and unit not in _ONLY_IN_BRACKETS]
-    return found[0] if found else None
+    units = [unit for unit in bracketed if unit in SECONDS]
+    units += [unit for unit in last if unit in SECONDS and unit not in _ONLY_IN_BRACKETS]
+    return units[0] if units else None
 
 
 def _counted(unit: str) -> tuple[float, str]:

@@ -33,11 +33,11 @@ class Cells:
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    def column(self, place: int) -> list[str]:
+    def column(self, index: int) -> list[str]:
         """Return the cells below a header."""
-        return [row[place] for row in self.rows]
+        return [row[index] for row in self.rows]
 
-    def place(self, row: int) -> str:
+    def row_name(self, row: int) -> str:
         """Describe a row: its number below the header and its first cell."""
         return f"{self.where}, row {row + 1} ({self.rows[row][0][:60]})"
 
@@ -53,7 +53,7 @@ def read_table(text: str, where: str) -> Table:
     """
     tables = _boxed(text, where) or [_csv(text, where)]
     headings = [[heading(name) for name in cells.header] for cells in tables]
-    timed = [i for i, found in enumerate(headings) if any(h.kind is ColumnKind.TIME for h in found)]
+    timed = [i for i, row in enumerate(headings) if any(h.kind is ColumnKind.TIME for h in row)]
     if not timed and len(tables[0].header) < 2:
         raise GridbenchError(f"{where} holds no table: neither CSV nor lines that begin with |")
     if not timed:
@@ -110,42 +110,45 @@ def _check_shape(cells: Cells) -> None:
         raise GridbenchError(f"{cells.where} has two columns named {doubled[0][:60]!r}; name each once")
     for number, row in enumerate(rows):
         if len(row) != len(header):
-            raise GridbenchError(f"{cells.place(number)} has {len(row)} cells, the header has {len(header)}")
+            raise GridbenchError(
+                f"{cells.row_name(number)} has {len(row)} cells, the header has {len(header)}"
+            )
         for name, cell in zip(header, row, strict=True):
             if len(cell) > MOST_CELL:
-                where = f"{cells.place(number)}, column {name[:60]!r}"
+                where = f"{cells.row_name(number)}, column {name[:60]!r}"
                 raise GridbenchError(f"{where} has {len(cell)} letters, at most {MOST_CELL} are read")
 
 
 def _table(cells: Cells, headings: Sequence[Heading]) -> Table:
     """Assign the columns by their meaning and name the rows; list what is left over."""
-    places = {kind: [i for i, found in enumerate(headings) if found.kind is kind] for kind in ColumnKind}
+    places = {kind: [i for i, each in enumerate(headings) if each.kind is kind] for kind in ColumnKind}
     others = places[ColumnKind.OTHER]
     texts = [i for i in others if not _numeric(cells.column(i))] or others[:1]
     read = {
-        i: numbers(found, cells.column(i), cells.place)
-        for i, found in enumerate(headings)
-        if found.kind is not ColumnKind.OTHER
+        i: numbers(each, cells.column(i), cells.row_name)
+        for i, each in enumerate(headings)
+        if each.kind is not ColumnKind.OTHER
     }
     times = tuple(read[i][0] for i in places[ColumnKind.TIME])
     base = _base(times)
     among = [i for i in range(len(times)) if i != base]
     speedups = {i: owner(read[i][0], times, among) for i in places[ColumnKind.SPEEDUP]}
     rates = {i: owner(read[i][0], times, range(len(times))) for i in places[ColumnKind.RATE]}
-    kept = {kind: [i for i, of in found.items() if of is not None] for kind, found in
-            ((ColumnKind.SPEEDUP, speedups), (ColumnKind.RATE, rates))}  # fmt: skip
+    kept_speedups, kept_rates = (
+        [i for i, times_index in owners.items() if times_index is not None] for owners in (speedups, rates)
+    )
     sizes = {read[i][0]: read[i][1] for i in places[ColumnKind.SIZE]}
-    shown = (places[ColumnKind.TIME], kept[ColumnKind.SPEEDUP], kept[ColumnKind.RATE])
+    shown = (places[ColumnKind.TIME], kept_speedups, kept_rates)
     rows = _rows(cells, texts, [[read[i][1] for i in group] for group in shown], sizes)
     left = [i for i in others if i not in texts] + [
-        i for i, of in (*speedups.items(), *rates.items()) if of is None
+        i for i, times_index in (*speedups.items(), *rates.items()) if times_index is None
     ]
     return _parted(
         Table(
             times=times,
             rows=tuple(rows),
-            speedups=tuple(replace(read[i][0], of=speedups[i]) for i in kept[ColumnKind.SPEEDUP]),
-            rates=tuple(replace(read[i][0], of=rates[i]) for i in kept[ColumnKind.RATE]),
+            speedups=tuple(replace(read[i][0], times_index=speedups[i]) for i in kept_speedups),
+            rates=tuple(replace(read[i][0], times_index=rates[i]) for i in kept_rates),
             base=base,
             skipped=tuple(f"column {cells.header[i]!r} is not judged" for i in sorted(left)),
         )
@@ -162,17 +165,17 @@ def _rows(
     names, rows = _names(cells, texts, sizes), []
     for number, name in enumerate(names):
         kind, in_name = read_sizes(" ".join(cells.rows[number][i] for i in texts))
-        told = {c.unit: p.value * c.scale for c, values in sizes.items() if (p := values[number])}
+        stated = {c.unit: p.value * c.scale for c, values in sizes.items() if (p := values[number])}
         times, speedups, rates = (tuple(values[number] for values in group) for group in shown)
-        rows.append(TableRow(name, times, speedups, rates, kind, tuple((dict(in_name) | told).items())))
+        rows.append(TableRow(name, times, speedups, rates, kind, tuple((dict(in_name) | stated).items())))
     return rows
 
 
 def _names(cells: Cells, texts: Sequence[int], sizes: dict[Column, _Values]) -> list[str]:
     """Name each row by its first text, and as many other texts and sizes as make the names differ."""
     names = [""] * len(cells.rows)
-    told = [[f"{c.header}={p.text}" if p else "" for p in values] for c, values in sizes.items()]
-    for more in (*(cells.column(place) for place in texts), *told):
+    extra_columns = [[f"{c.header}={p.text}" if p else "" for p in values] for c, values in sizes.items()]
+    for more in (*(cells.column(index) for index in texts), *extra_columns):
         if all(names) and len({*names}) == len(names):
             break
         names = [", ".join(filter(None, pair)) for pair in zip(names, more, strict=True)]
@@ -202,13 +205,13 @@ def _is_total(name: str) -> bool:
 def _base(times: Sequence[Column]) -> int:
     """Return the only column that calls itself the baseline or the CPU's; else the first."""
     for names in _BASES:
-        found = [i for i, column in enumerate(times) if words_of(column.header) & names]
-        if len(found) == 1:
-            return found[0]
+        named = [i for i, column in enumerate(times) if words_of(column.header) & names]
+        if len(named) == 1:
+            return named[0]
     return 0
 
 
 def _numeric(column: Sequence[str]) -> bool:
     """Return True if a column of unknown meaning holds numbers; text would be part of a row's name."""
-    found = [cell for cell in column if cell.lower() not in MISSING]
-    return bool(found) and all(re.fullmatch(r"[<>~≈$€]?\s?[+-]?[\d.,]+\s?\S{0,4}", cell) for cell in found)
+    filled = [cell for cell in column if cell.lower() not in MISSING]
+    return bool(filled) and all(re.fullmatch(r"[<>~≈$€]?\s?[+-]?[\d.,]+\s?\S{0,4}", cell) for cell in filled)

@@ -20,24 +20,24 @@ from tasks.results.model import Machine
 def review(table: Table, machine: Machine | None = None) -> TableReview:
     """Apply every rule to a table; `machine` has the peaks that its GPU must keep to."""
     table = orientation(table)
-    sides, found = others(table), claims(table)
+    sides, claimed = others(table), claims(table)
     ways = {side: overall(table, side) for side in sides}
-    places = range(len(table.times))
+    indices = range(len(table.times))
     findings: list[Finding | None] = [
         *not_times(table),
         *copied(table),
-        *map(misquoted, found),
+        *map(misquoted, claimed),
         *missing(table),
         *(headline(table, side, ways[side]) for side in sides),
-        *(cold_first(table, place) for place in places),
-        *(finding for place in places for finding in not_growing(table, place)),
-        *(misrated(table, place) for place in range(len(table.rates))),
-        *(f for place in gpu_columns(table) if machine for f in above_peaks(table, place, machine)),
-        coarse(found),
+        *(cold_first(table, index) for index in indices),
+        *(finding for index in indices for finding in not_growing(table, index)),
+        *(misrated(table, index) for index in range(len(table.rates))),
+        *(f for index in gpu_columns(table) if machine for f in above_peaks(table, index, machine)),
+        coarse(claimed),
     ]
     return TableReview(
         table=table,
-        claims=found,
+        claims=claimed,
         findings=tuple(finding for finding in findings if finding),
         overall=tuple((table.times[side].header, way, e) for side in sides for way, e in ways[side]),
         notes=(*table.skipped, *_peaks_used(table, machine)),
@@ -47,22 +47,24 @@ def review(table: Table, machine: Machine | None = None) -> TableReview:
 def claims(table: Table) -> tuple[Claim, ...]:
     """List the speedup of every row, the total's last, in every column of times beside the base."""
     rows = (*table.rows, *([table.total] if table.total else []))
-    found = []
+    claimed = []
     for side in others(table):
-        printed = next((place for place, column in enumerate(table.speedups) if column.of == side), None)
+        printed = next(
+            (index for index, column in enumerate(table.speedups) if column.times_index == side), None
+        )
         for row in rows:
             bounds = ratio(row, table.times, table.base, side)
-            said = None if printed is None else row.speedups[printed]
-            found.append(Claim(row.name, table.times[side].header, bounds, said))
-    return tuple(found)
+            stated = None if printed is None else row.speedups[printed]
+            claimed.append(Claim(row.name, table.times[side].header, bounds, stated))
+    return tuple(claimed)
 
 
 def gpu_columns(table: Table) -> list[int]:
     """Return the columns of times of a GPU, whose peaks apply: those named so, else all but base and CPUs."""
     headers = [column.header.lower() for column in table.times]
-    named = [place for place, header in enumerate(headers) if "gpu" in header or "cuda" in header]
+    named = [index for index, header in enumerate(headers) if "gpu" in header or "cuda" in header]
     rest = others(table) if len(table.times) > 1 else [0]
-    return named or [place for place in rest if "cpu" not in headers[place]]
+    return named or [index for index in rest if "cpu" not in headers[index]]
 
 
 def _peaks_used(table: Table, machine: Machine | None) -> tuple[str, ...]:

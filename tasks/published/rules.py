@@ -76,10 +76,10 @@ def misquoted(claim: Claim) -> Finding | None:
 def coarse(claims: tuple[Claim, ...]) -> Finding | None:
     """Report speedups with more digits than the rounding of their times supports."""
     printed = [claim for claim in claims if claim.printed and claim.bounds]
-    found = [claim for claim in printed if _width(claim.bounds) > COARSE and _narrower(claim)]
-    if not found:
+    too_fine = [claim for claim in printed if _width(claim.bounds) > COARSE and _narrower(claim)]
+    if not too_fine:
         return None
-    worst = sorted(found, key=lambda claim: -_width(claim.bounds))[:3]
+    worst = sorted(too_fine, key=lambda claim: -_width(claim.bounds))[:3]
     several = len({claim.column for claim in printed}) > 1
     words = [
         f"{c.printed.text} of {c.row}{f' in {c.column}' if several else ''} is {spread(c.bounds)}"
@@ -88,37 +88,37 @@ def coarse(claims: tuple[Claim, ...]) -> Finding | None:
     ]
     return Finding(
         "digits that rounding doesn't leave",
-        tuple(dict.fromkeys(claim.row for claim in found)),
-        f"{len(found)} of {len(printed)} speedups are printed more exactly than their rounded times allow: "
-        f"{_listed(words)}",
+        tuple(dict.fromkeys(claim.row for claim in too_fine)),
+        f"{len(too_fine)} of {len(printed)} speedups are printed more exactly than their rounded times "
+        f"allow: {_listed(words)}",
     )
 
 
-def cold(table: Table, place: int) -> tuple[TableRow, TableRow, Estimate] | None:
+def cold(table: Table, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
     """Return the first row if it took longer than one of more work, that row, and the excess time.
 
     The first call pays for what happens once: contexts, libraries, kernels that are compiled, memory pools.
     """
-    if not table.rows or table.times[place].each:
+    if not table.rows or table.times[index].each:
         return None
-    first, mine = table.rows[0], table.rows[0].times[place]
+    first, mine = table.rows[0], table.rows[0].times[index]
     larger = [row for row in table.rows[1:] if more_work(row, first)]
-    known = [(p, row) for row in larger if (p := row.times[place]) and is_time(p)]
-    if mine is None or not is_time(mine) or not known:
+    timed = [(p, row) for row in larger if (p := row.times[index]) and is_time(p)]
+    if mine is None or not is_time(mine) or not timed:
         return None
-    least, row = min(known, key=lambda pair: pair[0].value)
+    least, row = min(timed, key=lambda pair: pair[0].value)
     if mine.low <= least.high:
         return None
     return first, row, Estimate(mine.value - least.value, mine.low - least.high, mine.high)
 
 
-def cold_first(table: Table, place: int) -> Finding | None:
+def cold_first(table: Table, index: int) -> Finding | None:
     """Report a first row that holds a one-off cost not its own."""
-    found = cold(table, place)
-    if found is None:
+    cold_start = cold(table, index)
+    if cold_start is None:
         return None
-    first, larger, lost = found
-    column, mine, its = table.times[place], first.times[place], larger.times[place]
+    first, larger, lost = cold_start
+    column, mine, its = table.times[index], first.times[index], larger.times[index]
     least = significant(lost.low or 0.0, 2)
     text = (
         f"{first.name}, the first row, took {shown(mine, column)} in {column.header}, {larger.name} only "
@@ -128,39 +128,39 @@ def cold_first(table: Table, place: int) -> Finding | None:
     return Finding("cold first row", (first.name, larger.name), text)
 
 
-def not_growing(table: Table, place: int) -> Iterator[Finding]:
+def not_growing(table: Table, index: int) -> Iterator[Finding]:
     """Report rows that do more than others of their kind in less than half the time, beyond rounding.
 
     A row is named once, beside the one that it undercuts most; what a cold first row explains is left out.
     """
-    column, first = table.times[place], cold(table, place)
+    column, first = table.times[index], cold(table, index)
     if column.each:
         return
     worst: dict[str, tuple[float, TableRow, TableRow]] = {}
     for pair in combinations(table.rows, 2):
         for larger, smaller in (pair, pair[::-1]):
-            gain = 0.0 if first and smaller is first[0] else _least_gain(larger, smaller, place)
+            gain = 0.0 if first and smaller is first[0] else _least_gain(larger, smaller, index)
             if gain > TWICE and more_work(larger, smaller) and gain > worst.get(larger.name, (0.0,))[0]:
                 worst[larger.name] = gain, larger, smaller
     doubtful = {row.name for rows in copies(table) for row in rows}
     for _, larger, smaller in worst.values():
         why = ", which may be a copy, took" if smaller.name in doubtful else " took"
         text = (
-            f"{larger.name} took {shown(larger.times[place], column)} in {column.header}, "
-            f"{smaller.name}{why} {shown(smaller.times[place], column)} for less work"
+            f"{larger.name} took {shown(larger.times[index], column)} in {column.header}, "
+            f"{smaller.name}{why} {shown(smaller.times[index], column)} for less work"
         )
         yield Finding("time that falls as work grows", (larger.name, smaller.name), text)
 
 
-def misrated(table: Table, place: int) -> Finding | None:
+def misrated(table: Table, index: int) -> Finding | None:
     """Report a rate that differs from its count over its time by more than 5 % beyond rounding.
 
     Rates that are all wrong by one factor count something else; that is said once.
     """
-    column, off = table.rates[place], []
-    judged = [row for row in table.rows if _rate_of(table, place, row)]
+    column, off = table.rates[index], []
+    judged = [row for row in table.rows if _rate_of(table, index, row)]
     for row in judged:
-        printed, made = row.rates[place], _rate_of(table, place, row)
+        printed, made = row.rates[index], _rate_of(table, index, row)
         if printed and made and beyond(_widened(interval(printed)), made):
             off.append((row, printed, made))
     if not off:
@@ -179,13 +179,13 @@ def misrated(table: Table, place: int) -> Finding | None:
     return Finding("rate that its time doesn't give", names, text)
 
 
-def above_peaks(table: Table, place: int, machine: Machine) -> Iterator[Finding]:
+def above_peaks(table: Table, index: int, machine: Machine) -> Iterator[Finding]:
     """Report rows that compute or move more than the machine can, even at the longest time that rounds so."""
-    column = table.times[place]
+    column = table.times[index]
     if column.each:
         return
     for row in table.rows:
-        printed = row.times[place]
+        printed = row.times[index]
         if printed is None or not is_time(printed):
             continue
         longest_s, work = printed.high * column.scale, flops(row)
@@ -231,17 +231,17 @@ def _above(row: TableRow, column: Column, rate: str, peak: str) -> Finding:
     return Finding("above the peak", (row.name,), text)
 
 
-def _rate_of(table: Table, place: int, row: TableRow) -> Estimate | None:
+def _rate_of(table: Table, index: int, row: TableRow) -> Estimate | None:
     """Compute the count over the time, in the rate's unit, with the bounds of the time's rounding."""
-    column = table.rates[place]
-    time, sizes = row.times[column.of or 0], dict(row.sizes)
+    column = table.rates[index]
+    time, sizes = row.times[column.times_index or 0], dict(row.sizes)
     singular = {name.removesuffix("s"): size for name, size in sizes.items()}
     count = flops(row) if column.unit == "flops" else singular.get(column.unit.removesuffix("s"))
     if count is None:
         count = sizes.get(PER_SECOND.get(column.unit, ""))
-    if count is None or time is None or not is_time(time) or row.rates[place] is None:
+    if count is None or time is None or not is_time(time) or row.rates[index] is None:
         return None
-    scale = table.times[column.of or 0].scale * column.scale
+    scale = table.times[column.times_index or 0].scale * column.scale
     low, high = count / (time.high * scale), count / (time.low * scale) if time.low > 0 else float("inf")
     return Estimate(count / (time.value * scale), low, high)
 
@@ -250,9 +250,9 @@ def _widened(bounds: Estimate) -> Estimate:
     return Estimate(bounds.value, (bounds.low or 0.0) / MARGIN, (bounds.high or 0.0) * MARGIN)
 
 
-def _least_gain(larger: TableRow, smaller: TableRow, place: int) -> float:
+def _least_gain(larger: TableRow, smaller: TableRow, index: int) -> float:
     """Return the least ratio of the smaller row's time to the larger row's; 0 if one has none."""
-    more, less = larger.times[place], smaller.times[place]
+    more, less = larger.times[index], smaller.times[index]
     return less.low / more.high if more and less and is_time(more) and is_time(less) else 0.0
 
 

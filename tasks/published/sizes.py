@@ -41,15 +41,15 @@ def read_sizes(name: str) -> tuple[str, Sizes]:
     """Split a name into itself without its sizes, in small letters, and its sizes by name."""
     sizes: dict[str, float] = {}
 
-    def keep(found: re.Match[str]) -> str:
-        if found["edges"]:
-            edges = re.split(r"\s?[x×]\s?", found["edges"], flags=re.IGNORECASE)
-            sizes.update({f"{EDGE} {place}": _whole(edge) for place, edge in enumerate(edges, start=1)})
+    def keep(match: re.Match[str]) -> str:
+        if match["edges"]:
+            edges = re.split(r"\s?[x×]\s?", match["edges"], flags=re.IGNORECASE)
+            sizes.update({f"{EDGE} {number}": _whole(edge) for number, edge in enumerate(edges, start=1)})
             return "#"
-        word = size_name(found["word"] or found["letter"] or found["unit"])
+        word = size_name(match["word"] or match["letter"] or match["unit"])
         if word in HANDS | ORDINALS:
-            return found[0]
-        sizes[word] = _whole(found["number"] or found["value"] or found["count"])
+            return match[0]
+        sizes[word] = _whole(match["number"] or match["value"] or match["count"])
         return f"{word} #"
 
     kind = _SIZE.sub(keep, name)
@@ -64,10 +64,10 @@ def size_name(word: str) -> str:
 
 def more_work(larger: TableRow, smaller: TableRow) -> bool:
     """Return True if a row of the same kind is at least as large in every size, and twice in one."""
-    one, other = dict(larger.sizes), dict(smaller.sizes)
-    if larger.kind != smaller.kind or not one or one.keys() != other.keys():
+    large, small = dict(larger.sizes), dict(smaller.sizes)
+    if larger.kind != smaller.kind or not large or large.keys() != small.keys():
         return False
-    return all(one[n] >= other[n] for n in one) and any(one[n] >= 2 * other[n] for n in one)
+    return all(large[n] >= small[n] for n in large) and any(large[n] >= 2 * small[n] for n in large)
 
 
 def flops(row: TableRow) -> float | None:

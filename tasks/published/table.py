@@ -41,14 +41,14 @@ class Column:
         header: as it stands in the table.
         unit: of a time, such as `ms`; of a rate, what it counts, such as `images`; else empty.
         scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
-        of: for a speedup or a rate, the place of its column of times; None where that can't be told.
-        each: whether a time is that of one item of several, so that it doesn't grow with their number.
+        times_index: for a speedup or a rate, the index of its column of times; None if unclear.
+        each: a time is that of one item of several, so it doesn't grow with their number.
     """
 
     header: str
     unit: str = ""
     scale: float = 1.0
-    of: int | None = None
+    times_index: int | None = None
     each: bool = False
 
 
@@ -76,7 +76,7 @@ class Table:
     Attributes:
         rows: the operations, in order.
         total: the row that says it is the sum of the others; None where there is none.
-        base: the place of the column of times that speedups are taken against.
+        base: the index of the column of times that speedups are taken against.
         skipped: what was not read, in words: columns and rows that no rule knows.
     """
 
@@ -153,14 +153,14 @@ def is_time(printed: Printed) -> bool:
 
 def others(table: Table) -> list[int]:
     """Return the indices of the columns of times beside the base."""
-    return [place for place in range(len(table.times)) if place != table.base]
+    return [index for index in range(len(table.times)) if index != table.base]
 
 
-def beyond(one: Estimate, other: Estimate) -> bool:
+def beyond(first: Estimate, second: Estimate) -> bool:
     """Return True if two intervals are disjoint, allowing for floating-point error."""
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+    if first.low is None or first.high is None or second.low is None or second.high is None:
         return False
-    return one.low > other.high * (1 + FLOATS) or one.high * (1 + FLOATS) < other.low
+    return first.low > second.high * (1 + FLOATS) or first.high * (1 + FLOATS) < second.low
 
 
 def interval(printed: Printed) -> Estimate:

@@ -16,8 +16,8 @@ BY_TOTAL, BY_ROWS = "by the total", "by the sum of its rows"
 def missing(table: Table) -> Iterator[Finding]:
     """Report time in the total that is in no row, or in the rows but not in the total, beyond rounding."""
     lost, doubled = [], []
-    for place, column in enumerate(table.times):
-        total, rows = table.total.times[place] if table.total else None, sums(table.rows, place)
+    for index, column in enumerate(table.times):
+        total, rows = table.total.times[index] if table.total else None, sums(table.rows, index)
         if total is None or not is_time(total) or rows is None or column.each:
             continue
         rest = total.value - rows.value
@@ -36,25 +36,25 @@ def missing(table: Table) -> Iterator[Finding]:
         yield Finding("seconds that are not in the total", (name,), text)
 
 
-def sums(rows: Sequence[TableRow], place: int) -> Estimate | None:
+def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
     """Sum a column, with the bounds of its rounding; None if a row has no number or no time."""
-    times = [row.times[place] for row in rows]
-    found = [printed for printed in times if printed and 0 <= printed.value < math.inf]
-    if not found or len(found) != len(times):
+    times = [row.times[index] for row in rows]
+    timed = [printed for printed in times if printed and 0 <= printed.value < math.inf]
+    if not timed or len(timed) != len(times):
         return None
     low, high = (
-        math.fsum(bounds) for bounds in zip(*((max(p.low, 0.0), p.high) for p in found), strict=True)
+        math.fsum(bounds) for bounds in zip(*((max(p.low, 0.0), p.high) for p in timed), strict=True)
     )
-    return Estimate(math.fsum(p.value for p in found), low, high)
+    return Estimate(math.fsum(p.value for p in timed), low, high)
 
 
 def overall(table: Table, side: int) -> Ways:
     """Compute the speedup of the whole in one column, in every way that it can be taken."""
-    found: Ways = []
+    speedups: Ways = []
     total = ratio(table.total, table.times, table.base, side) if table.total else None
     if total:
-        found.append((BY_TOTAL, total))
-    warm = table.rows[1:] if any(cold(table, place) for place in (table.base, side)) else table.rows
+        speedups.append((BY_TOTAL, total))
+    warm = table.rows[1:] if any(cold(table, index) for index in (table.base, side)) else table.rows
     twins = {id(row) for rows in copies(table) for row in rows[1:]}
     sound = [row for row in warm if id(row) not in twins]
     without = " and ".join(
@@ -62,10 +62,10 @@ def overall(table: Table, side: int) -> Ways:
     )
     ways: list[tuple[str, Sequence[TableRow]]] = [("", table.rows)]
     ways += [(" without the cold first row", warm)] * (warm is not table.rows)
-    found += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(table, rows, side))]
+    speedups += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(table, rows, side))]
     ways = [("", table.rows), *([(f" without {without}", sound)] if without else [])]
-    found += [(f"by geometric mean{more}", e) for more, rows in ways if (e := _geomean(table, rows, side))]
-    return found
+    speedups += [(f"by geometric mean{more}", e) for more, rows in ways if (e := _geomean(table, rows, side))]
+    return speedups
 
 
 def headline(table: Table, side: int, ways: Ways) -> Finding | None:
@@ -73,9 +73,9 @@ def headline(table: Table, side: int, ways: Ways) -> Finding | None:
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
         return None
-    said = [f"{significant(estimate.value, 3)}× {way}" for way, estimate in ways]
+    listed = [f"{significant(estimate.value, 3)}× {way}" for way, estimate in ways]
     header = table.times[side].header
-    text = f"the whole in {header} is {', '.join(said[:-1])} and {said[-1]}: say which is meant"
+    text = f"the whole in {header} is {', '.join(listed[:-1])} and {listed[-1]}: say which is meant"
     return Finding("one speedup of the whole among several", (), text)
 
 
@@ -94,18 +94,18 @@ def orientation(table: Table) -> Table:
 
 
 def _turned(table: Table, side: int) -> Table:
-    speedups = tuple(replace(column, of=table.base) for column in table.speedups)
+    speedups = tuple(replace(column, times_index=table.base) for column in table.speedups)
     return replace(table, base=side, speedups=speedups)
 
 
 def _agreeing(table: Table, base: int, side: int) -> int:
-    found = 0
+    agreeing = 0
     for row in table.rows:
         bounds = ratio(row, table.times, base, side)
         for printed in row.speedups:
             if bounds and printed and not beyond(Estimate(printed.value, printed.low, printed.high), bounds):
-                found += 1
-    return found
+                agreeing += 1
+    return agreeing
 
 
 def _by_sum(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | None:
@@ -119,13 +119,13 @@ def _by_sum(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | Non
 
 def _geomean(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | None:
     ratios = [ratio(row, table.times, table.base, side) for row in rows]
-    known = [found for found in ratios if found]
-    if not known or len(known) != len(ratios):
+    present = [each for each in ratios if each]
+    if not present or len(present) != len(ratios):
         return None
     parts = zip(
-        *((e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in known), strict=True
+        *((e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in present), strict=True
     )
-    return Estimate(*(math.exp(math.fsum(map(_log, part)) / len(known)) for part in parts))
+    return Estimate(*(math.exp(math.fsum(map(_log, part)) / len(present)) for part in parts))
 
 
 def _log(value: float) -> float:

@@ -98,7 +98,7 @@ def test_the_base_is_the_column_that_says_so():
 def test_a_speedup_belongs_to_the_column_that_it_names():
     text = "op,CPU (s),A10 (s),L4 (s),L4 speedup,A10 speedup,speedup\nr,4.00,2.00,1.00,4.0,2.0,9\n"
     table = read_table(text, "f")
-    assert [column.of for column in table.speedups] == [2, 1]
+    assert [column.times_index for column in table.speedups] == [2, 1]
     assert table.skipped == ("column 'speedup' is not judged",)
     assert review(table).findings == ()
 

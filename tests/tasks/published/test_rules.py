@@ -36,7 +36,7 @@ def row(name, *times, speedup=None, rate=None, **sizes):
 
 
 def table(*rows, total=None, speedups=False, rate=None, times=TIMES):
-    columns = (Column("Speedup", of=1),) if speedups else ()
+    columns = (Column("Speedup", times_index=1),) if speedups else ()
     return Table(times, rows, columns, (rate,) if rate else (), total)
 
 
@@ -202,7 +202,7 @@ def test_above_the_bandwidth_and_nothing_to_hold():
 
 
 def test_a_rate_is_its_count_over_its_time_within_five_percent():
-    rate = Column("images/s", "images", of=1)
+    rate = Column("images/s", "images", times_index=1)
 
     def rules(*rates):
         return found(
