@@ -6,5 +6,5 @@ class GridbenchError(Exception):
 
 
 def one_line(error: object, most: int = 200) -> str:
-    """What somebody else's library says, on one line of so many characters at most."""
+    """Return an error's message on one line of at most `most` characters."""
     return " ".join(str(error).split())[:most]

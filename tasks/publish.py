@@ -136,7 +136,7 @@ def _side(store: Store) -> tuple[Side, list[str]]:
 
 
 def report_url(report: Path) -> str:
-    """Where a browser finds the report."""
+    """Return the URL under which a browser finds the report."""
     base, report = os.environ.get(REPORTS_URL), report.absolute()
     served = os.environ.get(REPORTS_FOLDER, str(report.parents[1])) == str(report.parents[1])
     return f"{base.rstrip('/')}/{report.parent.name}/{report.name}" if base and served else report.as_uri()

@@ -61,6 +61,6 @@ def first_mistake(error: ValidationError) -> str:
 
 
 def hint(name: str, known: list[str]) -> str:
-    """What to write instead of an unknown name."""
+    """Suggest a replacement for an unknown name."""
     near = get_close_matches(name, known, n=1)
     return f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"

@@ -147,7 +147,7 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
 
 
 def _able(name: str) -> bool:
-    """Whether the environment has what a scheduled deployment needs."""
+    """Return whether the environment has what a scheduled deployment needs."""
     return name not in NEEDS or bool(os.environ.get(NEEDS[name]))
 
 

@@ -69,7 +69,7 @@ def _wanted(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
 
 
 def _step(case: Case, parameter: str) -> int:
-    """What the workload demands a size to be a multiple of."""
+    """Return the number that sizes of a workload's parameter must be a multiple of."""
     try:
         multiples = find(case.workload).multiples
     except WorkloadsError:  # only the machine that measures has it

@@ -70,12 +70,12 @@ class Dispatcher:
 
     @property
     def total(self) -> int:
-        """How many repeats there are to measure, as far as is known by now."""
+        """Return the number of repeats to measure, as far as it is known by now."""
         return sum(map(len, self._repeats.values()))
 
     @property
     def failed(self) -> bool:
-        """Whether nothing more can be measured."""
+        """Return whether nothing more can be measured."""
         return self._error is not None
 
     async def __aenter__(self) -> Self:
@@ -100,7 +100,7 @@ class Dispatcher:
             raise self._error
 
     def _is_done(self, flow_run_id: UUID) -> bool:
-        """Whether a job has delivered everything: it is about to end by itself."""
+        """Return whether a job has delivered everything, so that it is about to end by itself."""
         job = self._jobs[flow_run_id].job
         return job is not None and job.flow_run_id == flow_run_id and not job.missing
 
@@ -293,5 +293,5 @@ class Dispatcher:
             self._wake(cell, error)
 
     def spent_usd(self) -> float:
-        """What the lanes' jobs have cost so far at the hardware's prices, and what was rented at its own."""
+        """Return the cost in USD so far: lane jobs at the hardware's prices, rented boxes at their own."""
         return sum(self._cost_usd.values()) + self._rents.cost_usd()

@@ -33,7 +33,7 @@ def run_tag(run: str) -> str:
 
 
 def is_final(state: State | None) -> bool:
-    """Whether a flow run is over."""
+    """Return whether a flow run is over."""
     return state is not None and state.is_final()
 
 
@@ -54,7 +54,7 @@ def has_ended(run: FlowRun | None, pool: str) -> bool:
 
 
 def repeats_of(job: FlowRun) -> list[Repeat]:
-    """What a lane job was asked to measure, in its order."""
+    """Return the repeats that a lane job was asked to measure, in its order."""
     return REPEATS.validate_python(job.parameters["repeats"])
 
 

@@ -63,14 +63,14 @@ class JobNote(Strict):
 
     @property
     def job(self) -> LaneJob:
-        """What its bill needs."""
+        """Return the facts that the job's bill needs."""
         rest_s = self.wait_s - sum(self.stages_s.values())
         stages = (*self.stages_s.items(), (REST, rest_s)) if self.stages_s and rest_s >= 0 else ()
         return LaneJob(self.hardware, self.wait_s, self.billed_s - self.wait_s, stages)
 
     @property
     def rented(self) -> LaneJob:
-        """What the bill of a rented box needs: all that was paid for it."""
+        """Return the facts that the bill of a rented box needs, with all that was paid for it."""
         before_s = sum(self.stages_s.values())
         return LaneJob(
             self.hardware, before_s, self.billed_s - before_s, tuple(self.stages_s.items()), self.usd
@@ -78,7 +78,10 @@ class JobNote(Strict):
 
     @property
     def within_rental(self) -> LaneJob:
-        """What the bill needs of a job on a rented box: its start is taken out of the box's idle time."""
+        """Return the facts that the bill of a job on a rented box needs.
+
+        Its start comes out of the box's idle time.
+        """
         return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
 
 
@@ -115,7 +118,7 @@ def jobs_of(store: Store) -> list[LaneJob]:
 
 
 def spent_usd(store: Store) -> float:
-    """What a run's jobs have cost; a run whose jobs are not noted has cost what was estimated.
+    """Return the cost of a run's jobs in USD, or the plan's estimate where no jobs are noted.
 
     Raises:
         GridbenchError: its plan can't be read.

@@ -32,7 +32,7 @@ def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
 
 
 def job_usd(machine: Hardware, ran_s: float) -> float:
-    """What a lane job cost that ran for so long: its machine was paid for before and after that, too.
+    """Return the cost in USD of a lane job that ran for `ran_s`, with the time paid for before and after it.
 
     Nothing on a rented machine, whose rental is what is paid for.
     """

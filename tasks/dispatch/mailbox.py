@@ -35,13 +35,13 @@ def key_of(record: Record) -> str:
 
 
 def refused(error: Exception) -> bool:
-    """Whether the API has answered that it won't, so that asking again is no use."""
+    """Return whether the API has refused for good, so that asking again is no use."""
     code = error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
     return 400 <= code < 500 and code not in WILL_PASS
 
 
 def words_of(error: Exception) -> str:
-    """What the API says about a request that it refuses."""
+    """Return the API's reason for refusing a request."""
     if isinstance(error, httpx.HTTPStatusError):
         with suppress(ValueError, AttributeError):  # the answer of a proxy may be no JSON, or no object
             return " ".join(str(error.response.json().get("detail") or error).split())

@@ -11,7 +11,7 @@ LOOK_S = 300.0  # importing torch from a cold disk takes a minute
 
 
 def look(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[str]]:
-    """What makes measuring here impossible, in a sentence or empty, and sentences to warn of.
+    """Return why nothing can be measured here (empty where it can), and warnings.
 
     GPUs are looked at in a process of its own, since torch must not be loaded beside what is measured.
     """

@@ -75,7 +75,7 @@ class RentalStatus(Strict):
 
     @classmethod
     def of(cls, labels: dict[str, Any]) -> Self:
-        """What a flow run's labels say.
+        """Read a rental's status from a flow run's labels.
 
         Raises:
             pydantic.ValidationError: they were written by something else.
@@ -85,14 +85,14 @@ class RentalStatus(Strict):
 
     @property
     def labels(self) -> dict[str, str | float]:
-        """What is known, as labels; times in ISO 8601."""
+        """Return the status as labels, times in ISO 8601."""
         return {
             f"{PREFIX}{key}": value for key, value in self.model_dump(mode="json", exclude_none=True).items()
         }
 
     @property
     def answers(self) -> bool:
-        """Whether it can be measured on."""
+        """Return whether the box can be measured on."""
         return self.answered is not None and self.returned is None
 
     def billed_s(self, now: datetime | None = None) -> float:
@@ -102,7 +102,7 @@ class RentalStatus(Strict):
         return billed_s(self.since, self.returned or now or datetime.now(UTC))
 
     def cost_usd(self, now: datetime | None = None) -> float:
-        """What it has cost so far in US dollars, with the boxes that did not boot."""
+        """Return the cost so far in USD, with the boxes that did not boot."""
         return self.earlier_usd + (self.usd_per_hour or 0.0) * self.billed_s(now) / 3600
 
     @property

@@ -39,7 +39,7 @@ BAD_BOX = ("Lost", "Rebooted", "NoCapacity", "HostKeyRefused", "KeyRefused")
 
 
 def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
-    """What to rent for a machine's lane, for no longer than the money lasts at the highest price allowed."""
+    """Return the order for a machine's lane, for no longer than the money lasts at the price allowed."""
     most_usd_per_hour = rent.most_usd_per_hour
     if most_usd_per_hour is None:
         most_usd_per_hour = DEARER * machine.price.usd_per_hour
@@ -59,7 +59,10 @@ def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | No
 
 
 def status_of(run: FlowRun) -> RentalStatus:
-    """What a flow run that holds a box says of it; nothing where it has said nothing that can be read."""
+    """Return the status that a flow run reports for its box.
+
+    An empty one where it reports nothing readable.
+    """
     try:
         return RentalStatus.of(run.labels)
     except ValidationError:
@@ -110,7 +113,7 @@ class LaneBox:
 
     @property
     def rental(self) -> RentalStatus:
-        """What is known of it."""
+        """Return the status of the rental as last reported."""
         return status_of(self.run)
 
 
@@ -137,7 +140,7 @@ class RentedBoxes:
                     self._held[hardware_of(run)] = LaneBox(run)
 
     def cost_usd(self) -> float:
-        """What is rented for the run has cost so far, in US dollars, what did not boot included."""
+        """Return the cost so far in USD of all boxes rented for the run, with those that did not boot."""
         now = datetime.now(UTC)
         return sum(status_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
 

@@ -34,7 +34,7 @@ def answer(
 
 
 def fastest(suite: Suite, baseline: str) -> list[str]:
-    """Which machine needs the least time for one pass through the suite."""
+    """Say which machine needs the least time for one pass through the suite."""
     if baseline not in suite.logs:
         return [f"The baseline, {baseline}, has no ok cell, so there is no speedup."]
     if len(suite.logs) < 2:
@@ -50,7 +50,7 @@ def fastest(suite: Suite, baseline: str) -> list[str]:
 
 
 def cheapest(suite: Suite, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Which machine needs the least money for one pass, from the prices and the same times."""
+    """Say which machine needs the least money for one pass, from the prices and the same times."""
     price = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour is not None and m.usd_per_hour > 0}
     priced = [name for name in suite.logs if name in price]
     if not suite.cases or len(suite.logs) < 2:
@@ -71,7 +71,7 @@ def cheapest(suite: Suite, machines: Sequence[Machine], baseline: str) -> list[s
 
 
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
-    """How many cases each machine wins and loses against the baseline, and what would decide the rest."""
+    """Count the cases that each machine wins and loses, and say what would decide the rest."""
     sentences = []
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
         ratios = [p.compute for p in pairings if p.hardware == hardware and p.compute]
@@ -81,7 +81,7 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def not_ok(summaries: Sequence[Summary]) -> list[str]:
-    """Which cells are worth no number, and why."""
+    """List the cells that have no usable number, with the reasons."""
     bad = [summary for summary in summaries if summary.verdict is not Verdict.OK]
     if not bad:
         return []
@@ -92,7 +92,7 @@ def not_ok(summaries: Sequence[Summary]) -> list[str]:
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[str]:
-    """What else differs, once per pair of machines."""
+    """Say what else differs between two machines, once for each pair."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for pairing in pairings:
         found.setdefault((pairing.hardware, pairing.baseline), {}).update(dict.fromkeys(pairing.confounds))

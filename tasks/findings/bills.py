@@ -88,7 +88,7 @@ def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs
 
 
 def paid_usd_per_hour(jobs: Sequence[LaneJob]) -> float | None:
-    """What an hour of rented boxes has cost; None where none was rented."""
+    """Return the hourly price paid for rented boxes in USD; None where none was rented."""
     paid = [job for job in jobs if job.usd is not None]
     took_s = math.fsum(job.wait_s + job.run_s for job in paid)
     return math.fsum(job.usd or 0.0 for job in paid) / took_s * 3600 if took_s else None
@@ -104,7 +104,7 @@ def _waits(jobs: Sequence[LaneJob]) -> dict[str, float]:
 
 
 def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...]:
-    """Which accelerators of a machine were paid for and left unused, in words."""
+    """Name the accelerators of a machine that were paid for and left unused."""
     if machine is None or machine.devices < 2:
         return ()
     measured = [record for record in records if record.wall]  # the others don't tell what they used

@@ -29,7 +29,7 @@ class Bracket:
 
 
 def crossings(pairings: Iterable[Pairing]) -> tuple[Crossing, ...]:
-    """Where along each row of cases the lead changes, in each way to compare them that has a verdict.
+    """Find where along each row of cases the lead changes, for each comparison that has a verdict.
 
     Nothing is interpolated: in a coarse grid that puts the change, with confidence, where it isn't.
     """

@@ -53,7 +53,7 @@ def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> t
 
 
 def narrow(found: Bracket) -> bool:
-    """Whether both ends of a bracket are known and close enough."""
+    """Return whether both ends of a bracket are known and close enough."""
     return found.below is not None and found.above is not None and found.above <= WITHIN * found.below
 
 

@@ -16,7 +16,7 @@ WORTH_SAYING = 3.0  # times a later call
 
 
 def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[str]:
-    """How long a process needs on each machine before it can build anything, and how that is paid back.
+    """Say how long a process needs on each machine before it can build anything, and when that pays off.
 
     Every repeat is a fresh process that starts the same way whatever it measures, so all of them count.
     """
@@ -66,7 +66,7 @@ def first_over_later(cell: Repeats) -> Estimate | None:
 
 
 def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings: Sequence[Pairing]) -> str:
-    """How much longer than on the baseline, and after how many calls that is made up for."""
+    """Say how much longer a start takes than on the baseline, and how many calls make up for it."""
     ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
     longer = speedup(ours, theirs)
     if longer is None or longer.outcome is not Outcome.FASTER:

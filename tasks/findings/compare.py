@@ -133,7 +133,7 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
 
 
 def unpaired(cells: Sequence[Repeats], baseline: str) -> tuple[str, ...]:
-    """What to measure so that each cell gets its ratio."""
+    """Say what to measure so that each cell gets its ratio."""
     base, others = _sides(cells, baseline)
     return tuple(
         f"{cell.cell.id} has no counterpart: measure {_words(cell.cell.case)} on {baseline} too"

@@ -93,7 +93,7 @@ def _offset(suite: Suite, name: str, middles: Sequence[Sequence[str]]) -> float:
 
 
 def _own_and_middle(suite: Suite, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
-    """What the offset of a box is made of.
+    """Return the parts that the offset of a box is made of.
 
     A box that is the middle itself keeps its scatter: which one is the middle is measured, too.
     """

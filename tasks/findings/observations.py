@@ -48,7 +48,7 @@ def places(rankings: Iterable[Ranking]) -> list[str]:
 
 
 def scale(pairings: Sequence[Pairing]) -> list[str]:
-    """Where the speedup at the largest size is shown to be another than at the smallest.
+    """Say where the speedup at the largest size differs from the one at the smallest.
 
     One sentence for a workload, parameter and machine: the row of cases that changes most.
     """
@@ -64,7 +64,7 @@ def scale(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def precisions(cells: Sequence[Repeats]) -> list[str]:
-    """What each machine gains from another precision than fp32, case by case and at most."""
+    """Say what each machine gains from another precision than fp32, case by case and at most."""
     base = {_but_precision(cell): cell for cell in cells if cell.cell.case.precision == FP32}
     found: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
     for cell in cells:

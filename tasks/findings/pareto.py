@@ -43,7 +43,7 @@ def front(rivals: Sequence[Offer]) -> tuple[Offer, ...]:
 
 
 def dominates(one: Offer, other: Offer) -> bool:
-    """Whether `one` is shown better in time or in money, and the other is shown better in neither.
+    """Return whether one offer is shown to be better in time or in money, and the other in neither.
 
     Better is shown where the intervals do not overlap. A spot offer beats spot offers only, because spot
     capacity may be taken away. Between two prices of one machine the times are the same to the last digit.
@@ -57,7 +57,7 @@ def dominates(one: Offer, other: Offer) -> bool:
 
 
 def tied(one: Offer, other: Offer) -> bool:
-    """Whether neither time nor money tells two machines apart."""
+    """Return whether neither time nor money tells two machines apart."""
     pairs = ((one.seconds, other.seconds), (one.usd, other.usd))
     return one.hardware != other.hardware and not any(a.below(b) or b.below(a) for a, b in pairs)
 

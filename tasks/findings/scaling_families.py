@@ -40,7 +40,7 @@ def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
 
 
 def sentences(found: Sequence[Family]) -> list[str]:
-    """What the largest number of processes of each family gains, where an interval supports a number."""
+    """Say what the largest number of processes of each family gains, where an interval supports a number."""
     said = []
     for family in found:
         level = max(family.levels, key=lambda level: level.processes, default=None)
@@ -56,7 +56,7 @@ def sentences(found: Sequence[Family]) -> list[str]:
 
 
 def base_words(family: Family) -> str:
-    """What a family's speedups are over."""
+    """Name what a family's speedups are relative to."""
     if family.base is None:
         return "nothing"
     return "one process with DDP" if family.base.grouped else "one process without DDP"
@@ -132,7 +132,10 @@ def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> F
 
 
 def _alike(alone: Repeats, grouped: Sequence[Repeats]) -> bool:
-    """Whether a process alone had as many CPU threads as each of a group; on a GPU they don't compute."""
+    """Return whether a process alone had as many CPU threads as each of a group.
+
+    On a GPU threads don't compute.
+    """
     ours, theirs = _threads([alone]), _threads(grouped)
     return not ours or not theirs or ours == theirs
 
@@ -236,7 +239,7 @@ def _rate(step: Estimate | None, units: float | None) -> Estimate | None:
 
 
 def _device_ratio(cell: Repeats, base: Repeats) -> float | None:
-    """How many times the base's devices: processes, and on a CPU their threads, where both are known."""
+    """Return the ratio of devices to the base's: processes and, on a CPU, their threads; None if unknown."""
     if not cell.usable or not base.usable:
         return None
     one, other = cell.usable[0], base.usable[0]
@@ -273,7 +276,7 @@ def _held(record: Record) -> list[tuple[int, int | None]]:
 
 
 def _of_rank(rank: Rank, device: str) -> int | None:
-    """What a rank held at most; a zero is a process that looked at another's memory, not an empty one."""
+    """Return the peak memory of a rank in bytes; None for a zero, which another process's memory gives."""
     return (rank.peak_rss_bytes if device == "cpu" else rank.device_allocated_bytes) or None
 
 

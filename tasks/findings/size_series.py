@@ -30,18 +30,18 @@ class Line:
 
     @property
     def words(self) -> str:
-        """What it is of, without the parameter, such as `image_pipeline batch=2 fp32`."""
+        """Name the series without its parameter, such as `image_pipeline batch=2 fp32`."""
         fixed = "".join(f"{name}={value} " for name, value in self.fixed)
         return f"{self.workload} {fixed}{self.precision}"
 
     def verdicts(self, way: str) -> dict[int, Outcome | None]:
-        """Who is ahead at each value, by one of `WAYS`; None where there is no ratio."""
+        """Return who is ahead at each value in one of `WAYS`; None where there is no ratio."""
         ratios = {value: ratio(pairing, way) for value, pairing in self.pairings.items()}
         return {value: found.outcome if found else None for value, found in ratios.items()}
 
 
 def ratio(pairing: Pairing, way: str) -> Ratio | None:
-    """How two machines compare, by one of `WAYS`."""
+    """Return the ratio of two machines in one of `WAYS`."""
     return {"time": pairing.compute, "end to end": pairing.end_to_end, "cost": pairing.cost}[way]
 
 

@@ -41,7 +41,7 @@ def shares(cells: Iterable[Repeats]) -> list[str]:
 
 
 def turned_around(pairings: Sequence[Pairing]) -> list[str]:
-    """Where a machine is shown to be faster with the data in place, and slower with the data on its way."""
+    """Say where a machine is faster with the data in place, and slower when the data has to travel."""
     found: dict[tuple[str, str], list[str]] = {}
     for p in pairings:
         ratios = (p.compute, p.end_to_end)

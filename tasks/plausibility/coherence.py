@@ -28,7 +28,7 @@ def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Itera
 
 
 def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
-    """Whether two cases of one machine have the same samples to every digit.
+    """Refuse a record whose samples equal those of another case on the same machine to every digit.
 
     Times that take few different values (one sample, a rounded table) agree by chance now and then; then the
     same two cases must agree `elsewhere`, on a second machine, too: the published table of the AWS blog.
@@ -42,7 +42,7 @@ def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
 
 
 def shrinks(record: Record, others: Iterable[Record]) -> str | None:
-    """Whether it does twice the work of another case in half its time, which no third case bears out.
+    """Refuse a record that does twice the work of another case in half its time, against every third case.
 
     Equal times prove nothing: a step that is bound by launches takes as long at any small batch. Nor does one
     slow small case: it may be the odd one, as a cold GPU's first product of 0.9 s beside larger ones of
@@ -69,7 +69,7 @@ def shrinks(record: Record, others: Iterable[Record]) -> str | None:
 
 
 def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
-    """Whether devices scale beyond 100 %, by an interval that lies above 105 %."""
+    """Refuse a scaling efficiency whose interval lies above 105 %."""
     if value.low is None or value.low <= ABOVE_LINEAR:
         return None
     return (
@@ -144,7 +144,9 @@ def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]
 
 
 def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
-    """How many times the other's work, and the other's time over its own; None for a small or unlike other.
+    """Return the ratios of work and of time to another record and the record itself.
+
+    None where they can't be compared.
 
     A whole job of fewer steps is unlike: more work in larger batches may well take less time. Work is the
     first of FLOPs, bytes and units that both have.

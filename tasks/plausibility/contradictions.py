@@ -11,12 +11,12 @@ DEVICES = ("cpu", "cuda")
 
 
 def out_of_range(seconds: float) -> bool:
-    """Whether a time of a step (s) is none: not finite, zero, negative, or beyond every clock."""
+    """Return whether a step's time (s) is impossible: not finite, zero, negative or beyond every clock."""
     return not is_duration(seconds)
 
 
 def contradictions(record: Record) -> list[str]:
-    """What a record says that can't be, beside its times per step; each as a reason against it."""
+    """Return every statement of a record, times per step apart, that can't be true."""
     reasons = (
         clock_ran_backwards(record),
         negative(record),
@@ -31,7 +31,7 @@ def contradictions(record: Record) -> list[str]:
 
 
 def clock_ran_backwards(record: Record) -> str | None:
-    """Whether a stretch of time is negative, or longer than all of which it is a part."""
+    """Refuse a record in which a stretch of time is negative, or longer than the whole it is part of."""
     for name, seconds in _stretches(record):
         if seconds < 0:
             return f"{name} took {seconds:.3g} s: the clock ran backwards"
@@ -47,7 +47,7 @@ def clock_ran_backwards(record: Record) -> str | None:
 
 
 def negative(record: Record) -> str | None:
-    """Whether something that is counted is below zero."""
+    """Refuse a record with a count below zero."""
     for name, value in _counts(record):
         if value is not None and value < 0:
             return f"its {name} is {value:.3g}"
@@ -55,7 +55,7 @@ def negative(record: Record) -> str | None:
 
 
 def beyond_all_work(record: Record) -> str | None:
-    """Whether a step claims more work than all machines do, or so little that it can't be told from none."""
+    """Refuse a step that claims more work than all machines do, or too little to be told from none."""
     work = record.work
     if work is None:
         return None
@@ -66,7 +66,7 @@ def beyond_all_work(record: Record) -> str | None:
 
 
 def not_its_check(record: Record) -> str | None:
-    """Whether it is ok although its result was wrong."""
+    """Refuse a record that is ok although its result was wrong."""
     check = record.check
     if check is None or check.error <= check.bound:
         return None
@@ -74,7 +74,7 @@ def not_its_check(record: Record) -> str | None:
 
 
 def not_its_interval(timing: Timing | None) -> str | None:
-    """Whether the median lies outside of the bounds that are stated for it."""
+    """Refuse a median that lies outside its stated bounds."""
     if timing is None or timing.ci_low_s is None or timing.ci_high_s is None:
         return None
     if timing.ci_low_s <= timing.median_s <= timing.ci_high_s:
@@ -84,13 +84,13 @@ def not_its_interval(timing: Timing | None) -> str | None:
 
 
 def no_share(record: Record) -> str | None:
-    """Whether the share of communication is more than the whole."""
+    """Refuse a share of communication above the whole."""
     share = record.group.communication_share if record.group else None
     return f"{100 * share:.3g} % of its step is communication" if share is not None and share > 1 else None
 
 
 def no_device(record: Record) -> str | None:
-    """Whether it is of a kind of device that nothing here knows."""
+    """Refuse a kind of device that is unknown here."""
     return None if record.device in DEVICES else f"its device is {record.device[:40]!r}, neither cpu nor cuda"
 
 

@@ -56,7 +56,7 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
 
 
 def not_a_time(record: Record) -> str | None:
-    """Whether a time is missing, zero, negative, not finite, or beyond what a clock can tell."""
+    """Refuse a time that is missing, zero, negative, not finite, or beyond what a clock can tell."""
     if record.compute_s is None:
         return "it is ok but holds no time"
     for name, seconds in (("compute", record.compute_s), ("end-to-end", record.end_to_end_s)):
@@ -66,7 +66,7 @@ def not_a_time(record: Record) -> str | None:
 
 
 def not_its_median(timing: Timing | None) -> str | None:
-    """Whether the time is another than its samples say."""
+    """Refuse a median that does not follow from its samples."""
     if timing is None:
         return None
     if not timing.samples_s:
@@ -79,7 +79,7 @@ def not_its_median(timing: Timing | None) -> str | None:
 
 
 def not_its_sum(record: Record) -> str | None:
-    """Whether the phases and the rest don't add up to the wall time within 2 %."""
+    """Refuse phases that don't add up to the wall time within 2 %."""
     if not record.phases_s or record.wall_s <= 0:
         return None
     total = math.fsum(record.phases_s.values()) + record.unattributed_s
@@ -89,7 +89,7 @@ def not_its_sum(record: Record) -> str | None:
 
 
 def not_its_ranks(record: Record) -> str | None:
-    """Whether a group is not the one that its case asks for, or its step is shorter than its slowest rank's.
+    """Refuse a group that is not the one its case asks for, or whose step is shorter than its slowest rank's.
 
     A step of several processes ends with the last of them, so its median is no rank's median that is less.
     """
@@ -105,7 +105,7 @@ def not_its_ranks(record: Record) -> str | None:
 
 
 def above_peak(record: Record, machine: Machine | None) -> str | None:
-    """Whether it computes faster than the machine's peak for the precision.
+    """Refuse a record that computes faster than the machine's peak for the precision.
 
     FLOPs are the workload's formula. An algorithm that needs fewer (Winograd for 3x3 convolutions) can pass a
     true peak only where a step is little else.
@@ -124,7 +124,7 @@ def above_peak(record: Record, machine: Machine | None) -> str | None:
 
 
 def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
-    """Whether it moves more than the memory can, beyond what a cache may have kept from the step before.
+    """Refuse a record that moves more bytes than the memory can, beyond what a cache may have kept.
 
     Sound because `Work.bytes` is the compulsory traffic: at least bytes - cache come from memory in a step.
     """
@@ -143,7 +143,7 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
 
 
 def elsewhere(record: Record, machine: Machine | None) -> str | None:
-    """Whether the machine that measured says that it is another than planned, or bought in another way."""
+    """Refuse a record from another machine than planned, or from one bought in another way."""
     if machine is None:
         return None
     planned = {"instance_type": machine.instance_type, "purchase": machine.purchase}

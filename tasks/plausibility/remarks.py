@@ -35,7 +35,7 @@ def remarks(
 
 
 def twice(records: Sequence[Record]) -> str:
-    """Which records are there more than once; only the last of each counts."""
+    """Name the records that exist more than once; only the last of each counts."""
     counts = Counter(map(key, records))
     doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
     return f"{_listed(doubled)} came more than once: the last record of each counts." if doubled else ""
@@ -51,13 +51,13 @@ def partial(summaries: Sequence[Summary]) -> list[str]:
 
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
-    """Which records the plan did not ask for; they are shown all the same."""
+    """Name the records that the plan did not ask for; they are shown all the same."""
     odd = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
     return f"{_listed(odd)} {_were(odd)} not asked for by the plan of this run." if odd else ""
 
 
 def old_schemas(records: Sequence[Record]) -> str:
-    """How many records lack what later versions hold."""
+    """Count the records that lack what later schema versions hold."""
     old = [record for record in records if record.schema < SCHEMA]
     if not old:
         return ""

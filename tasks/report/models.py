@@ -87,7 +87,7 @@ def _raw(record: Record) -> str:
 
 
 def quality_text(record: Record) -> str:
-    """What a training came to: `loss 2.303 to 0.412; accuracy 0.981, target 0.97`; a dash for none."""
+    """Summarise a training: `loss 2.303 to 0.412; accuracy 0.981, target 0.97`; a dash for none."""
     training = record.training
     if training is None:
         return "–"

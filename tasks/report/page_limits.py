@@ -25,7 +25,7 @@ def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
 
 
 def undrawn(grid: Grid) -> str:
-    """What `readable` leaves out, as a sentence; empty where it leaves out nothing."""
+    """Say what `readable` leaves out; empty where it leaves out nothing."""
     drawn = readable(grid)
     parts = []
     if len(drawn.groups) < len(grid.groups):

@@ -63,7 +63,7 @@ def level_row(level: Level) -> dict[str, Any]:
 
 
 def processes_text(level: Level) -> str:
-    """How many processes, and whether they were a group: `1, no DDP`."""
+    """Return the number of processes, and whether they were a group: `1, no DDP`."""
     return f"{level.processes}" if level.grouped else f"{level.processes}, no DDP"
 
 

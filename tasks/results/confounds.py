@@ -25,7 +25,7 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
 
 
 def _caches(records: Sequence[Record]) -> list[str]:
-    """Whether it was emptied. Data that one machine's cache can hold and another's can't is no confound."""
+    """Say where caches were emptied on one side only. A cache that holds the data on one machine alone is no confound."""
     return sorted({"emptied" if r.cache.state == "cold" else "as it was" for r in records if r.cache})
 
 

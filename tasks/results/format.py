@@ -84,7 +84,7 @@ def ratio_of_rounded(over: float, under: float, step: float, under_step: float |
 
 
 def _place(value: float) -> int:
-    """How many places after the point the first significant digit has; negative before the point."""
+    """Return the decimal place of the first significant digit; negative before the point."""
     return -math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 

@@ -11,7 +11,7 @@ RecordKey = tuple[str, str, str, int]
 
 
 def key(record: Record) -> RecordKey:
-    """What tells a record from every other: run, hardware, case, repeat."""
+    """Return the identity of a record: run, hardware, case, repeat."""
     return record.run, record.hardware, record.case.id, record.repeat
 
 
@@ -51,7 +51,7 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """What a record is worth and why: its own verdict, or `impossible` where the gate refused an ok one."""
+    """Return a record's verdict and reasons: its own, or `impossible` where the plausibility check refused an ok one."""
     against = refusals.get(key(record), ()) if record.ok else ()
     return (Verdict.IMPOSSIBLE if against else record.verdict), (*record.reasons, *against)
 

@@ -16,7 +16,7 @@ ABOVE_LINEAR = 1.05  # an efficiency beyond this is no scaling: the work, the ba
 
 
 def devices(record: Record, machine: Machine | None) -> int | None:
-    """How many devices a record used: a CPU's threads, else accelerators; None if unknown.
+    """Return the number of devices that a record used: a CPU's threads, else accelerators; None if unknown.
 
     The fingerprint lists the accelerators in use. Only without it are they all that the machine has: one
     of eight runs most workloads on a single one. Processes that measure together use one each, or their

@@ -53,7 +53,7 @@ def decide(estimate: Estimate, repeats: int) -> Ratio:
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
-    """Why the two can't be divided, in words; empty where they can."""
+    """Say why two cells can't be divided; empty where they can."""
     if baseline is None:
         return "the baseline has not measured this case"
     if side.verdict is not Verdict.OK:
@@ -72,7 +72,7 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _advice(estimate: Estimate, low: float, high: float, repeats: int) -> str:
-    """How many repeats would tell the sides apart, or that they are equal for every purpose."""
+    """Say how many repeats would tell the sides apart, or that they are equal for every purpose."""
     spans = f"the interval {format_bounds(estimate)} spans 1"
     if not low or high == math.inf:
         return f"{spans}: its repeats have nothing in common, look at them one by one"
@@ -88,7 +88,7 @@ def _advice(estimate: Estimate, low: float, high: float, repeats: int) -> str:
 
 @lru_cache
 def _reach(repeats: int) -> float:
-    """What a half-width goes with, for so many repeats on each of two sides: t / sqrt(n)."""
+    """Return the factor of a half-width for so many repeats on each of two sides: t / sqrt(n)."""
     return t_quantile(0.975, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
 
 

@@ -20,7 +20,7 @@ def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Su
 
 
 def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
-    """What the repeats of one cell say together. Estimates come from usable repeats only."""
+    """Summarise the repeats of one cell. Estimates come from usable repeats only."""
     compute, like = over_repeats(cell.compute_s), (cell.usable or cell.records)[0]
     work = like.work if cell.usable else None
     rate = 1 / compute.value if compute else None

@@ -28,7 +28,7 @@ class Estimate:
         return cls(interval.value, interval.low, interval.high)
 
     def below(self, other: "Estimate") -> bool:
-        """Whether this interval lies wholly below another; without an interval nothing is shown."""
+        """Return whether this interval lies wholly below another; without an interval nothing is shown."""
         return self.high is not None and other.low is not None and self.high < other.low
 
 

@@ -57,7 +57,7 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Why a cell has no number: its verdict, then its first reasons."""
+    """Say why a cell has no number: its verdict, then its first reasons."""
     return "; ".join([verdict_text(summary.verdict), *few(summary.reasons)])
 
 
@@ -73,5 +73,5 @@ def few(reasons: Sequence[str]) -> list[str]:
 
 
 def devices_text(devices: int) -> str:
-    """What a machine computes on, such as `8 accelerators`."""
+    """Name what a machine computes on, such as `8 accelerators`."""
     return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"

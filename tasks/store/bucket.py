@@ -19,7 +19,7 @@ LINK_S = 7 * 24 * 3600  # the longest that a signature of version 4 is good for
 
 
 def is_block(results: str | Path | None) -> bool:
-    """Whether this names a storage block, as in `s3-bucket/gridbench`, and no folder."""
+    """Return whether a text names a storage block, as in `s3-bucket/gridbench`, and not a folder."""
     kind, _, name = str(results or "").partition("/")
     return kind in TYPES and bool(re.fullmatch(r"[a-z0-9-]+", name))
 

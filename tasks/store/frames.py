@@ -125,7 +125,7 @@ def _circumstances(record: Record) -> dict[str, Any]:
 
 
 def _of_nights(record: Record) -> dict[str, Any]:
-    """What a series over nights needs beside the time: its control, and where and of what it was measured."""
+    """Return what a series over nights needs beside the time: control, machine and version."""
     control, found = record.control, record.environment
     return {
         "control_s": control.compute_s if control else None,

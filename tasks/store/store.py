@@ -133,7 +133,7 @@ class Store:
 
 
 def _path(record: Record) -> Path | None:
-    """Where a record belongs; None where its id is no path."""
+    """Return the path of a record; None where its id is not a path."""
     try:
         return record_path(record)
     except WorkloadsError:

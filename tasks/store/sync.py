@@ -84,7 +84,7 @@ def _copy(shelf: Shelf, key: str, folder: Path) -> bool:
 
 
 def _inside(key: str) -> bool:
-    """Whether a key stays below the folder that it is copied to."""
+    """Return whether a key stays below the folder that it is copied to."""
     return not key.startswith("/") and not {"", ".", ".."} & {*key.split("/")}
 
 

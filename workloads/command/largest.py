@@ -65,7 +65,7 @@ def _why(value: int, record: Record) -> str:
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str) -> Case:
-    """Where a search begins: the size as given, from the tiny value of `grow` on where none is.
+    """Return the case that a search begins with: the size as given, `grow` from its tiny value where none is.
 
     Raises:
         WorkloadsError: the workload has no such size parameter, or the rest of the size has a mistake.
@@ -110,7 +110,7 @@ def _peak(record: Record) -> str:
 
 
 def answer(found: Largest, grow: str, limit: int | None) -> str:
-    """How a search ended, in a sentence."""
+    """Say in a sentence how a search ended."""
     if found.reason:
         so_far = f"{grow}={found.fits} fits" if found.fits else "nothing was seen to fit"
         return f"stopped: {found.reason}; {so_far}"

@@ -61,7 +61,7 @@ class Prepared:
 
     @property
     def is_training(self) -> bool:
-        """Whether steps change a model and give its loss."""
+        """Return whether steps change a model and give its loss."""
         return self.reset is not None and self.learns
 
 
@@ -88,7 +88,7 @@ class Outcome:
 
     @property
     def met(self) -> bool:
-        """Whether the target was reached; true where there is none."""
+        """Return whether the target was reached; true where there is none."""
         if self.target is None:
             return True
         return self.value >= self.target if self.higher_is_better else self.value <= self.target

@@ -61,7 +61,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
 
 
 def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
-    """Whether a suite is the load test; another one has none of its options, and the CPU for a device.
+    """Return whether a suite is the load test; another one has none of its options, and the CPU for a device.
 
     Raises:
         WorkloadsError: another suite is given one of them.

@@ -94,12 +94,12 @@ class Run:
 
 
 def successful(record: Record | None) -> bool:
-    """Whether a record has a time: a box that others use makes it doubtful, not unsuccessful."""
+    """Return whether a record has a time: a box that others use makes it doubtful, not unsuccessful."""
     return record is not None and record.verdict in USABLE and record.wall is not None
 
 
 def failed(run: Run) -> bool:
-    """Whether a test, or a computation alone, has failed or is missing."""
+    """Return whether a test, or a computation alone, has failed or is missing."""
     ended = [*run.measured()]
     return len(ended) < len(run.tests) * run.repeats or not all(
         successful(job) and successful(alone) for _, job, alone in ended

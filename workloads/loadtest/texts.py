@@ -52,13 +52,13 @@ DEFINITIONS = {
 
 
 def size_class(model: str, batch: int) -> str | None:
-    """Whether a batch is small, medium or large for a model; None for other sizes."""
+    """Classify a batch as small, medium or large for a model; None for other sizes."""
     known = BATCHES.get(model, ())
     return SIZES[known.index(batch)] if batch in known else None
 
 
 def description(kind: str, model: str, batch: int) -> str:
-    """What a test is there to show."""
+    """Describe what a test is there to show."""
     known = BATCHES.get(model, ())
     if batch in known:
         return SHOWS[kind, model][known.index(batch)]

@@ -33,7 +33,7 @@ WARM_UP = 2  # steps
 
 
 def schedule() -> torch.Tensor:
-    """How much of an image and how much noise there is at each time: float32, [2, 1000]."""
+    """Return the shares of image and of noise at each time: float32, [2, 1000]."""
     kept = (1 - torch.linspace(FIRST_VARIANCE, LAST_VARIANCE, STEPS, dtype=torch.float64)).cumprod(0)
     return torch.stack([kept.sqrt(), (1 - kept).sqrt()]).float()
 

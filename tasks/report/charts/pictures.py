@@ -52,7 +52,7 @@ def font_config() -> dict[str, Any]:
 
 
 def undrawn(grid: Grid) -> list[str]:
-    """What a picture does not draw, and why; the first few, then how many more."""
+    """Say what a picture leaves out, and why; the first few, then how many more."""
     lines = [_clip(f"{summary.cell.id}: {trouble_text(summary)}") for summary in grid.troubled]
     more = len(lines) - _MOST_NOTES
     return [*lines[:_MOST_NOTES], f"and {more} more, listed in report.html"] if more > 0 else lines

@@ -26,7 +26,7 @@ def time_panels(grid: Grid) -> list[Panel]:
 
 
 def crossing_ends(grid: Grid, group: Group) -> list[tuple[Crossing, float, float]]:
-    """Where machines start to beat the baseline in time within a group: the work on both sides of it."""
+    """Return where machines start to beat the baseline within a group: the work on both sides."""
     found = []
     for crossing in grid.comparison.crossings:
         if (crossing.workload, crossing.precision) != (group.workload, group.precision):

@@ -64,7 +64,7 @@ def _counts(cells: Sequence[CellAgainst]) -> dict[str, int]:
 
 
 def _properties(found: Against, hardware: str) -> Mapping[str, str]:
-    """What was compared: the runs, what of, where, and how strictly."""
+    """Return the properties of a comparison: the runs, the machine and the strictness."""
     stated = {
         "run": found.now.name,
         "against": found.before.name,

@@ -34,12 +34,12 @@ def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any
 
 
 def detailed_cases(grid: Grid) -> int:
-    """How many cases are listed with everything that is known of them."""
+    """Return the number of cases that are listed in full."""
     return max(1, MOST_DETAILED // max(len(grid.names), 1))
 
 
 def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
-    """What confounds every ratio of a machine, by machine: said once, at the head of its column."""
+    """Return the confounds shared by every ratio of a machine, by machine, for the head of its column."""
     found: dict[str, dict[str, None]] = {}
     for pairing in grid.comparison.pairings:
         if not pairing.refused:

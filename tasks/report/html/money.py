@@ -46,7 +46,7 @@ def offer_table(grid: Grid) -> dict[str, Any]:
 
 
 def bill_table(grid: Grid) -> dict[str, Any]:
-    """What each machine was paid for: its bill, its steps alone, and a bar of what the time went to."""
+    """Return the bill of each machine: what was paid, its steps alone, and a bar of where the time went."""
     bills = grid.comparison.bills
     parts = _parts(bills)
     longest = max((bill.billed_s for bill in bills), default=0.0)
@@ -74,7 +74,7 @@ def bill_table(grid: Grid) -> dict[str, Any]:
 
 
 def _parts(bills: tuple[Bill, ...]) -> list[str]:
-    """What time went to, in the order of a job; of many the largest, and the rest as one."""
+    """Return the parts of a bill in the order of a job; of many the largest, and the rest as one."""
     sums: dict[str, float] = {}
     for bill in bills:
         for name, seconds in bill.parts_s:

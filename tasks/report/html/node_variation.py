@@ -36,7 +36,7 @@ def sibling_tables(grid: Grid) -> list[dict[str, Any]]:
 
 
 def place_of(found: Siblings, sibling: SiblingBox) -> str:
-    """What is said of a box among its siblings; of ends that are not told apart nothing."""
+    """Say where a box stands among its siblings; nothing for ends that can't be told apart."""
     if sibling.straggler:
         return STRAGGLER
     apart = found.spread.low is not None and found.spread.low > 1

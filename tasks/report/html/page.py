@@ -168,7 +168,7 @@ def _policy(scripts: Any) -> str:
 
 
 def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[Panel]]) -> Markup:
-    """What the script reads, as JSON that can't leave its element."""
+    """Return the data that the script reads, as JSON that can't leave its element."""
     page = {"font": 'system-ui, "Segoe UI", Roboto, sans-serif', "background": "transparent"}
     values = {
         "themes": {name: config(dark) | page for name, dark in (("light", False), ("dark", True))},

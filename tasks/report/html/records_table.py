@@ -33,7 +33,10 @@ def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """What a row unfolds to: samples, phases, probes; six digits each, thinned where there are very many."""
+    """Return the details that a row unfolds to: samples, phases, probes.
+
+    In six digits, thinned where there are many.
+    """
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
     points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
@@ -97,7 +100,7 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
 
 
 def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | None]]:
-    """What bounds the record's cell, and how much of the measured compute ceiling it reaches."""
+    """Return the bound of the record's cell, and its share of the measured compute ceiling."""
     summary = grid.summaries.get((record.hardware, record.case))
     if not record.ok or summary is None or summary.bound is None:
         return [("–", None), ("–", None)]
@@ -106,7 +109,7 @@ def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | No
 
 
 def _order(key: float | str | None) -> float | str | None:
-    """What a cell sorts by, in six digits where it is a number."""
+    """Return the sort key of a cell, in six digits where it is a number."""
     return _short(key) if isinstance(key, float) else key
 
 
@@ -150,7 +153,7 @@ def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]
 
 
 def _watched(record: Record, points: int) -> dict[str, list[float]]:
-    """What the monitor saw, at even distances; empty where a page of many records has no room for a line."""
+    """Return the monitor's samples at even distances; empty where the page has no room for them."""
     if points < FEWEST_WATCHED:
         return {}
     found = {}

@@ -36,7 +36,7 @@ def offers_box(offers: Sequence[Offer]) -> str:
 
 
 def standing(offer: Offer) -> str:
-    """Whether anything else is better, in words."""
+    """Say whether another offer is better."""
     if offer.dominated_by:
         return f"no, {offer.dominated_by} is better"
     return f"yes, as is {', '.join(offer.tied_with)}" if offer.tied_with else "yes"

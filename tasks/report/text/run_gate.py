@@ -20,7 +20,7 @@ def share_text(share: float) -> str:
 
 
 def numbers_text(one: CellAgainst) -> str:
-    """What a cell took in both runs and how it has changed, or why that is not told; one sentence."""
+    """Say what a cell took in both runs and how it has changed, or why that is not known; one sentence."""
     if one.shift is None:
         return one.why
     way = "its time over its control's" if one.shift.paired else "its time"
@@ -64,7 +64,7 @@ def answer(found: Against) -> str:
 
 
 def _unseen(found: Against) -> str:
-    """What the cells that are said to be unchanged may hide."""
+    """Say what the cells called unchanged may hide."""
     widest = max((one.shift.smallest for one in found.having(Standing.UNCHANGED) if one.shift), default=None)
     return "" if widest is None else f"; a change below {share_text(widest)} may be unseen"
 

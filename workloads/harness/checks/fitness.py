@@ -14,13 +14,13 @@ NEEDS_BYTES = 2**30
 
 
 def findings() -> list[tuple[bool, str]]:
-    """What was looked at: whether it is well, and a sentence. Takes about two seconds."""
+    """Check the machine in about two seconds; return for each check whether it passed, and a sentence."""
     with whole_box():
         return [_torch(), _threads(), *_quiet(), _memory(), preflight.shared_memory(), _gpu(), _energy()]
 
 
 def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
-    """What would spoil every measurement on `device` here: looked at in a moment, nothing is measured."""
+    """Find in a moment what would spoil every measurement on `device` here; nothing is measured."""
     torch = _torch()
     there = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
     return [torch, *there, preflight.shared_memory()]

@@ -25,7 +25,7 @@ NO_GPU = (
 
 
 def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
-    """Whether loader processes have room to hand over their batches."""
+    """Check that loader processes have room to hand over their batches."""
     try:
         about = os.statvfs(folder)
     except OSError as error:
@@ -42,7 +42,7 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
 
 
 def gpus(wanted: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
-    """Whether torch can use `wanted` GPUs here. `nvml` and `torch` are the modules or stand-ins.
+    """Check that torch can use `wanted` GPUs here. `nvml` and `torch` are the modules or stand-ins.
 
     Stops at the first hindrance, because what follows would only repeat it.
     """

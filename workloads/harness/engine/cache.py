@@ -20,7 +20,7 @@ Before = Callable[[int, Any], None]
 
 
 def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
-    """What the last-level cache means for a step that touches so many bytes at least.
+    """Return the state of the last-level cache for a step that touches at least so many bytes.
 
     Raises:
         UnsupportedError: `cold` is asked for and the size of the cache can't be known.

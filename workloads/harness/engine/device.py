@@ -31,7 +31,7 @@ class Device:
 
     @property
     def is_host(self) -> bool:
-        """Whether data needs no transfer to it."""
+        """Return whether data needs no transfer to the device."""
         return self.name == "cpu"
 
 
@@ -82,7 +82,7 @@ def _open_cuda(precision: str) -> Device:
 
 
 def _why_no_cuda() -> str:
-    """What torch says when it is made to look: no driver, one that is too old, or no CUDA in this build."""
+    """Return torch's reason for finding no GPU: no driver, one that is too old, or no CUDA in this build."""
     import torch
 
     try:

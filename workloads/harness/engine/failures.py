@@ -70,12 +70,12 @@ def finding(error: Exception, case: Case) -> Finding:
 
 
 def _is_memory_error(error: Exception) -> bool:
-    """Whether it is Python's or torch's own; by name, because this must not import torch."""
+    """Return whether an error is a memory error, by name, because this must not import torch."""
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
 
 
 def _wanted(whole: str, text: str) -> str:
-    """How much could not be had, or else what was said."""
+    """Return the amount of memory that could not be had, or else the whole message."""
     found = _WANTED.search(whole)
     if found is None:
         return text

@@ -138,7 +138,7 @@ def _clear_up() -> None:
 
 
 def no_room(device: str, processes: int, threads: int) -> str | None:
-    """Why this machine can't measure with so many processes, in words; None where it can."""
+    """Say why this machine can't measure with so many processes; None where it can."""
     if device == "cuda":
         import torch
 
@@ -221,7 +221,7 @@ def _blamed(
 
 
 def _innocence(code: int, record: Record | None) -> int:
-    """How little a rank's end says of its own fault: those that only lost their peers come last."""
+    """Rank a rank's end by how little it was its own fault: those that only lost their peers come last."""
     if code == -15:  # torch's launcher ends the others so when one has failed
         return 3
     if record is None:

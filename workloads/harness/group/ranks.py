@@ -27,7 +27,7 @@ class Membership:
     folder: Path | None = None
 
     def path(self, kind: str) -> Path:
-        """Where this rank leaves its `record` or its `mistake`."""
+        """Return the path under which this rank leaves its `record` or its `mistake`."""
         assert self.folder is not None
         return self.folder / f"{kind}-{self.rank}"
 
@@ -50,7 +50,7 @@ class Progress:
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
-    """Which rank torch's elastic launcher (torchrun) says that this process is; None where it is alone.
+    """Return the rank that torch's elastic launcher (torchrun) gave this process; None where it is alone.
 
     Raises:
         WorkloadsError: the ranks are on several machines.
@@ -80,7 +80,7 @@ class ProgressBoard:
         self._world = world
 
     def rows(self) -> tuple[Progress, ...]:
-        """Where every rank is now."""
+        """Return where every rank is now."""
         found = (_ROW.unpack_from(self._memory, rank * _ROW.size) for rank in range(self._world))
         return tuple(Progress(pid, steps, exchanges, bool(ended)) for pid, steps, exchanges, ended in found)
 
@@ -112,5 +112,5 @@ def ended() -> None:
 
 
 def have_ended() -> bool:
-    """Whether this process has come to the end, together with all others."""
+    """Return whether this process and all others have come to the end."""
     return _ended

@@ -71,7 +71,7 @@ class Watch:
                 return
 
     def _idle(self, worked: dict[int, float], since_s: float) -> bool:
-        """Whether whoever is waited for does nothing either, once all have begun."""
+        """Return whether the rank that all wait for is idle too, once all have begun."""
         waited = laggards(self.rows)
         return all(row.pid for row in self.rows) and all(
             cpu_s(self.rows[rank].pid) - worked.get(self.rows[rank].pid, 0.0) < IDLE_SHARE * since_s
@@ -114,12 +114,12 @@ def hung(rows: Sequence[Progress], for_s: float) -> str:
 
 
 def place(row: Progress) -> str:
-    """Where a rank is, in words: its steps count from the first call on."""
+    """Say where a rank is: its steps count from the first call on."""
     return f"in step {row.steps + 1}" if row.steps or row.exchanges else "before its first step"
 
 
 def alive(pid: int) -> bool:
-    """Whether a process is there and has not ended."""
+    """Return whether a process exists and has not ended."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 

@@ -25,7 +25,7 @@ _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy
 
 
 def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """What EC2 says of this machine by IMDSv2, and for each thing that is not known the reason. Never raises.
+    """Read from IMDSv2 what EC2 says of this machine, with a reason for each thing unknown. Never raises.
 
     `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words.
     Asked only where the firmware names EC2 or the environment another address: nobody else waits for it.
@@ -44,7 +44,7 @@ def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[
 
 
 def _no_need(root: Path, environ: Mapping[str, str]) -> str:
-    """Why there is no instance metadata to ask for; empty where there is."""
+    """Say why there is no instance metadata to ask for; empty where there is."""
     if environ.get(DISABLED, "").lower() == "true":
         return f"{DISABLED} is set"
     vendor = read_text(root / "sys/class/dmi/id/sys_vendor")[0].strip()

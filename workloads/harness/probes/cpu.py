@@ -109,7 +109,7 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 def canary_drift(before_s: float, after_s: float) -> float:
-    """How much slower the CPU ran after than before, as a share; negative when it ran faster."""
+    """Return how much slower the CPU ran after than before, as a share; negative when it ran faster."""
     return after_s / before_s - 1 if before_s > 0 else 0.0
 
 
@@ -131,7 +131,10 @@ def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
 
 
 def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
-    """How many physical cores the logical CPUs `cpus` lie on; their own number where that can't be read."""
+    """Count the physical cores that the logical CPUs `cpus` lie on.
+
+    The CPUs themselves where that can't be read.
+    """
     folder = root / "sys/devices/system/cpu"
     siblings = [read_text(folder / f"cpu{cpu}/topology/thread_siblings_list")[0].strip() for cpu in cpus]
     if all(siblings):

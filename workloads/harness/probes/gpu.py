@@ -80,7 +80,7 @@ class Gpu:
         return self._numbers(("gpu_foreign_processes",))
 
     def describe(self) -> dict[str, Any]:
-        """What the GPU is, by the names in `FACTS`: JSON-able, None for what `missing` explains."""
+        """Describe the GPU by the names in `FACTS`: JSON-able, None for what `missing` explains."""
         found, missing = self._ask(FACTS)
         return dict.fromkeys(FACTS) | found | {"missing": missing}
 
@@ -240,7 +240,7 @@ def _memory(nvml: Any, gpu: Any) -> Any:
 
 
 def _event_reasons(nvml: Any, gpu: Any) -> int:
-    """Why the clock is below its maximum, as bits; drivers before 535 know them by an older name."""
+    """Return why the clock is below its maximum, as bits; drivers before 535 use an older name."""
     with suppress(Exception):
         return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu))
     return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))

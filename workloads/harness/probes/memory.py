@@ -59,7 +59,9 @@ def machine_bytes(root: Path = ROOT) -> int | None:
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
-    """How many processes the kernel has killed for lack of memory, since boot; None where it doesn't say.
+    """Count the processes that the kernel has killed for lack of memory since boot.
+
+    None where it doesn't say.
 
     Counted in our own cgroup (a child's kill counts there), else on the whole machine. A parent reads it
     before and after: a child that ended by signal 9 while this grew was out of memory.
@@ -90,7 +92,7 @@ def readings(
 
 
 def _cgroups_bytes(root: Path) -> Iterator[tuple[int, int]]:
-    """What every limited cgroup on our path allows, and what of it is used.
+    """Yield the limit and the use in bytes of every limited cgroup on our path.
 
     memory.high limits too, by slowing to a crawl.
     """

@@ -12,7 +12,7 @@ from workloads.harness.records.text import profile_table
 
 
 def record_path(record: Record) -> Path:
-    """Where a record lies below `records/`: the cell's id as folders, the repeat as the file.
+    """Return the path of a record below `records/`: the cell's id as folders, the repeat as the file.
 
     Raises:
         WorkloadsError: the id would lead elsewhere, as one from another box might.

@@ -207,7 +207,7 @@ class Record:
 
     @property
     def ok(self) -> bool:
-        """Whether this record may enter a ratio."""
+        """Return whether this record may enter a ratio."""
         return self.verdict is Verdict.OK
 
     @property

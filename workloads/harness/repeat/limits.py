@@ -42,7 +42,7 @@ class Limits:
 
 
 def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
-    """Why a case can't be measured on a machine, in words; None where it may be possible."""
+    """Say why a case can't be measured on a machine; None where it may be possible."""
     together = case.params.get("processes", 1)
     if limits.processes is not None and together > limits.processes:
         return f"{together} processes measure together; {limits.machine} has room for {limits.processes}"
@@ -60,7 +60,7 @@ def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
 
 
 def out_of_reach(case: Case, limits: Limits) -> str | None:
-    """Why a case can't be in a machine's memory, in words; None where it may be."""
+    """Say why a case can't be in a machine's memory; None where it may be."""
     workload = _known(case)
     if workload is None or workload.elements is None or limits.memory_bytes is None:
         return None
@@ -72,7 +72,7 @@ def out_of_reach(case: Case, limits: Limits) -> str | None:
 
 
 def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
-    """Why earlier records of the same machine leave a case no hope, in words; None where they don't."""
+    """Say why earlier records of the same machine leave a case no hope; None where they don't."""
     for record in ended:
         if not at_least(case, record.case):
             continue
@@ -88,7 +88,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 
 
 def at_least(case: Case, other: Case) -> bool:
-    """Whether `case` is `other`, or the same workload and precision with no parameter smaller.
+    """Return whether `case` is `other`, or the same workload and precision with no parameter smaller.
 
     More processes are not more of the same: they share the work, and have memory of their own.
     """
@@ -100,7 +100,7 @@ def at_least(case: Case, other: Case) -> bool:
 
 
 def _predicted_s(case: Case, record: Record) -> float | None:
-    """What a measurement takes at the best rate of a smaller size; None where that says nothing."""
+    """Predict the time in seconds of a measurement from the best rate of a smaller size; None without one."""
     workload = _known(case)
     if not (record.ok and record.wall and workload and workload.flops):
         return None

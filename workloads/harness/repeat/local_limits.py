@@ -16,7 +16,7 @@ from workloads.harness.repeat.limits import Limits
 
 
 def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
-    """What this machine can't exceed, called `name` in reasons; `threads` are those of each process."""
+    """Return this machine's limits, called `name` in reasons; `threads` are those of each process."""
     if device == "cuda":
         memory_bytes, gpus = gpus_here()
         return Limits(name, memory_bytes, processes=gpus)

@@ -93,7 +93,7 @@ def _watch(
 
 
 def _ended_within(process: subprocess.Popen[str], timeout_s: float) -> bool:
-    """Whether the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
+    """Return whether the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
     if hasattr(os, "pidfd_open"):
         handle = os.pidfd_open(process.pid)
         try:

@@ -176,7 +176,7 @@ def _entries(
 
 
 def _on_two_cores(case: Case, threads: int | None, timeout_s: float) -> bool:
-    """Whether a CPU of two cores with AVX-512 can measure a case."""
+    """Return whether a CPU of two cores with AVX-512 can measure a case."""
     used, found = threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
     peak = peak_flops_bound(found, used, case.precision)
     limits = Limits("two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (threads or 1))

@@ -24,7 +24,7 @@ class Row:
 
 
 def bounds(records: Sequence[Record]) -> list[Row]:
-    """What bounds each cell that has an ok record, in the order of their first records."""
+    """Return the bound of each cell that has an ok record, in the order of their first records."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
     middle = {cell: _middle(of_cell) for cell, of_cell in _by_cell(records).items()}
@@ -37,7 +37,7 @@ def bounds(records: Sequence[Record]) -> list[Row]:
 
 
 def _possible(record: Record) -> bool:
-    """Whether its times and its work are such that something can be divided by them."""
+    """Return whether a record's times and work can be divided by."""
     times = (timing.median_s for timing in (record.wall, record.device_time) if timing)
     work = (record.work.units, record.work.flops, record.work.bytes) if record.work else ()
     return all(map(is_duration, times)) and all(map(is_amount, work))

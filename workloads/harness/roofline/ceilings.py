@@ -54,7 +54,7 @@ class Ceilings:
 
 
 def machine_of(record: Record) -> MachineKey:
-    """What two records share whose times may be put in relation: hardware, environment, device, threads.
+    """Return the key that records share whose times may be compared: hardware, environment, device, threads.
 
     Several processes on a CPU share its cores, so that their threads add up; each GPU has its own process.
     """
@@ -165,7 +165,7 @@ def _moved_per_s(kind: str, record: Record) -> float | None:
 
 
 def _in_cache(record: Record) -> bool:
-    """Whether a copy says more of the cache than of the memory; one of unknown cache passes as memory's."""
+    """Return whether a copy measures the cache rather than the memory; an unknown cache passes as memory."""
     size = record.work.bytes if record.work else None
     cache = record.cache.last_level_bytes if record.cache else None
     return bool(cache) and state(size or 0.0, cache) == "warm"

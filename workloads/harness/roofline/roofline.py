@@ -75,7 +75,7 @@ def _step_s(record: Record) -> float | None:
 
 
 def _devices(record: Record) -> int:
-    """How many times the ceilings of one device a group has: on a CPU its processes share them."""
+    """Return the number of single-device ceilings that a group has: on a CPU its processes share them."""
     return len(record.group.ranks) if record.group and record.device == "cuda" else 1
 
 
@@ -123,7 +123,7 @@ def idle(record: Record) -> float | None:
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
-    """What the step waits for the host beyond the handing over: its data loader, or Python."""
+    """Return the seconds that a step waits for the host beyond launches: for its loader, or Python."""
     waits = []
     if (nothing_done := idle(record)) is not None:
         waits.append(nothing_done - (_launch(record, ceilings) or 0.0))

@@ -170,7 +170,7 @@ class _Arrays(pickle.Unpickler):
     """Reads numbers, strings, lists, dictionaries and numpy arrays; anything else could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """What makes an array, by the names that numpy has had for it."""
+        """Return the constructor of an array, by the names that numpy has had for it."""
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return np.empty(0).__reduce__()[0]
         if module == "numpy" and name in ("ndarray", "dtype"):

@@ -85,7 +85,7 @@ def classifier_job(
         return learner.learn(lambda: recipe.loss(learner.model, inputs, wanted))
 
     def right(model: torch.nn.Module) -> torch.Tensor:
-        """How many of the held-out images are recognised, a number on the device."""
+        """Count the held-out images that are recognised, as a number on the device."""
         model.eval()
         found = torch.zeros((), dtype=torch.int64, device=env.device)
         with torch.inference_mode(), env.autocast():

@@ -93,7 +93,7 @@ class Loader:
         return tuple(self._moved(tensor) for tensor in found)
 
     def latest(self) -> Batch:
-        """What the last batch must have been, or the first where none was taken, from the data as it is."""
+        """Return the last batch as it must have been, or the first where none was taken."""
         return self.at(self.epoch, max(self._place, 0))
 
     def at(self, epoch: int, place: int) -> Batch:
@@ -189,7 +189,7 @@ def loaded_inference(
 
 
 def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """What a model makes of the first rows of a batch, in float64 on the CPU."""
+    """Return a model's results for the first rows of a batch, in float64 on the CPU."""
     import torch
 
     with torch.inference_mode():

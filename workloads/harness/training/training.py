@@ -205,7 +205,7 @@ class Learner:
             raise WrongError("the first step changed no weight: nothing is learnt")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """What `shown` gives after a step from the initial weights, in float64 on the CPU."""
+        """Return what `shown` gives after a step from the initial weights, in float64 on the CPU."""
         exact = self.exact()
         value = loss(exact, *map(as_exact, inputs))
         value.backward()  # type: ignore[no-untyped-call]
@@ -237,7 +237,10 @@ def _is_masking(module: torch.nn.Module) -> bool:
 
 
 def _let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:
-    """Where a result is not 0; for a pooling the places that it took its results from. It is not counted."""
+    """Return where a result is not 0.
+
+    For a pooling the places that it took its results from. It is not counted.
+    """
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -250,7 +253,7 @@ def _let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tenso
 
 
 def _masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """What a dropout, ReLU or pooling makes of its input when it lets through what `mask` did.
+    """Apply a dropout, ReLU or pooling to its input so that it lets through what `mask` did.
 
     A ReLU's input that lies within rounding of 0 may be on either side of it; both are right, and where few
     samples are normalised the gradients behind them are far apart. So only there the mask decides.
