@@ -1,4 +1,4 @@
-"""Holding a rented box for one lane: said in the flow run's labels, and given back on every way out."""
+"""A rented box, held for one lane: its state is in the flow run's labels, and it is always given back."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Flows for boxes at Lambda Cloud: `rental` holds one and gives it back, `janitor` finds what was left."""
+"""Flows for boxes at Lambda Cloud: `rental` holds one and gives it back, `janitor` returns what was left."""
 
 import sys
 from datetime import UTC, datetime

@@ -1,1 +1,1 @@
-"""Gridbench's stack on AWS Batch: made by a change set, looked at, and taken down to nothing."""
+"""Gridbench's stack on AWS Batch: made by a change set, inspected, and deleted without a trace."""

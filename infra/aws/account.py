@@ -1,4 +1,4 @@
-"""An account and a region to work in, and the clients that speak to it."""
+"""The AWS account and region that commands work in, and the clients of its services."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ TAG = "gridbench"  # on everything that the stack makes; its value is the projec
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where commands work.
+    """An AWS account in one region.
 
     Attributes:
         client: gives the client of a service, always the same one.

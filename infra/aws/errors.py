@@ -1,4 +1,4 @@
-"""What AWS refuses, said in a sentence."""
+"""Errors of AWS, each as one sentence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ SILENT = (boto.ConnectionError, boto.HTTPClientError)
 
 
 class AwsError(InfraError):
-    """Something about AWS that the user can mend; the message says what and how."""
+    """A problem with AWS that the user can fix; the message says how."""
 
 
 def code_of(error: boto.ClientError) -> str:

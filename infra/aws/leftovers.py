@@ -1,4 +1,4 @@
-"""What is left of a project in an account, asked of each service itself and not of CloudFormation."""
+"""Search for what a project still has in an account: each service is asked itself, not CloudFormation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

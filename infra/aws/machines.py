@@ -1,4 +1,4 @@
-"""What is known of instance types before any is rented: shape, zones, and why some can't be used."""
+"""Instance types before any is rented: their shapes, their zones, and why some can't be used."""
 
 from collections import Counter
 from collections.abc import Sequence

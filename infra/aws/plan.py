@@ -1,4 +1,4 @@
-"""What `up` is about to ask for: from wishes, from the stack there is, and from what EC2 offers."""
+"""The plan of `up`: made from the options, from the present stack, and from EC2's offers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

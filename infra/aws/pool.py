@@ -1,4 +1,4 @@
-"""What a Prefect work pool needs to know of a stack, and the same steps as AWS CLI commands."""
+"""A stack's settings for a Prefect work pool, and the same steps as AWS CLI commands."""
 
 import json
 import shlex

@@ -1,4 +1,4 @@
-"""How many vCPUs an account may run of a family: 0 in a new one for GPUs, and then jobs wait in RUNNABLE."""
+"""Quotas of vCPUs by instance family: a new account has 0 for GPUs, so that jobs wait in RUNNABLE."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a stack is asked to be: checked before AWS hears of it, then said as the template's parameters."""
+"""Options of a stack: checked before AWS is asked, then turned into the template's parameters."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ NONE = "none"  # an empty list is not one that Fn::ForEach takes
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """What the user asked for; None leaves what the stack has, or the default of a new one.
+    """The user's options; None keeps the stack's present value, or the default of a new stack.
 
     Attributes:
         instances: instance types, each with its queues.

@@ -1,4 +1,4 @@
-"""The CloudFormation stack: what it is, what a change set would make of it, and watching it get there."""
+"""The CloudFormation stack: its state, its change sets, and progress until it is done."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -43,7 +43,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """What would be changed, not done yet. No changes: the stack is that already."""
+    """Changes that are not made yet; none if the stack is already as requested."""
 
     id: str
     stack_id: str

@@ -1,4 +1,4 @@
-"""What a stack is doing: queues, compute environments, jobs by state, machines that run."""
+"""A stack's activity: queues, compute environments, jobs by state, running machines."""
 
 from collections import Counter
 from collections.abc import Mapping

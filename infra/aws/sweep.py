@@ -1,4 +1,4 @@
-"""Deleting, by each service's own API, what no stack has any more; what can't be deleted is told."""
+"""Deletion, by each service's own API, of what no stack owns any more; failures are reported."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Taking a project down: jobs, queues, the stack, and what a stack does not delete. Safe to repeat."""
+"""Deletion of a project: jobs, queues, the stack, and what a stack leaves. Safe to repeat."""
 
 import time
 from collections.abc import Callable, Iterator

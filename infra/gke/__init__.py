@@ -1,1 +1,1 @@
-"""Gridbench's cluster on Google Kubernetes Engine: made, completed, looked at, and taken down to nothing."""
+"""Gridbench's cluster on Google Kubernetes Engine: made, completed, inspected, and deleted."""

@@ -1,4 +1,4 @@
-"""Where commands work: a project, a zone, and the client that speaks to GKE there."""
+"""The project and zone that commands work in, and the client that speaks to GKE there."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Making what a plan says: the cluster, then its pools one by one, so that what a zone lacks costs one."""
+"""Carrying out a plan: the cluster, then its pools one by one, so that a shortage costs one pool only."""
 
 from google.cloud.container_v1 import Operation
 

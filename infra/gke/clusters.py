@@ -1,4 +1,4 @@
-"""Clusters as GKE has them, and whether they are Gridbench's."""
+"""Clusters as GKE has them, and the label that marks Gridbench's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What Google refuses, said in a sentence: by a call's status, or by the error an operation ends with."""
+"""Errors of Google, each as one sentence: from a call's status, or from a failed operation."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ LONGEST_WORDS = 500  # characters of an answer that are repeated in a sentence
 
 
 class GkeError(InfraError):
-    """Something about GKE that the user can mend or wait for; the message says what and how."""
+    """A problem with GKE that the user can fix or wait out; the message says how."""
 
 
 class NoCredentials(GkeError):
@@ -28,7 +28,7 @@ class NoCredentials(GkeError):
 
 
 class PermissionMissing(GkeError):
-    """These credentials lack the right to do it."""
+    """The credentials lack a permission."""
 
 
 class ApiDisabled(GkeError):
@@ -36,7 +36,7 @@ class ApiDisabled(GkeError):
 
 
 class GkeQuotaExceeded(GkeError):
-    """The project may not have more of it."""
+    """A quota of the project is used up."""
 
 
 class Stockout(GkeError):
@@ -48,11 +48,11 @@ class NotInZone(GkeError):
 
 
 class Exists(GkeError):
-    """What should be made is there already."""
+    """The thing to be made exists already."""
 
 
 class Missing(GkeError):
-    """What is asked for does not exist (any more)."""
+    """The thing that a request names does not exist (any more)."""
 
 
 class ClusterBusy(GkeError):

@@ -1,4 +1,4 @@
-"""Credentials for kubectl and every other client of Kubernetes: who to ask for a token, never a token."""
+"""Credentials for clients of Kubernetes such as kubectl: a command that fetches a token, never a token."""
 
 import os
 import tempfile

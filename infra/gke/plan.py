@@ -1,4 +1,4 @@
-"""What `up` is about to do: from wishes and from the cluster there is."""
+"""The plan of `up`: made from the options and from the present cluster."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""A node pool as Gridbench sees it, the same for one that is wished and one that GKE has."""
+"""A node pool as Gridbench sees it, requested or existing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields

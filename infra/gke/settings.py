@@ -1,4 +1,4 @@
-"""What `up` is asked for: checked before Google hears of it, then said as node pools."""
+"""Options of `up`: checked before Google is asked, then turned into node pools."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ RUN_HOURS = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """What the user asked for.
+    """The user's options.
 
     Attributes:
         accelerators: each a name of GKE's, with `:COUNT` for several GPUs in one machine.

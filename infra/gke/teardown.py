@@ -1,4 +1,4 @@
-"""Taking a cluster down, and looking whether anything is left. Safe to repeat."""
+"""Deletion of a cluster, and a look for what is left. Safe to repeat."""
 
 from infra.gke.api import GkeLocation
 from infra.gke.clusters import find_ours

@@ -1,4 +1,4 @@
-"""A folder with everything that an image is built from, and a hash of it."""
+"""The build context of an image: a folder with everything it is built from, and a hash of it."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a build takes from outside the checkout.
+    """A build's inputs from outside the checkout.
 
     Attributes:
         wheels: folder of wheels that are taken before any index; the flavour's own index is then not asked.

@@ -1,4 +1,4 @@
-"""Amazon's container registry: which repositories are its, and a password for it."""
+"""Amazon's container registry: its repositories' names, and a password for it."""
 
 import base64
 import re

@@ -1,4 +1,4 @@
-"""docker or podman, whichever works here: building, naming, logging in and pushing."""
+"""docker or podman, whichever works here: build, tag, log in and push."""
 
 import json
 import shutil

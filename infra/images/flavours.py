@@ -18,7 +18,7 @@ OF_TORCH = re.compile(r"torch==|triton==|cuda-|nvidia-(?!ml-py==)")
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """What distinguishes an image: its torch build, and what that build runs on.
+    """A kind of image: its torch build, and the GPUs and drivers that it runs with.
 
     Attributes:
         torch: the requirement, with its local version.

@@ -1,4 +1,4 @@
-"""Freezes what measures here into a folder: an environment whose times nothing changes but the machine."""
+"""A frozen copy of the environment that measures here: only the machine can change its times."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Lambda's cloud API: asked at its pace, again where that is safe, and never twice for one launch."""
+"""Client of Lambda's cloud API: keeps its rate limit, retries where that is safe, and launches only once."""
 
 import os
 import ssl

@@ -1,4 +1,4 @@
-"""From a launch to a box that answers."""
+"""The boot of a box, from its launch until it answers."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What may be rented, and in which order it is tried."""
+"""Choice of the instance types and regions to try, in order."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ MOST_BOXES = 9  # one figure in an instance's name
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What is wanted.
+    """The kinds of box that will do, and the limits.
 
     Attributes:
         instance_types: in the order of preference.
@@ -41,7 +41,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class LaunchOption:
-    """Something that can be launched."""
+    """An instance type in a region, with its price."""
 
     instance_type: str
     region: str

@@ -1,4 +1,4 @@
-"""What Lambda refuses, said in a sentence that never holds a key."""
+"""Errors of Lambda, each as one sentence that never holds a key."""
 
 import json
 import time
@@ -16,7 +16,7 @@ LONGEST_PAUSE_S = 600.0  # of a Retry-After that is believed
 
 
 class LambdaError(InfraError):
-    """Something about Lambda that the user can mend or wait for; the message says what and how."""
+    """A problem with Lambda that the user can fix or wait out; the message says how."""
 
 
 class NoCapacity(LambdaError):
@@ -36,7 +36,7 @@ class BadRequest(LambdaError):
 
 
 class NotFound(LambdaError):
-    """What the request names does not exist (any more)."""
+    """The thing that the request names does not exist (any more)."""
 
 
 class TooDear(LambdaError):
@@ -44,7 +44,7 @@ class TooDear(LambdaError):
 
 
 class NotReturned(LambdaError):
-    """What was rented could not be seen to end: it may still cost money."""
+    """A rented instance was not seen to end: it may still cost money."""
 
 
 class Doubtful(LambdaError):

@@ -1,4 +1,4 @@
-"""Giving back what was rented, and seeing it gone: it costs money until then."""
+"""Return of rented instances, until they are seen to be gone: they cost money until then."""
 
 import time
 from collections.abc import Callable
@@ -27,7 +27,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Rented:
-    """What was launched for a lease so far.
+    """The launches for a lease so far.
 
     Attributes:
         launched, returned: ids of instances.

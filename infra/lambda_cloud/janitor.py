@@ -1,4 +1,4 @@
-"""What is rented now, and what should not be any more."""
+"""Present rentals, and the return of those past their deadline."""
 
 import asyncio
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ class RunningRental:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep did: ids of instances, names of SSH keys, and a sentence for each thing that failed."""
+    """The result of a sweep: ids of instances, names of SSH keys, and a sentence for each failure."""
 
     returned: tuple[str, ...] = ()
     removed_keys: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""SSH keys of one rental: who may log in, and which host it is, pinned from the first connection."""
+"""SSH keys of one rental: the user's, and the host's, which is pinned from the first connection."""
 
 from dataclasses import dataclass, field
 

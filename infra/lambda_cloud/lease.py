@@ -1,4 +1,4 @@
-"""Whose a rented instance is and until when: written into its tags, because the API knows neither."""
+"""The lease of a rented instance: its run and deadline, kept in its tags, because the API knows neither."""
 
 import math
 import re
@@ -25,7 +25,7 @@ NAME = re.compile(r"(?P<lease>gridbench-(?P<until>\d{8}t\d{6}z)-[a-z0-9-]+-[0-9a
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """What is rented for which run.
+    """A rental for a run.
 
     Attributes:
         since: when it was launched; None before that, or where nobody knows it any more.

@@ -1,4 +1,4 @@
-"""What a holder of a box left when it crashed: found again by the name of its lease, and removed."""
+"""Leftovers of a crashed holder of a box: found by the name of its lease, and removed."""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime

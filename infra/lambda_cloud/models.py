@@ -1,4 +1,4 @@
-"""What is sent to Lambda's API and what is read of its answers (OpenAPI document 1.8.3)."""
+"""Requests to Lambda's API, and the parts of its answers that are read (OpenAPI document 1.8.3)."""
 
 from typing import Annotated, Any
 
@@ -64,14 +64,14 @@ class LambdaInstanceType(LambdaModel):
 
 
 class LambdaRegion(LambdaModel):
-    """Where instances stand."""
+    """A location of instances."""
 
     name: str
     description: str = ""
 
 
 class LambdaOffer(LambdaModel):
-    """An instance type, and where there is said to be capacity for it."""
+    """An instance type, and the regions that report capacity for it."""
 
     instance_type: LambdaInstanceType
     regions_with_capacity_available: tuple[LambdaRegion, ...] = ()
@@ -128,7 +128,7 @@ class Launched(LambdaModel):
 
 
 class LaunchRequest(BaseModel):
-    """What is asked for: one instance, with a unique name by which a lost answer is made good."""
+    """A launch of one instance; its unique name finds it again if the answer is lost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

@@ -1,4 +1,4 @@
-"""Renting a box from Lambda: within a deadline and a price, and given back on every way out."""
+"""Rental of a box from Lambda within a deadline and a price; it is given back on every way out."""
 
 import asyncio
 import dataclasses

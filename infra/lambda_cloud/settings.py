@@ -1,4 +1,4 @@
-"""How often Lambda is asked, and work that a cancellation waits for."""
+"""The rate at which Lambda is asked, and work that a cancellation waits for."""
 
 import asyncio
 import fcntl

@@ -1,4 +1,4 @@
-"""The few requests that the stack itself makes: is it up, is there a pool, what still runs in it."""
+"""The stack's own requests to Prefect: health, work pools, and the runs in them."""
 
 import importlib.util
 import json

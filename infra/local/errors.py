@@ -1,4 +1,4 @@
-"""What goes wrong with a local stack, said in a sentence."""
+"""Errors of a local stack, each as one sentence."""
 
 from infra.errors import InfraError
 from infra.local.processes import Service

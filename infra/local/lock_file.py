@@ -1,4 +1,4 @@
-"""Who has the state folder: a lock that dies with its holder, and a note of where the holder's API is."""
+"""The lock on a state folder, which ends with its holder, and a note of the holder's API address."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Ports of this machine: a free one, or who has the one that is wanted."""
+"""Ports of this machine: a free one, or the program that occupies one."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The environments of the server and of a worker: ours, and nothing that the user's Prefect was told."""
+"""The environments of the server and of a worker, without the user's own Prefect settings."""
 
 import os
 from pathlib import Path

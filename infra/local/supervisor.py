@@ -1,4 +1,4 @@
-"""The parent of one service of the stack: it ends with its owner, and nothing that it started is left then.
+"""The parent process of one service: it ends with its owner, and leaves none of its children behind.
 
     python -P supervisor.py STATE PARENT_PIPE COMMAND…
 

@@ -1,4 +1,4 @@
-"""The worker of one of a stack's pools: started again when it dies, and what becomes of its runs."""
+"""The worker of one of a stack's pools: restarted when it dies, and the fate of its runs."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is doubtful about a price: each rule is one function with its reason. Nothing here drops a price."""
+"""Rules that flag doubtful prices, a function each with its reason. None drops a price."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ JUMP = 2.0  # a price that changed by more than this factor is told
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A price of a machine or a part of one, with what it is held against.
+    """A price of a machine or a part of one, with the prices that it is compared with.
 
     Attributes:
         usd_per_hour: the price.

@@ -23,7 +23,7 @@ Purchase = Literal["on-demand", "spot", "reserved"]
 
 
 class Fact(Strict):
-    """What a provider charges for something, as it was read at some place on some day.
+    """A provider's price for a machine or a part, with its source and date.
 
     Attributes:
         instance: a whole machine; or `host`, a machine without its GPUs; or `gpu`, one of them alone.

@@ -38,7 +38,7 @@ class Price(Strict):
 
 
 class PriceOf(Strict):
-    """What a machine's price is of: an instance, or a host with its GPUs. The snapshot has the amount.
+    """The parts whose prices make a machine's price: an instance, or a host with its GPUs.
 
     Attributes:
         count: how many of the GPU are in it.

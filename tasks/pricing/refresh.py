@@ -1,4 +1,4 @@
-"""New price facts in the place of old ones: what came stays, what did not come stays as it was."""
+"""Replacement of old price facts by new ones; a fact without a new price stays as it is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from tasks.pricing.facts import Fact
 
 @dataclass(frozen=True, slots=True)
 class PriceAnswer:
-    """What a provider said.
+    """A provider's answer.
 
     Attributes:
         facts: new ones.

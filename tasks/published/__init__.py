@@ -1,1 +1,1 @@
-"""Read a published table of times and find what in it can't be so."""
+"""Review of a published table of times: what in it can't be true."""

@@ -38,7 +38,7 @@ _NUMBER = re.compile(
 
 
 class ColumnKind(StrEnum):
-    """What the numbers of a column are."""
+    """The meaning of a column's numbers."""
 
     TIME = "time"
     SPEEDUP = "speedup"
@@ -49,7 +49,7 @@ class ColumnKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A header, read: what its column holds. The unit of a size is its name."""
+    """The meaning of a header. The unit of a size is its name."""
 
     kind: ColumnKind
     column: Column

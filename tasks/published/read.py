@@ -1,4 +1,4 @@
-"""Reads a published table, as CSV or as lines with | and +, and says in one sentence what can't be read."""
+"""Reader of published tables, as CSV or as lines with | and +; an error names row and column."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Judges a published table: every rule over it, in the order in which a reader would want to hear of it."""
+"""Review of a published table: every rule, in the order in which a reader wants to hear of it."""
 
 from tasks.published.rules import (
     above_peaks,

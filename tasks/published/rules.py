@@ -1,4 +1,4 @@
-"""What can't be true of rows of a published table. A false alarm is worse than a miss."""
+"""Rules that rows of a published table must keep. A false alarm is worse than a miss."""
 
 from collections import defaultdict
 from collections.abc import Iterator

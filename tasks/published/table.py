@@ -1,4 +1,4 @@
-"""A table of times that somebody else published: what it holds, and what is said of it."""
+"""Types of a published table of times and of its review."""
 
 from dataclasses import dataclass
 
@@ -71,7 +71,7 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What was read of a published table.
+    """A published table as it was read.
 
     Attributes:
         rows: the operations, in order.
@@ -122,7 +122,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class TableReview:
-    """Everything that is said of a table.
+    """The result of a review.
 
     Attributes:
         claims: one per row and column of times beside the base, in order.

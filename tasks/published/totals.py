@@ -1,4 +1,4 @@
-"""What can't be true of a published table as a whole: seconds in no row, one speedup among several."""
+"""Rules for a published table as a whole: time in no row, one speedup among several."""
 
 import math
 from collections.abc import Iterator, Sequence
