@@ -35,7 +35,7 @@ test-fast: install
 # The scenarios of the Kubernetes worker on a real cluster, in a namespace of their own; what needs a GPU node says so.
 test-cluster: install
 	@[ -n "$$KUBECONFIG" ] || { echo "KUBECONFIG is not set: name the file of a cluster that may be tested on"; exit 2; }
-	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/workers/kubernetes/cloud/test_scenarios.py -v -rs
+	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/workers/kubernetes/scenarios -v -rs
 
 lint: install
 	$(BIN)/ruff check --quiet .

@@ -16,9 +16,9 @@ RUNGS = list(LEVELS)
 FOLDERS = {"emulators": "chaos"}  # whole folders; elsewhere a folder has the name of its level
 # One way from end to end for each backend: all that `make test` takes of the levels above `server`.
 JOURNEYS = {
-    "flows/cloud/test_batch.py::test_two_machines_are_measured_in_containers_and_the_report_is_in_the_bucket",
-    "flows/cloud/test_gke.py::test_three_accelerators_are_measured_compared_and_priced",
-    "flows/cloud/test_rented.py::test_boxes_are_rented_measured_on_billed_compared_and_given_back",
+    "flows/batch/cloud/test_lanes.py::test_two_machines_are_measured_in_containers_and_the_report_is_in_the_bucket",
+    "flows/gke/cloud/test_lanes.py::test_three_accelerators_are_measured_compared_and_priced",
+    "flows/rented/cloud/test_lanes.py::test_boxes_are_rented_measured_on_billed_compared_and_given_back",
     "infra/workers/ssh/cloud/test_worker.py::test_every_job_ends_in_the_right_state",
 }
 MARKERS = {

@@ -11,7 +11,7 @@ import pytest
 from gridbench.run.session import ROOT, deploy
 from tasks.regressions.bisect_runs import runs_of
 from tasks.regressions.nights import read_nights
-from tests.flows.server.test_nightly import MACHINE, SPEEDS, SUITE, WATCHED
+from tests.flows.nightly.watched_case import MACHINE, SPEEDS, SUITE, WATCHED
 
 pytestmark = [
     pytest.mark.flaky(

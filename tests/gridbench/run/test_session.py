@@ -1,21 +1,16 @@
 """A session: what it starts, which deployments it makes, which schedules it keeps still, and what it refuses."""
 
-import os
-
-import httpx
 import pytest
 import yaml
 
 from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
-from infra.local import stack as stacks
 from tasks.errors import GridbenchError
 from tasks.planning.planner import make_plan
 from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
-
-KEY = "LAMBDA_API_KEY"
+from tests.gridbench.run.session_deployments import KEY
 
 
 @pytest.fixture
@@ -87,51 +82,3 @@ def test_deployments_are_told_apart_by_their_names_alone():
     assert {of["name"] for of in known if "schedules" in of} >= sessions.NEEDS.keys()
     for of in known:
         assert (sessions.ROOT / of["entrypoint"].partition(":")[0]).is_file()
-
-
-@pytest.fixture
-def environment():
-    """What a session sets is taken back."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
-
-
-def deployments(api_url):
-    """Each deployment's flow and name, with its pool and whether it is paused."""
-    with httpx.Client(base_url=api_url, timeout=60, trust_env=False) as api:
-        flows = {flow["id"]: flow["name"] for flow in api.post("/flows/filter", json={}).json()}
-        found = api.post("/deployments/filter", json={}).json()
-    return {f"{flows[of['flow_id']]}/{of['name']}": (of["work_pool_name"], of["paused"]) for of in found}
-
-
-@pytest.mark.chaos
-def test_a_session_for_boxes_has_their_deployments_and_keeps_schedules_still(
-    monkeypatch, tmp_path, environment
-):
-    monkeypatch.setattr(sessions, "STATE", tmp_path / "state")
-    monkeypatch.delenv(KEY, raising=False)
-    said = []
-    with sessions.session(said.append, tmp_path / "results", pools=("local", "ssh")) as api:
-        made = deployments(api.api_url)
-        assert made["lane/ssh"] == ("ssh", False)
-        assert made["rental/lambda"] == ("local", False)
-        assert not {"nightly/nightly", "janitor/lambda-sweep", "lane/aws-batch"} & made.keys()
-        settings = {name: value for name, value in os.environ.items() if name.startswith("PREFECT_")}
-
-        os.environ[KEY] = "secret"
-        sessions.deploy(True, settings)
-        made = deployments(api.api_url)
-        assert made["janitor/lambda-sweep"] == made["nightly/nightly"] == ("local", False)
-
-        sessions.deploy(False, settings)
-        made = deployments(api.api_url)
-        assert made["janitor/lambda-sweep"][1] and made["nightly/nightly"][1]
-
-        del os.environ[KEY]
-        sessions.deploy(True, settings)
-        made = deployments(api.api_url)
-        assert (made["janitor/lambda-sweep"][1], made["nightly/nightly"][1]) == (True, False)
-    assert said == ["starting a Prefect server and workers"]
-    assert stacks.running_api(tmp_path / "state") is None

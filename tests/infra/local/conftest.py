@@ -1,10 +1,14 @@
+"""A stack for the tests of this machine's services, and whatever it leaves."""
+
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from infra.local.stack import LocalStack
 from infra.local.supervisor import sweep
 from tests.emulators.prefect_api import with_tables
+from tests.infra.local.pool_probe import POOLS, START_S
 from tests.infra.local.stack_probe import Holder
 
 
@@ -23,3 +27,20 @@ def holder(state: Path) -> Iterator[Holder]:
     yield held
     held.process.kill()
     held.process.wait()
+
+
+@pytest.fixture
+def fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSH_WORKER_POLL_S", "0.5")
+
+
+@pytest.fixture
+def stack_of_two(state: Path, fast: None) -> Iterator[LocalStack]:
+    with LocalStack(state, pools=POOLS, start_s=START_S) as up:
+        yield up
+
+
+@pytest.fixture
+def stack(state: Path) -> Iterator[LocalStack]:
+    with LocalStack(state) as up:
+        yield up

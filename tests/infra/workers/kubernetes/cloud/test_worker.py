@@ -1,60 +1,14 @@
 """The kubernetes-jobs worker against a real Prefect server and the cluster stand-in, whose containers are processes."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
-from infra.workers.kubernetes.worker import KubernetesJobsWorker
-from tests.emulators.kube.server import kube
-from tests.infra.workers.worker_prefect import Pool, Prefect
+from tests.infra.workers.kubernetes.worker_checks import ACCELERATOR, NAMESPACE
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
 )
-
-NAMESPACE = "gridbench"
-ROLE = Path(__file__).parents[5] / "infra/gke/role.yaml"
-GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
-L4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
-ACCELERATOR = {"node_labels": {"accelerator": "cloud.google.com/gke-accelerator"}, "accelerator": "nvidia-l4"}
-
-
-@pytest.fixture(scope="module")
-def prefect(tmp_path_factory):
-    server = Prefect(tmp_path_factory.mktemp("prefect"))
-    server.start()
-    yield server
-    server.kill()
-
-
-@pytest.fixture
-def cluster(tmp_path, monkeypatch):
-    """A cluster where the worker may do what the Role says and nothing else."""
-    with kube(namespaces=()) as cluster:
-        cluster.apply(ROLE)
-        token = cluster.token(NAMESPACE, "gridbench-worker")
-        config = cluster.kubeconfig(tmp_path / "kubeconfig", token, NAMESPACE)
-        monkeypatch.setattr("kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(config))
-        monkeypatch.setenv("KUBECONFIG", str(config))
-        yield cluster
-        refused = [(r.method, r.path, r.status) for r in cluster.control.requests if r.status == 403]
-        assert not refused, "the Role is enough"
-
-
-@pytest.fixture(autouse=True)
-def fast(monkeypatch):
-    for name, value in {"POLL_S": "0.5", "PULL_S": "2", "EXPLAIN_S": "1", "PATIENCE_S": "60"}.items():
-        monkeypatch.setenv(f"KUBERNETES_JOBS_WORKER_{name}", value)
-
-
-@pytest.fixture
-async def pool(prefect, cluster):
-    with prefect.settings():
-        yield await Pool.make(
-            prefect, KubernetesJobsWorker, namespace=NAMESPACE, image="ours:1", memory_mib=128, vcpus=0.1
-        )
-
 
 REFUSED = {
     # name: job variables, state, words of its message; ends that any cluster has are in test_kubernetes_scenarios
@@ -131,57 +85,6 @@ async def test_what_happens_to_a_pod_is_told_apart(pool, cluster, fault):
         await asyncio.to_thread(act, cluster.control, pod)
         ended = await pool.end(run_id)
     assert (ended.name, words in ended.message) == (state, True), ended.message
-
-
-@pytest.mark.chaos
-async def test_a_node_that_comes_late_is_waited_for(pool, cluster):
-    cluster.control.autoscale(
-        "l4",
-        3,
-        labels=L4,
-        taints=(GPU_TAINT,),
-        allocatable={"nvidia.com/gpu": "1", "cpu": "8", "memory": "30Gi"},
-    )
-    run_id = await pool.start("gpu", script="echo on", gpus=1, **ACCELERATOR)
-    async with pool.worker():
-        assert (await pool.end(run_id)).name == "Completed"
-    labels = (await pool.run(run_id)).labels
-    assert labels["kubernetes.unscheduled_s"] >= 2 and labels["kubernetes.starting_s"] >= 0
-
-
-@pytest.mark.chaos
-async def test_a_quota_that_is_used_up_is_no_capacity(pool, cluster):
-    cluster.apply(
-        [
-            {
-                "apiVersion": "v1",
-                "kind": "ResourceQuota",
-                "metadata": {"name": "few", "namespace": NAMESPACE},
-                "spec": {"hard": {"pods": "0"}},
-            }
-        ]
-    )
-    run_id = await pool.start("full", script="true", schedule_within_s=8)
-    async with pool.worker():
-        ended = await pool.end(run_id)
-    assert ended.name == "NoCapacity" and "exceeded quota: few" in ended.message, ended.message
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("how", ["refused", "503"])
-async def test_an_api_that_is_away_for_a_while_loses_nothing(pool, cluster, how):
-    script = "echo on; sleep 6; echo off"
-    run_id = await pool.start("r", script=script)
-    async with pool.worker():
-        await pool.lines_when(run_id, lambda lines: True, within_s=1)
-        await pool.until(run_id, lambda run: run.infrastructure_pid)
-        await asyncio.to_thread(cluster.control.go_away, how)
-        later = await pool.start("later", script="echo later")
-        await asyncio.sleep(8)  # the first one ends meanwhile
-        await asyncio.to_thread(cluster.control.come_back)
-        for one, lines in ((run_id, ["on", "off"]), (later, ["later"])):
-            assert (await pool.end(one)).name == "Completed"
-            assert await pool.lines_when(one, lambda found, of=lines: len(found) >= len(of)) == lines
 
 
 async def test_a_lost_answer_makes_no_second_job(pool, cluster):

@@ -3,20 +3,18 @@
 import asyncio
 import contextlib
 import logging
-import uuid
 
 import pytest
 
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh import start
 from infra.workers.ssh.box import HOME, BoxBusy, SshBox
-from infra.workers.ssh.command_line import run_command
-from infra.workers.ssh.configuration import Host, SshJobConfiguration
+from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.outcome import ending
 from infra.workers.ssh.start import Launcher
 from tests.emulators import containers
-from tests.emulators.boxes import boxes
+from tests.infra.workers.ssh.box_jobs import LOCK, asked, begin, new_name, nothing, text, until
 
 pytestmark = [
     pytest.mark.flaky(
@@ -24,73 +22,8 @@ pytestmark = [
     ),
     pytest.mark.timeout(600),
 ]
-LOCK = "/tmp/gridbench-box.lock"
+
 LOG = logging.getLogger("ssh")
-
-
-@pytest.fixture(scope="module")
-def two():
-    with boxes(2) as made:
-        yield made
-
-
-@pytest.fixture
-def machine(two):
-    """A box with nothing on it, before and after; its runtime works again at the end."""
-    docker = two[0].folder / "bin/docker"
-    before = docker.read_text()
-    assert two[0].containers() == []
-    yield two[0]
-    docker.write_text(before)
-    left = two[0].containers()
-    two[0].run("docker rm -f -a -t 0", check=False)  # one test's mistake is no other's
-    two[0].run(f"flock -w 60 {LOCK} true", check=False)  # what watched the container ends a moment later
-    assert left == []
-
-
-@pytest.fixture
-async def box(machine):
-    async with await connect(Host(**machine.host), nothing) as connection:
-        yield SshBox(connection, ["docker"])
-
-
-async def nothing(name):
-    return ""
-
-
-def asked(machine, base_image, script, **changes):
-    return SshJobConfiguration(
-        **{
-            "hosts": [machine.host],
-            "image": base_image,
-            "command": f"sh -c '{script}'",
-            "env": {},
-            "tunnel": False,
-            "least_free_mib": 1,
-            "wait_s": 60,
-        }
-        | changes
-    )
-
-
-def new_name():
-    return f"prefect-{uuid.uuid4()}-1"
-
-
-async def begin(box, job, name, limit_s=600, secret="", **files):
-    words = "".join(f"{word}\0" for word in run_command(job, name, None)).encode()
-    await box.prepare(name, {"run": words, **files})
-    await box.start(name, LOCK, limit_s, secret)
-
-
-async def until(box, name, *states):
-    while (look := await box.look(name)).state not in states:
-        await asyncio.sleep(0.2)
-    return look
-
-
-async def text(box, name):
-    return b"".join([chunk async for chunk in box.lines(name, 0)]).decode()
 
 
 @contextlib.contextmanager
@@ -153,15 +86,6 @@ async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, mach
     look = await until(box, name, "ended")
     assert ending(look, Host(**machine.host), job).name == "TimedOut"
     await box.free(LOCK, 30)
-
-
-@pytest.mark.chaos
-async def test_the_box_ends_a_container_that_takes_too_long(box, machine, base_image):
-    job, name = asked(machine, base_image, "echo on; sleep 600"), new_name()
-    await begin(box, job, name, limit_s=3)
-    look = await until(box, name, "ended")
-    assert ending(look, Host(**machine.host), job).name == "TimedOut"
-    assert await text(box, name) == "on\n"
 
 
 async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box, machine, base_image):

@@ -1,14 +1,8 @@
 """The ssh worker against a real Prefect server and boxes with a real sshd and real containers."""
 
-import asyncio
-import signal
-from itertools import pairwise
-
 import pytest
 
-from infra.workers.ssh.worker import SshWorker
-from tests.emulators.boxes import boxes, keygen
-from tests.infra.workers.worker_prefect import Pool, Prefect
+from tests.emulators.boxes import keygen
 
 pytestmark = [
     pytest.mark.flaky(
@@ -16,44 +10,6 @@ pytestmark = [
     ),
     pytest.mark.timeout(600),
 ]
-POLL_S = "0.5"
-
-
-@pytest.fixture(scope="module")
-def prefect(tmp_path_factory):
-    server = Prefect(tmp_path_factory.mktemp("prefect"))
-    server.start()
-    yield server
-    server.kill()
-
-
-@pytest.fixture(scope="module")
-def two():
-    with boxes(2) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def fast(monkeypatch):
-    monkeypatch.setenv("SSH_WORKER_POLL_S", POLL_S)
-    monkeypatch.setenv("SSH_WORKER_FLUSH_S", "0.3")
-
-
-@pytest.fixture
-def box(two):
-    """One box with nothing on it, before and after."""
-    assert two[0].containers() == []
-    yield two[0]
-    assert two[0].containers() == []
-
-
-@pytest.fixture
-async def pool(prefect, two, base_image):
-    with prefect.settings():
-        yield await Pool.make(
-            prefect, SshWorker, hosts=[two[0].host], image=base_image, least_free_mib=1, wait_s=120
-        )
-
 
 ENDS = {
     # name: job variables, state, words of its message
@@ -76,7 +32,7 @@ ENDS = {
 }
 
 
-async def test_every_job_ends_in_the_right_state(pool, box):
+async def test_every_job_ends_in_the_right_state(pool, machine):
     runs = {name: await pool.start(name, **variables) for name, (variables, _, _) in ENDS.items()}
     async with pool.worker():
         states = {name: await pool.end(run_id) for name, run_id in runs.items()}
@@ -108,110 +64,19 @@ async def test_who_the_box_is_not_gets_nothing(pool, two, tmp_path, prefect, bas
             assert (ended.name, words in ended.message) == (state, True), ended.message
 
 
-@pytest.mark.chaos
-async def test_one_job_at_a_time_on_a_box(pool, box):
-    script = "echo on; sleep 2; echo off"
-    runs = [await pool.start(f"r{n}", script=script) for n in range(3)]
-    async with pool.worker():
-        for run_id in runs:
-            assert (await pool.end(run_id)).name == "Completed"
-        turns = [
-            [line.timestamp for line in await pool.logs(run) if line.name == "ssh.container"] for run in runs
-        ]
-    begun = sorted(turns)
-    assert all(before[-1] <= after[0] for before, after in pairwise(begun))
-
-
-@pytest.mark.chaos
-async def test_two_boxes_share_the_work_and_a_cut_one_is_waited_for(pool, two):
-    hosts = [box.host for box in two]
-    script = "echo on; sleep 8; echo off"
-    runs = [await pool.start(f"r{n}", script=script, hosts=hosts) for n in range(2)]
-    async with pool.worker():
-        pids = [
-            (
-                await pool.until(
-                    run,
-                    lambda run: (
-                        run.infrastructure_pid and run.state.is_pending() and len(run.infrastructure_pid) > 0
-                    ),
-                )
-            ).infrastructure_pid
-            for run in runs
-        ]
-        for run in runs:
-            await pool.lines_when(run, bool)
-        two[1].cut()
-        await asyncio.sleep(45)  # longer than both the script and what a connection may be silent
-        two[1].mend()
-        for run in runs:
-            assert (await pool.end(run)).name == "Completed"
-            assert await pool.lines(run) == ["on", "off"]
-        pids = {(await pool.run(run)).infrastructure_pid.partition("/")[0] for run in runs}
-    assert pids == {f"root@{box.address}:22" for box in two}
-    assert [box.containers() for box in two] == [[], []]
-
-
-@pytest.mark.chaos
-async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, box, prefect):
-    run_id = await pool.start("goes-on", script="for i in $(seq 20); do echo $i; sleep 1; done")
-    worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)
-    try:
-        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 3)
-        box.restart_sshd()
-        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 8)
-        worker.send_signal(signal.SIGKILL)
-        worker.wait()
-        worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)
-        assert (await pool.end(run_id)).name == "Completed"
-    finally:
-        worker.kill()
-        worker.wait()
-    lines = await pool.lines(run_id)
-    assert list(dict.fromkeys(lines)) == [str(n) for n in range(1, 21)]  # some may come twice, none is lost
-    assert len(lines) <= 30
-
-
-@pytest.mark.chaos
-async def test_a_reboot_is_told(pool, two):
-    run_id = await pool.start("rebooted", script="echo on; sleep 100")
-    async with pool.worker():
-        assert await pool.lines_when(run_id, bool)
-        two[0].reboot()
-        ended = await pool.end(run_id)
-    assert ended.name == "Rebooted", ended.message
-    assert two[0].containers() == []
-
-
-@pytest.mark.chaos
-async def test_cancelling_stops_the_container_and_frees_the_box(pool, box):
-    runs, waits = await pool.start("runs", script="echo on; sleep 600"), None
-    async with pool.worker():
-        assert await pool.lines_when(runs, bool)
-        waits = await pool.start("waits", script="true")
-        await asyncio.sleep(3)
-        await pool.cancel(waits)
-        assert (await pool.end(waits)).name == "Cancelled"
-        await pool.cancel(runs)
-        assert (await pool.end(runs)).name == "Cancelled"
-        assert box.containers() == []
-        after = await pool.start("after", script="true")
-        assert (await pool.end(after)).name == "Completed"
-
-
-async def test_the_container_reaches_the_api_and_nobody_finds_its_key(pool, box, prefect, monkeypatch):
+async def test_the_container_reaches_the_api_and_nobody_finds_its_key(pool, machine, prefect, monkeypatch):
     script = "python3 -c \"import os, urllib.request; print(urllib.request.urlopen(os.environ['PREFECT_API_URL'] + '/health').read().decode())\"; grep -c KEY /run/prefect-secrets/profiles.toml; sleep 5"
     secret = "pnu_verysecretkey"
     run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret})
     async with pool.worker():
         assert await pool.lines_when(run_id, lambda lines: len(lines) >= 2) == ["true", "1"]
-        name = box.containers()[0]
-        seen = box.run(f"ps axeww; docker inspect {name}; cat /root/.prefect-ssh/*/*; docker logs {name}")
+        name = machine.containers()[0]
+        seen = machine.run(f"ps axeww; docker inspect {name}; cat /root/.prefect-ssh/*/*; docker logs {name}")
         assert name in seen and secret not in seen
         assert (await pool.end(run_id)).name == "Completed"
         logs = " ".join(line.message for line in await pool.logs(run_id))
     assert secret not in logs
-    assert secret not in box.run(
+    assert secret not in machine.run(
         "ps axeww; cat /root/.prefect-ssh/*/* /tmp/* 2>/dev/null; ls -R /dev/shm", check=False
     )
-    assert "prefect-" not in box.run("ls /dev/shm")
+    assert "prefect-" not in machine.run("ls /dev/shm")

@@ -1,0 +1,62 @@
+"""`bench` over AWS Batch: a real server and worker, emulated AWS, real containers of the image built here."""
+
+import re
+import urllib.request
+
+import pytest
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
+
+from tasks.gather import judged
+from tests.flows.batch.lanes import MEASURED
+from tests.flows.conftest import CLOUDS
+
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(1800),
+]
+
+
+def keys_in(aws):
+    pages = aws.client("s3").get_paginator("list_objects_v2").paginate(Bucket="kept")
+    return {found["Key"] for page in pages for found in page.get("Contents", ())}
+
+
+async def report_link(bench, run_id):
+    wanted = ArtifactFilter(
+        flow_run_id=ArtifactFilterFlowRunId(any_=[run_id]), key=ArtifactFilterKey(any_=["bench-report"])
+    )
+    async with bench.client() as client:
+        (found,) = await client.read_artifacts(artifact_filter=wanted)
+    return re.search(r"\((http[^)]+)\)", found.data)[1]
+
+
+async def test_two_machines_are_measured_in_containers_and_the_report_is_in_the_bucket(bench, cloud):
+    run_id = await bench.start(suite="cloud", hardware=list(CLOUDS), results="s3-bucket/gridbench")
+    state = await bench.end(run_id, within_s=900)
+    assert state.is_completed(), state.message
+    store = await bench.store(run_id)
+    records, odd = store.records()
+    assert not odd and [r.cell for r in records[::2]] == store.plan.cells and len(records) == 12
+    assert {r.verdict for r in records} <= MEASURED
+    for record in records:
+        instance, purchase = CLOUDS[record.hardware]
+        said = record.environment
+        assert (said["instance_type"], said["purchase"]) == (instance, purchase)
+        assert said["instance_id"].startswith("i-") and said["zone"].startswith("us-east-1")
+        assert said["commit"], "the image knows its commit"
+    found = judged(records, store)
+    assert not found.refusals
+    for summary in found.summaries:
+        assert summary.usd_per_million_units or not summary.ok_repeats
+    assert all(bill.billed_s > 0 and bill.usd > 0 for bill in found.bills) and len(found.bills) == 2
+    stages = {"queue and boot", "start of the container and Prefect", "import", "idle"}
+    assert all(stages <= dict(bill.parts_s).keys() for bill in found.bills)
+    run = store.folder.name
+    local = {f"{run}/{p.relative_to(store.folder)}" for p in store.folder.rglob("*") if p.is_file()}
+    assert local == keys_in(cloud) and f"{run}/report.html" in local
+    with urllib.request.urlopen(await report_link(bench, run_id)) as answer:
+        assert answer.headers["Content-Type"].startswith("text/html")
+        assert run in answer.read().decode()
+    assert cloud.control.calls["SubmitJob"] == 2, "one job a lane"

@@ -1,0 +1,46 @@
+"""The cluster of the tests of lanes on GKE: its pools, its events, and the end of a run."""
+
+import asyncio
+import json
+
+from tests.flows.conftest import NODES_OF
+
+NAMESPACE = "gridbench"
+
+
+POOLS = [name for name in NODES_OF if name != "node-p4"]
+
+
+NODE_AFTER_S = 2
+
+
+def things(cluster, plural):
+    return cluster.control.call(lambda: list(cluster.control.cluster.store.all(plural)))
+
+
+def nodes_of(cluster):
+    """The node of each pod that there ever was, by the scheduler's events."""
+    placed = [event for event in things(cluster, "events") if event["reason"] == "Scheduled"]
+    return {event["involvedObject"]["name"]: event["message"].rpartition(" ")[2] for event in placed}
+
+
+async def until(found, within_s=300):
+    """What is found at last."""
+    async with asyncio.timeout(within_s):
+        while not (value := found()):
+            await asyncio.sleep(0.1)
+        return value
+
+
+def notes(store):
+    return json.loads((store.folder / "jobs.json").read_text())
+
+
+async def finished(bench, run_id):
+    """The store of a run that went to its end, with its records."""
+    state = await bench.end(run_id, within_s=1200)
+    assert state.is_completed(), state.message
+    store = await bench.store(run_id)
+    records, odd = store.records()
+    assert not odd
+    return store, records

@@ -1,0 +1,71 @@
+"""A watched suite, and where a night's alerts arrive."""
+
+import json
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from gridbench.run.session import ROOT
+from tests.flows.nightly.watched_case import MACHINE, SUITE, WATCHED
+
+
+@pytest.fixture
+async def watch(bench, tmp_path):
+    """A machine, a suite, and the deployment that a schedule would run, which stays still here."""
+    folder, speeds = Path(bench.environment["GRIDBENCH_DEPLOYMENTS"]), tmp_path / "speeds.json"
+    machine = MACHINE.format(python=sys.executable, watched=WATCHED, speeds=speeds)
+    (folder / "hardware" / "watched.yaml").write_text(machine)
+    (folder / "suites" / "watch.toml").write_text(SUITE)
+    deployment = await bench.nightly()
+    results = tmp_path / "results"
+
+    async def start(told):
+        speeds.write_text(json.dumps(told))
+        asked = {"suite": "watch", "hardware": ["watched"], "results": str(results)}
+        async with bench.client() as client:
+            return (await client.create_flow_run_from_deployment(deployment.id, parameters=asked)).id
+
+    async def night(told):
+        run_id = await start(told)
+        return run_id, await bench.end(run_id)
+
+    night.results, night.start = results, start
+    yield night
+    for path in (folder / "hardware" / "watched.yaml", folder / "suites" / "watch.toml"):
+        path.unlink()
+
+
+@pytest.fixture
+def told(bench):
+    """What the server's notification block sends, to a web server here."""
+    heard = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self):
+            heard.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Hook) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        words = {
+            "name": "team",
+            "url": f"http://127.0.0.1:{server.server_port}/",
+            "json_data": {"text": "{{body}}"},
+        }
+        block = f"CustomWebhookNotificationBlock(**{words!r}, allow_private_urls=True).save('team', overwrite=True)"
+        code = f"from prefect.blocks.notifications import CustomWebhookNotificationBlock\n{block}"
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
+        command = [Path(sys.executable).with_name("gridbench"), "alert", "custom-webhook/team"]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=ROOT)
+        assert "a night that ends failed is told by custom-webhook/team" in done.stdout
+        yield heard
+        subprocess.run([*command, "--off"], check=True, capture_output=True, timeout=120, cwd=ROOT)
+        server.shutdown()

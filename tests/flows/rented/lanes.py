@@ -1,0 +1,20 @@
+"""The records and bills of the one run on rented boxes."""
+
+from tasks.dispatch.job_notes import jobs_of
+from tasks.gather import judged
+from workloads.harness.records.record import Verdict
+
+MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # this machine is no quiet one
+
+
+def run_of(gridbench):
+    """The one run's store, its records, and what each machine was billed for."""
+    store = gridbench.records()
+    records, odd = store.records()
+    assert not odd
+    return store, records, {bill.hardware: bill for bill in judged(records, store).bills}
+
+
+def paid(store, hardware):
+    """What each box that was rented for a machine has cost."""
+    return [job.usd for job in jobs_of(store) if job.hardware == hardware and job.usd is not None]

@@ -1,0 +1,36 @@
+"""`gridbench` against the emulated account."""
+
+import sys
+
+import pytest
+import typer
+
+from gridbench import main
+from gridbench.machines import aws as commands
+from infra.aws import stack as stacks
+
+
+@pytest.fixture
+def run(aws, capsys, monkeypatch, tmp_path):
+    """Runs a command: its exit code, and all that it printed on one line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stacks, "POLL_S", 0.02)
+    program = typer.Typer(pretty_exceptions_enable=False)
+    for name, command in (
+        ("up", commands.up_aws),
+        ("status", commands.status_aws),
+        ("down", commands.down_aws),
+    ):
+        program.command(name)(command)
+    monkeypatch.setattr(main, "app", program)
+
+    def go(*words):
+        monkeypatch.setattr(sys, "argv", ["gridbench", *words])
+        code = 0
+        try:
+            main.main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        return code, " ".join("".join(capsys.readouterr()).split())
+
+    return go

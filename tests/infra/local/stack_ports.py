@@ -1,0 +1,3 @@
+"""The ports of a stack."""
+
+SLOW_S = 60  # of a machine that others use too

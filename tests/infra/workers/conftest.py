@@ -1,0 +1,13 @@
+"""One Prefect server for the tests of all workers: each test makes a pool of its own."""
+
+import pytest
+
+from tests.infra.workers.worker_prefect import Prefect
+
+
+@pytest.fixture(scope="session")
+def prefect(tmp_path_factory):
+    server = Prefect(tmp_path_factory.mktemp("prefect"))
+    server.start()
+    yield server
+    server.kill()

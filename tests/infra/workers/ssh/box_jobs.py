@@ -1,0 +1,48 @@
+"""Jobs that tests begin on a box by hand."""
+
+import asyncio
+import uuid
+
+from infra.workers.ssh.command_line import run_command
+from infra.workers.ssh.configuration import SshJobConfiguration
+
+LOCK = "/tmp/gridbench-box.lock"
+
+
+async def nothing(name):
+    return ""
+
+
+def asked(machine, base_image, script, **changes):
+    return SshJobConfiguration(
+        **{
+            "hosts": [machine.host],
+            "image": base_image,
+            "command": f"sh -c '{script}'",
+            "env": {},
+            "tunnel": False,
+            "least_free_mib": 1,
+            "wait_s": 60,
+        }
+        | changes
+    )
+
+
+def new_name():
+    return f"prefect-{uuid.uuid4()}-1"
+
+
+async def begin(box, job, name, limit_s=600, secret="", **files):
+    words = "".join(f"{word}\0" for word in run_command(job, name, None)).encode()
+    await box.prepare(name, {"run": words, **files})
+    await box.start(name, LOCK, limit_s, secret)
+
+
+async def until(box, name, *states):
+    while (look := await box.look(name)).state not in states:
+        await asyncio.sleep(0.2)
+    return look
+
+
+async def text(box, name):
+    return b"".join([chunk async for chunk in box.lines(name, 0)]).decode()

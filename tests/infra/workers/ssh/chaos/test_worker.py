@@ -1,0 +1,102 @@
+"""Jobs whose box, sshd or worker dies or is shared."""
+
+import asyncio
+import signal
+from itertools import pairwise
+
+import pytest
+
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(600),
+]
+
+POLL_S = "0.5"
+
+
+async def test_one_job_at_a_time_on_a_box(pool, machine):
+    script = "echo on; sleep 2; echo off"
+    runs = [await pool.start(f"r{n}", script=script) for n in range(3)]
+    async with pool.worker():
+        for run_id in runs:
+            assert (await pool.end(run_id)).name == "Completed"
+        turns = [
+            [line.timestamp for line in await pool.logs(run) if line.name == "ssh.container"] for run in runs
+        ]
+    begun = sorted(turns)
+    assert all(before[-1] <= after[0] for before, after in pairwise(begun))
+
+
+async def test_two_boxes_share_the_work_and_a_cut_one_is_waited_for(pool, two):
+    hosts = [box.host for box in two]
+    script = "echo on; sleep 8; echo off"
+    runs = [await pool.start(f"r{n}", script=script, hosts=hosts) for n in range(2)]
+    async with pool.worker():
+        pids = [
+            (
+                await pool.until(
+                    run,
+                    lambda run: (
+                        run.infrastructure_pid and run.state.is_pending() and len(run.infrastructure_pid) > 0
+                    ),
+                )
+            ).infrastructure_pid
+            for run in runs
+        ]
+        for run in runs:
+            await pool.lines_when(run, bool)
+        two[1].cut()
+        await asyncio.sleep(45)  # longer than both the script and what a connection may be silent
+        two[1].mend()
+        for run in runs:
+            assert (await pool.end(run)).name == "Completed"
+            assert await pool.lines(run) == ["on", "off"]
+        pids = {(await pool.run(run)).infrastructure_pid.partition("/")[0] for run in runs}
+    assert pids == {f"root@{box.address}:22" for box in two}
+    assert [box.containers() for box in two] == [[], []]
+
+
+async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, machine, prefect):
+    run_id = await pool.start("goes-on", script="for i in $(seq 20); do echo $i; sleep 1; done")
+    worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)
+    try:
+        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 3)
+        machine.restart_sshd()
+        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 8)
+        worker.send_signal(signal.SIGKILL)
+        worker.wait()
+        worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)
+        assert (await pool.end(run_id)).name == "Completed"
+    finally:
+        worker.kill()
+        worker.wait()
+    lines = await pool.lines(run_id)
+    assert list(dict.fromkeys(lines)) == [str(n) for n in range(1, 21)]  # some may come twice, none is lost
+    assert len(lines) <= 30
+
+
+async def test_a_reboot_is_told(pool, two):
+    run_id = await pool.start("rebooted", script="echo on; sleep 100")
+    async with pool.worker():
+        assert await pool.lines_when(run_id, bool)
+        two[0].reboot()
+        ended = await pool.end(run_id)
+    assert ended.name == "Rebooted", ended.message
+    assert two[0].containers() == []
+
+
+async def test_cancelling_stops_the_container_and_frees_the_box(pool, machine):
+    runs, waits = await pool.start("runs", script="echo on; sleep 600"), None
+    async with pool.worker():
+        assert await pool.lines_when(runs, bool)
+        waits = await pool.start("waits", script="true")
+        await asyncio.sleep(3)
+        await pool.cancel(waits)
+        assert (await pool.end(waits)).name == "Cancelled"
+        await pool.cancel(runs)
+        assert (await pool.end(runs)).name == "Cancelled"
+        assert machine.containers() == []
+        after = await pool.start("after", script="true")
+        assert (await pool.end(after)).name == "Completed"

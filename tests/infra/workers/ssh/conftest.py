@@ -1,0 +1,51 @@
+"""A pool of the ssh worker, with boxes behind a real sshd."""
+
+import pytest
+
+from infra.workers.ssh.box import SshBox
+from infra.workers.ssh.configuration import Host
+from infra.workers.ssh.connection import connect
+from infra.workers.ssh.worker import SshWorker
+from tests.emulators.boxes import boxes
+from tests.infra.workers.ssh.box_jobs import LOCK, nothing
+from tests.infra.workers.worker_prefect import POLL_S, Pool
+
+
+@pytest.fixture(scope="module")
+def two():
+    with boxes(2) as made:
+        yield made
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    monkeypatch.setenv("SSH_WORKER_POLL_S", POLL_S)
+    monkeypatch.setenv("SSH_WORKER_FLUSH_S", "0.3")
+
+
+@pytest.fixture
+async def pool(fast, prefect, two, base_image):
+    with prefect.settings():
+        yield await Pool.make(
+            prefect, SshWorker, hosts=[two[0].host], image=base_image, least_free_mib=1, wait_s=120
+        )
+
+
+@pytest.fixture
+def machine(two):
+    """A box with nothing on it, before and after; its runtime works again at the end."""
+    docker = two[0].folder / "bin/docker"
+    before = docker.read_text()
+    assert two[0].containers() == []
+    yield two[0]
+    docker.write_text(before)
+    left = two[0].containers()
+    two[0].run("docker rm -f -a -t 0", check=False)  # one test's mistake is no other's
+    two[0].run(f"flock -w 60 {LOCK} true", check=False)  # what watched the container ends a moment later
+    assert left == []
+
+
+@pytest.fixture
+async def box(machine):
+    async with await connect(Host(**machine.host), nothing) as connection:
+        yield SshBox(connection, ["docker"])
