@@ -1,0 +1,121 @@
+"""The rooms of the product from the ground up: a module imports its own room and rooms above it in this list.
+
+`python -m tests.rooms` writes the tables of README.md and docs/design.md anew.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+
+
+class Room(NamedTuple):
+    """A folder, or a module that stands below the rest of its folder.
+
+    Attributes:
+        name: dotted; the longest one that fits a module is its room.
+        holds: in a few words.
+        parts: packages that it may import from, as far as they stand above it.
+    """
+
+    name: str
+    holds: str
+    parts: tuple[str, ...]
+
+
+_W, _T, _I = ("workloads",), ("workloads.harness", "tasks"), ("infra",)
+ROOMS = (
+    Room("workloads.harness.records", "cases, records and their files, statistics of samples", _W),
+    Room("workloads.harness.probes", "one file a probe: CPU, GPU, memory, energy, machine", _W),
+    Room("workloads.harness.prepared", "what a workload hands to the engine", _W),
+    Room("workloads.harness.registry", "which workloads there are, and how they relate", _W),
+    Room("workloads.harness.engine", "one measurement, from an empty process to a verdict", _W),
+    Room("workloads.harness.repeat", "a repeat: its process, its limits, its suite", _W),
+    Room("workloads.harness.group", "several processes that measure one case", _W),
+    Room("workloads.harness.roofline", "measured ceilings, and what bounds a case", _W),
+    Room("workloads.harness.training", "training steps, data, float64 references", _W),
+    Room("workloads.nets", "models that several workloads share", _W),
+    Room("workloads.harness.checks", "whether a machine is fit to measure, and what fits on it", _W),
+    Room("workloads.harness", "how it is measured", _W),
+    Room("workloads.loadtest", "the load test: options, output file and log of its own", _W),
+    Room("workloads", "what is measured, one file a workload, and its command", _W),
+    Room("tasks.errors", "mistakes of the user, each said in one sentence", _T),
+    Room("tasks.schema", "data from files, read strictly", _T),
+    Room("tasks.results", "values with intervals, repeats, summaries, speedups", _T),
+    Room("tasks.plausibility", "numbers that can't be true, before they enter a ratio", _T),
+    Room("tasks.findings", "what a comparison shows, one file a finding", _T),
+    Room("tasks.published", "a published table, and what in it can't be so", _T),
+    Room("tasks.pricing", "prices as dated facts: read, checked, refreshed", _T),
+    Room("tasks.planning", "what is measured, where, at what estimated cost", _T),
+    Room("tasks.store", "one folder a run, in a directory or a bucket", _T),
+    Room("tasks.dispatch", "repeats to the lanes of their hardware, records back", _T),
+    Room("tasks.regressions", "what got slower: between nights, runs, versions", _T),
+    Room("tasks.report", "what a run leaves for people and programs", _T),
+    Room("tasks", "what flows do: start, measure, gather, publish, judge", _T),
+    Room("infra", "what makes machines run flows", _I),
+    Room("infra.workers.base", "the life of a job that outlives its worker", _I),
+    Room("infra.workers.batch", "flows as AWS Batch jobs", _I),
+    Room("infra.workers.kubernetes", "flows as Kubernetes jobs", _I),
+    Room("infra.workers.ssh", "flows in containers on boxes behind SSH", _I),
+    Room("infra.local", "a Prefect server and workers on this machine", _I),
+    Room(
+        "infra.images", "the container image of lanes, the frozen reference", ("workloads.harness", "infra")
+    ),
+    Room("infra.aws", "a stack on AWS Batch, up and down", _I),
+    Room("infra.gke", "a cluster on GKE, up and down", _I),
+    Room("infra.lambda_cloud", "boxes at Lambda Cloud: rented, held, given back", _I),
+    Room("flows", "bench, lane, nightly, rental: thin", (*_T, "infra", "flows")),
+    Room("gridbench", "the command", (*_T, "infra", "gridbench")),
+)
+NAMES = tuple(room.name for room in ROOMS)
+
+
+READMES = {
+    "README.md": False,
+    "docs/design.md": True,
+}  # whether every room is in its table, or each top folder only
+BEGIN, END = "<!-- rooms -->", "<!-- /rooms -->"
+
+
+def within(name: str, package: str) -> bool:
+    """Return whether a dotted name is a package or in it."""
+    return name == package or name.startswith(f"{package}.")
+
+
+def room_of(module: str) -> Room:
+    """Return the room of a module: the one with the longest name that fits."""
+    return max((room for room in ROOMS if within(module, room.name)), key=lambda room: len(room.name))
+
+
+def may_import(importer: str, imported: str) -> bool:
+    """Return whether a module may import another module of the product."""
+    home, other = room_of(importer), room_of(imported)
+    allowed = any(within(imported, part) for part in home.parts)
+    is_parent = within(importer, imported)  # a package that holds the importer is loaded before it anyway
+    return allowed and (is_parent or NAMES.index(other.name) <= NAMES.index(home.name))
+
+
+def table(every: bool) -> str:
+    """Return the rooms as a Markdown table: every room, or the top folders only."""
+    rooms = [room for room in ROOMS if every or "." not in room.name]
+    head = "| room | holds | may import, of ours |" if every else "| folder | holds | may import |"
+    return "\n".join([head, "| --- | --- | --- |", *(_row(room, every) for room in rooms)])
+
+
+def _row(room: Room, every: bool) -> str:
+    parts = [f"`{part}`" for part in room.parts if every or part != room.name]
+    allowed = (f"above it in {', '.join(parts)}" if every else ", ".join(parts)) or "nothing of ours"
+    return f"| `{room.name.replace('.', '/')}` | {room.holds} | {allowed} |"
+
+
+def with_table(text: str, every: bool) -> str:
+    """Return a document with the table between its markers made anew."""
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    return f"{before}{BEGIN}\n{table(every)}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    for name, every in READMES.items():
+        path = ROOT / name
+        path.write_text(with_table(path.read_text(), every))
