@@ -1,4 +1,4 @@
-"""`gridbench check`: judges a table of times that somebody else published."""
+"""The command `check`: find what cannot be right in a published table of times."""
 
 import json
 import math
@@ -21,18 +21,21 @@ from tasks.results.model import Machine
 
 MOST_BYTES = 2**20
 WIDTH = 110
-OURS = {"hardware", "case", "verdict"}  # columns of our own tables
+OWN_COLUMNS = {"hardware", "case", "verdict"}  # of our own tables
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="CSV, or text with a table in lines of | and +")],
+    file: Annotated[Path, typer.Argument(help="CSV, or text with a table drawn with | and +")],
     gpu: Annotated[
         str | None,
-        typer.Option(help="A key of deployments/gpus.yaml, whose peaks its GPU times must keep to"),
+        typer.Option(help="GPU of the times, a key of deployments/gpus.yaml: its peak rates are a limit"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the same as JSON")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
-    """Judge a table of times from elsewhere: 0 if nothing is found, 1 if something is, 2 if unreadable."""
+    """Find what cannot be right in a published table of times.
+
+    The exit code is 0 if nothing is found, 1 if something is, and 2 if the file cannot be read.
+    """
     reviewed = review(read_table(read_text(file), file.name), gpu_machine(gpu) if gpu else None)
     typer.echo(
         json.dumps(as_data(reviewed), indent=1, allow_nan=False) if as_json else as_text(reviewed, file.name)
@@ -41,10 +44,10 @@ def check(
 
 
 def read_text(file: Path) -> str:
-    """The text of a published table.
+    """Return the text of a published table.
 
     Raises:
-        GridbenchError: it can't be read, is no text, or is a file of ours, which has its own command.
+        GridbenchError: the file can't be read, is not text, or is one of Gridbench's own.
     """
     if file.is_dir():
         raise GridbenchError(
@@ -69,27 +72,28 @@ def read_text(file: Path) -> str:
         raise GridbenchError(
             f"{file} is {'no text' if text.strip() else 'empty'}; a table of times is wanted"
         )
-    if set(text.partition("\n")[0].strip().split(",")) >= OURS:
+    if set(text.partition("\n")[0].strip().split(",")) >= OWN_COLUMNS:
         raise GridbenchError(f"{file} is a comparison of ours, judged already: gridbench report RUN says how")
     return text
 
 
 def gpu_machine(key: str) -> Machine:
-    """The peaks of a GPU model.
+    """Return a machine with the peak rates of a GPU model.
 
     Raises:
-        GridbenchError: no such model has peaks here; none is guessed, for an A10G is no A10.
+        GridbenchError: the model is not in gpus.yaml; none is guessed, because an A10G is not an A10.
     """
     peaks = load_gpus().get(key)
     if peaks is None:
-        known = ", ".join(load_gpus())
-        raise GridbenchError(f"--gpu {key!r} has no peaks in deployments/gpus.yaml; there are {known}")
+        raise GridbenchError(
+            f"--gpu {key!r} is not in deployments/gpus.yaml; it has {', '.join(load_gpus())}"
+        )
     flops = tuple((precision, rate * 1e12) for precision, rate in peaks.tflops.items())
     return Machine(key, None, peak_flops=flops, peak_bytes_per_s=peaks.gb_per_s * 1e9)
 
 
 def as_text(reviewed: TableReview, name: str) -> str:
-    """The verdict, a table for each column of times beside the base, the findings with their numbers."""
+    """Return the verdict, a table for each pair of columns, and the numbered findings, as text."""
     table, count = reviewed.table, len(reviewed.findings)
     rows = f"{len(table.rows)} rows, {len(table.times)} columns of times"
     if count:
@@ -104,7 +108,7 @@ def as_text(reviewed: TableReview, name: str) -> str:
 
 
 def as_data(reviewed: TableReview) -> dict[str, Any]:
-    """The same as JSON holds it: a bound that doesn't exist, and a number that isn't finite, is null."""
+    """Return the same as plain values; a missing bound, or a number that isn't finite, is None."""
     return {
         "columns": [column.header for column in reviewed.table.times],
         "rows": [
@@ -126,6 +130,7 @@ def as_data(reviewed: TableReview) -> dict[str, Any]:
 
 
 def _versus(reviewed: TableReview, side: int) -> str:
+    """Return the table that compares a column of times with the base column."""
     table = reviewed.table
     column = table.times[side].header
     header = ["Operation", table.times[table.base].header, column, "Speedup", "Rounding leaves"]

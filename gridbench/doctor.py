@@ -34,7 +34,7 @@ def doctor(results: Results = DEFAULT) -> None:
 
 
 def examine(results: Path) -> Iterator[Finding]:
-    """Look at everything that a run needs: whether it is well, and a sentence."""
+    """Yield a finding for everything that a run needs."""
     yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer is needed)"
     yield from _packages()
     yield from _files()
@@ -46,25 +46,26 @@ def examine(results: Path) -> Iterator[Finding]:
 
 
 def torch_sees_cuda() -> bool:
-    """Whether torch sees a CUDA device; asked in a process of its own, and only where a driver is loaded."""
+    """Return whether torch, in a process of its own, sees a CUDA device; no driver, no question."""
     if not any(Path(path).exists() for path in ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg")):
         return False
-    question = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    return subprocess.run([sys.executable, "-c", question], capture_output=True, check=False).returncode == 0
+    program = "import sys, torch; sys.exit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
 
 
 def _packages() -> Iterator[Finding]:
     for line in (ROOT / "requirements.lock").read_text().split():
-        name, _, wanted = line.partition("==")
+        name, _, locked = line.partition("==")
         if name not in ("prefect", "torch", "fastapi", "sqlalchemy", "pandas"):
             continue
         try:
-            found = importlib.metadata.version(name)
+            installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield False, f"{name} is not installed: make install"
             continue
-        same = found.partition("+")[0] == wanted
-        yield same, f"{name} {found}" + ("" if same else f", the lock says {wanted}: make install")
+        same = installed.partition("+")[0] == locked
+        text = f"{name} {installed}"
+        yield same, text if same else f"{text} is installed, requirements.lock has {locked}: make install"
 
 
 def _files() -> Iterator[Finding]:
@@ -82,20 +83,20 @@ def _files() -> Iterator[Finding]:
         mistakes.append(str(error))
     yield from ((False, mistake) for mistake in mistakes)
     if not mistakes:
-        yield True, f"{len(hardware_names())} hardware files and {len(suites())} suites are sound"
+        yield True, f"{len(hardware_names())} hardware files and {len(suites())} suites are valid"
 
 
-def _folder(what: str, folder: Path) -> Finding:
+def _folder(purpose: str, folder: Path) -> Finding:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not os.access(nearest, os.W_OK):
-        return False, f"the {what} folder {folder} can't be written: name another one or change its owner"
+        return False, f"the {purpose} folder {folder} is not writable: name another one or change its owner"
     free = shutil.disk_usage(nearest).free
-    text = f"the {what} folder {folder} can be written, {free / 2**30:.1f} GiB are free"
+    text = f"the {purpose} folder {folder} is writable, {free / 2**30:.1f} GiB are free"
     return free >= NEEDS_FREE_BYTES, text
 
 
 def _fitness() -> Iterator[Finding]:
-    """What the harness says of this machine; a process of its own, because it imports torch."""
+    """Yield the harness's findings about this machine, from a process of its own: it imports torch."""
     done = subprocess.run(
         [sys.executable, "-m", "workloads", "check"], cwd=ROOT, capture_output=True, text=True, check=False
     )

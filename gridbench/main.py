@@ -42,7 +42,7 @@ GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     },
     "Diagnose": {"doctor": doctor.doctor},
 }
-OLD_NAMES = {  # scripts and monitors use them
+OLD_NAMES: dict[str, Callable[..., None]] = {  # scripts and monitors use them
     "rented": lambda_cloud.rented,
     "give-back": lambda_cloud.give_back,
     "janitor": lambda_cloud.janitor,
@@ -54,7 +54,7 @@ class Grouped(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [name for commands in (*GROUPS.values(), OLD_NAMES) for name in commands]
+        return [name for commands in GROUPS.values() for name in commands] + list(OLD_NAMES)
 
 
 app = typer.Typer(
@@ -70,8 +70,8 @@ for group, commands in GROUPS.items():
             app.add_typer(command, name=name, rich_help_panel=group)
         else:
             app.command(name, rich_help_panel=group)(command)
-for name, command in OLD_NAMES.items():
-    app.command(name, hidden=True)(command)
+for name, function in OLD_NAMES.items():
+    app.command(name, hidden=True)(function)
 
 
 def main() -> None:

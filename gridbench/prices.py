@@ -1,4 +1,4 @@
-"""gridbench prices: what is known of prices, how old and how doubtful it is; and getting new ones."""
+"""The commands `gridbench prices …`: list the snapshot of prices with its doubts, and refresh it."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -19,16 +19,16 @@ from tasks.pricing.price import fact_doubts
 from tasks.pricing.refresh import PriceAnswer, jumps, kept, renewed
 from tasks.schema import hint
 
-app = typer.Typer(help="Price facts: list them, get new ones.", no_args_is_help=True)
+app = typer.Typer(help="List the prices of machines, or refresh them.", no_args_is_help=True)
 Ask = Callable[[Sequence[Fact], date], PriceAnswer]
 SOURCES: dict[str, Ask] = {"aws": aws.ask, "lambda": lambda_cloud.ask}
 
 
 @app.command("list")
 def list_prices(
-    provider: Annotated[str | None, typer.Option(help="Only this provider's")] = None,
+    provider: Annotated[str | None, typer.Option(help="Only the prices of this provider")] = None,
 ) -> None:
-    """Show the snapshot of price facts, with the age of each in days and what is doubtful about it."""
+    """List the snapshot of prices, with the age of each in days and what is doubtful about it."""
     facts, today = load_facts(hardware.DEPLOYMENTS), utc_today()
     if provider:
         _check(provider, sorted({fact.provider for fact in facts}), "has no price")
@@ -54,42 +54,42 @@ def list_prices(
 def refresh(
     provider: Annotated[
         list[str] | None,
-        typer.Option(help=f"Whom to ask, several times for several; all by default: {', '.join(SOURCES)}"),
+        typer.Option(help=f"Provider to ask; may be repeated; by default all: {', '.join(SOURCES)}"),
     ] = None,
 ) -> None:
-    """Ask providers for today's prices and put them into the snapshot; what does not come stays as it was.
+    """Ask providers for today's prices and write them into the snapshot; prices without an answer stay.
 
-    AWS is asked with the credentials that boto3 finds, Lambda with the key in LAMBDA_API_KEY.
+    AWS needs credentials that boto3 finds, Lambda the key in LAMBDA_API_KEY.
     """
-    wanted = list(dict.fromkeys(provider or SOURCES))
-    for name in wanted:
+    names = list(dict.fromkeys(provider or SOURCES))
+    for name in names:
         _check(name, [*SOURCES], "can't be asked for prices")
     old, today = load_facts(hardware.DEPLOYMENTS), utc_today()
-    answers = {name: _answer(name, old, today) for name in wanted}
+    answers = {name: _answer(name, old, today) for name in names}
     new = [fact for answer in answers.values() if answer for fact in answer.facts]
     if new:
         facts = renewed(old, new)
         path = write_facts(hardware.DEPLOYMENTS, facts)
         for name, answer in answers.items():
             if answer:
-                _tell(name, answer, old, facts, today)
+                _report(name, answer, old, facts, today)
         say(f"{len(new)} prices of {today} are in {path}")
     whole = all(answer and not answer.broken for answer in answers.values())
     raise typer.Exit(0 if whole else 1)
 
 
 def utc_today() -> date:
-    """The day by UTC, which prices are dated with."""
+    """Return the UTC day, which dates prices."""
     return datetime.now(UTC).date()
 
 
-def _check(name: str, known: list[str], what: str) -> None:
-    if name not in known:
-        raise GridbenchError(f"provider {name!r} {what}; {hint(name, known)}")
+def _check(name: str, providers: list[str], problem: str) -> None:
+    if name not in providers:
+        raise GridbenchError(f"provider {name!r} {problem}; {hint(name, providers)}")
 
 
 def _answer(name: str, old: Sequence[Fact], today: date) -> PriceAnswer | None:
-    """What a provider says, or nothing, with the reason and what is used instead."""
+    """Return a provider's answer; if there is none, print the reason and return None."""
     ours = [fact for fact in old if fact.provider == name]
     try:
         return SOURCES[name](ours, today)
@@ -98,14 +98,14 @@ def _answer(name: str, old: Sequence[Fact], today: date) -> PriceAnswer | None:
         return None
 
 
-def _tell(name: str, answer: PriceAnswer, old: Sequence[Fact], facts: Sequence[Fact], today: date) -> None:
-    """What came, what did not, what moved far and what is doubtful."""
+def _report(name: str, answer: PriceAnswer, old: Sequence[Fact], facts: Sequence[Fact], today: date) -> None:
+    """Print the prices that came, those that did not, large changes, and doubts."""
     left = kept(old, answer.facts, name)
-    say(f"{name}: {len(answer.facts)} new prices, {len(left)} as they were")
+    say(f"{name}: {len(answer.facts)} new prices, {len(left)} unchanged")
     for sentence in answer.missing:
-        say(f"  not told: {sentence}")
+        say(f"  not answered: {sentence}")
     for fact in left:
-        say(f"  as it was: {fact.words}, {usd_text(fact.usd_per_hour)} USD/h of {fact.date}")
+        say(f"  unchanged: {fact.words}, {usd_text(fact.usd_per_hour)} USD/h of {fact.date}")
     for sentence in jumps(old, answer.facts):
         say(f"  jumped: {sentence}")
     for fact in answer.facts:

@@ -1,60 +1,55 @@
-"""gridbench up aws, status aws, down aws: a stack on AWS Batch, from nothing and back to nothing."""
+"""The commands `up aws`, `status aws` and `down aws`: a stack on AWS Batch."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gridbench.machines import aws_text
+from gridbench.machines.cloud import Cloud, Yes, show_lines, show_notes
 from gridbench.terminal import confirm, say
 from tasks.errors import GridbenchError
 
-if TYPE_CHECKING:  # imported when a command runs: boto3 is slow to import
+if TYPE_CHECKING:  # at run time boto3 is imported by the command: it is slow
     from infra.aws.account import Account
     from infra.aws.plan import StackPlan
     from infra.aws.settings import StackOptions
     from infra.aws.stack import ChangeSet, Event, Stack
 
 Project = Annotated[
-    str, typer.Option(help="Begins every name, and tags everything; a second stack needs another one")
+    str, typer.Option(help="Prefix of every name, and tag of everything; a second stack needs another one")
 ]
-Region = Annotated[str | None, typer.Option(help="Such as us-east-1; that of your AWS profile by default")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking")]
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """What AWS refuses is a sentence, like every other mistake."""
-    from infra.aws.errors import AwsError, in_words
-
-    try:
-        with in_words():
-            yield
-    except AwsError as error:
-        raise GridbenchError(str(error)) from None
-
-
+Region = Annotated[
+    str | None, typer.Option(help="AWS region, such as us-east-1; by default the one of your AWS profile")
+]
 Instances = Annotated[
-    str | None, typer.Option(help="Instance types with commas between, each with queues of its own")
+    str | None, typer.Option(help="Instance types, separated by commas; each gets its own queues")
 ]
 MaxGpu = Annotated[
-    int | None, typer.Option(help="Running at once in each GPU queue, the limit on spending; 32 at first")
+    int | None,
+    typer.Option(help="vCPUs that may run at once in each GPU queue, which limits spending; at first 32"),
 ]
-MaxCpu = Annotated[int | None, typer.Option(help="In each CPU queue; 16 at first")]
-Port = Annotated[int | None, typer.Option(help="Port of the Prefect API, opened outwards; 443 at first")]
+MaxCpu = Annotated[int | None, typer.Option(help="The same for each CPU queue; at first 16")]
+Port = Annotated[
+    int | None, typer.Option(help="Port of the Prefect API, opened for outgoing traffic; at first 443")
+]
 Secret = Annotated[str | None, typer.Option(help="ARN of the secret with the Prefect API key")]
 AuthSecret = Annotated[
     str | None, typer.Option(help="ARN of the secret with the auth string of a Prefect server of your own")
 ]
-Email = Annotated[str | None, typer.Option(help="Who is told when the budget is used up")]
-BudgetUsd = Annotated[int | None, typer.Option(help="A month, of the whole account; 50 at first")]
-LogDays = Annotated[int | None, typer.Option(help="How long logs are kept; 30 at first")]
-Image = Annotated[str | None, typer.Option(help="Image of the jobs; by default the newest pushed")]
+Email = Annotated[str | None, typer.Option(help="Address for mails about the budget")]
+BudgetUsd = Annotated[
+    int | None, typer.Option(help="Monthly budget of the whole account, for mails; at first 50")
+]
+LogDays = Annotated[int | None, typer.Option(help="Days that logs are kept; at first 30")]
+Image = Annotated[
+    str | None, typer.Option(help="Image of the jobs; by default the newest in the stack's repository")
+]
 PoolName = Annotated[str, typer.Option(help="Name of the Prefect work pool")]
-PoolFile = Annotated[Path, typer.Option(help="Where the pool's base job template is written")]
+PoolFile = Annotated[Path, typer.Option(help="File to write the base job template of the pool to")]
+
+AWS = Cloud("aws", "AWS")
 
 
 def up_aws(
@@ -74,85 +69,82 @@ def up_aws(
     pool_file: PoolFile = Path("aws-pool.json"),
     yes: Yes = False,
 ) -> None:
-    """Make or change the AWS stack: shows what would change and what it costs, asks, waits, prints the pool.
+    """Create or change the AWS stack: show changes and costs, ask, wait, print the work pool.
 
-    What is not named stays as the stack has it.
+    Options that are not given keep their values in the stack.
     """
-    with _plainly():
-        from infra.aws.settings import StackOptions
+    from infra.aws.errors import in_words
+    from infra.aws.settings import StackOptions
 
+    with in_words():
         names = None if instances is None else tuple(filter(None, map(str.strip, instances.split(","))))
         caps = (max_gpu_vcpus, max_cpu_vcpus)
         secrets = (secret, auth_secret)
-        wishes = StackOptions(project, names, *caps, prefect_port, *secrets, email, budget_usd, log_days)
-        account, plan, stack = _up(wishes, region, yes)
-        _tell_pool(account, plan, stack, image, pool, pool_file)
+        options = StackOptions(project, names, *caps, prefect_port, *secrets, email, budget_usd, log_days)
+        account, plan, stack = _up(options, region, yes)
+        _show_pool(account, plan, stack, image, pool, pool_file)
 
 
-def _up(wishes: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
-    """Check, plan, show, ask, make; the stack as it is then."""
+def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
+    """Create or change the stack after asking; returns it as it is then."""
     from infra.aws import stack as stacks
     from infra.aws.account import connect, region_of
     from infra.aws.plan import make_plan
     from infra.aws.settings import TEMPLATE, check
     from infra.aws.teardown import start_queues
 
-    place = region_of(region)
-    check(wishes, place)
-    account = connect(place)
-    plan = make_plan(account, wishes)
-    say(f"account {account.number}, region {place}: working out what would change")
+    region = region_of(region)
+    check(options, region)
+    account = connect(region)
+    plan = make_plan(account, options)
+    say(f"account {account.number}, region {region}: working out the changes")
     body, project = TEMPLATE.read_text(), plan.project
     cfn = account.client("cloudformation")
     change_set = stacks.prepare(cfn, project, body, plan.parameters, project, plan.creates)
     if change_set.changes:
         stack = _carry_out(account, plan, change_set, yes)
     elif plan.creates or plan.stack is None:
-        raise GridbenchError("the change set for a new stack is empty: nothing was made")
+        raise GridbenchError("the change set of a new stack is empty: nothing was created")
     else:
-        say(f"stack {project} is that already: nothing to change")
+        say(f"stack {project} is up to date: nothing to change")
         stack = plan.stack
     start_queues(account.client("batch"), project, say)
     return account, plan, stack
 
 
 def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", yes: bool) -> "Stack":
-    """Show a change set, ask, execute it and wait."""
+    """Show a change set, ask, execute it and wait; returns the stack."""
     from infra.aws import stack as stacks
 
     cfn = account.client("cloudformation")
     try:
         aws_text.show_changes(change_set.changes, plan.project)
         aws_text.show_costs(plan.machines, plan.parameters, account.region)
-        for note in plan.notes:
-            say(f"Note: {note}.")
-        confirm(f"{'Make' if plan.creates else 'Change'} stack {plan.project}?", yes)
+        show_notes(plan.notes)
+        confirm(f"{'Create' if plan.creates else 'Change'} stack {plan.project}?", yes)
     except BaseException:
         stacks.discard(cfn, change_set)
         raise
-    try:
-        return stacks.execute(cfn, change_set, _tell_event)
-    except KeyboardInterrupt:
-        say("AWS goes on with the stack; `gridbench status aws` shows it, `gridbench up aws` may be repeated")
-        raise
+    with AWS.interruptible("up"):
+        return stacks.execute(cfn, change_set, _show_event)
 
 
-def _tell_event(event: "Event") -> None:
-    """A line for each thing that is done or has failed; what has only begun is not told."""
+def _show_event(event: "Event") -> None:
+    """Print a resource that is done or has failed, but none that has only begun."""
     if not event["ResourceStatus"].endswith("_IN_PROGRESS"):
         reason = f": {event['ResourceStatusReason']}" if event.get("ResourceStatusReason") else ""
         say(f"  {event['ResourceStatus']} {event['LogicalResourceId']}{reason}")
 
 
-def _tell_pool(
+def _show_pool(
     account: "Account", plan: "StackPlan", stack: "Stack", image: str | None, pool: str, pool_file: Path
 ) -> None:
-    """Print what the stack has and what the pool needs, and write the pool's template."""
+    """Print the outputs of the stack and the commands for its work pool; write the pool's template."""
     from infra.aws import pool as pools
     from infra.workers.batch.worker import AwsBatchWorker
 
     for name, value in sorted(stack.outputs.items()):
-        if "Queue" not in name:  # they have their own lines below
+        if "Queue" not in name:  # queues have their own lines below
             say(f"{name}: {value}")
     image = image or pools.newest_image(account.client("ecr"), stack.outputs["RepositoryUri"])
     variables = pools.pool_variables(stack, plan.machines, image)
@@ -167,17 +159,18 @@ def _tell_pool(
         for spot in (False, True):
             say(f"  {json.dumps(pools.queue_variables(plan.project, machine, spot))}")
     if not image:
-        say(f"\nNo image yet: push one to {stack.outputs['RepositoryUri']}, then this command again.")
+        say(f"\nNo image yet: push one to {stack.outputs['RepositoryUri']}, then repeat this command.")
     say(f"\nThe work pool:\n  {pools.pool_command(pool, pool_file)}")
     say("\nThe same with the AWS CLI:")
     lines = pools.up_lines(account.region, plan.project, plan.parameters, plan.creates)
-    for line in lines + pools.use_lines(stack, variables):
-        say(f"  {line}")
+    show_lines(lines + pools.use_lines(stack, variables))
 
 
 def status_aws(project: Project = "gridbench", region: Region = None) -> None:
-    """Show the AWS stack: queues, jobs, machines, what they cost now; or what is left without a stack."""
-    with _plainly():
+    """Show the AWS stack: queues, jobs, machines and their cost now; or what is left without a stack."""
+    from infra.aws.errors import in_words
+
+    with in_words():
         from infra.aws.account import connect, region_of
         from infra.aws.leftovers import buckets
         from infra.aws.settings import check_project
@@ -189,9 +182,9 @@ def status_aws(project: Project = "gridbench", region: Region = None) -> None:
         cfn = account.client("cloudformation")
         stack = read_ours(cfn, project)
         if stack is None:
-            raise typer.Exit(_tell_left(account, project, "no stack"))
-        why = first_reason(cfn, stack.id) if "ROLLBACK" in stack.status or "FAILED" in stack.status else ""
-        say(f"stack {project} in {account.region}: {stack.status}{f' ({why})' if why else ''}")
+            raise typer.Exit(_show_left(account, project, "no stack"))
+        reason = first_reason(cfn, stack.id) if "ROLLBACK" in stack.status or "FAILED" in stack.status else ""
+        say(f"stack {project} in {account.region}: {stack.status}{f' ({reason})' if reason else ''}")
         aws_text.show_queues(read_queues(account.client, project))
         aws_text.show_instances(read_instances(account.client("ec2"), project), account.region)
         for name, output in (("images", "RepositoryUri"), ("logs", "LogGroupName")):
@@ -202,37 +195,31 @@ def status_aws(project: Project = "gridbench", region: Region = None) -> None:
     raise typer.Exit(0 if stack.status in ("CREATE_COMPLETE", "UPDATE_COMPLETE") else 1)
 
 
-def _tell_left(account: "Account", project: str, head: str) -> int:
-    """Say what services still have of the project; returns the exit code: 1 where something is left."""
+def _show_left(account: "Account", project: str, outcome: str) -> int:
+    """Print what services still have of the project; returns the exit code, 1 if anything is left."""
     from infra.aws.leftovers import buckets, look
 
     left = look(account, project)
-    for sentence in left.unseen:
-        say(f"not checked: {sentence}")
     for bucket in buckets(account, project):
         say(f"kept: results in s3://{bucket}; `gridbench down aws --delete-results` deletes them")
-    if not left.by_kind:
-        say(f"{head}; nothing of {project} is left in {account.region}")
-        return 0
-    say(f"{head}, but this is left in {account.region}; `gridbench down aws` may be repeated:")
-    for line in left.lines:
-        say(f"  {line}")
-    return 1
+    return AWS.show_left(outcome, project, account.region, left.lines, left.unseen)
 
 
 def down_aws(
     project: Project = "gridbench",
     region: Region = None,
     delete_results: Annotated[
-        bool, typer.Option("--delete-results", help="Delete the bucket with the results, every version")
+        bool, typer.Option("--delete-results", help="Delete the bucket with the results too, every version")
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Take the AWS stack down to nothing, and check with every service that nothing is left.
+    """Delete the AWS stack, and check with every service that nothing is left.
 
-    Results stay unless --delete-results is given. May be repeated, also after Ctrl-C.
+    Results are kept unless --delete-results is given. The command may be repeated, also after Ctrl-C.
     """
-    with _plainly():
+    from infra.aws.errors import in_words
+
+    with in_words():
         from infra.aws.account import connect, region_of
         from infra.aws.leftovers import buckets
         from infra.aws.settings import check_project
@@ -242,34 +229,33 @@ def down_aws(
         account = connect(region_of(region))
         s3 = account.client("s3")
         results = {bucket: objects_in(s3, bucket) for bucket in buckets(account, project)}
-        _tell_end(account, project, results, delete_results)
+        _show_doomed(account, project, results, delete_results)
         if not yes and delete_results and any(results.values()):
             _confirm_in_full(next(bucket for bucket, count in results.items() if count))
         else:
             confirm(f"Delete all of {project}?", yes)
-        take_down(account, project, say)
+        with AWS.interruptible("down"):
+            take_down(account, project, say)
         for bucket, count in results.items():
             if delete_results or not count:
                 delete_bucket(s3, bucket, say)
-        code = _tell_left(account, project, "down")
+        code = _show_left(account, project, "down")
     raise typer.Exit(code)
 
 
-def _tell_end(account: "Account", project: str, results: dict[str, int], delete_results: bool) -> None:
-    """What will be deleted, and what will be kept."""
+def _show_doomed(account: "Account", project: str, results: dict[str, int], delete_results: bool) -> None:
+    """Print what will be deleted, and what will be kept."""
     from infra.aws.leftovers import look
 
-    left: Any = look(account, project)
     say(f"account {account.number}, region {account.region}: this will be deleted")
-    for line in left.lines or ["  nothing: there is none of it"]:
-        say(f"  {line}")
+    show_lines(look(account, project).lines or ["nothing: there is nothing of this project"])
     for bucket, count in results.items():
         fate = "DELETED" if delete_results or not count else "kept"
         say(f"  bucket {bucket} with {count} objects of results: {fate}")
 
 
 def _confirm_in_full(bucket: str) -> None:
-    """Results are gone for good: their bucket's name has to be typed."""
+    """Ask for the bucket's name: deleted results are gone for good."""
     try:
         typed = typer.prompt(f"Type {bucket} to delete the results as well")
     except typer.Abort:

@@ -1,4 +1,4 @@
-"""How the AWS stack is shown: tables of changes, of queues, of what they cost."""
+"""Tables of the AWS stack: changes, queues, machines and their costs."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from gridbench.machines.cloud import prices, usd_cell
 from gridbench.terminal import console, say, table_of
-from tasks.planning import hardware
-from tasks.pricing.facts import Fact, load_facts
+from tasks.pricing.facts import Fact
 
-if TYPE_CHECKING:  # boto3 behind them is slow to import, and other commands need it not
+if TYPE_CHECKING:  # they import boto3, which is slow, and which other commands do not need
     from infra.aws.machines import MachineType
     from infra.aws.stack import ResourceChange
     from infra.aws.state import Queue, RunningInstance
@@ -25,21 +25,16 @@ IDLE = f"Idle it costs nothing by the hour: no machine runs without a job ({STOR
 
 
 def usd_per_hour(facts: Sequence[Fact], instance: str, region: str, purchase: str) -> float | None:
-    """What an instance costs by the snapshot of prices; None where it has no price."""
+    """Return the price of an instance in the snapshot; None if it has none."""
     for fact in facts:
         if (fact.provider, fact.instance, fact.region, fact.purchase) == ("aws", instance, region, purchase):
             return fact.usd_per_hour
     return None
 
 
-def prices() -> tuple[Fact, ...]:
-    """The snapshot of prices."""
-    return load_facts(hardware.DEPLOYMENTS)
-
-
 def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
-    """What a change set would do, a line each, and the sum by action."""
-    table = table_of(f"What would change in stack {name}", "action", "name", "type", "replacement")
+    """Print the changes of a change set, one a line, and their number by action."""
+    table = table_of(f"Changes of stack {name}", "action", "name", "type", "replacement")
     for change in sorted(changes, key=lambda change: (change.action, change.kind, change.name)):
         table.add_row(*map(escape, (change.action, change.name, change.kind, change.replacement or "-")))
     console.print(table)
@@ -48,7 +43,7 @@ def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
 
 
 def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str], region: str) -> None:
-    """What each queue may cost at most, and what it costs when nothing runs."""
+    """Print the most that each queue may cost, and the cost of the idle stack."""
     facts, total, unknown = prices(), 0.0, []
     numbers = ("vCPUs", "GPUs", "machines at most", "USD/h each", "USD/h at most")
     table = table_of(f"Queues in {region}, each twice: on demand and spot", "type", *numbers, right=numbers)
@@ -58,7 +53,7 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
         most = None if usd is None else count * (usd + DISK_USD_PER_HOUR + ADDRESS_USD_PER_HOUR)
         total += most or 0
         unknown += [machine.name] if usd is None else []
-        cells = (machine.vcpus, machine.gpus, count, _usd(usd), _usd(most))
+        cells = (machine.vcpus, machine.gpus, count, usd_cell(usd), usd_cell(most))
         table.add_row(machine.name, *map(str, cells))
     console.print(table)
     say(IDLE)
@@ -67,15 +62,11 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
         "on spot; Batch may run one machine more than a cap."
     )
     if unknown:
-        say(f"No price in deployments/prices.yaml for {', '.join(unknown)} in {region}: not in these sums.")
-
-
-def _usd(amount: float | None) -> str:
-    return "?" if amount is None else f"{amount:.3f}"
+        say(f"No price in deployments/prices.yaml for {', '.join(unknown)} in {region}: not in these totals.")
 
 
 def show_queues(queues: Sequence["Queue"]) -> None:
-    """Each queue with its jobs, and what ails its machines."""
+    """Print each queue with its jobs and the state of its machines."""
     table = table_of("Queues", "queue", "state", "jobs", "vCPUs", right=("vCPUs",))
     for queue in queues:
         state = queue.state if queue.machines == "ENABLED" else f"{queue.state}; machines {queue.machines}"
@@ -86,7 +77,7 @@ def show_queues(queues: Sequence["Queue"]) -> None:
 
 
 def show_instances(instances: Sequence["RunningInstance"], region: str) -> None:
-    """Machines that run, what they cost by the hour now, and since when."""
+    """Print the running machines, their age and their cost per hour."""
     if not instances:
         say("No machine runs: 0 USD an hour.")
         return
@@ -94,15 +85,15 @@ def show_instances(instances: Sequence["RunningInstance"], region: str) -> None:
     table = table_of(
         "Machines", "id", "type", "zone", "purchase", "minutes", "USD/h", right=("minutes", "USD/h")
     )
-    for each in instances:
-        purchase = "spot" if each.spot else "on-demand"
-        usd = usd_per_hour(facts, each.type, region, purchase)
-        if usd is None and each.spot:  # spot is never dearer by much: an upper bound
-            usd = usd_per_hour(facts, each.type, region, "on-demand")
+    for instance in instances:
+        purchase = "spot" if instance.spot else "on-demand"
+        usd = usd_per_hour(facts, instance.type, region, purchase)
+        if usd is None and instance.spot:  # the on-demand price is an upper bound
+            usd = usd_per_hour(facts, instance.type, region, "on-demand")
         total += 0 if usd is None else usd + DISK_USD_PER_HOUR + ADDRESS_USD_PER_HOUR
-        unknown += [each.type] if usd is None else []
-        minutes = (now - each.since).total_seconds() / 60
-        table.add_row(each.id, each.type, each.zone, purchase, f"{minutes:.0f}", _usd(usd))
+        unknown += [instance.type] if usd is None else []
+        minutes = (now - instance.since).total_seconds() / 60
+        table.add_row(instance.id, instance.type, instance.zone, purchase, f"{minutes:.0f}", usd_cell(usd))
     console.print(table)
     missing = f", without {', '.join(sorted(set(unknown)))}, which has no price" if unknown else ""
     say(f"Now: {total:.2f} USD an hour by deployments/prices.yaml, with disk and address{missing}.")

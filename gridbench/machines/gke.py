@@ -1,58 +1,47 @@
-"""gridbench up, status and down gke: a cluster with a node pool for each accelerator, and back to nothing."""
+"""The commands `up gke`, `status gke` and `down gke`: a cluster with a node pool for each accelerator."""
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gridbench.machines.cloud import Cloud, Yes, show_lines, show_notes
 from gridbench.terminal import confirm, say
 from tasks.errors import GridbenchError
 
-if TYPE_CHECKING:  # imported when a command runs: Google's client is slow to import
+if TYPE_CHECKING:  # at run time Google's client is imported by the command: it is slow
     from infra.gke.api import GkeLocation
     from infra.gke.clusters import GkeCluster
     from infra.gke.errors import GkeError
-    from infra.gke.plan import ClusterPlan
     from infra.gke.settings import ClusterOptions
 
 Project = Annotated[
     str | None, typer.Option(help="Id of the Google Cloud project; that of your credentials by default")
 ]
 ClusterName = Annotated[str, typer.Option(help="Name of the cluster; a second one needs another")]
-Kubeconfig = Annotated[Path, typer.Option(help="File with kubectl's credentials of this cluster alone")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking")]
+Kubeconfig = Annotated[Path, typer.Option(help="File for kubectl's credentials of this cluster")]
 Accelerators = Annotated[
     list[str] | None,
     typer.Option(
-        "--accelerator", help="Such as nvidia-l4, or nvidia-l4:2 for two in one machine; may be repeated"
+        "--accelerator",
+        help="Accelerator, such as nvidia-l4, or nvidia-l4:2 for two in one machine; may be repeated",
     ),
 ]
-Zone = Annotated[str, typer.Option(help="Such as us-central1-a; not every zone has every accelerator")]
-AnyZone = Annotated[str | None, typer.Option(help="Only this one; every zone of the project by default")]
-Spot = Annotated[bool, typer.Option("--spot", help="Machines that Google may take back, for less")]
-MaxNodes = Annotated[int, typer.Option(help="At once in each pool, the limit on spending")]
+Zone = Annotated[str, typer.Option(help="Zone, such as us-central1-a; not every zone has every accelerator")]
+AnyZone = Annotated[str | None, typer.Option(help="Only this zone; by default every zone of the project")]
+Spot = Annotated[bool, typer.Option("--spot", help="Spot machines: cheaper, and Google may take them back")]
+MaxNodes = Annotated[int, typer.Option(help="Nodes that may run at once in each pool, which limits spending")]
 Driver = Annotated[
-    str | None, typer.Option(help="LATEST or DEFAULT of GKE's drivers; by default what suits the accelerator")
+    str | None,
+    typer.Option(help="LATEST or DEFAULT driver of GKE; by default the one that suits the accelerator"),
 ]
 MaxRunHours = Annotated[
-    float | None, typer.Option(help="A node ends after so long, whatever runs on it; never by default")
+    float | None, typer.Option(help="Hours after which a node ends, whatever runs on it; never by default")
 ]
-AGAIN = "`gridbench up gke` may be repeated, `gridbench down gke` clears it away"
+AGAIN = "`gridbench up gke` may be repeated, `gridbench down gke` deletes the rest"
+GKE = Cloud("gke", "GKE")
 KUBECONFIG = Path(".gridbench/gke.kubeconfig")
-
-
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """What Google refuses is a sentence, like every other mistake."""
-    from infra.gke.errors import GkeError
-
-    try:
-        yield
-    except GkeError as error:
-        raise GridbenchError(str(error)) from None
 
 
 def up_gke(
@@ -67,67 +56,61 @@ def up_gke(
     kubeconfig: Kubeconfig = KUBECONFIG,
     yes: Yes = False,
 ) -> None:
-    """Make or complete a GKE cluster: shows what is missing and its cost, asks, waits, writes kubeconfig.
+    """Create or complete a GKE cluster: show what is missing and its cost, ask, wait, write kubeconfig.
 
-    Pools that are there stay as they are. May be repeated, also after Ctrl-C.
+    Existing pools stay as they are. The command may be repeated, also after Ctrl-C.
     """
-    with _plainly():
-        from infra.gke import kubeconfig as configs
-        from infra.gke.api import connect
-        from infra.gke.settings import ClusterOptions, check, wished_pools
+    from infra.gke import kubeconfig as configs
+    from infra.gke.api import connect
+    from infra.gke.settings import ClusterOptions, check, wished_pools
 
-        names = tuple(accelerator or ())
-        wishes = ClusterOptions(cluster, zone, names, spot, max_nodes, driver, max_run_hours)
-        check(wishes)
-        wished_pools(wishes)
-        configs.check_free(kubeconfig)
-        place = connect(project, zone)
-        made, failed = _up(place, wishes, yes)
-        configs.write(kubeconfig, place.project, made)
-        _tell_cluster(made, kubeconfig)
-    if failed:
-        whole = "; ".join(map(str, failed))
-        raise GridbenchError(f"{len(failed)} of the pools could not be made: {whole}; {AGAIN}")
+    names = tuple(accelerator or ())
+    options = ClusterOptions(cluster, zone, names, spot, max_nodes, driver, max_run_hours)
+    check(options)
+    wished_pools(options)
+    configs.check_free(kubeconfig)
+    location = connect(project, zone)
+    created, failures = _up(location, options, yes)
+    configs.write(kubeconfig, location.project, created)
+    _show_access(created, kubeconfig)
+    if failures:
+        reasons = "; ".join(map(str, failures))
+        raise GridbenchError(f"{len(failures)} of the pools could not be created: {reasons}; {AGAIN}")
 
 
-def _up(place: "GkeLocation", wishes: "ClusterOptions", yes: bool) -> "tuple[GkeCluster, list[GkeError]]":
-    """Plan, show, ask, make; the cluster as it is then, and what could not be made."""
+def _up(location: "GkeLocation", options: "ClusterOptions", yes: bool) -> "tuple[GkeCluster, list[GkeError]]":
+    """Create what is missing after asking; returns the cluster, and an error for each pool that failed."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
     from infra.gke.plan import make_plan
 
-    say(f"project {place.project}, zone {place.zone}: looking at what is there")
-    plan = make_plan(place, wishes, say)
-    gke_text.show_plan(plan, place.zone)
-    for note in plan.notes:
-        say(f"Note: {note}.")
+    say(f"project {location.project}, zone {location.zone}: looking at what exists")
+    plan = make_plan(location, options, say)
+    gke_text.show_plan(plan, location.zone)
+    show_notes(plan.notes)
     if plan.cluster and not plan.changes:
-        say(f"cluster {plan.name} has all of that already: nothing to make")
+        say(f"cluster {plan.name} is complete: nothing to create")
         return plan.cluster, []
-    _tell_way_out(place, plan)
-    confirm(f"{'Complete' if plan.cluster else 'Make'} cluster {plan.name}?", yes)
-    try:
-        return build(place, plan, say)
-    except KeyboardInterrupt:
-        say("GKE goes on with it; `gridbench status gke` shows it, `gridbench up gke` may be repeated")
-        raise
+    if plan.cluster is None:
+        _show_nat(location)
+    confirm(f"{'Complete' if plan.cluster else 'Create'} cluster {plan.name}?", yes)
+    with GKE.interruptible("up"):
+        return build(location, plan, say)
 
 
-def _tell_way_out(place: "GkeLocation", plan: "ClusterPlan") -> None:
-    """Private nodes reach Google's registries, and nothing else without a NAT, which GKE's API can't make."""
+def _show_nat(location: "GkeLocation") -> None:
+    """Print how to create a NAT: private nodes need one, and GKE's API can't create it."""
     from infra.gke.plan import outward
 
-    if plan.cluster is None:
-        say(
-            "Note: nodes have no public address. The Prefect API, and registries that are not Google's, are "
-            "reached through a Cloud NAT, which is billed apart and made once by:"
-        )
-        for line in outward(place.project, place.zone):
-            say(f"  {line}")
+    say(
+        "Note: nodes have no public address. They reach the Prefect API, and registries that are not "
+        "Google's, through a Cloud NAT, which is billed separately. Create it once:"
+    )
+    show_lines(outward(location.project, location.zone))
 
 
-def _tell_cluster(cluster: "GkeCluster", kubeconfig: Path) -> None:
-    """Say how to reach the cluster, and how jobs choose a pool."""
+def _show_access(cluster: "GkeCluster", kubeconfig: Path) -> None:
+    """Print how to reach the cluster, and how jobs choose a pool."""
     from infra.gke.clusters import READY
     from infra.gke.kubeconfig import HINT, PLUGIN
 
@@ -142,32 +125,32 @@ def _tell_cluster(cluster: "GkeCluster", kubeconfig: Path) -> None:
 
 
 def status_gke(project: Project = None, zone: AnyZone = None) -> None:
-    """Show Gridbench's GKE clusters: pools, nodes, what they cost, what is under way."""
-    with _plainly():
-        from dataclasses import replace
+    """Show Gridbench's GKE clusters: pools, nodes, their cost, and running operations."""
+    from dataclasses import replace
 
-        from gridbench.machines import gke_text
-        from infra.gke.api import EVERYWHERE, connect
-        from infra.gke.clusters import list_ours
-        from infra.gke.operations import under_way, words
-        from infra.gke.settings import check_zone
+    from gridbench.machines import gke_text
+    from infra.gke.api import EVERYWHERE, connect
+    from infra.gke.clusters import list_ours
+    from infra.gke.operations import under_way, words
+    from infra.gke.settings import check_zone
 
-        if zone:
-            check_zone(zone)
-        place = connect(project, zone or EVERYWHERE)
-        clusters, silent = list_ours(place)
-        for cluster in clusters:
-            gke_text.show_cluster(cluster)
-            for operation in under_way(replace(place, zone=cluster.zone), cluster.name):
-                say(f"under way: {words(operation)}")
-        if not clusters:
-            say(f"no cluster of Gridbench's in {zone or f'any zone of {place.project}'}")
-        _tell_silent(silent)
-    well = not silent and all(cluster.well for cluster in clusters)
-    raise typer.Exit(0 if well else 1)
+    if zone:
+        check_zone(zone)
+    location = connect(project, zone or EVERYWHERE)
+    clusters, silent_zones = list_ours(location)
+    for cluster in clusters:
+        gke_text.show_cluster(cluster)
+        for operation in under_way(replace(location, zone=cluster.zone), cluster.name):
+            say(f"under way: {words(operation)}")
+    if not clusters:
+        say(f"no cluster of Gridbench's in {zone or f'any zone of {location.project}'}")
+    _show_silent(silent_zones)
+    good = not silent_zones and all(cluster.well for cluster in clusters)
+    raise typer.Exit(0 if good else 1)
 
 
-def _tell_silent(zones: tuple[str, ...]) -> None:
+def _show_silent(zones: tuple[str, ...]) -> None:
+    """Print the zones that did not answer."""
     if zones:
         say(f"not checked: {', '.join(zones)}, which did not answer; try again in some minutes")
 
@@ -179,55 +162,43 @@ def down_gke(
     kubeconfig: Kubeconfig = KUBECONFIG,
     yes: Yes = False,
 ) -> None:
-    """Take the GKE cluster down to nothing, and check that nothing is left.
+    """Delete the GKE cluster, and check that nothing is left.
 
-    May be repeated, also after Ctrl-C.
+    The command may be repeated, also after Ctrl-C.
     """
-    with _plainly():
-        from infra.gke.api import EVERYWHERE, connect
-        from infra.gke.clusters import find_ours, list_ours, place_of
-        from infra.gke.settings import check_cluster, check_zone
+    from infra.gke.api import EVERYWHERE, connect
+    from infra.gke.clusters import find_ours, list_ours, place_of
+    from infra.gke.settings import check_cluster, check_zone
 
-        check_cluster(cluster)
-        if zone:
-            check_zone(zone)
-        place = connect(project, zone or EVERYWHERE)
-        silent: tuple[str, ...] = ()
-        if not zone:
-            clusters, silent = list_ours(place)
-            found = place_of(place, cluster, clusters)
-        else:
-            found = place if find_ours(place, cluster) else None
-        if found is None:
-            say(f"no cluster {cluster} of Gridbench's in {zone or f'any zone of {place.project}'}")
-            _tell_silent(silent)
-            raise typer.Exit(1 if silent else 0)
-        code = _down(found, cluster, kubeconfig, yes)
-    raise typer.Exit(code)
+    check_cluster(cluster)
+    if zone:
+        check_zone(zone)
+    location = connect(project, zone or EVERYWHERE)
+    silent_zones: tuple[str, ...] = ()
+    if zone:
+        cluster_location = location if find_ours(location, cluster) else None
+    else:
+        clusters, silent_zones = list_ours(location)
+        cluster_location = place_of(location, cluster, clusters)
+    if cluster_location is None:
+        say(f"no cluster {cluster} of Gridbench's in {zone or f'any zone of {location.project}'}")
+        _show_silent(silent_zones)
+        raise typer.Exit(1 if silent_zones else 0)
+    raise typer.Exit(_down(cluster_location, cluster, kubeconfig, yes))
 
 
-def _down(place: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:
-    """Show, ask, delete, look; the exit code: 1 where something is left."""
+def _down(location: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:
+    """Show, ask, delete, check; returns the exit code, 1 if something is left."""
     from infra.gke.kubeconfig import context_name, forget
     from infra.gke.teardown import left, take_down, unseen
 
-    say(f"project {place.project}, zone {place.zone}: this will be deleted")
-    for line in left(place, name):
-        say(f"  {line}")
+    say(f"project {location.project}, zone {location.zone}: this will be deleted")
+    show_lines(left(location, name))
     confirm(f"Delete cluster {name}?", yes)
-    try:
-        take_down(place, name, say)
-    except KeyboardInterrupt:
-        say("GKE goes on with it; `gridbench status gke` shows it, `gridbench down gke` may be repeated")
-        raise
-    lines = left(place, name)
-    if not lines and forget(kubeconfig, context_name(place.project, place.zone, name)):
+    with GKE.interruptible("down"):
+        take_down(location, name, say)
+    lines = left(location, name)
+    if not lines and forget(kubeconfig, context_name(location.project, location.zone, name)):
         say(f"deleted {kubeconfig}")
-    say(f"not checked: {unseen(place.project, name)}")
-    if not lines:
-        say(f"down; nothing of {name} is left in GKE in {place.zone}")
-        return 0
-    say(f"down, but this is left in {place.zone}; `gridbench down gke` may be repeated:")
-    for line in lines:
-        say(f"  {line}")
-    return 1
+    unchecked = [unseen(location.project, name)]
+    return GKE.show_left("down", name, f"GKE in {location.zone}", lines, unchecked)

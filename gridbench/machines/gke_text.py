@@ -1,4 +1,4 @@
-"""How a GKE cluster is shown: tables of node pools, and what they cost."""
+"""Tables of a GKE cluster: its node pools and their costs."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,95 +6,93 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from gridbench.machines.aws_text import prices
+from gridbench.machines.cloud import prices, usd_cell
 from gridbench.terminal import console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.pricing.facts import Fact, Purchase
 from tasks.pricing.price import PriceOf, price_of
 
-if TYPE_CHECKING:  # Google's client behind them is slow to import, and other commands need it not
+if TYPE_CHECKING:  # they import Google's client, which is slow, and which other commands do not need
     from infra.gke.clusters import GkeCluster
     from infra.gke.plan import ClusterPlan
     from infra.gke.pools import GkePool
 
 FEE_USD_PER_HOUR = 0.10  # for managing a cluster, cloud.google.com/kubernetes-engine/pricing
 DISK_USD_PER_HOUR = 100 * 0.10 / 730  # 100 GB of pd-balanced at 0.10 USD a GB-month in us-central1
-COME_AND_GO = "GPU nodes come with pods and go some 10 minutes after the last; until then they are billed."
+COME_AND_GO = (
+    "GPU nodes start with a pod and end about 10 minutes after the last one; until then they are billed."
+)
 
 
 def usd_per_hour(facts: Sequence[Fact], pool: "GkePool", region: str) -> float | None:
-    """What one node of a pool costs with its disk; None where a part of it has no price.
+    """Return the cost of one node of a pool with its disk; None if a part of it has no price.
 
-    A spot node without a spot price gets the price on demand, which is above it.
+    A spot node without a spot price gets the on-demand price, an upper bound.
     """
     today = datetime.now(UTC).date()
     purchases: tuple[Purchase, ...] = ("spot", "on-demand") if pool.spot else ("on-demand",)
     for purchase in purchases:
-        for what in _ways_to_pay(pool):
-            wanted = what.model_copy(update={"region": region, "purchase": purchase})
+        for billed in _ways_to_pay(pool):
+            priced = billed.model_copy(update={"region": region, "purchase": purchase})
             try:
-                return price_of(wanted, facts, today).usd_per_hour + DISK_USD_PER_HOUR
+                return price_of(priced, facts, today).usd_per_hour + DISK_USD_PER_HOUR
             except GridbenchError:
                 continue
     return None
 
 
 def _ways_to_pay(pool: "GkePool") -> list[PriceOf]:
-    """A host with its GPUs, which Google charges for apart; or both in one, where it has GPUs of its own."""
+    """Return how Google may charge: for host and GPUs separately, or for a machine that includes its GPUs."""
     from infra.gke.accelerators import accelerators
 
     whole = PriceOf(provider="gcp", instance=pool.machine)
     if not pool.accelerator:
         return [PriceOf(provider="gcp", host=pool.machine), whole]
-    known = accelerators().get(pool.accelerator)
-    if known is None:
+    accelerator = accelerators().get(pool.accelerator)
+    if accelerator is None:
         return []
-    parts = PriceOf(provider="gcp", host=pool.machine, gpu=known.gpu, count=pool.gpus)
+    parts = PriceOf(provider="gcp", host=pool.machine, gpu=accelerator.gpu, count=pool.gpus)
     return [parts] if pool.machine.startswith("n1-") else [parts, whole]
-
-
-def _usd(amount: float | None) -> str:
-    return "?" if amount is None else f"{amount:.3f}"
 
 
 def _row(pool: "GkePool", first: str, usd: float | None) -> list[str]:
     gpus = f"{pool.gpus} {pool.accelerator}" if pool.accelerator else "-"
     nodes = f"{pool.min_nodes} to {pool.max_nodes}"
-    row = (pool.name, first, pool.machine, gpus, "spot" if pool.spot else "on-demand", nodes, _usd(usd))
+    row = (pool.name, first, pool.machine, gpus, "spot" if pool.spot else "on-demand", nodes, usd_cell(usd))
     return [escape(cell) for cell in row]
 
 
 def show_plan(plan: "ClusterPlan", zone: str) -> None:
-    """What would be made and what is there, what it costs idle, and at most."""
+    """Print the pools that exist and those to create, the cost of the idle cluster, and the highest cost."""
     facts, region = prices(), zone.rpartition("-")[0]
     right = ("nodes", "USD/h each")
-    columns = ("pool", "", "machine", "GPUs", "purchase", *right)
+    columns = ("pool", "action", "machine", "GPUs", "purchase", *right)
     table = table_of(f"Cluster {plan.name} in {zone}", *columns, right=right)
-    pools = {"there": plan.kept, "make": plan.add, "make again": plan.renew}
+    pools = {"exists": plan.kept, "create": plan.add, "create again": plan.renew}
     if plan.cluster is None:
-        pools["make"] = (plan.system, *plan.add)
-    for action, some in pools.items():
-        for pool in some:
+        pools["create"] = (plan.system, *plan.add)
+    for action, group in pools.items():
+        for pool in group:
             table.add_row(*_row(pool, action, usd_per_hour(facts, pool, region)))
     console.print(table)
-    _tell_costs([pool for some in pools.values() for pool in some], facts, region)
+    _show_costs([pool for group in pools.values() for pool in group], facts, region)
 
 
-def _tell_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str) -> None:
-    """What the pools cost an hour without a pod, and with every one full."""
-    each = {pool: usd_per_hour(facts, pool, region) for pool in pools}
-    idle = sum((usd or 0) * pool.min_nodes for pool, usd in each.items()) + FEE_USD_PER_HOUR
-    most = sum((usd or 0) * pool.max_nodes for pool, usd in each.items()) + FEE_USD_PER_HOUR
+def _show_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str) -> None:
+    """Print the cost of an hour without pods, and with every pool full."""
+    costs = {pool: usd_per_hour(facts, pool, region) for pool in pools}
+    idle = sum((usd or 0) * pool.min_nodes for pool, usd in costs.items()) + FEE_USD_PER_HOUR
+    most = sum((usd or 0) * pool.max_nodes for pool, usd in costs.items()) + FEE_USD_PER_HOUR
     fixed = [pool for pool in pools if pool.min_nodes]
     say(
         f"Idle: {idle:.2f} USD an hour, {FEE_USD_PER_HOUR:.2f} of it for the cluster's management"
-        f"{_without(fixed, each, region)}. {COME_AND_GO}"
+        f"{_without(fixed, costs, region)}. {COME_AND_GO}"
     )
-    say(f"Busy, with every pool full: at most {most:.2f} USD an hour{_without(pools, each, region)}.")
+    say(f"Busy, with every pool full: at most {most:.2f} USD an hour{_without(pools, costs, region)}.")
 
 
-def _without(pools: Sequence["GkePool"], each: dict["GkePool", float | None], region: str) -> str:
-    unknown = sorted({_machine(pool) for pool in pools if each[pool] is None})
+def _without(pools: Sequence["GkePool"], costs: dict["GkePool", float | None], region: str) -> str:
+    unknown = sorted({_machine(pool) for pool in pools if costs[pool] is None})
     if not unknown:
         return ""
     names = " and ".join(unknown)
@@ -107,10 +105,10 @@ def _machine(pool: "GkePool") -> str:
 
 
 def show_cluster(cluster: "GkeCluster") -> None:
-    """A cluster with its pools, its nodes now, and what it costs."""
+    """Print a cluster with its pools, its nodes now, and its cost."""
     facts, region = prices(), cluster.zone.rpartition("-")[0]
-    why = f" ({cluster.reason})" if cluster.reason else ""
-    say(f"cluster {cluster.name} in {cluster.zone}: {cluster.status}{why}")
+    reason = f" ({cluster.reason})" if cluster.reason else ""
+    say(f"cluster {cluster.name} in {cluster.zone}: {cluster.status}{reason}")
     right = ("nodes", "USD/h each")
     table = table_of("Node pools", "pool", "status", "machine", "GPUs", "purchase", *right, right=right)
     for pool in cluster.pools:
@@ -119,15 +117,15 @@ def show_cluster(cluster: "GkeCluster") -> None:
     for pool in cluster.pools:
         if pool.reason:
             say(f"pool {pool.name}: {pool.reason}")
-    _tell_nodes(cluster)
-    _tell_costs(cluster.pools, facts, region)
+    _show_nodes(cluster)
+    _show_costs(cluster.pools, facts, region)
 
 
-def _tell_nodes(cluster: "GkeCluster") -> None:
-    """How many nodes there are; GKE's API counts them for the whole cluster only."""
+def _show_nodes(cluster: "GkeCluster") -> None:
+    """Print the number of nodes; GKE's API counts them for the whole cluster only."""
     fixed = sum(pool.min_nodes for pool in cluster.pools)
     more = max(cluster.nodes - fixed, 0)
     say(
-        f"Nodes now: {cluster.nodes}, {more} of them above the {fixed} that are always there; "
+        f"Nodes now: {cluster.nodes} ({fixed} always on, {more} for pods); "
         "`kubectl get nodes -L cloud.google.com/gke-nodepool` shows which"
     )

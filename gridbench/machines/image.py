@@ -1,4 +1,4 @@
-"""gridbench image: the container image that jobs run in, built here and pushed to a registry."""
+"""The commands `gridbench image …`: build the container image of jobs, and push it to a registry."""
 
 import json
 import re
@@ -18,23 +18,27 @@ from tasks.errors import GridbenchError
 
 NAME = "localhost/gridbench-lane"
 
-app = typer.Typer(help="The container image that jobs run in.", no_args_is_help=True)
-FlavourName = Annotated[str, typer.Option("--flavour", help=f"One of {', '.join(flavours())}")]
+app = typer.Typer(help="Build the container image of jobs, or push it.", no_args_is_help=True)
+FlavourName = Annotated[
+    str, typer.Option("--flavour", help=f"Variant of the image: one of {', '.join(flavours())}")
+]
 Engine = Annotated[
-    str | None, typer.Option("--engine", help="docker or podman; the one that works by default")
+    str | None, typer.Option("--engine", help="docker or podman; by default the one that works")
 ]
 
 
 @app.command()
 def build(
     name: FlavourName = "cpu",
-    base: Annotated[
-        str | None, typer.Option(help="Image to start from; the flavours' own by default")
+    base: Annotated[str | None, typer.Option(help="Base image; by default the one of the flavours")] = None,
+    tag: Annotated[
+        str | None, typer.Option(help="Name of the image; by default made from flavour and commit")
     ] = None,
-    tag: Annotated[str | None, typer.Option(help="Name of the image; made from flavour and commit")] = None,
     wheels: Annotated[
         Path | None,
-        typer.Option(envvar="GRIDBENCH_IMAGE_WHEELS", help="Folder with torch's wheel, instead of its index"),
+        typer.Option(
+            envvar="GRIDBENCH_IMAGE_WHEELS", help="Folder with torch's wheel, in place of its package index"
+        ),
     ] = None,
     ca_bundle: Annotated[
         Path | None,
@@ -42,20 +46,20 @@ def build(
     ] = None,
     with_engine: Engine = None,
     reference: Annotated[
-        str | None, typer.Option(help="Earlier image, HOST/NAME@sha256:…, to carry frozen for controls")
+        str | None, typer.Option(help="Earlier image to include for controls, HOST/NAME@sha256:…")
     ] = None,
 ) -> None:
-    """Build an image of a flavour from this checkout."""
-    wanted, inputs, started = flavour(name), Inputs(wheels, ca_bundle), time.monotonic()
+    """Build the image of this checkout."""
+    variant, inputs, started = flavour(name), Inputs(wheels, ca_bundle), time.monotonic()
     inputs.check()
     if reference and not re.fullmatch(r"[^@]+@sha256:[0-9a-f]{64}", reference):
-        raise GridbenchError(f"--reference {reference} names no image by its digest, HOST/NAME@sha256:…")
+        raise GridbenchError(f"--reference {reference} must name an image by its digest, HOST/NAME@sha256:…")
     chosen, commit = engine.choose(with_engine), revision()
-    image = tag or default_tag(wanted.name, commit)
+    image = tag or default_tag(variant.name, commit)
     base = base or str(load()["base"])
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
-        fill(Path(folder), wanted, inputs)
-        engine.build(chosen, Path(folder), image, arguments(wanted, inputs, Path(folder), base, commit))
+        fill(Path(folder), variant, inputs)
+        engine.build(chosen, Path(folder), image, arguments(variant, inputs, Path(folder), base, commit))
     if reference:
         add_reference(chosen, image, reference)
     digest, size_bytes = engine.inspect(chosen, image)
@@ -64,7 +68,7 @@ def build(
 
 
 def add_reference(chosen: str, image: str, reference: str) -> None:
-    """Put the environment and the workloads of an earlier image into this one, at /opt/reference.
+    """Copy the environment and the workloads of an earlier image into this one, at /opt/reference.
 
     Raises:
         GridbenchError: the build failed.
@@ -73,38 +77,42 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
         shutil.copyfile(HERE / "reference.Dockerfile", Path(folder) / "Dockerfile")
         engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
     command = ("/opt/reference/bin/python", "-P", "-m", "workloads")
-    say(f"its hardware files may say reference: {json.dumps(command)}")
+    say(f"hardware files with this image may say reference: {json.dumps(command)}")
 
 
-def arguments(wanted: Flavour, inputs: Inputs, context: Path, base: str, commit: str) -> dict[str, str]:
-    """The Dockerfile's arguments."""
+def arguments(variant: Flavour, inputs: Inputs, context: Path, base: str, commit: str) -> dict[str, str]:
+    """Return the arguments of the Dockerfile."""
     return {
         "BASE_IMAGE": base,
         "UV": str(load()["uv"]),
         "PACKAGES": packages_hash(context),
-        "INDEX_OPTIONS": "" if inputs.wheels else f"--extra-index-url {wanted.index}",
+        "INDEX_OPTIONS": "" if inputs.wheels else f"--extra-index-url {variant.index}",
         "REVISION": commit,
-        "FLAVOUR": wanted.name,
+        "FLAVOUR": variant.name,
     }
 
 
 def default_tag(name: str, commit: str) -> str:
-    """An image's name, by its flavour and commit."""
+    """Return an image's name, made from flavour and commit."""
     short, _, dirty = commit.partition("-")
     return f"{NAME}:{name}-{short[:12]}{'-dirty' if dirty else ''}"
 
 
 @app.command()
 def push(
-    repository: Annotated[str, typer.Argument(help="Where to, as `gridbench status aws` says: HOST/NAME")],
+    repository: Annotated[
+        str, typer.Argument(help="Target, HOST/NAME: `gridbench status aws` prints the one on AWS")
+    ],
     name: FlavourName = "cpu",
-    image: Annotated[str | None, typer.Option(help="Image to push; this commit's of the flavour")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Image to push; by default the one of this commit and flavour")
+    ] = None,
     allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="Push although files differ from the commit")
+        bool, typer.Option("--allow-dirty", help="Push even if files differ from the commit")
     ] = False,
     with_engine: Engine = None,
 ) -> None:
-    """Push an image, and print the reference by digest that work pools take."""
+    """Push an image, and print its reference by digest for work pools."""
     target = repository.removesuffix("/")
     if "/" not in target or ":" in target.rpartition("/")[2] or "@" in target:
         raise GridbenchError(f"repository {repository!r} must be HOST/NAME without a tag or digest")

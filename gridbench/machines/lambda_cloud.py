@@ -18,21 +18,24 @@ app = typer.Typer(help="List and return boxes that are rented at Lambda Cloud.",
 
 
 @app.command()
-def rented(as_json: Annotated[bool, typer.Option("--json", help="One JSON array instead")] = False) -> None:
-    """List the boxes of ours that run at Lambda Cloud, until when, and what they have cost so far."""
+def rented(as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False) -> None:
+    """List the boxes that runs have rented, with their deadlines and costs so far.
+
+    The exit code is 1 if one is past its deadline.
+    """
     from infra.lambda_cloud.janitor import rentals
 
     now = datetime.now(UTC)
-    found = _ask(lambda api: rentals(api, now))
+    boxes = _ask(lambda api: rentals(api, now))
     if as_json:
-        print(json.dumps([_row(rental) for rental in found], indent=1))
-    elif not found:
+        print(json.dumps([_row(rental) for rental in boxes], indent=1))
+    elif not boxes:
         say("nothing of ours runs at Lambda Cloud")
     else:
         table = Table()
         for column in ("box", "run", "type", "region", "status", "since", "until", "USD so far"):
             table.add_column(column)
-        for rental in found:
+        for rental in boxes:
             row = _row(rental)
             cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
             late = f", {_apart(now - rental.lease.until)} overdue" if row["overdue"] else ""
@@ -43,22 +46,24 @@ def rented(as_json: Annotated[bool, typer.Option("--json", help="One JSON array 
                 cost,
             )
         console.print(table)
-    raise typer.Exit(1 if any(rental.overdue for rental in found) else 0)
+    raise typer.Exit(1 if any(rental.overdue for rental in boxes) else 0)
 
 
 @app.command()
 def give_back(
     which: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs, hardware, or ids as `gridbench lambda rented --json` says them"),
+        typer.Argument(
+            help="Runs, hardware, or instance ids as `gridbench lambda rented --json` prints them"
+        ),
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All boxes of ours")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Every rented box")] = False,
 ) -> None:
-    """Give boxes of ours at Lambda Cloud back now, whoever still measures on them."""
+    """Give rented boxes back now, even if a run still measures on them."""
     from infra.lambda_cloud.janitor import end, rentals
 
     if bool(which) == everything:
-        raise GridbenchError("name what to give back, by run, hardware or instance id, or say --all")
+        raise GridbenchError("name what to give back, by run, hardware or instance id, or use --all")
 
     async def ended(api: Any) -> list[str]:
         running = await rentals(api, datetime.now(UTC))
@@ -80,7 +85,7 @@ def give_back(
 
 @app.command()
 def janitor() -> None:
-    """Give back the boxes at Lambda Cloud that are past their deadline, and remove left-over SSH keys."""
+    """Give back the boxes that are past their deadline, and remove left-over SSH keys."""
     from infra.lambda_cloud.janitor import sweep
 
     swept = _ask(lambda api: sweep(api, datetime.now(UTC), say))
@@ -91,8 +96,8 @@ def janitor() -> None:
     raise typer.Exit(1 if swept.problems else 0)
 
 
-def _ask(question: Callable[[Any], Awaitable[T]]) -> T:
-    """Ask Lambda's API one thing.
+def _ask(request: Callable[[Any], Awaitable[T]]) -> T:
+    """Make one request of Lambda's API.
 
     Raises:
         GridbenchError: there is no key, or the API did not answer.
@@ -100,18 +105,18 @@ def _ask(question: Callable[[Any], Awaitable[T]]) -> T:
     from infra.lambda_cloud.api import LambdaApi, api_key, api_url
     from infra.lambda_cloud.errors import LambdaError
 
-    async def asked() -> T:
+    async def answer() -> T:
         async with LambdaApi(api_key(), api_url()) as api:
-            return await question(api)
+            return await request(api)
 
     try:
-        return asyncio.run(asked())
+        return asyncio.run(answer())
     except LambdaError as error:
         raise GridbenchError(str(error)) from None
 
 
 def _row(rental: Any) -> dict[str, Any]:
-    """A rental as plain values, times in ISO 8601 UTC."""
+    """Return a rental as plain values, times in ISO 8601 UTC."""
     instance, lease = rental.instance, rental.lease
     return {
         "hardware": lease.hardware,

@@ -1,4 +1,4 @@
-"""gridbench pool: a work pool's base job template, made from its file in deployments/pools/."""
+"""The command `pool`: print the base job template of a Kubernetes work pool."""
 
 import json
 import sys
@@ -10,21 +10,23 @@ import yaml
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import DEPLOYMENTS
 
-Name = Annotated[str, typer.Argument(help="Of a file in deployments/pools/: gke or kubernetes")]
+Name = Annotated[str, typer.Argument(help="A file of deployments/pools/: gke or kubernetes")]
 Setting = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A job variable of your cluster's own; may be repeated"),
+    typer.Option(
+        "--set", metavar="NAME=VALUE", help="Job variable with a value for your cluster; may be repeated"
+    ),
 ]
 
 
 def pool(name: Name, setting: Setting = None) -> None:
-    """Print what `prefect work-pool create NAME --type kubernetes-jobs --base-job-template FILE` wants."""
+    """Print the base job template of a Kubernetes pool, for `prefect work-pool create`."""
     from infra.workers.kubernetes.pool import base_job_template, read_pool  # imports Prefect, which is slow
 
     folder = DEPLOYMENTS / "pools"
-    known = sorted(path.stem for path in folder.glob("*.yaml"))
-    if name not in known:
-        raise GridbenchError(f"pool {name!r} is unknown: name one of {', '.join(known)}")
+    names = sorted(path.stem for path in folder.glob("*.yaml"))
+    if name not in names:
+        raise GridbenchError(f"pool {name!r} is unknown: name one of {', '.join(names)}")
     try:
         template = base_job_template(read_pool(folder / f"{name}.yaml"), dict(map(_pair, setting or ())))
     except ValueError as error:
@@ -34,11 +36,11 @@ def pool(name: Name, setting: Setting = None) -> None:
 
 
 def _pair(text: str) -> tuple[str, object]:
-    """NAME=VALUE, the value in YAML: 4 is a number, {a: b} a mapping."""
+    """Return name and value of NAME=VALUE; the value is YAML: 4 is a number, {a: b} a mapping."""
     name, equals, value = text.partition("=")
     if not equals:
         raise GridbenchError(f"--set is {text!r}: write NAME=VALUE, such as namespace=bench")
     try:
         return name, yaml.safe_load(value)
     except yaml.YAMLError:
-        raise GridbenchError(f"--set is {text!r}: the value is no YAML") from None
+        raise GridbenchError(f"--set is {text!r}: the value is not YAML") from None

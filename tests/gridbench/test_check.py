@@ -145,9 +145,7 @@ def test_what_cannot_be_read_is_one_sentence_and_code_2(run, tmp_path, name, con
 
 def test_a_gpu_without_peaks_is_never_guessed(run):
     code, _, error = run(BLOG, "--gpu", "a10-of-another-kind")
-    assert (
-        code == 2 and "--gpu 'a10-of-another-kind' has no peaks in deployments/gpus.yaml; there are" in error
-    )
+    assert code == 2 and "--gpu 'a10-of-another-kind' is not in deployments/gpus.yaml; it has" in error
 
 
 def test_excel_in_utf_16_is_read(run, tmp_path):

@@ -116,8 +116,8 @@ def test_lambdas_answer_is_taken_kept_and_told(capsys, monkeypatch, deployments,
     assert usd(deployments, "gpu_1x_new").usd_per_hour == 1.5
     assert usd(deployments, "gpu_1x_gh200").date == date(2026, 9, 20)
     assert usd(deployments, "g5.8xlarge").date == date(2026, 7, 20)
-    assert "lambda: 3 new prices, 15 as they were" in said
-    assert "as it was: lambda gpu_1x_gh200, on-demand, 2.29 USD/h of 2026-09-20" in said
+    assert "lambda: 3 new prices, 15 unchanged" in said
+    assert "unchanged: lambda gpu_1x_gh200, on-demand, 2.29 USD/h of 2026-09-20" in said
     assert (
         "jumped: lambda gpu_1x_h100_sxm5, on-demand went from 4.29 to 9.99 USD/h, 2.3x since 2026-09-20"
         in said
@@ -141,7 +141,7 @@ def test_what_is_no_price_does_not_replace_one(capsys, monkeypatch, deployments,
     )
     api.answer = (200, answer)
     _, said = refresh(capsys, monkeypatch, "lambda")
-    assert "not told: lambda gpu_1x_a10: " in said and usd(deployments, "gpu_1x_a10").usd_per_hour == 1.29
+    assert "not answered: lambda gpu_1x_a10: " in said and usd(deployments, "gpu_1x_a10").usd_per_hour == 1.29
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_one_provider_that_fails_does_not_stop_the_other_but_is_told_by_the_code
     )
     code, said = refresh(capsys, monkeypatch)
     assert (
-        code == 1 and "aws: 1 new prices, 30 as they were" in said and "not told: on demand is away" in said
+        code == 1 and "aws: 1 new prices, 30 unchanged" in said and "not answered: on demand is away" in said
     )
     assert "to check: aws g5.8xlarge, spot, us-east-1: the spot price, 3 USD/h, is above" in said
     assert new in load_facts(deployments) and usd(deployments, "gpu_1x_a10").date == TODAY

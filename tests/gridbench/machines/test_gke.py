@@ -110,7 +110,7 @@ def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, t
 
 
 def test_nothing_is_made_without_a_yes(run, account, tmp_path, monkeypatch):
-    monkeypatch.setattr(commands.typer, "confirm", lambda question: question != "Make cluster gridbench?")
+    monkeypatch.setattr(commands.typer, "confirm", lambda question: question != "Create cluster gridbench?")
     code, said = run(*UP)
     assert code == 2 and "at most" in said
     assert said.endswith("error: not confirmed, nothing was changed; --yes does it without asking")
@@ -120,7 +120,7 @@ def test_nothing_is_made_without_a_yes(run, account, tmp_path, monkeypatch):
 def test_up_again_has_nothing_to_ask(run, account):
     run(*UP, "--yes")
     code, said = run(*UP)
-    assert code == 0 and "cluster gridbench has all of that already: nothing to make" in said
+    assert code == 0 and "cluster gridbench is complete: nothing to create" in said
     assert account.changes == ["CreateCluster", "CreateNodePool"]
 
 
@@ -133,7 +133,7 @@ def test_a_second_accelerator_completes_the_cluster(run, account, monkeypatch):
     # 3.6 is the price on demand: of spot there is none, and it is the bound
     most = 0.10 + 0.07 + DISK + 0.3 + 0.5 + DISK + 3.6 + DISK
     assert f"at most {most:.2f} USD an hour." in said
-    assert "nvidia-tesla-a100-spot make a2-highgpu-1g 1 nvidia-tesla-a100 spot 0 to 1" in said
+    assert "nvidia-tesla-a100-spot create a2-highgpu-1g 1 nvidia-tesla-a100 spot 0 to 1" in said
 
 
 def test_what_has_no_price_is_said_to_be_unknown(run, account):
@@ -149,7 +149,8 @@ def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run,
     code, said = run(*UP, "--accelerator", "nvidia-tesla-t4", "--yes")
     assert code == 2
     assert (
-        "error: 1 of the pools could not be made: making node pool nvidia-tesla-t4: the zone has none" in said
+        "error: 1 of the pools could not be created: making node pool nvidia-tesla-t4: the zone has none"
+        in said
     )
     assert "try again later, another --zone" in said and "`gridbench up gke` may be repeated" in said
     assert '"nvidia-l4"}' in said and '"nvidia-tesla-t4"}' not in said
@@ -187,7 +188,7 @@ def test_status_shows_pools_nodes_costs_and_what_is_under_way(run, account):
     assert code == 0 and "cluster gridbench in us-central1-a: RUNNING" in said
     each = 0.3 + 0.5 + DISK
     assert f"nvidia-l4 RUNNING g2-standard-8 1 nvidia-l4 on-demand 0 to 3 {each:.3f}" in said
-    assert "Nodes now: 3, 2 of them above the 1 that are always there" in said
+    assert "Nodes now: 3 (1 always on, 2 for pods)" in said
     assert f"Idle: {0.17 + DISK:.2f} USD" in said and "under way: UPGRADE_MASTER gridbench" in said
 
 
@@ -223,7 +224,8 @@ def test_down_that_leaves_something_says_so(run, account, monkeypatch):
     monkeypatch.setattr("infra.gke.teardown.take_down", lambda *_: None)
     code, said = run("down", "gke", "--yes")
     assert (
-        code == 1 and "down, but this is left in us-central1-a; `gridbench down gke` may be repeated" in said
+        code == 1
+        and "down, but this is left in GKE in us-central1-a; `gridbench down gke` may be repeated" in said
     )
 
 

@@ -27,7 +27,7 @@ def test_it_prints_what_prefect_makes_the_pool_from(monkeypatch, capsys):
     [
         (["nowhere"], "pool 'nowhere' is unknown: name one of gke, kubernetes"),
         (["gke", "--set", "namespace"], "--set is 'namespace': write NAME=VALUE"),
-        (["gke", "--set", "namespace={"], "--set is 'namespace={': the value is no YAML"),
+        (["gke", "--set", "namespace={"], "--set is 'namespace={': the value is not YAML"),
         (["gke", "--set", "cpus=2"], "job_variables has 'cpus'"),
         (["gke", "--set", "vcpus=many"], "vcpus is 'many'"),
     ],

@@ -96,7 +96,7 @@ def test_mistakes_are_one_sentence(tmp_path):
 
 def test_a_reference_is_named_by_its_digest():
     for name in ("host/lane", "host/lane:cpu", "host/lane@sha256:12", "@sha256:" + "0" * 64):
-        assert "names no image by its digest" in refused("build", "--reference", name)
+        assert "must name an image by its digest" in refused("build", "--reference", name)
 
 
 def test_a_reference_is_added_to_the_image_that_was_built(monkeypatch):

@@ -48,7 +48,7 @@ def test_the_change_set_is_shown_with_the_pool_and_the_same_by_hand(aws, run):
     variables = pool_defaults()
     assert variables["job_queue"] == "gridbench-c5-2xlarge" and variables["region"] == "us-east-1"
     code, said = run("up", "--yes")
-    assert code == 0 and "stack gridbench is that already: nothing to change" in said
+    assert code == 0 and "stack gridbench is up to date: nothing to change" in said
     assert "ParameterKey=MaxCpuVcpus,ParameterValue=8" in said  # what was wished before stays
     code, said = run("up", "--yes", "--max-cpu-vcpus", "16")
     assert code == 0 and "Modify OnDemandMachinesc52xlarge" in said

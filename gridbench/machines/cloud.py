@@ -1,0 +1,81 @@
+"""The steps that `up`, `status` and `down` share for every cloud."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from gridbench.terminal import say
+from tasks.planning import hardware
+from tasks.pricing.facts import Fact, load_facts
+
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation")]
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A cloud's name, as the commands take it, and the name of its service."""
+
+    name: str
+    service: str
+
+    def command(self, verb: str) -> str:
+        """Return the command for a verb, such as `gridbench up aws`."""
+        return f"`gridbench {verb} {self.name}`"
+
+    @contextmanager
+    def interruptible(self, verb: str) -> Iterator[None]:
+        """Say after Ctrl-C that the cloud finishes what was begun, and how to go on."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            say(
+                f"{self.service} goes on with it; {self.command('status')} shows it, "
+                f"{self.command(verb)} may be repeated"
+            )
+            raise
+
+    def show_left(
+        self, outcome: str, name: str, where: str, lines: Sequence[str], unchecked: Sequence[str]
+    ) -> int:
+        """Print what still exists of `name`; returns the exit code, 1 if anything does.
+
+        Args:
+            outcome: what the caller has found or done, such as "down".
+            name: the project or cluster.
+            where: the region or zone that was searched.
+            lines: what exists, one kind a line.
+            unchecked: what could not be searched, and why.
+        """
+        for sentence in unchecked:
+            say(f"not checked: {sentence}")
+        if not lines:
+            say(f"{outcome}; nothing of {name} is left in {where}")
+            return 0
+        say(f"{outcome}, but this is left in {where}; {self.command('down')} may be repeated:")
+        show_lines(lines)
+        return 1
+
+
+def show_lines(lines: Sequence[str]) -> None:
+    """Print lines, indented."""
+    for line in lines:
+        say(f"  {line}")
+
+
+def show_notes(notes: Sequence[str]) -> None:
+    """Print what the user should know before confirming."""
+    for note in notes:
+        say(f"Note: {note}.")
+
+
+def prices() -> tuple[Fact, ...]:
+    """Return the snapshot of prices."""
+    return load_facts(hardware.DEPLOYMENTS)
+
+
+def usd_cell(amount: float | None) -> str:
+    """Return an amount as a cell of a table; a question mark where it is unknown."""
+    return "?" if amount is None else f"{amount:.3f}"
