@@ -179,5 +179,5 @@ def _image_flops(net: UNet) -> float:
     from workloads.harness.training.layers import layer_flops
     from workloads.nets.unet import PIXELS
 
-    one = torch.zeros(1, 3, PIXELS, PIXELS), torch.zeros(1, dtype=torch.int64)
-    return layer_flops(net, *one)[1] + 3 * net.attention_flops()
+    sample = torch.zeros(1, 3, PIXELS, PIXELS), torch.zeros(1, dtype=torch.int64)
+    return layer_flops(net, *sample)[1] + 3 * net.attention_flops()

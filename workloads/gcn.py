@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from workloads.harness.prepared import Env, Job, Outcome, Prepared
+from workloads.harness.prepared import Env, Job, JobResult, Prepared
 from workloads.harness.registry import workload
 from workloads.harness.training.data import Graph, load_graph
 from workloads.harness.training.fitting import Recipe, fresh, numbers
@@ -126,30 +126,20 @@ def gcn_job(env: Env, hidden: int, epochs: int) -> Job:
     how, (forward, training, dense) = gcn_recipe(task, hidden), flops(task, hidden)
     seed = int(torch.randint(2**62, (1,), generator=env.generator))
 
-    def learn(learner: Learner) -> torch.Tensor:
-        return learner.learn(lambda: how.loss(learner.model, task.weights, task.labels))
-
-    def accuracy(model: torch.nn.Module, papers: torch.Tensor) -> torch.Tensor:
-        model.eval()
-        with torch.inference_mode(), env.autocast():
-            right = model(task.weights)[papers].argmax(1) == task.labels[papers]
-        model.train()
-        return right.double().mean()  # type: ignore[no-any-return]
-
-    def run() -> Outcome:
+    def run() -> JobResult:
         _, learner = fresh(env, how, seed)
         losses, validated = [], []
         for epoch in range(1, epochs + 1):
-            losses.append(learn(learner))
+            losses.append(_learn(learner, how, task))
             if epoch % VALIDATE_EVERY == 0:
-                validated.append(accuracy(learner.model, task.validation))
-        reached = float(accuracy(learner.model, task.test))
-        return Outcome(numbers(losses), "test accuracy", reached, _target(hidden, epochs))
+                validated.append(_accuracy(env, learner.model, task, task.validation))
+        reached = float(_accuracy(env, learner.model, task, task.test))
+        return JobResult(numbers(losses), "test accuracy", reached, _target(hidden, epochs))
 
     def warm_up() -> None:
         _, learner = fresh(env, how, seed)
-        learn(learner)
-        float(accuracy(learner.model, task.test))
+        _learn(learner, how, task)
+        float(_accuracy(env, learner.model, task, task.test))
 
     model = fresh(env, how, seed)[1].model
     tests = epochs // VALIDATE_EVERY + 1
@@ -167,8 +157,23 @@ def gcn_job(env: Env, hidden: int, epochs: int) -> Job:
     )
 
 
+def _learn(learner: Learner, how: Recipe, task: Task) -> torch.Tensor:
+    return learner.learn(lambda: how.loss(learner.model, task.weights, task.labels))
+
+
+def _accuracy(env: Env, model: torch.nn.Module, task: Task, papers: torch.Tensor) -> torch.Tensor:
+    """Return the share of `papers` that the model classifies rightly; it stays on the device."""
+    import torch
+
+    model.eval()
+    with torch.inference_mode(), env.autocast():
+        right = model(task.weights)[papers].argmax(1) == task.labels[papers]
+    model.train()
+    return right.double().mean()  # type: ignore[no-any-return]
+
+
 def _graph_bytes(task: Task) -> int:
-    """Of the places of the words, and of places and values of the links."""
+    """Add up the bytes of the words' coordinates, and of the links' coordinates and values."""
     return task.entries.nbytes + task.links.indices().nbytes + task.links.values().nbytes
 
 

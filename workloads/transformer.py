@@ -90,8 +90,10 @@ def sentences(env: Env, batch: int, length: int) -> torch.Tensor:
     draw = partial(torch.randint, VOCABULARY, generator=env.generator)
     follows = torch.randperm(VOCABULARY, generator=env.generator)
     tokens, fresh = draw((batch, length)), torch.rand(batch, length, generator=env.generator) < NOISE
-    for place in range(1, length):
-        tokens[:, place] = torch.where(fresh[:, place], tokens[:, place], follows[tokens[:, place - 1]])
+    for position in range(1, length):
+        tokens[:, position] = torch.where(
+            fresh[:, position], tokens[:, position], follows[tokens[:, position - 1]]
+        )
     return tokens
 
 
@@ -122,8 +124,8 @@ def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module
             self.scores = nn.Linear(width, VOCABULARY)
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-            found = self.blocks(self.tokens(tokens) + self.places.weight)
-            scores: torch.Tensor = self.scores(found[:, -1] if last_only else found)
+            features = self.blocks(self.tokens(tokens) + self.places.weight)
+            scores: torch.Tensor = self.scores(features[:, -1] if last_only else features)
             return scores
 
     return Decoder()

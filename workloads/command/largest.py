@@ -40,13 +40,13 @@ def search(start: int, limit: int | None, trial: Trial) -> Largest:
     fits, record, over = 0, None, None if limit is None else limit + 1
     value, tried_over = min(start, limit or start), False
     while over is None or over - fits > (max(fits // CLOSE, 1) if tried_over else 1):
-        found = trial(value)
-        if found.verdict is Verdict.OUT_OF_MEMORY:
+        tried = trial(value)
+        if tried.verdict is Verdict.OUT_OF_MEMORY:
             over, tried_over = value, True
-        elif found.ok:
-            fits, record = value, found
+        elif tried.ok:
+            fits, record = value, tried
         else:
-            return Largest(fits or None, found, over if tried_over else None, _why(value, found))
+            return Largest(fits or None, tried, over if tried_over else None, _why(value, tried))
         value = _next(fits, over, tried_over)
     return Largest(fits or None, record, over if tried_over else None)
 
@@ -65,15 +65,15 @@ def _why(value: int, record: Record) -> str:
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str) -> Case:
-    """Return the case that a search begins with: the size as given, `grow` from its tiny value where none is.
+    """Return where a search begins: the size as given, or the tiny value of `grow` if none is given.
 
     Raises:
         WorkloadsError: the workload has no such size parameter, or the rest of the size has a mistake.
     """
     workload = find(name)
     if grow not in workload.sizes:
-        known = ", ".join(workload.sizes)
-        raise WorkloadsError(f"workload {name} has no size parameter {grow!r} to grow; it takes {known}")
+        names = ", ".join(workload.sizes)
+        raise WorkloadsError(f"workload {name} has no size parameter {grow!r} to grow; it takes {names}")
     return workload.case({grow: max(workload.tiny[grow], 1)} | dict(size), precision)
 
 
@@ -109,12 +109,14 @@ def _peak(record: Record) -> str:
     return f"peak {gigabytes(memory.peak_rss_bytes)}" if memory and memory.peak_rss_bytes else "peak unknown"
 
 
-def answer(found: Largest, grow: str, limit: int | None) -> str:
+def answer(result: Largest, grow: str, limit: int | None) -> str:
     """Say in a sentence how a search ended."""
-    if found.reason:
-        so_far = f"{grow}={found.fits} fits" if found.fits else "nothing was seen to fit"
-        return f"stopped: {found.reason}; {so_far}"
-    if found.fits is None or found.record is None:
-        return f"not even {grow}={found.too_large} fits"
-    bound = f"{grow}={found.too_large} does not" if found.too_large else f"no more than {limit} was asked for"
-    return f"{grow}={found.fits} fits, {_peak(found.record)}; {bound}"
+    if result.reason:
+        so_far = f"{grow}={result.fits} fits" if result.fits else "nothing was seen to fit"
+        return f"stopped: {result.reason}; {so_far}"
+    if result.fits is None or result.record is None:
+        return f"not even {grow}={result.too_large} fits"
+    bound = (
+        f"{grow}={result.too_large} does not" if result.too_large else f"no more than {limit} was asked for"
+    )
+    return f"{grow}={result.fits} fits, {_peak(result.record)}; {bound}"

@@ -61,12 +61,12 @@ class Prepared:
 
     @property
     def is_training(self) -> bool:
-        """Return whether steps change a model and give its loss."""
+        """True if steps change a model and return its loss."""
         return self.reset is not None and self.learns
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class JobResult:
     """What a whole job came to.
 
     Attributes:
@@ -88,7 +88,7 @@ class Outcome:
 
     @property
     def met(self) -> bool:
-        """Return whether the target was reached; true where there is none."""
+        """True if the target was reached, or if there is none."""
         if self.target is None:
             return True
         return self.value >= self.target if self.higher_is_better else self.value <= self.target
@@ -105,7 +105,7 @@ class Job:
         flops, bytes, matmul_flops, parameters, data: as in `Prepared`, of the whole job.
     """
 
-    run: Callable[[], Outcome]
+    run: Callable[[], JobResult]
     warm_up: Callable[[], None]
     units: float
     unit: str

@@ -61,7 +61,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
 
 
 def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
-    """Return whether a suite is the load test; another one has none of its options, and the CPU for a device.
+    """True if a suite is the load test; any other has none of its options, and the CPU as device.
 
     Raises:
         WorkloadsError: another suite is given one of them.
@@ -234,18 +234,18 @@ def system_info() -> System:
     Raises:
         WorkloadsError: torch can't be imported.
     """
-    asked = subprocess.run([sys.executable, "-c", ASK_TORCH], capture_output=True, text=True)
-    if asked.returncode:
-        reason = (asked.stderr.strip().splitlines() or ["it died"])[-1]
+    answer = subprocess.run([sys.executable, "-c", ASK_TORCH], capture_output=True, text=True)
+    if answer.returncode:
+        reason = (answer.stderr.strip().splitlines() or ["it died"])[-1]
         raise WorkloadsError(
             f"torch does not say what it sees here ({reason}); run python -m workloads check"
         )
-    torch_version, cuda_version, names = json.loads(asked.stdout)
-    found = fingerprint()
+    torch_version, cuda_version, names = json.loads(answer.stdout)
+    facts = fingerprint()
     return System(
-        hostname=found["hostname"],
-        cpu_count=found["logical_cpus"],
-        memory_total_bytes=found["memory_total_bytes"],
+        hostname=facts["hostname"],
+        cpu_count=facts["logical_cpus"],
+        memory_total_bytes=facts["memory_total_bytes"],
         gpu_names=tuple(names),
         cuda_version=cuda_version,
         torch_version=torch_version,

@@ -70,7 +70,7 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
     images, columns = test.batch * test.iterations, in_window(job)
     stats = {key: _stats(columns.get(name, ()), unit) for key, (name, unit) in STATS.items()}
     gpu, memory = stats["gpu_utilization_stats"], job.memory.device_allocated_bytes if job.memory else None
-    found: dict[str, Any] = {
+    measured: dict[str, Any] = {
         "duration_seconds": seconds,
         "iterations": test.iterations if well else None,
         "throughput_samples_per_second": images / seconds if seconds else None,
@@ -90,7 +90,7 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
         "num_batches": test.job.params["batches"],
         "num_workers": test.job.params.get("workers", 0),
         "repeat": job.repeat,
-        **found,
+        **measured,
         "success": well,
         "error_message": None if well else f"{job.verdict.value}: {'; '.join(job.reasons)}",
         "verdict": job.verdict.value,
@@ -100,7 +100,7 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
         "samples_collected": len(columns.get("t_s", ())),
         "samples": _thinned(columns, sample_rate_s),
         "compute_only": _alone(alone),
-        "missing": {key: _why(job, key) for key, value in found.items() if value is None},
+        "missing": {key: _why(job, key) for key, value in measured.items() if value is None},
     }
 
 
@@ -183,7 +183,7 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
 
 def words(run: Run, record: Record) -> str:
     """One line on a record that has just come in."""
-    place = f"[{len(run.records)}/{2 * len(run.tests) * run.repeats}]"
+    progress = f"[{len(run.records)}/{2 * len(run.tests) * run.repeats}]"
     test = next(test for test in run.tests if record.case in (test.job, test.alone))
     what = test.name if record.case == test.job else f"{test.name}, computation alone"
     timing = record.wall if record.case == test.job else record.device_time or record.wall
@@ -191,7 +191,7 @@ def words(run: Run, record: Record) -> str:
     if successful(record) and timing and record.work:
         rate = f"{record.work.units / timing.median_s:.4g} images/s, "
     why = f": {'; '.join(record.reasons)}" if record.reasons else ""
-    return f"{place} {what}: {rate}{record.verdict.value}{why}"
+    return f"{progress} {what}: {rate}{record.verdict.value}{why}"
 
 
 def summary(run: Run) -> str:
@@ -206,13 +206,13 @@ def summary(run: Run) -> str:
         rows.append([test.name, *cells, job.verdict.value, "; ".join(job.reasons)])
     lines = [table([head, *rows])]
     for kind in KINDS:
-        found = averages(run, kind)
-        for model, sums in found["models"].items():
+        means = averages(run, kind)
+        for model, sums in means["models"].items():
             rate, samples, seconds = sums["samples_per_second"], sums["samples"], sums["seconds"]
             lines.append(f"{kind}, {model}: {rate:.4g} images/s ({samples} in {seconds:.4g} s)")
-        if found["share_of_compute_only"] is not None:
+        if means["share_of_compute_only"] is not None:
             lines.append(
-                f"{kind}: {found['share_of_compute_only']:.1%} of the computation alone "
-                f"(geometric mean of {found['tests_in_share']} tests)"
+                f"{kind}: {means['share_of_compute_only']:.1%} of the computation alone "
+                f"(geometric mean of {means['tests_in_share']} tests)"
             )
     return "\n".join(lines)

@@ -82,7 +82,7 @@ class Run:
     records: list[Record] = field(default_factory=list)
 
     def found(self, case: Case, repeat: int) -> Record | None:
-        """The record of a case, once there is one."""
+        """Find the record of a case, if it has come in."""
         return next((r for r in self.records if (r.case, r.repeat) == (case, repeat)), None)
 
     def measured(self) -> Iterator[tuple[LoadTest, Record, Record | None]]:
@@ -94,12 +94,12 @@ class Run:
 
 
 def successful(record: Record | None) -> bool:
-    """Return whether a record has a time: a box that others use makes it doubtful, not unsuccessful."""
+    """True if a record has a time: other users of the box make it doubtful, not unsuccessful."""
     return record is not None and record.verdict in USABLE and record.wall is not None
 
 
 def failed(run: Run) -> bool:
-    """Return whether a test, or a computation alone, has failed or is missing."""
+    """True if a test, or a computation alone, has failed or is missing."""
     ended = [*run.measured()]
     return len(ended) < len(run.tests) * run.repeats or not all(
         successful(job) and successful(alone) for _, job, alone in ended

@@ -52,14 +52,14 @@ DEFINITIONS = {
 
 
 def size_class(model: str, batch: int) -> str | None:
-    """Classify a batch as small, medium or large for a model; None for other sizes."""
-    known = BATCHES.get(model, ())
-    return SIZES[known.index(batch)] if batch in known else None
+    """Class a batch as small, medium or large for a model; None for other sizes."""
+    batches = BATCHES.get(model, ())
+    return SIZES[batches.index(batch)] if batch in batches else None
 
 
 def description(kind: str, model: str, batch: int) -> str:
-    """Describe what a test is there to show."""
-    known = BATCHES.get(model, ())
-    if batch in known:
-        return SHOWS[kind, model][known.index(batch)]
+    """Say what a test is there to show."""
+    batches = BATCHES.get(model, ())
+    if batch in batches:
+        return SHOWS[kind, model][batches.index(batch)]
     return f"{model} {kind} with batches of {batch}"

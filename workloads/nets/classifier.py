@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workloads.harness.engine.correctness import BOUNDS, FALLS_WITHIN
-from workloads.harness.prepared import Env, Job, Outcome, Prepared
+from workloads.harness.prepared import Env, Job, JobResult, Prepared
 from workloads.harness.registry import LAYOUTS, Kind, Task, Workload, add
 from workloads.harness.training.layers import layer_flops, parameter_count
 from workloads.harness.training.loading import Loader, exact_results, loaded_inference, loaded_training
@@ -66,7 +66,7 @@ def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers
         taken = loader.take()
         return learner.learn(lambda: loss(learner.model, *taken))
 
-    def run() -> Outcome:
+    def run() -> JobResult:
         learner.reset()
         losses, step_s = _timed(loader, step, steps, kept=steps)
         values = torch.stack(losses).float().tolist()  # waits for the device
@@ -74,7 +74,7 @@ def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers
         fallen_to = statistics.fmean(values[-tenth:]) / statistics.fmean(values[:tenth])
         target = FALLS_TO if steps >= FALLS_WITHIN else None
         name = "loss at the end over that at the beginning"
-        return Outcome(tuple(values), name, fallen_to, target, higher_is_better=False, step_s=step_s)
+        return JobResult(tuple(values), name, fallen_to, target, higher_is_better=False, step_s=step_s)
 
     return _job(loader, learner.model, run, step, steps, training=True)
 
@@ -86,8 +86,8 @@ def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job
     images = pictures(env, min(batches, EPOCH) * batch)[0].to(env.dtype)
     loader = Loader(env, (images,), batch, workers)
     model = env.model(net, env.dtype).eval()
-    epoch, place = divmod(batches - 1, loader.batches)
-    exact = exact_results(model, loader.at(epoch, place)[0])
+    epoch, position = divmod(batches - 1, loader.batches)
+    exact = exact_results(model, loader.at(epoch, position)[0])
 
     def step() -> torch.Tensor:
         (taken,) = loader.take()
@@ -95,13 +95,13 @@ def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job
             result: torch.Tensor = model(taken)
             return result
 
-    def run() -> Outcome:
+    def run() -> JobResult:
         results, step_s = _timed(loader, step, batches, kept=1)
         last = results[-1][:SAMPLES].cpu().double()  # waits for the device
         error = float((last - exact).norm() / exact.norm())
         bound = BOUNDS[env.precision] * TOLERANCE
         name = "relative error of the last result"
-        return Outcome((), name, error, bound, higher_is_better=False, step_s=step_s)
+        return JobResult((), name, error, bound, higher_is_better=False, step_s=step_s)
 
     return _job(loader, model, run, step, batches, training=False)
 
@@ -150,7 +150,7 @@ def _timed(
 def _job(
     loader: Loader,
     model: torch.nn.Module,
-    run: Callable[[], Outcome],
+    run: Callable[[], JobResult],
     step: Callable[[], torch.Tensor],
     steps: int,
     training: bool,

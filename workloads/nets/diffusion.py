@@ -19,7 +19,7 @@ from torch import nn
 from workloads.harness.engine.correctness import FALLS_WITHIN
 from workloads.harness.group.distributed import mean_over_ranks, replicated
 from workloads.harness.group.ranks import stepped
-from workloads.harness.prepared import Env, Outcome
+from workloads.harness.prepared import Env, JobResult
 from workloads.harness.training.data import CIFAR10, normalised
 from workloads.harness.training.trace import Trace
 from workloads.harness.training.training import Learner, as_exact
@@ -33,7 +33,7 @@ WARM_UP = 2  # steps
 
 
 def schedule() -> torch.Tensor:
-    """Return the shares of image and of noise at each time: float32, [2, 1000]."""
+    """Return the share of the image and of the noise at each time: float32, [2, 1000]."""
     kept = (1 - torch.linspace(FIRST_VARIANCE, LAST_VARIANCE, STEPS, dtype=torch.float64)).cumprod(0)
     return torch.stack([kept.sqrt(), (1 - kept).sqrt()]).float()
 
@@ -65,17 +65,17 @@ class Trainer:
 
     def step(self, *inputs: torch.Tensor) -> torch.Tensor:
         """Learn from images, noise and times; the loss of each image."""
-        found: list[torch.Tensor] = []
+        parts: list[torch.Tensor] = []
 
         def loss() -> torch.Tensor:
-            found[:] = losses(self._net, self._amounts, *inputs)
-            return found[0].mean()
+            parts[:] = losses(self._net, self._amounts, *inputs)
+            return parts[0].mean()
 
         self.learner.learn(loss)
         with torch.no_grad():
             torch._foreach_lerp_(self._averaged, self._learnt, 1 - DECAY)
-        self._predicted = found[1].detach()
-        return found[0].detach()
+        self._predicted = parts[1].detach()
+        return parts[0].detach()
 
     def seen(self, losses: torch.Tensor, images: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Of the first images of the last step the losses, and what was predicted for them."""
@@ -113,12 +113,12 @@ class Epoch:
         """Some steps, of which nothing stays."""
         self._train(min(WARM_UP, self._steps))
 
-    def run(self) -> Outcome:
+    def run(self) -> JobResult:
         """The whole epoch, from the model's beginning."""
-        found, trace = self._train(self._steps)
-        means = mean_over_ranks(found).tolist()
+        step_losses, trace = self._train(self._steps)
+        means = mean_over_ranks(step_losses).tolist()
         late = statistics.fmean(means[-max(int(LAST * len(means)), 1) :])
-        return Outcome(
+        return JobResult(
             losses=tuple(means),
             metric="mean loss of the last quarter",
             value=late,
@@ -130,7 +130,7 @@ class Epoch:
 
     def _train(self, steps: int) -> tuple[torch.Tensor, Trace]:
         """The mean loss of each step on this rank, on the device, and what else was seen of the steps."""
-        env, found = self._env, torch.empty(steps, device=self._env.device)
+        env, step_losses = self._env, torch.empty(steps, device=self._env.device)
         self._trainer.reset()
         generator = torch.Generator(env.device).manual_seed(self._seed)
         torch.manual_seed(self._seed)  # dropout
@@ -139,10 +139,10 @@ class Epoch:
             images = self._batch_of(step, generator)
             noise = torch.randn(images.shape, generator=generator, device=env.device)
             times = torch.randint(STEPS, (self._batch,), generator=generator, device=env.device)
-            found[step] = self._trainer.step(images, noise, times).mean()
+            step_losses[step] = self._trainer.step(images, noise, times).mean()
             trace.step_ended()
             stepped()
-        return found, trace
+        return step_losses, trace
 
     def _batch_of(self, step: int, generator: torch.Generator) -> torch.Tensor:
         """A batch on the device, normalised, each image flipped or not."""

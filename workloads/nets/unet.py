@@ -57,7 +57,7 @@ class UNet(nn.Module):
 
     def attention_flops(self) -> float:
         """Operations of the matrix products in all attention, forward, for one image: 4 channels places^2."""
-        attended = [layer for layer in self.modules() if isinstance(layer, Attention)]
+        attended = [layer for layer in self.modules() if isinstance(layer, ImageAttention)]
         return sum(4.0 * layer.channels * layer.places**2 for layer in attended)
 
     def forward(self, images: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
@@ -90,7 +90,7 @@ class Block(nn.Module):
             nn.GroupNorm(GROUPS, width), nn.SiLU(), nn.Dropout(DROPPED), nn.Conv2d(width, width, 3, padding=1)
         )
         self.shortcut = nn.Identity() if channels == width else nn.Conv2d(channels, width, 1)
-        self.attention = Attention(width, attends**2) if attends else nn.Identity()
+        self.attention = ImageAttention(width, attends**2) if attends else nn.Identity()
 
     def forward(self, x: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
         """[n, channels, h, w] and [n, wide] to [n, width, h, w]."""
@@ -99,7 +99,7 @@ class Block(nn.Module):
         return attended
 
 
-class Attention(nn.Module):
+class ImageAttention(nn.Module):
     """One head of attention between all places of a feature map, added to it.
 
     Two plain matrix products and not torch's fused attention: at 256 places they are 1 % of the net's
@@ -117,8 +117,8 @@ class Attention(nn.Module):
         """[n, channels, h, w] to the same shape."""
         query, key, value = self.ask(self.norm(x)).flatten(2).chunk(3, 1)  # [n, channels, places]
         weights = (query.transpose(1, 2) @ key * x.shape[1] ** -0.5).softmax(-1)
-        found = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
-        answered: torch.Tensor = x + self.answer(found)
+        mixed = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
+        answered: torch.Tensor = x + self.answer(mixed)
         return answered
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from workloads.harness.prepared import Job, Outcome, Prepared
+from workloads.harness.prepared import Job, JobResult, Prepared
 from workloads.harness.registry import workload
 from workloads.harness.training.training import Learner, inference_step, training_step
 
@@ -109,19 +109,19 @@ def job(env, n, outcome):
 
 @cheat
 def misses_its_target_job(env, n):
-    return job(env, n, Outcome((2.3, 2.2), "accuracy", 0.11, 0.9))
+    return job(env, n, JobResult((2.3, 2.2), "accuracy", 0.11, 0.9))
 
 
 @cheat
 def loses_its_way_job(env, n):
-    return job(env, n, Outcome((2.3, float("nan")), "accuracy", 0.95, 0.9))
+    return job(env, n, JobResult((2.3, float("nan")), "accuracy", 0.95, 0.9))
 
 
 @cheat
 def does_nothing_job(env, n):
-    return job(env, n, Outcome((), "accuracy", 0.95, 0.9))
+    return job(env, n, JobResult((), "accuracy", 0.95, 0.9))
 
 
 @cheat
 def reaches_its_target_job(env, n):
-    return job(env, n, Outcome((2.3, 0.4), "loss", 0.4, 0.5, higher_is_better=False))
+    return job(env, n, JobResult((2.3, 0.4), "loss", 0.4, 0.5, higher_is_better=False))

@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from workloads.harness.prepared import Env, Job, Outcome, Prepared
+from workloads.harness.prepared import Env, Job, JobResult, Prepared
 from workloads.harness.registry import workload
 
 WIDE, BATCH = 64, 8
@@ -160,6 +160,6 @@ def small_job(env, n, processes):
             time.sleep(0.1 * (1 + env.rank))
             trace.step_ended()
             stepped()
-        return Outcome((3.0, 2.0, 1.0), "loss", 1.0, 2.0, False, trace.step_s(), trace.memory())
+        return JobResult((3.0, 2.0, 1.0), "loss", 1.0, 2.0, False, trace.step_s(), trace.memory())
 
     return Job(run, lambda: None, 3.0 * processes, "rows", 1.0, 1.0, 0.0)

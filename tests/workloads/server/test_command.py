@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.harness.records.test_record import FULL, timing
-from workloads import __main__ as cli
 from workloads.__main__ import main
+from workloads.command import measure, read
 from workloads.harness.records.case import Case
 from workloads.harness.records.files import read_records, write_record
 from workloads.harness.records.record import Record, Verdict
@@ -186,8 +186,8 @@ class TestMistakes:
         ids=str,
     )
     def test_wrong_options_are_named(self, monkeypatch, capfd, arguments, words):
-        for name in ("_run", "_suite"):
-            monkeypatch.setattr(cli, name, lambda options: pytest.fail(f"went on with {options}"))
+        for name in ("run", "suite"):
+            monkeypatch.setattr(measure, name, lambda options: pytest.fail(f"went on with {options}"))
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         assert ended.value.code == 2
@@ -328,7 +328,7 @@ class TestCheck:
     @pytest.mark.parametrize(("fit", "code"), [(True, 0), (False, 1)])
     def test_the_exit_code_says_whether_the_machine_is_fit(self, monkeypatch, capsys, fit, code):
         monkeypatch.setattr(
-            cli, "findings", lambda: [(True, "torch is here"), (fit, "others are busy: stop them")]
+            read, "findings", lambda: [(True, "torch is here"), (fit, "others are busy: stop them")]
         )
         assert main(["check"]) == code
         assert capsys.readouterr().out.splitlines() == [

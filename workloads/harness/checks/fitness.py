@@ -14,13 +14,13 @@ NEEDS_BYTES = 2**30
 
 
 def findings() -> list[tuple[bool, str]]:
-    """Check the machine in about two seconds; return for each check whether it passed, and a sentence."""
+    """Look at this machine for about two seconds; return pairs of a pass and a sentence."""
     with whole_box():
         return [_torch(), _threads(), *_quiet(), _memory(), preflight.shared_memory(), _gpu(), _energy()]
 
 
 def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
-    """Find in a moment what would spoil every measurement on `device` here; nothing is measured."""
+    """Look for what would spoil every measurement on `device`; nothing is measured for it."""
     torch = _torch()
     there = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
     return [torch, *there, preflight.shared_memory()]
@@ -29,13 +29,13 @@ def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
 def _torch() -> tuple[bool, str]:
     if importlib.util.find_spec("torch") is None:
         return False, "torch is not installed: pip install torch numpy psutil"
-    found = machine.fingerprint()
-    return True, f"torch {found['torch']}, CUDA {found['cuda'] or 'none'}, Python {found['python']}"
+    facts = machine.fingerprint()
+    return True, f"torch {facts['torch']}, CUDA {facts['cuda'] or 'none'}, Python {facts['python']}"
 
 
 def _threads() -> tuple[bool, str]:
-    found, threads = machine.fingerprint(), cpu.cores()
-    text = f"{threads} threads on {found['cpu_model']}, {found['logical_cpus']} logical CPUs"
+    facts, threads = machine.fingerprint(), cpu.cores()
+    text = f"{threads} threads on {facts['cpu_model']}, {facts['logical_cpus']} logical CPUs"
     forced = os.environ.get("OMP_NUM_THREADS")
     if forced and forced != str(threads):
         return True, f"{text}; OMP_NUM_THREADS={forced} is overridden"
@@ -48,7 +48,7 @@ def _quiet() -> list[tuple[bool, str]]:
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())
     drift = abs(cpu.canary_drift(canary_s, cpu.canary_s()))
-    found = [
+    results = [
         (
             drift <= CANARY_DRIFT,
             f"CPU speed moved by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})",
@@ -64,10 +64,10 @@ def _quiet() -> list[tuple[bool, str]]:
     ):
         if name in values:
             well = values[name] <= limit
-            found.append((well, text.format(values[name], limit).partition(":" if well else "\n")[0]))
+            results.append((well, text.format(values[name], limit).partition(":" if well else "\n")[0]))
         else:
-            found.append((True, f"{name} is not told: {missing[name]}"))
-    return found
+            results.append((True, f"{name} is not told: {missing[name]}"))
+    return results
 
 
 def _memory() -> tuple[bool, str]:
@@ -85,8 +85,8 @@ def _gpu() -> tuple[bool, str]:
     if not torch.cuda.is_available():
         return True, "torch sees no CUDA device: only the CPU is measured"
     properties = torch.cuda.get_device_properties(0)
-    found = gpu.open_gpu(str(properties.uuid))
-    values, _ = gpu.foreign_load(found)
+    device = gpu.open_gpu(str(properties.uuid))
+    values, _ = gpu.foreign_load(device)
     busy = values.get("gpu_foreign_share", 0.0)
     return busy == 0, f"{properties.name}: others use {busy:.0%} of it"
 

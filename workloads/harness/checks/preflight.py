@@ -34,15 +34,15 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
     text = f"shared memory ({folder}) has {size / 2**20:.0f} MiB"
     if size >= LEAST_SHARED_BYTES:
         return True, text
-    wanted = LEAST_SHARED_BYTES // 2**20
+    needed_mib = LEAST_SHARED_BYTES // 2**20
     return (
         False,
-        f"{text}, data loaders want {wanted}: docker run --shm-size, or shared_memory_mib of the pool",
+        f"{text}, data loaders want {needed_mib}: docker run --shm-size, or shared_memory_mib of the pool",
     )
 
 
-def gpus(wanted: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
-    """Check that torch can use `wanted` GPUs here. `nvml` and `torch` are the modules or stand-ins.
+def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
+    """Check that torch can use `expected` GPUs here. `nvml` and `torch` are the modules or stand-ins.
 
     Stops at the first hindrance, because what follows would only repeat it.
     """
@@ -62,8 +62,8 @@ def gpus(wanted: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
     oldest = OLDEST_DRIVER.get(int(cuda.split(".")[0]))
     if oldest and _numbers(driver) < _numbers(oldest):
         return [(False, _too_old(driver, oldest, cuda))]
-    if len(handles) < wanted:
-        return [(False, f"{len(handles)} of {wanted} GPUs are visible: ask for {wanted} in the job")]
+    if len(handles) < expected:
+        return [(False, f"{len(handles)} of {expected} GPUs are visible: ask for {expected} in the job")]
     missing = _without_kernels(nvml, handles, torch)
     return missing or [(True, f"driver {driver} runs CUDA {cuda}; {len(handles)} GPUs are visible")]
 
@@ -81,18 +81,18 @@ def _too_old(driver: str, oldest: str, cuda: str) -> str:
 def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]:
     """The kinds of GPU that this build of torch has no kernels for."""
     has = torch.cuda.get_arch_list()
-    found = {}
+    kinds = {}
     for handle in handles:
         major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
         if has and not _runs(has, major, minor):
-            found[str(nvml.nvmlDeviceGetName(handle))] = f"sm_{major}{minor}"
+            kinds[str(nvml.nvmlDeviceGetName(handle))] = f"sm_{major}{minor}"
     return [
         (
             False,
             f"torch {torch.__version__} has no kernels for {name} ({kind}), only for {', '.join(has)}: "
             "take an image with another CUDA",
         )
-        for name, kind in found.items()
+        for name, kind in kinds.items()
     ]
 
 

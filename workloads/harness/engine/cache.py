@@ -20,7 +20,7 @@ Before = Callable[[int, Any], None]
 
 
 def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
-    """Return the state of the last-level cache for a step that touches at least so many bytes.
+    """Describe the last-level cache for a step that touches at least so many bytes.
 
     Raises:
         UnsupportedError: `cold` is asked for and the size of the cache can't be known.
@@ -47,16 +47,16 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
 
     A processor can have several, each for a part of its cores: they add up, as they do for a parallel step.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     folder = root / "sys/devices/system/cpu"
     for cpu in sorted(affinity() if cpus is None else cpus):
         levels = [_level(index) for index in sorted(folder.glob(f"cpu{cpu}/cache/index*"))]
-        known = [level for level in levels if level]
-        if not known:
+        readable = [level for level in levels if level]
+        if not readable:
             return None, f"{folder / f'cpu{cpu}' / 'cache'}: no readable data cache"
-        _, shared, size = max(known)
-        found[shared or str(cpu)] = size
-    return (sum(found.values()), "") if found else (None, "no CPU is ours")
+        _, shared, size = max(readable)
+        sizes[shared or str(cpu)] = size
+    return (sum(sizes.values()), "") if sizes else (None, "no CPU is ours")
 
 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:

@@ -36,8 +36,8 @@ def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
         WrongError: the result has another shape, is not finite, or is further off than the precision's bound.
     """
     bound = BOUNDS[precision] * prepared.tolerance
-    seen, wanted = _parts(prepared.view(result)), _parts(prepared.reference())
-    errors = [_error(*pair) for pair in zip(seen, wanted, strict=True)]
+    seen, exact = _parts(prepared.view(result)), _parts(prepared.reference())
+    errors = [_error(*pair) for pair in zip(seen, exact, strict=True)]
     if not max(errors) <= bound:
         raise WrongError(
             f"the result is off by {max(errors):.2g} (relative, 2-norm); {precision} allows {bound:.0e}"
@@ -45,21 +45,21 @@ def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     return Check(max(errors), bound, sum(part.numel() for part in seen))
 
 
-def _parts(found: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    return found if isinstance(found, tuple) else (found,)
+def _parts(result: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+    return result if isinstance(result, tuple) else (result,)
 
 
-def _error(found: torch.Tensor, wanted: torch.Tensor) -> float:
+def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
     """Relative error in the 2-norm."""
-    seen = found.detach().cpu().double()
-    if seen.shape != wanted.shape:
-        raise WrongError(f"the result has shape {tuple(seen.shape)}, the reference {tuple(wanted.shape)}")
-    if wanted.numel() == 0:
+    seen = result.detach().cpu().double()
+    if seen.shape != exact.shape:
+        raise WrongError(f"the result has shape {tuple(seen.shape)}, the reference {tuple(exact.shape)}")
+    if exact.numel() == 0:
         raise WrongError("the size is too small to check any element of the result; choose a larger one")
     bad = int((~seen.isfinite()).sum())
     if bad:
         raise WrongError(f"{bad} of {seen.numel()} checked elements of the result are NaN or infinite")
-    error = float((seen - wanted).norm() / wanted.norm().clamp_min(1e-300))
+    error = float((seen - exact).norm() / exact.norm().clamp_min(1e-300))
     return error if math.isfinite(error) else math.inf
 
 
@@ -71,12 +71,12 @@ def check_inputs(prepared: Prepared) -> None:
     """
     if not prepared.inputs:
         raise WrongError("the workload names no inputs: a kept result can't be told from a computed one")
-    for place, tensor in enumerate(t for t in prepared.inputs if t.is_floating_point()):
+    for number, tensor in enumerate(t for t in prepared.inputs if t.is_floating_point()):
         low, high = (float(bound) for bound in tensor.aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):
-            raise WrongError(f"input {place} holds NaN or infinite values")
+            raise WrongError(f"input {number} holds NaN or infinite values")
         if low == high:
-            raise WrongError(f"input {place} is constant ({low:g}): its speed says nothing of real data")
+            raise WrongError(f"input {number} is constant ({low:g}): its speed says nothing of real data")
 
 
 def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:

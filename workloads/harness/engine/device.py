@@ -31,7 +31,7 @@ class Device:
 
     @property
     def is_host(self) -> bool:
-        """Return whether data needs no transfer to the device."""
+        """True if data needs no transfer to it."""
         return self.name == "cpu"
 
 
@@ -82,7 +82,7 @@ def _open_cuda(precision: str) -> Device:
 
 
 def _why_no_cuda() -> str:
-    """Return torch's reason for finding no GPU: no driver, one that is too old, or no CUDA in this build."""
+    """Return torch's own reason: no driver, one that is too old, or no CUDA in this build."""
     import torch
 
     try:

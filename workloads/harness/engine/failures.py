@@ -38,45 +38,45 @@ _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2
 @contextmanager
 def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
     """Catch what a measurement of `case` raises and leave it as a finding in the list that is yielded."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        yield found
+        yield findings
     except UnsupportedError as error:
-        found.append((Verdict.UNSUPPORTED, str(error)))
+        findings.append((Verdict.UNSUPPORTED, str(error)))
     except WrongError as error:
-        found.append((Verdict.WRONG, str(error)))
+        findings.append((Verdict.WRONG, str(error)))
     except WorkloadsError:
         raise
     except Exception as error:  # a workload may raise anything, and its record must still be written
-        found.append(finding(error, case))
+        findings.append(finding(error, case))
 
 
 def finding(error: Exception, case: Case) -> Finding:
     """The verdict on an exception that nobody foresaw, and a sentence."""
     whole = str(error).strip()
     text = next(iter(whole.splitlines()), type(error).__name__)[:300]
-    known = whole.lower()
-    if _is_memory_error(error) or any(words in known for words in OUT_OF_MEMORY):
+    lowered = whole.lower()
+    if _is_memory_error(error) or any(words in lowered for words in OUT_OF_MEMORY):
         return (
             Verdict.OUT_OF_MEMORY,
             f"memory ran out at {case.size_text}: {_wanted(whole, text)}{smaller(case)}",
         )
-    if any(words in known for words in DRIVER):
+    if any(words in lowered for words in DRIVER):
         advice = "install a newer driver, or a torch that is built for an older CUDA"
         return Verdict.UNSUPPORTED, f"the NVIDIA driver and torch don't fit together: {text}; {advice}"
-    if isinstance(error, NotImplementedError) or any(words in known for words in UNSUPPORTED):
+    if isinstance(error, NotImplementedError) or any(words in lowered for words in UNSUPPORTED):
         return Verdict.UNSUPPORTED, f"this device or torch build can't do it in {case.precision}: {text}"
     return Verdict.CRASHED, f"the workload raised {type(error).__name__}: {text}"
 
 
 def _is_memory_error(error: Exception) -> bool:
-    """Return whether an error is a memory error, by name, because this must not import torch."""
+    """Recognise Python's or torch's memory error by name, because this must not import torch."""
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
 
 
 def _wanted(whole: str, text: str) -> str:
-    """Return the amount of memory that could not be had, or else the whole message."""
-    found = _WANTED.search(whole)
-    if found is None:
+    """Say how much memory was asked for, or else quote the error."""
+    match = _WANTED.search(whole)
+    if match is None:
         return text
-    return f"{gigabytes(float(found[1]) * _UNITS[found[2].lower()])} more could not be had"
+    return f"{gigabytes(float(match[1]) * _UNITS[match[2].lower()])} more could not be had"

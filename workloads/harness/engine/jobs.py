@@ -11,7 +11,7 @@ from workloads.harness.engine.clock import Clock
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.timing import summarise
-from workloads.harness.prepared import Job, Outcome
+from workloads.harness.prepared import Job, JobResult
 from workloads.harness.records.parts import MemoryAt, Training
 from workloads.harness.records.record import Timing, Verdict
 from workloads.harness.records.verdict import Finding
@@ -37,7 +37,7 @@ def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextM
         job.warm_up()
     with window, phases("samples"):
         reading = clock.time(job.run, 1)
-    outcome: Outcome = reading.result
+    outcome: JobResult = reading.result
     if not (outcome.losses or outcome.step_s) or not all(map(math.isfinite, outcome.losses)):
         raise WrongError(f"the job's losses are not finite, or there are none of {len(outcome.losses)} steps")
     device = _once(reading.device_s) if reading.device_s is not None else None
@@ -48,7 +48,7 @@ def _once(seconds: float) -> Timing:
     return replace(summarise((seconds,), 1, steady=True, precise=True), whole=True)
 
 
-def _training(outcome: Outcome) -> Training:
+def _training(outcome: JobResult) -> Training:
     return Training(
         first_loss=outcome.losses[0] if outcome.losses else None,
         last_loss=outcome.losses[-1] if outcome.losses else None,
@@ -61,7 +61,7 @@ def _training(outcome: Outcome) -> Training:
     )
 
 
-def _judged(outcome: Outcome) -> tuple[Finding, ...]:
+def _judged(outcome: JobResult) -> tuple[Finding, ...]:
     if outcome.met:
         return ()
     way = "at least" if outcome.higher_is_better else "at most"

@@ -114,8 +114,10 @@ def _run(stage: Stage) -> tuple[Finding, ...]:
     """Fill the draft stage by stage and return what speaks against the result."""
     draft, workload = stage.draft, find(stage.repeat.case.workload)
     if stage.repeat.device not in workload.devices:
-        wanted = " or ".join(workload.devices)
-        raise UnsupportedError(f"{workload.name} needs {wanted}; this is measured on {stage.repeat.device}")
+        supported = " or ".join(workload.devices)
+        raise UnsupportedError(
+            f"{workload.name} needs {supported}; this is measured on {stage.repeat.device}"
+        )
     rank = stage.member.rank if stage.member else 0
     built = build(workload, stage.repeat, stage.device, stage.phases, rank, stage.world)
     thing, draft.layout, draft.layout_trials_s = built.thing, built.layout, built.trials_s

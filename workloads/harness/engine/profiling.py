@@ -19,12 +19,12 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
     on_cpu = device.is_host
     activities = [ProfilerActivity.CPU, *([] if on_cpu else [ProfilerActivity.CUDA])]
     device.clock.time(step, 1)
-    with profile(activities=activities, record_shapes=True, profile_memory=True) as found:
+    with profile(activities=activities, record_shapes=True, profile_memory=True) as profiler:
         reading = device.clock.time(step, steps)
-    averages: Any = found.key_averages(group_by_input_shape=True)
+    averages: Any = profiler.key_averages(group_by_input_shape=True)
     key = "self_cpu_time_total" if on_cpu else "self_device_time_total"
     ranked = sorted(averages, key=lambda row: -getattr(row, key))
-    kernels = None if on_cpu else [e for e in found.events() or () if str(e.device_type).endswith("CUDA")]
+    kernels = None if on_cpu else [e for e in profiler.events() or () if str(e.device_type).endswith("CUDA")]
     return Profile(
         steps=steps,
         wall_s=reading.wall_s,

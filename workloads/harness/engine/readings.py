@@ -76,9 +76,9 @@ class Readings:
             "environment_id": machine.environment_id(self.environment),
         }
 
-    def _take(self, found: tuple[dict[str, float], dict[str, str]]) -> None:
-        self.probes |= found[0]
-        self.missing |= found[1]
+    def _take(self, reading: tuple[dict[str, float], dict[str, str]]) -> None:
+        self.probes |= reading[0]
+        self.missing |= reading[1]
 
     def memory(self) -> Memory:
         """This process's peaks so far."""

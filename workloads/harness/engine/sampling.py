@@ -103,7 +103,7 @@ def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
 
 
 def is_precise(samples: list[float], half_width: float) -> bool:
-    """Return whether half of the median's 95 % interval is within `half_width` of the median."""
+    """True if half of the median's 95 % interval is within `half_width` of the median."""
     interval = median_interval(samples)
     return interval is not None and (interval.high - interval.low) / 2 <= half_width * interval.value
 

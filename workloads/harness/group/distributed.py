@@ -136,17 +136,19 @@ class RankProcess:
 
     def merge(self, readings: Readings) -> None:
         """Of what each rank read of its own GPU: all GPUs, all their energy, and the worst of the rest."""
-        found = self.gather((readings.environment.get("gpus", []), readings.energy_j, readings.probes))
+        readings_of_ranks = self.gather(
+            (readings.environment.get("gpus", []), readings.energy_j, readings.probes)
+        )
         if self.device.is_host:  # all have read the same machine
             return
-        readings.environment["gpus"] = [gpu for gpus, _, _ in found for gpu in gpus]
-        joules = [energy_j for _, energy_j, _ in found]
+        readings.environment["gpus"] = [gpu for gpus, _, _ in readings_of_ranks for gpu in gpus]
+        joules = [energy_j for _, energy_j, _ in readings_of_ranks]
         readings.energy_j = None if None in joules else sum(joules)
         readings.probes.pop("gpu_energy_j", None)
         if readings.energy_j is not None:
             readings.probes["gpu_energy_j"] = readings.energy_j
         for name in OF_EACH_GPU:
-            if values := [probes[name] for _, _, probes in found if name in probes]:
+            if values := [probes[name] for _, _, probes in readings_of_ranks if name in probes]:
                 readings.probes[name] = max(values)
 
     def leave(self) -> None:
@@ -176,9 +178,9 @@ class GroupClock:
         import torch
         import torch.distributed as dist
 
-        told = torch.tensor([self._inner.now()], dtype=torch.float64)
-        dist.broadcast(told, 0, group=_control)
-        return float(told)
+        first_s = torch.tensor([self._inner.now()], dtype=torch.float64)
+        dist.broadcast(first_s, 0, group=_control)
+        return float(first_s)
 
     def time(self, step: Step, count: int) -> Reading:
         """Wait for all ranks, run `step` `count` times on each, and wait for the devices."""
@@ -201,8 +203,8 @@ def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
     from torch.nn.parallel import DistributedDataParallel
 
     on_gpu = [env.device] if env.device.type == "cuda" else None
-    known = inspect.signature(DistributedDataParallel).parameters
-    sync: Any = {"forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers": False}
+    options = inspect.signature(DistributedDataParallel).parameters
+    sync: Any = {"forward_sync_buffers" if "forward_sync_buffers" in options else "broadcast_buffers": False}
     return DistributedDataParallel(model, device_ids=on_gpu, gradient_as_bucket_view=True, **sync)
 
 
@@ -210,9 +212,9 @@ def gathered(value: Any) -> list[Any]:
     """Every rank's value, in the order of the ranks."""
     import torch.distributed as dist
 
-    found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, value, group=_control)
-    return found
+    of_ranks: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(of_ranks, value, group=_control)
+    return of_ranks
 
 
 def slowest(values: list[float]) -> list[float]:
@@ -220,18 +222,18 @@ def slowest(values: list[float]) -> list[float]:
     import torch
     import torch.distributed as dist
 
-    told = torch.tensor(values, dtype=torch.float64)
-    dist.all_reduce(told, dist.ReduceOp.MAX, group=_control)
-    return cast(list[float], told.tolist())
+    largest = torch.tensor(values, dtype=torch.float64)
+    dist.all_reduce(largest, dist.ReduceOp.MAX, group=_control)
+    return cast(list[float], largest.tolist())
 
 
 def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
     """The mean of all ranks' tensors of one shape: float64, on the CPU."""
     import torch.distributed as dist
 
-    told = values.detach().cpu().double()
-    dist.all_reduce(told, group=_control)
-    return told / dist.get_world_size()
+    sums = values.detach().cpu().double()
+    dist.all_reduce(sums, group=_control)
+    return sums / dist.get_world_size()
 
 
 def check_exchange(model: torch.nn.Module) -> None:
@@ -252,8 +254,8 @@ def _cpu_s(process: Any, with_children: bool) -> float:
     import psutil
 
     seconds = 0.0
-    for one in [process, *(process.children(recursive=True) if with_children else ())]:
+    for member in [process, *(process.children(recursive=True) if with_children else ())]:
         with suppress(psutil.Error):
-            times = one.cpu_times()
+            times = member.cpu_times()
             seconds += times.user + times.system
     return seconds

@@ -43,7 +43,7 @@ LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distba
 
 
 def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
-    """This process's member in a group that torchrun started, or None where nobody did.
+    """Return this process's membership in a group that torchrun started, or None if nobody did.
 
     Raises:
         WorkloadsError: torchrun started another number of processes than the size says, or the workload is
@@ -52,12 +52,13 @@ def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
     member = ranks.membership_in()
     if member is None:
         return None
-    asked = repeat.case.params["processes"] if workload.in_group else 1
     if not workload.in_group:
         raise WorkloadsError(f"{workload.name} is measured by one process; start it without torchrun")
-    if member.world != asked:
+    expected = repeat.case.params["processes"]
+    if member.world != expected:
         raise WorkloadsError(
-            f"torchrun started {member.world} processes and the size says processes={asked}; make them equal"
+            f"torchrun started {member.world} processes and the size says processes={expected}; "
+            "make them equal"
         )
     return member
 
@@ -122,7 +123,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
         for member in members:
             if member.path("mistake").exists():
                 raise WorkloadsError(member.path("mistake").read_text())
-        records = {member.rank: found for member in members if (found := _read(member))}
+        records = {member.rank: record for member in members if (record := _read(member))}
         if 0 in records and (not codes or all(row.ended for row in watch.rows)):
             return records[0]  # whole, whatever came after it
         codes = {rank: code for rank, code in codes.items() if rank not in watch.killed} or codes
@@ -138,12 +139,12 @@ def _clear_up() -> None:
 
 
 def no_room(device: str, processes: int, threads: int) -> str | None:
-    """Say why this machine can't measure with so many processes; None where it can."""
+    """Say why this machine can't measure with so many processes; None if it can."""
     if device == "cuda":
         import torch
 
-        found = torch.cuda.device_count()
-        return f"{processes} processes need a GPU each; torch sees {found}" if processes > found else None
+        visible = torch.cuda.device_count()
+        return f"{processes} processes need a GPU each; torch sees {visible}" if processes > visible else None
     cpus = len(affinity())
     if processes * threads <= cpus:
         return None
@@ -209,8 +210,8 @@ def _blamed(
     rank = min(codes, key=lambda rank: (_innocence(codes[rank], failed.get(rank)), rank), default=0)
     name = f"rank {rank} of {world}"
     if rank in failed:
-        said = tuple(f"{name}: {reason}" for reason in failed[rank].reasons)
-        return replace(failed[rank], reasons=said)
+        reasons = tuple(f"{name}: {reason}" for reason in failed[rank].reasons)
+        return replace(failed[rank], reasons=reasons)
     code, step = codes.get(rank, 0), place(watch.rows[rank])
     if code == -9 and oom:
         advice = smaller(repeat.case)
@@ -221,7 +222,7 @@ def _blamed(
 
 
 def _innocence(code: int, record: Record | None) -> int:
-    """Rank a rank's end by how little it was its own fault: those that only lost their peers come last."""
+    """Rank a process's end by how little it is to blame: those that only lost their peers come last."""
     if code == -15:  # torch's launcher ends the others so when one has failed
         return 3
     if record is None:

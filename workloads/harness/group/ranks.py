@@ -27,13 +27,13 @@ class Membership:
     folder: Path | None = None
 
     def path(self, kind: str) -> Path:
-        """Return the path under which this rank leaves its `record` or its `mistake`."""
+        """Return the path of this rank's `record` or `mistake`."""
         assert self.folder is not None
         return self.folder / f"{kind}-{self.rank}"
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RankProgress:
     """What is known of a rank.
 
     Attributes:
@@ -50,7 +50,7 @@ class Progress:
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
-    """Return the rank that torch's elastic launcher (torchrun) gave this process; None where it is alone.
+    """Read this process's rank as torch's elastic launcher (torchrun) set it; None without torchrun.
 
     Raises:
         WorkloadsError: the ranks are on several machines.
@@ -79,10 +79,12 @@ class ProgressBoard:
             self._memory = memoryview(mmap.mmap(file.fileno(), size))
         self._world = world
 
-    def rows(self) -> tuple[Progress, ...]:
-        """Return where every rank is now."""
-        found = (_ROW.unpack_from(self._memory, rank * _ROW.size) for rank in range(self._world))
-        return tuple(Progress(pid, steps, exchanges, bool(ended)) for pid, steps, exchanges, ended in found)
+    def rows(self) -> tuple[RankProgress, ...]:
+        """Return the progress of every rank."""
+        unpacked = (_ROW.unpack_from(self._memory, rank * _ROW.size) for rank in range(self._world))
+        return tuple(
+            RankProgress(pid, steps, exchanges, bool(ended)) for pid, steps, exchanges, ended in unpacked
+        )
 
     def sit(self, rank: int) -> None:
         """Take a rank's row for this process."""
@@ -112,5 +114,5 @@ def ended() -> None:
 
 
 def have_ended() -> bool:
-    """Return whether this process and all others have come to the end."""
+    """True if this process has come to the end, together with all others."""
     return _ended

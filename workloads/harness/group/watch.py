@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 
-from workloads.harness.group.ranks import Progress, ProgressBoard
+from workloads.harness.group.ranks import ProgressBoard, RankProgress
 
 LOOK_S = 0.5
 STALL_S = 30.0  # without progress and without work: a rank that only waits for others works no more than that
@@ -71,7 +71,7 @@ class Watch:
                 return
 
     def _idle(self, worked: dict[int, float], since_s: float) -> bool:
-        """Return whether the rank that all wait for is idle too, once all have begun."""
+        """True if all have begun, and those that the others wait for do no work either."""
         waited = laggards(self.rows)
         return all(row.pid for row in self.rows) and all(
             cpu_s(self.rows[rank].pid) - worked.get(self.rows[rank].pid, 0.0) < IDLE_SHARE * since_s
@@ -86,7 +86,7 @@ class Watch:
                     os.killpg(row.pid, signal.SIGKILL)
 
 
-def laggards(rows: Sequence[Progress]) -> list[int]:
+def laggards(rows: Sequence[RankProgress]) -> list[int]:
     """The ranks that others wait for: with fewest exchanges begun, and of these with fewest steps."""
     going = [rank for rank, row in enumerate(rows) if not row.ended]
     for reached in ([row.exchanges for row in rows], [row.steps for row in rows]):
@@ -95,7 +95,7 @@ def laggards(rows: Sequence[Progress]) -> list[int]:
     return going
 
 
-def hung(rows: Sequence[Progress], for_s: float) -> str:
+def hung(rows: Sequence[RankProgress], for_s: float) -> str:
     """A sentence on a group that makes no progress, naming who holds it up where that can be known."""
     waited, since = laggards(rows), f"made no progress for {for_s:.3g} s"
     if len(rows) == 1:
@@ -113,13 +113,13 @@ def hung(rows: Sequence[Progress], for_s: float) -> str:
     )
 
 
-def place(row: Progress) -> str:
+def place(row: RankProgress) -> str:
     """Say where a rank is: its steps count from the first call on."""
     return f"in step {row.steps + 1}" if row.steps or row.exchanges else "before its first step"
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process exists and has not ended."""
+    """True if a process exists and has not ended."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 

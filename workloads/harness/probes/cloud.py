@@ -25,26 +25,26 @@ _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy
 
 
 def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read from IMDSv2 what EC2 says of this machine, with a reason for each thing unknown. Never raises.
+    """Ask EC2 about this machine by IMDSv2; return facts, and why others are missing. Never raises.
 
     `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words.
     Asked only where the firmware names EC2 or the environment another address: nobody else waits for it.
     """
-    found: dict[str, Any] = dict.fromkeys(PATHS)
+    facts: dict[str, Any] = dict.fromkeys(PATHS)
     why = _no_need(root, environ)
     if not why:
         base = f"{environ.get(ENDPOINT) or ADDRESS}".rstrip("/") + "/latest"
         try:
             token = _ask(f"{base}/api/token", {f"{HEADER}-ttl-seconds": str(TOKEN_TTL_S)}, "PUT")
             for name, path in PATHS.items():
-                found[name] = _ask(f"{base}/meta-data/{path}", {HEADER: token})
+                facts[name] = _ask(f"{base}/meta-data/{path}", {HEADER: token})
         except (OSError, ValueError) as error:  # a hop limit of 1 keeps containers from it, for one
             why = f"instance metadata does not answer: {error}"
-    return found, {name: why for name, value in found.items() if not value}
+    return facts, {name: why for name, value in facts.items() if not value}
 
 
 def _no_need(root: Path, environ: Mapping[str, str]) -> str:
-    """Say why there is no instance metadata to ask for; empty where there is."""
+    """Say why there is no instance metadata to ask for; empty if there may be."""
     if environ.get(DISABLED, "").lower() == "true":
         return f"{DISABLED} is set"
     vendor = read_text(root / "sys/class/dmi/id/sys_vendor")[0].strip()

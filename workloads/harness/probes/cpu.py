@@ -61,9 +61,9 @@ def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCo
         (_pressure, ("pressure_some_share",)),
         (_throttling, ("cgroup_throttled_s", "cgroup_throttled_count")),
     ):
-        found, why = source(root)
-        totals |= found
-        missing |= dict.fromkeys(names, why) if not found else {}
+        counters, why = source(root)
+        totals |= counters
+        missing |= dict.fromkeys(names, why) if not counters else {}
     return CpuCounters(at_s, totals, missing)
 
 
@@ -109,7 +109,7 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 def canary_drift(before_s: float, after_s: float) -> float:
-    """Return how much slower the CPU ran after than before, as a share; negative when it ran faster."""
+    """Return how much slower the CPU ran after than before, as a share; negative if it ran faster."""
     return after_s / before_s - 1 if before_s > 0 else 0.0
 
 
@@ -131,10 +131,7 @@ def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
 
 
 def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
-    """Count the physical cores that the logical CPUs `cpus` lie on.
-
-    The CPUs themselves where that can't be read.
-    """
+    """Count the physical cores of the logical CPUs `cpus`, or these themselves if cores can't be read."""
     folder = root / "sys/devices/system/cpu"
     siblings = [read_text(folder / f"cpu{cpu}/topology/thread_siblings_list")[0].strip() for cpu in cpus]
     if all(siblings):
@@ -210,12 +207,12 @@ def whole(text: str) -> int:
 
 def keyed(text: str) -> dict[str, int]:
     """Read lines of `name value`, such as cpu.stat's; other lines are passed over."""
-    found = {}
+    numbers = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
         with suppress(ValueError):
-            found[name] = whole(value)
-    return found
+            numbers[name] = whole(value)
+    return numbers
 
 
 def _machine_time(root: Path) -> tuple[dict[str, float], str]:

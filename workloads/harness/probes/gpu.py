@@ -81,8 +81,8 @@ class Gpu:
 
     def describe(self) -> dict[str, Any]:
         """Describe the GPU by the names in `FACTS`: JSON-able, None for what `missing` explains."""
-        found, missing = self._ask(FACTS)
-        return dict.fromkeys(FACTS) | found | {"missing": missing}
+        facts, missing = self._ask(FACTS)
+        return dict.fromkeys(FACTS) | facts | {"missing": missing}
 
     def close(self) -> None:
         """Let go of the driver."""
@@ -240,7 +240,7 @@ def _memory(nvml: Any, gpu: Any) -> Any:
 
 
 def _event_reasons(nvml: Any, gpu: Any) -> int:
-    """Return why the clock is below its maximum, as bits; drivers before 535 use an older name."""
+    """Return the reasons for a reduced clock, as bits; drivers before 535 use an older name."""
     with suppress(Exception):
         return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu))
     return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))

@@ -80,7 +80,7 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
     """
     where, nowhere = cloud(root, os.environ)
     firmware = _firmware(root)
-    found = {
+    facts = {
         "hostname": platform.node(),
         "os": _os(root),
         "kernel": platform.release(),
@@ -106,27 +106,27 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         name: read_text(root / source)[1] or f"{root / source} has none" for name, source in _SOURCES.items()
     }
     why = nowhere | sources
-    return found | {"missing": {name: text for name, text in why.items() if found[name] is None}}
+    return facts | {"missing": {name: text for name, text in why.items() if facts[name] is None}}
 
 
-def environment_id(found: Mapping[str, Any]) -> str:
+def environment_id(facts: Mapping[str, Any]) -> str:
     """A hash of 12 hex digits over hardware, driver and stack: equal ids may share a history.
 
     Memory counts in whole GiB and Python by its minor version, because kernels and patches move the rest.
     """
-    stack = {name: found.get(name) for name in _STACK}
-    return _hash(_machine(found) | stack | {"python": str(found.get("python") or "").split(".")[:2]})
+    stack = {name: facts.get(name) for name in _STACK}
+    return _hash(_machine(facts) | stack | {"python": str(facts.get("python") or "").split(".")[:2]})
 
 
-def machine_id(found: Mapping[str, Any]) -> str:
+def machine_id(facts: Mapping[str, Any]) -> str:
     """A hash of 12 hex digits over hardware and driver alone: machines whose stacks differ may share it."""
-    return _hash(_machine(found))
+    return _hash(_machine(facts))
 
 
-def _machine(found: Mapping[str, Any]) -> dict[str, Any]:
-    parts: dict[str, Any] = {name: found.get(name) for name in _MACHINE}
-    parts["memory_gib"] = round((found.get("memory_total_bytes") or 0) / 2**30)
-    parts["gpus"] = [{name: gpu.get(name) for name in _COMPARABLE_GPU} for gpu in found.get("gpus") or ()]
+def _machine(facts: Mapping[str, Any]) -> dict[str, Any]:
+    parts: dict[str, Any] = {name: facts.get(name) for name in _MACHINE}
+    parts["memory_gib"] = round((facts.get("memory_total_bytes") or 0) / 2**30)
+    parts["gpus"] = [{name: gpu.get(name) for name in _COMPARABLE_GPU} for gpu in facts.get("gpus") or ()]
     return parts
 
 
@@ -134,16 +134,16 @@ def _hash(parts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def peak_flops_bound(found: Mapping[str, Any], threads: int, precision: str) -> float | None:
+def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> float | None:
     """FLOP/s that the CPU can't exceed with so many threads; None where the instruction set isn't known.
 
     Generous on purpose: it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN may
     compute it so; half precisions without instructions of their own get twice fp32's rate.
     """
-    flags = set(found.get("cpu_flags") or ())
-    if found.get("arch") in ("aarch64", "arm64") and "asimd" in flags:
+    flags = set(facts.get("cpu_flags") or ())
+    if facts.get("arch") in ("aarch64", "arm64") and "asimd" in flags:
         fp32, half = _ARM, 4 * _ARM  # BFMMLA does four times fp32's work per instruction
-    elif found.get("arch") in ("x86_64", "AMD64"):
+    elif facts.get("arch") in ("x86_64", "AMD64"):
         fp32 = _AVX512 if "avx512f" in flags else _AVX2 if {"avx2", "fma"} <= flags else _BASE
         half = _AMX if flags & {"amx_bf16", "amx_fp16"} else 2 * fp32
     else:
@@ -224,24 +224,24 @@ def _firmware(root: Path) -> dict[str, Any]:
 
 
 def _nvidia_driver(root: Path) -> str | None:
-    found = re.search(r"\s(\d{3,4}\.\d+(\.\d+)?)\s", read_text(root / "proc/driver/nvidia/version")[0])
-    return found[1] if found else None
+    match = re.search(r"\s(\d{3,4}\.\d+(\.\d+)?)\s", read_text(root / "proc/driver/nvidia/version")[0])
+    return match[1] if match else None
 
 
 def _torch() -> dict[str, Any]:
     """Versions of torch, of CUDA and, once torch is imported, of cuDNN; nothing is imported for it."""
-    found: dict[str, Any] = {"torch": None, "cuda": None, "cudnn": None}
+    versions: dict[str, Any] = {"torch": None, "cuda": None, "cudnn": None}
     with suppress(Exception):
         spec = importlib.util.find_spec("torch")
         text = read_text(Path(spec.origin or "").parent / "version.py")[0] if spec else ""
         for name, mark in (("torch", "__version__"), ("cuda", "cuda")):
             match = re.search(rf"^{mark}\b[^=\n]*= '([^']+)'", text, re.MULTILINE)
-            found[name] = match[1] if match else None
-    found["torch"] = found["torch"] or _version("torch")
+            versions[name] = match[1] if match else None
+    versions["torch"] = versions["torch"] or _version("torch")
     with suppress(Exception):
         if "torch" in sys.modules:
-            found["cudnn"] = sys.modules["torch"].backends.cudnn.version()
-    return found
+            versions["cudnn"] = sys.modules["torch"].backends.cudnn.version()
+    return versions
 
 
 def _version(package: str) -> str | None:

@@ -54,23 +54,21 @@ def total_bytes(root: Path = ROOT) -> int | None:
 
 def machine_bytes(root: Path = ROOT) -> int | None:
     """Bytes of the machine's memory; None where the kernel doesn't say."""
-    found = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
-    return int(found[1]) * 1024 if found else None
+    match = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
+    return int(match[1]) * 1024 if match else None
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
-    """Count the processes that the kernel has killed for lack of memory since boot.
-
-    None where it doesn't say.
+    """Count the processes that the kernel has killed for lack of memory since boot; None if unknown.
 
     Counted in our own cgroup (a child's kill counts there), else on the whole machine. A parent reads it
     before and after: a child that ended by signal 9 while this grew was out of memory.
     """
     for folder in cgroup_folders("memory", root):
         for name in ("memory.events", "memory.oom_control"):
-            found = keyed(read_text(folder / name)[0])
-            if "oom_kill" in found:
-                return found["oom_kill"]
+            counts = keyed(read_text(folder / name)[0])
+            if "oom_kill" in counts:
+                return counts["oom_kill"]
     return keyed(read_text(root / "proc/vmstat")[0]).get("oom_kill")
 
 
@@ -92,7 +90,7 @@ def readings(
 
 
 def _cgroups_bytes(root: Path) -> Iterator[tuple[int, int]]:
-    """Yield the limit and the use in bytes of every limited cgroup on our path.
+    """Return the limit and the use of every limited cgroup on our path, in bytes.
 
     memory.high limits too, by slowing to a crawl.
     """

@@ -5,10 +5,10 @@ MOST_WORK = 1e30  # FLOPs, bytes or units of a step: above what all machines do 
 
 
 def is_duration(seconds: float) -> bool:
-    """Return whether a clock can give this time of a step (s): finite, above zero, of a human scale."""
+    """True if a step can take this time (s): finite, above zero, of a human scale."""
     return SHORTEST_S <= seconds <= LONGEST_S  # NaN is neither
 
 
 def is_amount(work: float | None) -> bool:
-    """Return whether a step can do so much work: zero or more, and less than all machines could."""
+    """True if a step can do so much work: nothing, or more than nothing and less than any machine could."""
     return work is None or work == 0 or 1 / MOST_WORK < work < MOST_WORK

@@ -79,12 +79,12 @@ def whole(name: str, value: object, least: int = 1) -> int:
     Raises:
         WorkloadsError: it is anything else.
     """
-    wanted = "above 0" if least else "from 0 on"
+    expected = "above 0" if least else "from 0 on"
     number = isinstance(value, int) and not isinstance(value, bool)
     if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
-        raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number {wanted}")
+        raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number {expected}")
     if int(str(value)) < least:
-        raise WorkloadsError(f"size {name}={value} must be {wanted}")
+        raise WorkloadsError(f"size {name}={value} must be {expected}")
     return int(str(value))
 
 

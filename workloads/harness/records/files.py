@@ -81,8 +81,8 @@ def write_record(folder: Path, record: Record) -> bool:
     """
     path = folder / record_path(record)
     if path.exists():
-        found = list(read_records(path))
-        if found and all(isinstance(item, Record) for item in found):
+        records = list(read_records(path))
+        if records and all(isinstance(item, Record) for item in records):
             return False
         os.replace(path, path.with_suffix(".unreadable"))
     if record.profile:  # first: once the record is there, all of it is

@@ -207,7 +207,7 @@ class Record:
 
     @property
     def ok(self) -> bool:
-        """Return whether this record may enter a ratio."""
+        """True if this record may enter a ratio."""
         return self.verdict is Verdict.OK
 
     @property

@@ -39,12 +39,12 @@ def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -
     """Measure a repeat by a reference's command; every way in which that fails is in the verdict."""
     say(f"{repeat.id}: its control, by {reference[0]}")
     try:
-        found = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
+        record = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
     except OSError as error:
         why = f"the reference command {reference[0]} can't be started ({error.strerror or error})"
         advice = "mend `reference` in the hardware file, or make one by `gridbench reference FOLDER`"
         return Control("", Verdict.UNSUPPORTED.value, (f"{why}; {advice}",))
-    return _control(found)
+    return _control(record)
 
 
 def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -52,16 +52,16 @@ def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, s
     return {name: value for name, value in environ.items() if name not in STRAYS} | {"PYTHONSAFEPATH": "1"}
 
 
-def _control(found: Record) -> Control:
-    frozen = found.environment.get("reference")
+def _control(record: Record) -> Control:
+    frozen = record.environment.get("reference")
     control = Control(
         str(frozen or ""),
-        found.verdict.value,
-        found.reasons,
-        found.compute_s,
-        found.environment_id,
-        found.started_at,
+        record.verdict.value,
+        record.reasons,
+        record.compute_s,
+        record.environment_id,
+        record.started_at,
     )
-    if found.environment and not frozen:
+    if record.environment and not frozen:
         return replace(control, verdict=Verdict.UNSUPPORTED.value, reasons=(NOT_FROZEN,), compute_s=None)
     return control

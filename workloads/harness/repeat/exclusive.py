@@ -34,11 +34,11 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
         return
     descriptor = _open(lock_path())
     try:
-        told = False
+        reported = False
         while not _taken(descriptor):
-            if not told:
+            if not reported:
                 waiting(WAITING)
-                told = True
+                reported = True
             time.sleep(POLL_S)
         yield descriptor
     finally:

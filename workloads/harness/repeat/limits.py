@@ -24,7 +24,7 @@ HOPELESS = 2.0  # predicted time over the timeout
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a machine can't exceed; None, or no entry, where nobody knows.
+    """Upper limits of a machine; None, or no entry, if unknown.
 
     Attributes:
         machine: its name, as reasons tell it.
@@ -42,7 +42,7 @@ class Limits:
 
 
 def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
-    """Say why a case can't be measured on a machine; None where it may be possible."""
+    """Say why a case can't be measured on a machine; None if it may be possible."""
     together = case.params.get("processes", 1)
     if limits.processes is not None and together > limits.processes:
         return f"{together} processes measure together; {limits.machine} has room for {limits.processes}"
@@ -60,7 +60,7 @@ def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
 
 
 def out_of_reach(case: Case, limits: Limits) -> str | None:
-    """Say why a case can't be in a machine's memory; None where it may be."""
+    """Say why a case can't fit into a machine's memory; None if it may."""
     workload = _known(case)
     if workload is None or workload.elements is None or limits.memory_bytes is None:
         return None
@@ -72,7 +72,7 @@ def out_of_reach(case: Case, limits: Limits) -> str | None:
 
 
 def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
-    """Say why earlier records of the same machine leave a case no hope; None where they don't."""
+    """Say why earlier records of the same machine leave a case no hope; None if they don't."""
     for record in ended:
         if not at_least(case, record.case):
             continue
@@ -88,7 +88,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 
 
 def at_least(case: Case, other: Case) -> bool:
-    """Return whether `case` is `other`, or the same workload and precision with no parameter smaller.
+    """True if `case` is `other`, or the same workload and precision with no parameter smaller.
 
     More processes are not more of the same: they share the work, and have memory of their own.
     """
@@ -100,7 +100,7 @@ def at_least(case: Case, other: Case) -> bool:
 
 
 def _predicted_s(case: Case, record: Record) -> float | None:
-    """Predict the time in seconds of a measurement from the best rate of a smaller size; None without one."""
+    """Predict the seconds of a measurement at the best rate of a smaller size; None if that says nothing."""
     workload = _known(case)
     if not (record.ok and record.wall and workload and workload.flops):
         return None

@@ -16,12 +16,12 @@ from workloads.harness.repeat.limits import Limits
 
 
 def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
-    """Return this machine's limits, called `name` in reasons; `threads` are those of each process."""
+    """Return this machine's limits, under the name `name`; `threads` are those of each process."""
     if device == "cuda":
         memory_bytes, gpus = gpus_here()
         return Limits(name, memory_bytes, processes=gpus)
-    found, used = fingerprint(), threads or cores()
-    peaks = {precision: peak_flops_bound(found, used, precision) for precision in PRECISIONS}
+    facts, used = fingerprint(), threads or cores()
+    peaks = {precision: peak_flops_bound(facts, used, precision) for precision in PRECISIONS}
     return Limits(
         name,
         host_bytes(),
@@ -46,7 +46,7 @@ def gpus_here(nvml: Any = None, environ: Mapping[str, str] = os.environ) -> tupl
     except Exception:  # no library, no driver, or one of another version
         return None, None
     try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(place) for place in range(nvml.nvmlDeviceGetCount())]
+        handles = [nvml.nvmlDeviceGetHandleByIndex(number) for number in range(nvml.nvmlDeviceGetCount())]
         sizes = [int(nvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles]
     except Exception:
         return None, None

@@ -93,7 +93,7 @@ def _watch(
 
 
 def _ended_within(process: subprocess.Popen[str], timeout_s: float) -> bool:
-    """Return whether the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
+    """True if the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
     if hasattr(os, "pidfd_open"):
         handle = os.pidfd_open(process.pid)
         try:
@@ -173,11 +173,12 @@ def signal_name(number: int) -> str:
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
-def be_a_good_child(device: str, of: int = 1) -> None:
+def be_a_good_child(device: str, processes: int = 1) -> None:
     """In the measuring process: die with the parent, go first when memory ends, and stop short of that.
 
     A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; one that
-    is there already stays where it is lower. One `of` several that measure together gets its part of it.
+    is there already stays where it is lower. Each of several
+    `processes` that measure together gets its part of the memory.
     """
     if INHERITED in os.environ:
         die_with_parent()
@@ -186,7 +187,7 @@ def be_a_good_child(device: str, of: int = 1) -> None:
         file.write("1000")
     free, (own, _) = available_bytes(), resource.getrlimit(resource.RLIMIT_DATA)
     if device == "cpu" and free:
-        limit = int(free * SHARE_OF_MEMORY / of)
+        limit = int(free * SHARE_OF_MEMORY / processes)
         limit = limit if own == resource.RLIM_INFINITY else min(limit, own)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -176,28 +176,28 @@ def _entries(
 
 
 def _on_two_cores(case: Case, threads: int | None, timeout_s: float) -> bool:
-    """Return whether a CPU of two cores with AVX-512 can measure a case."""
-    used, found = threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
-    peak = peak_flops_bound(found, used, case.precision)
+    """True if a CPU of two cores with AVX-512 can measure a case."""
+    used, facts = threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
+    peak = peak_flops_bound(facts, used, case.precision)
     limits = Limits("two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (threads or 1))
     return too_large(case, limits, timeout_s) is None
 
 
-def _check_keys(raw: Any, known: Mapping[str, type], where: str) -> None:
+def _check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
     if not isinstance(raw, dict):
-        raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(known)}")
+        raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(allowed)}")
     for key, value in raw.items():
-        if key not in known:
-            raise WorkloadsError(f"{where} has the unknown key {key!r}; known are {', '.join(known)}")
-        wanted = known[key]
-        if wanted in (int, float):
-            fits = isinstance(value, int if wanted is int else (int, float)) and not isinstance(value, bool)
+        if key not in allowed:
+            raise WorkloadsError(f"{where} has the unknown key {key!r}; known are {', '.join(allowed)}")
+        kind = allowed[key]
+        if kind in (int, float):
+            fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
             if fits and not 0 < value < math.inf:
                 raise WorkloadsError(f"{key}={value} must be above 0 and finite")
         else:
-            fits = isinstance(value, wanted)
+            fits = isinstance(value, kind)
         if not fits:
-            raise WorkloadsError(f"{key} is {value!r}, expected {wanted.__name__}")
+            raise WorkloadsError(f"{key} is {value!r}, expected {kind.__name__}")
 
 
 def _expand(entry: Mapping[str, Any]) -> list[Case]:

@@ -16,28 +16,28 @@ HEAD = ["cell", "time per step", "of compute", "of memory", "bound by", "why"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BoundCell:
     """A cell's middle repeat, and what bounds it."""
 
     record: Record
     bound: Bound
 
 
-def bounds(records: Sequence[Record]) -> list[Row]:
-    """Return the bound of each cell that has an ok record, in the order of their first records."""
+def bounds(records: Sequence[Record]) -> list[BoundCell]:
+    """Find the bound of each cell that has an ok record, in the order of their first records."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
     middle = {cell: _middle(of_cell) for cell, of_cell in _by_cell(records).items()}
     rows = []
     for record in middle.values():
-        found = bound(record, ceilings[machine_of(record)], _without_loader(record, middle.values()))
-        if found:
-            rows.append(Row(record, found))
+        cells_bound = bound(record, ceilings[machine_of(record)], _without_loader(record, middle.values()))
+        if cells_bound:
+            rows.append(BoundCell(record, cells_bound))
     return rows
 
 
 def _possible(record: Record) -> bool:
-    """Return whether a record's times and work can be divided by."""
+    """True if a record's times and work are finite amounts that can be divided."""
     times = (timing.median_s for timing in (record.wall, record.device_time) if timing)
     work = (record.work.units, record.work.flops, record.work.bytes) if record.work else ()
     return all(map(is_duration, times)) and all(map(is_amount, work))
@@ -47,8 +47,8 @@ def roofline_text(records: Sequence[Record]) -> str:
     """The ceilings of each machine, a row for each cell, and what is still to be measured."""
     rows = bounds(records)
     parts = [
-        _ceilings_text(key, found)
-        for key, found in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
+        _ceilings_text(key, ceilings)
+        for key, ceilings in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
     ]
     parts.append(table([HEAD, *map(_line, rows)]))
     parts.extend(dict.fromkeys(text for row in rows for text in row.bound.missing))
@@ -60,8 +60,14 @@ def roofline_text(records: Sequence[Record]) -> str:
 def roofline_json(records: Sequence[Record]) -> str:
     """The same as one JSON object: `ceilings` and `cells`."""
     machines = [
-        {"hardware": key[0], "environment_id": key[1], "device": key[2], "threads": key[3], **asdict(found)}
-        for key, found in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
+        {
+            "hardware": key[0],
+            "environment_id": key[1],
+            "device": key[2],
+            "threads": key[3],
+            **asdict(ceilings),
+        }
+        for key, ceilings in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
     ]
     cells = [
         {"record": row.record.id, "time_s": row.record.compute_s, **asdict(row.bound)}
@@ -71,11 +77,11 @@ def roofline_json(records: Sequence[Record]) -> str:
 
 
 def _by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
-    found: dict[Cell, list[Record]] = {}
+    records_of: dict[Cell, list[Record]] = {}
     for record in records:
         if record.ok and record.compute_s:
-            found.setdefault(record.cell, []).append(record)
-    return found
+            records_of.setdefault(record.cell, []).append(record)
+    return records_of
 
 
 def _middle(records: Sequence[Record]) -> Record:
@@ -97,22 +103,22 @@ def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
     return next((other for other in same if other.case == alone), None)
 
 
-def _line(row: Row) -> list[str]:
+def _line(row: BoundCell) -> list[str]:
     shares = row.bound.shares
     of_ceiling = [percent(shares[name]) if name in shares else "–" for name in ("compute", "memory")]
     return [row.record.cell.id, seconds(row.record.compute_s), *of_ceiling, row.bound.by, row.bound.why]
 
 
-def _ceilings_text(key: MachineKey, found: Ceilings) -> str:
+def _ceilings_text(key: MachineKey, ceilings: Ceilings) -> str:
     hardware, environment, device, threads = key
-    rows = [(f"compute {precision}", "FLOP/s", ceiling) for precision, ceiling in found.compute]
-    rows += [(name, "B/s", c) for name, c in (("memory", found.memory), ("cache", found.cache)) if c]
-    rows += [(f"move {kind}", "B/s", ceiling) for kind, ceiling in found.moves]
+    rows = [(f"compute {precision}", "FLOP/s", ceiling) for precision, ceiling in ceilings.compute]
+    rows += [(name, "B/s", c) for name, c in (("memory", ceilings.memory), ("cache", ceilings.cache)) if c]
+    rows += [(f"move {kind}", "B/s", ceiling) for kind, ceiling in ceilings.moves]
     lines = [f"  {name:<20}{si(c.value) + unit:<15}{_source(c)}" for name, unit, c in rows]
-    if found.launch_s:
-        lines.append(f"  {'launch':<20}{seconds(found.launch_s.value):<15}{_source(found.launch_s)}")
-    place = f"{hardware} ({device}, {threads} threads{', ' + environment if environment else ''})"
-    return "\n".join([f"ceilings of {place}:", *(lines or ["  none was measured"])])
+    if ceilings.launch_s:
+        lines.append(f"  {'launch':<20}{seconds(ceilings.launch_s.value):<15}{_source(ceilings.launch_s)}")
+    machine = f"{hardware} ({device}, {threads} threads{', ' + environment if environment else ''})"
+    return "\n".join([f"ceilings of {machine}:", *(lines or ["  none was measured"])])
 
 
 def _source(ceiling: Ceiling) -> str:

@@ -54,7 +54,7 @@ class Ceilings:
 
 
 def machine_of(record: Record) -> MachineKey:
-    """Return the key that records share whose times may be compared: hardware, environment, device, threads.
+    """Return the key of records whose times can be compared: hardware, environment, device, threads.
 
     Several processes on a CPU share its cores, so that their threads add up; each GPU has its own process.
     """
@@ -65,10 +65,10 @@ def machine_of(record: Record) -> MachineKey:
 
 def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]:
     """The ceilings of every machine that has records."""
-    found: dict[MachineKey, list[Record]] = {}
+    records_of: dict[MachineKey, list[Record]] = {}
     for record in records:
-        found.setdefault(machine_of(record), []).append(record)
-    return {key: ceilings_of(members) for key, members in found.items()}
+        records_of.setdefault(machine_of(record), []).append(record)
+    return {key: ceilings_of(members) for key, members in records_of.items()}
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
@@ -101,23 +101,23 @@ def _compute(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
     for precision in dict.fromkeys(record.case.precision for record in records):
         same = [record for record in records if record.case.precision == precision]
         least = min(max(map(_n, same)), FILLING_N.get(same[0].device, 0))
-        found = _fastest([r for r in same if _n(r) >= least], _flops_per_s, _compute_note)
-        if found:
-            yield precision, found
+        ceiling = _fastest([r for r in same if _n(r) >= least], _flops_per_s, _compute_note)
+        if ceiling:
+            yield precision, ceiling
 
 
 def _moves(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
     """All four kinds: a record's `transfer` has them, and its own step is the pinned one there."""
     for kind in MOVES:
-        found = _fastest(records, partial(_moved_per_s, kind))
-        if found:
-            yield kind, found
+        ceiling = _fastest(records, partial(_moved_per_s, kind))
+        if ceiling:
+            yield kind, ceiling
 
 
 def _launch(records: Sequence[Record]) -> Ceiling | None:
     """By the host's clock; a short row is slower by what a step costs beside its kernels, and so left out."""
-    found = _fastest(records, _launches_per_s)
-    return Ceiling(1 / found.value, found.source) if found else None
+    rate = _fastest(records, _launches_per_s)
+    return Ceiling(1 / rate.value, rate.source) if rate else None
 
 
 def _fastest(
@@ -165,7 +165,7 @@ def _moved_per_s(kind: str, record: Record) -> float | None:
 
 
 def _in_cache(record: Record) -> bool:
-    """Return whether a copy measures the cache rather than the memory; an unknown cache passes as memory."""
+    """True if a copy measures the cache rather than the memory; of unknown cache, it counts as memory's."""
     size = record.work.bytes if record.work else None
     cache = record.cache.last_level_bytes if record.cache else None
     return bool(cache) and state(size or 0.0, cache) == "warm"

@@ -17,7 +17,7 @@ AGAIN = "the ceiling is none: measure it again, on a quiet machine"
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What bounds a cell.
+    """The bound of a cell, and the evidence for it.
 
     Attributes:
         by: one of `LIMITS`, the one with the largest share, or `unexplained` where none explains half.
@@ -48,7 +48,7 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
     """
     if not record.ok or record.wall is None or record.work is None or not _step_s(record):
         return None
-    found = {
+    raw_shares = {
         "compute": _compute(record, ceilings),
         "memory": _memory(record, ceilings),
         "launch": _launch(record, ceilings),
@@ -56,7 +56,7 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
         "transfer": _transfer(record),
         "communication": record.group.communication_share if record.group else None,
     }
-    shares = {name: max(share, 0.0) for name, share in found.items() if share is not None}
+    shares = {name: max(share, 0.0) for name, share in raw_shares.items() if share is not None}
     largest = max(shares, key=lambda name: shares[name], default=UNEXPLAINED)
     by = largest if shares.get(largest, 0.0) >= EXPLAINS else UNEXPLAINED
     return Bound(by, shares, _sentence(record, ceilings, shares, by), tuple(_missing(record, ceilings)))
@@ -65,8 +65,8 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
 def memory_ceiling(record: Record, ceilings: Ceilings) -> Ceiling | None:
     """The memory's, where the step's data can't be in the cache; else the faster of the memory's and its."""
     beyond = record.cache is not None and record.cache.state in ("cold", "n/a")
-    known = [c for c in (ceilings.memory, None if beyond else ceilings.cache) if c]
-    return max(known, key=lambda ceiling: ceiling.value, default=None)
+    measured = [c for c in (ceilings.memory, None if beyond else ceilings.cache) if c]
+    return max(measured, key=lambda ceiling: ceiling.value, default=None)
 
 
 def _step_s(record: Record) -> float | None:
@@ -75,7 +75,7 @@ def _step_s(record: Record) -> float | None:
 
 
 def _devices(record: Record) -> int:
-    """Return the number of single-device ceilings that a group has: on a CPU its processes share them."""
+    """Return how many devices' ceilings a group has together: on a CPU its processes share one's."""
     return len(record.group.ranks) if record.group and record.device == "cuda" else 1
 
 
@@ -123,7 +123,7 @@ def idle(record: Record) -> float | None:
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
-    """Return the seconds that a step waits for the host beyond launches: for its loader, or Python."""
+    """Return the share of the step that waits for the host beyond launches: its data loader, or Python."""
     waits = []
     if (nothing_done := idle(record)) is not None:
         waits.append(nothing_done - (_launch(record, ceilings) or 0.0))
@@ -190,17 +190,19 @@ def _reason(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by:
 
 def _missing(record: Record, ceilings: Ceilings) -> list[str]:
     work, device, precision = record.work, record.device, record.case.precision
-    found = []
+    commands = []
     if work and work.flops and precision not in dict(ceilings.compute):
         n = 8000 if device == "cuda" else 2000
-        found.append(_command(f"the compute ceiling in {precision}", "matmul", f"n={n}", device, precision))
+        commands.append(
+            _command(f"the compute ceiling in {precision}", "matmul", f"n={n}", device, precision)
+        )
     if work and work.bytes and ceilings.memory is None:
         size = ceilings.last_level_bytes or 2**29
         mib = max(1 << (2 * size // 2**20 - 1).bit_length(), 16)  # two buffers of it are four caches
-        found.append(_command("the memory's ceiling", "memory_bandwidth", f"mib={mib}", device))
+        commands.append(_command("the memory's ceiling", "memory_bandwidth", f"mib={mib}", device))
     if work and work.launches and ceilings.launch_s is None:
-        found.append(_command("the latency of a launch", "kernel_launch", "kernels=1000", device))
-    return found
+        commands.append(_command("the latency of a launch", "kernel_launch", "kernels=1000", device))
+    return commands
 
 
 def _command(what: str, workload: str, size: str, device: str, precision: str = "fp32") -> str:

@@ -209,8 +209,10 @@ def _links(labels: torch.Tensor, sizes: torch.Tensor, whole: Callable[..., torch
 
     papers, drawn = len(labels), 4 * CORA_LINKS  # more than needed: some come twice
     citing = torch.cat([torch.arange(papers), whole(papers, drawn - papers)])
-    place = whole(papers, drawn)
-    skewed = place * place // papers * place // papers  # cubed: early papers of a class are cited most
+    position = whole(papers, drawn)
+    skewed = (
+        position * position // papers * position // papers
+    )  # cubed: early papers of a class are cited most
     first = sizes.cumsum(0) - sizes
     kind = labels[citing]
     inside = labels.argsort(stable=True)[first[kind] + skewed % sizes[kind]]

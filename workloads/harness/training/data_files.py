@@ -88,7 +88,7 @@ def read_cora(folder: Path) -> Cora:
     cites = _rows(contents[1], paths[1])
     if not cites or any(len(row) != 2 or not set(row) <= numbers.keys() for row in cites):
         raise _damaged(paths[1], "each line is to be two papers of cora.content")
-    pairs = np.sort(np.array([[numbers[one], numbers[other]] for one, other in cites]), axis=1)
+    pairs = np.sort(np.array([[numbers[citing], numbers[cited]] for citing, cited in cites]), axis=1)
     links = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).T  # a few cite each other, or themselves
     words = np.array([[word == "1" for word in row[1:-1]] for row in rows])
     return Cora(
@@ -103,9 +103,9 @@ def read_cora(folder: Path) -> Cora:
 
 def _found(folder: Path, name: str, places: Sequence[str], endings: Sequence[str]) -> Path:
     """The first of these files that is there."""
-    for place in places:
+    for subfolder in places:
         for ending in endings:
-            if (path := folder / place / f"{name}{ending}").is_file():
+            if (path := folder / subfolder / f"{name}{ending}").is_file():
                 return path
     also = f" or its folder {places[-1]}"
     packed = ", plain or .gz," if len(endings) > 1 else ""
@@ -138,14 +138,14 @@ def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArr
     head = 4 * (2 + len(item))
     if len(content) < head:
         raise _damaged(path, f"it holds {len(content)} bytes, fewer than its head of {head}")
-    found, count, *shape = (int(number) for number in np.frombuffer(content[:head], ">u4"))
-    if found != magic:
-        raise _damaged(path, f"its magic number is {found:#x}, not {magic:#x}")
+    magic_found, count, *shape = (int(number) for number in np.frombuffer(content[:head], ">u4"))
+    if magic_found != magic:
+        raise _damaged(path, f"its magic number is {magic_found:#x}, not {magic:#x}")
     if tuple(shape) != item:
         raise _damaged(path, f"its images are {' x '.join(map(str, shape))} pixels, not 28 x 28")
-    wanted = head + count * int(np.prod(item, dtype=np.int64))
-    if len(content) != wanted:
-        raise _damaged(path, f"it holds {len(content)} bytes, and its head speaks of {wanted}")
+    expected = head + count * int(np.prod(item, dtype=np.int64))
+    if len(content) != expected:
+        raise _damaged(path, f"it holds {len(content)} bytes, and its head speaks of {expected}")
     return np.frombuffer(content, np.uint8, offset=head).reshape(count, *item)
 
 
@@ -170,7 +170,7 @@ class _Arrays(pickle.Unpickler):
     """Reads numbers, strings, lists, dictionaries and numpy arrays; anything else could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the constructor of an array, by the names that numpy has had for it."""
+        """Resolve the names that numpy has had for making an array, and refuse all others."""
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return np.empty(0).__reduce__()[0]
         if module == "numpy" and name in ("ndarray", "dtype"):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from workloads.harness.prepared import Env, Job, Outcome, Prepared
-from workloads.harness.training.data import Images, normalised
+from workloads.harness.prepared import Env, Job, JobResult, Prepared
+from workloads.harness.training.data import ImageKind, Images, normalised
 from workloads.harness.training.layers import layer_flops, parameter_bytes, parameter_count
 from workloads.harness.training.training import Learner, Loss, training_step
 
@@ -66,10 +66,76 @@ def classifier_step(env: Env, recipe: Recipe, images: Images, tolerance: float =
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ClassifierFit:
+    """A whole training over shuffled images, with a test after each epoch.
+
+    Attributes:
+        seed: of the weights and of the order of the images.
+        images, labels, held_images, held_labels: as in `Images`, on the device.
+    """
+
+    env: Env
+    recipe: Recipe
+    kind: ImageKind
+    epochs: int
+    batch: int
+    target: float | None
+    seed: int
+    images: torch.Tensor
+    labels: torch.Tensor
+    held_images: torch.Tensor
+    held_labels: torch.Tensor
+
+    def run(self) -> JobResult:
+        """Train from fresh weights; the accuracy after the last epoch is the metric."""
+        import torch
+
+        own, learner = fresh(self.env, self.recipe, self.seed)
+        schedule, losses, count = self.recipe.schedule(learner.optimizer), [], len(self.labels)
+        for _ in range(self.epochs):
+            order = torch.randperm(count, generator=own.generator).to(self.env.device)
+            starts = range(0, count, self.batch)
+            losses += [self._learn(learner, order[start : start + self.batch]) for start in starts]
+            recognised = self._recognised(learner.model)
+            schedule.step()
+        accuracy = int(recognised) / len(self.held_labels)
+        return JobResult(numbers(losses), "test accuracy", accuracy, self.target)
+
+    def warm_up(self) -> None:
+        """Take a step of each size and a test, on a model that is thrown away."""
+        import torch
+
+        _, learner = fresh(self.env, self.recipe, self.seed)
+        count = len(self.labels)
+        rows = torch.arange(count, device=self.env.device)
+        for size in {min(self.batch, count), count % self.batch} - {0}:  # each size may have its own kernels
+            self._learn(learner, rows[:size])
+        int(self._recognised(learner.model))
+
+    def _learn(self, learner: Learner, rows: torch.Tensor) -> torch.Tensor:
+        inputs, labels = normalised(self.kind, self.images[rows]), self.labels[rows]
+        return learner.learn(lambda: self.recipe.loss(learner.model, inputs, labels))
+
+    def _recognised(self, model: torch.nn.Module) -> torch.Tensor:
+        """Count the held-out images that the model recognises; the number stays on the device."""
+        import torch
+
+        model.eval()
+        count = torch.zeros((), dtype=torch.int64, device=self.env.device)
+        with torch.inference_mode(), self.env.autocast():
+            for start in range(0, len(self.held_labels), TEST_BATCH):
+                rows = slice(start, start + TEST_BATCH)
+                scores = model(normalised(self.kind, self.held_images[rows]))
+                count += (scores.argmax(1) == self.held_labels[rows]).sum()
+        model.train()
+        return count
+
+
 def classifier_job(
     env: Env, recipe: Recipe, images: Images, epochs: int, batch: int, target: float | None
 ) -> Job:
-    """A training over shuffled images, with a test after each epoch; the last one's accuracy is the metric.
+    """Train over shuffled images, with a test after each epoch; the last one's accuracy is the metric.
 
     The images that are left over for a smaller last batch are trained on too.
     """
@@ -77,54 +143,22 @@ def classifier_job(
 
     seed = int(torch.randint(2**62, (1,), generator=env.generator))
     parts = (images.images, images.labels, images.held_images, images.held_labels)
-    x, labels, held_x, held_labels = (env.place_exact(part) for part in parts)
-    count, held, kind = len(labels), len(held_labels), images.kind
-
-    def learn(learner: Learner, chosen: torch.Tensor) -> torch.Tensor:
-        inputs, wanted = normalised(kind, x[chosen]), labels[chosen]
-        return learner.learn(lambda: recipe.loss(learner.model, inputs, wanted))
-
-    def right(model: torch.nn.Module) -> torch.Tensor:
-        """Count the held-out images that are recognised, as a number on the device."""
-        model.eval()
-        found = torch.zeros((), dtype=torch.int64, device=env.device)
-        with torch.inference_mode(), env.autocast():
-            for start in range(0, held, TEST_BATCH):
-                some = slice(start, start + TEST_BATCH)
-                found += (model(normalised(kind, held_x[some])).argmax(1) == held_labels[some]).sum()
-        model.train()
-        return found
-
-    def run() -> Outcome:
-        own, learner = fresh(env, recipe, seed)
-        schedule, losses = recipe.schedule(learner.optimizer), []
-        for _ in range(epochs):
-            order = torch.randperm(count, generator=own.generator).to(env.device)
-            losses += [learn(learner, order[start : start + batch]) for start in range(0, count, batch)]
-            recognised = right(learner.model)
-            schedule.step()
-        return Outcome(numbers(losses), "test accuracy", int(recognised) / held, target)
-
-    def warm_up() -> None:
-        _, learner = fresh(env, recipe, seed)
-        places = torch.arange(count, device=env.device)
-        for size in {min(batch, count), count % batch} - {0}:  # a device chooses its way for each size apart
-            learn(learner, places[:size])
-        int(right(learner.model))
-
-    _, learner = fresh(env, recipe, seed)
-    forward, training = layer_flops(learner.model, normalised(kind, x[:1]))
+    placed = [env.place_exact(part) for part in parts]
+    fit = ClassifierFit(env, recipe, images.kind, epochs, batch, target, seed, *placed)
+    pixels, labels, count, held = placed[0], placed[1], len(images.labels), len(images.held_labels)
+    model = fresh(env, recipe, seed)[1].model
+    forward, training = layer_flops(model, normalised(images.kind, pixels[:1]))
     flops = epochs * (count * training + held * forward)
-    item = x[0].numel() * x.element_size() + labels.element_size()
+    item = pixels[0].numel() * pixels.element_size() + labels.element_size()
     steps = epochs * -(-count // batch)
     return Job(
-        run=run,
-        warm_up=warm_up,
+        run=fit.run,
+        warm_up=fit.warm_up,
         units=epochs * count,
         unit="images",
         flops=flops,
-        bytes=epochs * (count + held) * item + steps * 2 * parameter_bytes(learner.model),
+        bytes=epochs * (count + held) * item + steps * 2 * parameter_bytes(model),
         matmul_flops=flops,
-        parameters=parameter_count(learner.model),
+        parameters=parameter_count(model),
         data=images.source,
     )

@@ -85,24 +85,24 @@ class Loader:
 
     def take(self) -> Batch:
         """The next batch, on the device; after the last of an epoch the first of the next one."""
-        found = next(self._batches, None)
-        if found is None:
+        batch = next(self._batches, None)
+        if batch is None:
             self.restart()
-            found = next(self._batches)
+            batch = next(self._batches)
         self._place += 1
-        return tuple(self._moved(tensor) for tensor in found)
+        return tuple(self._moved(tensor) for tensor in batch)
 
     def latest(self) -> Batch:
-        """Return the last batch as it must have been, or the first where none was taken."""
+        """Rebuild the last batch, or the first if none was taken, from the data set as it is now."""
         return self.at(self.epoch, max(self._place, 0))
 
-    def at(self, epoch: int, place: int) -> Batch:
+    def at(self, epoch: int, position: int) -> Batch:
         """The batch at a place from 0 of an epoch, from the data set as it is now, on the host."""
         import torch
 
         generator = torch.Generator().manual_seed(self._seed + epoch)
         order = torch.randperm(len(self.tensors[0]), generator=generator)
-        rows = order[place * self.batch : (place + 1) * self.batch]
+        rows = order[position * self.batch : (position + 1) * self.batch]
         return tuple(tensor[rows] for tensor in self.tensors)
 
     def step_bytes(self, model: torch.nn.Module, training: bool) -> int:
@@ -189,7 +189,7 @@ def loaded_inference(
 
 
 def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
-    """Return a model's results for the first rows of a batch, in float64 on the CPU."""
+    """Run a model on the first rows of a batch, in float64 on the CPU."""
     import torch
 
     with torch.inference_mode():

@@ -205,7 +205,7 @@ class Learner:
             raise WrongError("the first step changed no weight: nothing is learnt")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what `shown` gives after a step from the initial weights, in float64 on the CPU."""
+        """Compute what `shown` gives after a step from the initial weights, in float64 on the CPU."""
         exact = self.exact()
         value = loss(exact, *map(as_exact, inputs))
         value.backward()  # type: ignore[no-untyped-call]
@@ -237,10 +237,7 @@ def _is_masking(module: torch.nn.Module) -> bool:
 
 
 def _let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:
-    """Return where a result is not 0.
-
-    For a pooling the places that it took its results from. It is not counted.
-    """
+    """Mark where a result is not 0; for a pooling, where it took its results from. It is not counted."""
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 

@@ -18,7 +18,7 @@ from tests.workloads.harness.repeat.server.test_deaths import gone, wait_for
 from tests.workloads.harness.repeat.test_exclusive import is_free
 from workloads.harness.group import ranks, watch
 from workloads.harness.group.launch import _blamed, membership_of, no_room
-from workloads.harness.group.ranks import Membership, Progress, ProgressBoard, membership_in
+from workloads.harness.group.ranks import Membership, ProgressBoard, RankProgress, membership_in
 from workloads.harness.group.watch import hung, laggards
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
@@ -86,7 +86,7 @@ def mine(process, repeat):
 
 
 def row(steps=0, exchanges=0, pid=1, ended=False):
-    return Progress(pid, steps, exchanges, ended)
+    return RankProgress(pid, steps, exchanges, ended)
 
 
 class TestWhoIsToBlame:
@@ -260,12 +260,12 @@ class TestSeats:
         monkeypatch.setattr(ranks, "_ended", False)
         board = ProgressBoard(tmp_path, 2)
         ranks.stepped()  # nobody's
-        assert board.rows() == (Progress(), Progress())
+        assert board.rows() == (RankProgress(), RankProgress())
         ProgressBoard(tmp_path, 2).sit(1)
         for _ in range(3):
             ranks.stepped()
         ranks.exchanged(7)
-        assert board.rows() == (Progress(), Progress(os.getpid(), 3, 7, False))
+        assert board.rows() == (RankProgress(), RankProgress(os.getpid(), 3, 7, False))
         assert not ranks.have_ended()
         ranks.ended()
         assert board.rows()[1].ended

@@ -8,7 +8,7 @@ import pytest
 from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
 from workloads.harness.engine.count import counted
 from workloads.harness.engine.restarts import RESTART_AFTER, Restarts
-from workloads.harness.prepared import Env, Outcome
+from workloads.harness.prepared import Env, JobResult
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import find
 from workloads.harness.training.layers import layer_flops, parameter_count
@@ -61,8 +61,8 @@ def test_a_job_is_timed_once_and_says_what_it_reached(engine):
     [(0.9, 0.9, True, True), (0.89, 0.9, True, False), (0.4, 0.5, False, True), (0.6, 0.5, False, False)],
 )
 def test_a_target_is_reached_or_not(value, target, higher, met):
-    assert Outcome((1.0,), "m", value, target, higher).met is met
-    assert Outcome((1.0,), "m", value, None).met
+    assert JobResult((1.0,), "m", value, target, higher).met is met
+    assert JobResult((1.0,), "m", value, None).met
 
 
 def test_a_loss_must_fall_once_there_are_steps_enough():
