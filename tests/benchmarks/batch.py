@@ -24,7 +24,7 @@ from prefect.client.schemas.objects import FlowRun
 
 from infra.workers.batch.configuration import AwsBatchJobConfiguration
 from infra.workers.batch.follow import BatchFollow
-from infra.workers.batch.logs import Tail
+from infra.workers.batch.logs import LogReader, Tail
 from infra.workers.batch.poller import Poller
 from infra.workers.batch.region import RegionCalls
 from infra.workers.batch.settings import BatchSettings
@@ -92,12 +92,18 @@ class Minutes:
         return self.now_s
 
 
+async def _to_nobody(*_: object) -> None:
+    """Take labels or lines and drop them."""
+
+
 async def follow(jobs: int, age_s: float) -> tuple[int, int]:
     """Follow so many jobs for a minute; returns the calls in it, and the bytes that the process has then."""
     region, pace, clock = RegionCalls("us-east-1"), BatchSettings(), Minutes()
     poller = Poller(partial(describe, region), pace.poll_s, pace.slowest_s, clock=clock)
     asked = AwsBatchJobConfiguration(image="bench", job_queue="q")
     log = logging.LoggerAdapter(logging.getLogger("batch-benchmark"), {})
+
+    reader = LogReader(region.call, _to_nobody, pace.log_calls_per_s, pace.poll_s, pace.slowest_s, print)
 
     async def nothing(stream: str) -> None:
         return None
@@ -106,8 +112,19 @@ async def follow(jobs: int, age_s: float) -> tuple[int, int]:
         for _ in range(jobs):
             run = FlowRun(id=uuid.uuid4(), flow_id=uuid.UUID(int=1), name="a-lane")
             tail = Tail(run.id, nothing)
-            one = BatchFollow(run, str(uuid.uuid4()), asked, region, poller, tail, pace, log)
-            group.start_soon(one.to_the_end)
+            follower = BatchFollow(
+                run=run,
+                job_id=str(uuid.uuid4()),
+                log=log,
+                set_labels=_to_nobody,
+                configuration=asked,
+                region=region,
+                poller=poller,
+                reader=reader,
+                tail=tail,
+                settings=pace,
+            )
+            group.start_soon(follower.to_the_end)
         await anyio.wait_all_tasks_blocked()
         await poller.round()
         clock.now_s = age_s

@@ -1,4 +1,4 @@
-"""What a flow run asks of a worker: checked in one sentence, without what belongs to the worker's machine."""
+"""The configuration of one flow run's job: mistakes are one sentence, the worker's own settings stay out."""
 
 import re
 from typing import TYPE_CHECKING, Any, Self
@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import Flow, WorkPool
 from prefect.workers.base import BaseJobConfiguration
 from pydantic import PrivateAttr, ValidationError
 
+from infra.workers.base.outcome import StateName
 from infra.workers.base.retry import call_until_answered
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class JobRefused(ValueError):
     `state` names the state that its run gets.
     """
 
-    def __init__(self, sentence: str, state: str = "Crashed") -> None:
+    def __init__(self, sentence: str, state: StateName = "Crashed") -> None:
         super().__init__(sentence)
         self.state = state
 
@@ -70,7 +71,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @property
     def own_command(self) -> bool:
-        """The command was chosen by the user, and need not be Prefect's."""
+        """Return whether the user chose the command, which then need not run the flow."""
         return self._own_command
 
     @staticmethod
@@ -87,23 +88,24 @@ class ContainerJobConfiguration(BaseJobConfiguration):
         worker_id: UUID | None = None,
     ) -> None:
         """Fill in what depends on the flow run; what belongs to the worker's machine stays behind."""
-        asked = set(self.env)
-        self._own_command = self.command is not None
+        chosen = set(self.env)
+        # The command of an ad-hoc run executes the flow's bundle; Prefect has put it into the job variables.
+        self._own_command = self.command is not None and flow_run.deployment_id is not None
         super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
-        for name in set(self.env) - asked:
+        for name in set(self.env) - chosen:
             if OF_THE_WORKER.fullmatch(name):
                 del self.env[name]
 
 
 def one_sentence(error: ValidationError) -> str:
-    """Say what pydantic found first, as one sentence: field, value, and what would be right."""
+    """Put pydantic's first finding into one sentence: the field, its value, and what would be right."""
     first = error.errors()[0]
-    said = str(first["msg"]).removeprefix("Value error, ")
+    message = str(first["msg"]).removeprefix("Value error, ")
     if not first["loc"]:
-        return said
+        return message
     field = ".".join(str(part) for part in first["loc"])
     if first["loc"][-1] in SECRET_FIELDS:
-        return f"{field}: {said[0].lower()}{said[1:]}."
+        return f"{field}: {message[0].lower()}{message[1:]}."
     if first["type"] == "value_error":  # a rule of ours over several fields: it names them itself
-        return f"{field}: {said}."
-    return f"{field} is {first['input']!r}: {said[0].lower()}{said[1:]}."
+        return f"{field}: {message}."
+    return f"{field} is {first['input']!r}: {message[0].lower()}{message[1:]}."

@@ -1,4 +1,4 @@
-"""A container's lines, from the box's log into the flow run's, with the place that is reached."""
+"""The lines of a container's log on their way into the flow run's log."""
 
 import datetime as dt
 import logging
@@ -14,19 +14,19 @@ from infra.workers.base.retry import call_until_answered
 LONGEST_BYTES = 16 * 1024  # of a line; what is longer comes in pieces
 LINES_A_CALL = 500
 CALL_BYTES = 500_000  # below what proxies take by default
-LOGGER, NOTE = "ssh.container", "ssh.note"
+NOTE = "ssh.note"  # the logger of sentences about the lines
 
 Send = Callable[[list[LogCreate]], Awaitable[None]]
 
 
 class Lines:
-    """Cuts bytes into lines and sends them.
+    """Cuts bytes into lines and sends them to Prefect.
 
     Attributes:
-        seen: how many bytes of the log Prefect has.
+        seen: the number of bytes of the log that Prefect has.
     """
 
-    def __init__(self, run_id: UUID, send: Send, seen: int, logger: str = LOGGER) -> None:
+    def __init__(self, run_id: UUID, send: Send, seen: int, logger: str) -> None:
         self.seen = seen
         self._run_id, self._send, self._logger = run_id, send, logger
         self._waiting: list[LogCreate] = []
@@ -34,9 +34,9 @@ class Lines:
         self._read = seen
 
     def take(self, chunk: bytes) -> None:
-        """More of the log."""
-        *whole, self._rest = (self._rest + chunk).split(b"\n")
-        for line in whole:
+        """Add the next bytes of the log."""
+        *complete, self._rest = (self._rest + chunk).split(b"\n")
+        for line in complete:
             self._add(line)
             self._read += len(line) + 1
         while len(self._rest) > LONGEST_BYTES:
@@ -46,16 +46,16 @@ class Lines:
 
     @property
     def full(self) -> bool:
-        """Whether so much waits that it should go."""
+        """Return whether enough lines wait for a call."""
         return len(self._waiting) >= LINES_A_CALL
 
-    def again(self) -> None:
-        """The connection was lost: what Prefect does not have yet comes once more."""
+    def rewind(self) -> None:
+        """Forget what Prefect does not have yet: after a lost connection it comes again."""
         self._rest, self._read = b"", self.seen
         self._waiting.clear()
 
     async def flush(self, last: bool = False) -> bool:
-        """Send what waits; with `last` an unfinished line, too. Returns whether something was new."""
+        """Send the lines that wait, with `last` an unfinished one too; returns whether there was any."""
         if last and self._rest:
             self._add(self._rest)
             self._read += len(self._rest)
@@ -80,14 +80,17 @@ class Lines:
                 self._waiting.append(self._line(piece, self._logger))
 
     def _line(self, message: str, name: str = NOTE) -> LogCreate:
-        now = dt.datetime.now(dt.UTC)
-        return LogCreate(
-            name=name, level=logging.INFO, message=message, timestamp=now, flow_run_id=self._run_id
-        )
+        return log_line(self._run_id, name, message, dt.datetime.now(dt.UTC))
+
+
+def log_line(run_id: UUID, name: str, message: str, at: dt.datetime) -> LogCreate:
+    """Return one line of a flow run's log."""
+    line = {"name": name, "message": message, "timestamp": at, "flow_run_id": run_id, "level": logging.INFO}
+    return LogCreate.model_validate(line)
 
 
 def _fitting(lines: list[LogCreate]) -> list[LogCreate]:
-    """The first lines, as many as one call may carry; one at least."""
+    """Return the first lines, as many as one call may carry, but at least one."""
     size_bytes = 0
     for count, line in enumerate(lines[:LINES_A_CALL]):
         size_bytes += len(line.message.encode()) + 200

@@ -1,9 +1,84 @@
-"""How a job ended, as every worker of ours says it."""
+"""How a job ended and how long its start took, as every worker tells Prefect.
+
+A worker puts the flow run into a state whose name and message are for people, and sets labels of the flow run
+for programs:
+
+| label | value |
+| --- | --- |
+| `gridbench.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
+| `gridbench.outcome` | once the job has ended: a `Cause` |
+| `gridbench.queue_s` | seconds in the queue, boot of the machine included |
+| `gridbench.pull_s` | seconds from the machine to the container, mostly for its image |
+"""
 
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeGuard, get_args
+
+EXPLAINED_LABEL = "gridbench.explained_within_s"
+OUTCOME_LABEL = "gridbench.outcome"
+QUEUE_LABEL, PULL_LABEL = "gridbench.queue_s", "gridbench.pull_s"
 
 NO_EXIT_CODE = -1
 KILLED = 137  # 128 + SIGKILL: an exit code
+
+StateName = Literal[
+    "Exited",
+    "Cancelled",
+    "Crashed",
+    "TimedOut",
+    "OutOfMemory",
+    "ImagePullFailed",
+    "Evicted",
+    "PodLost",
+    "Reclaimed",
+    "Preempted",
+    "Drained",
+    "NodeLost",
+    "NoCapacity",
+    "Unschedulable",
+    "Unfit",
+    "Lost",
+    "Rebooted",
+    "HostKeyRefused",
+    "KeyRefused",
+]
+
+
+class Cause(StrEnum):
+    """Why a job ended, for programs that decide what to do next."""
+
+    EXITED = "exited"
+    CANCELLED = "cancelled"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out-of-memory"
+    TAKEN_AWAY = "taken-away"  # the provider or the cluster took the machine: another one will do
+    NO_MACHINE = "no-machine"  # none came: asking again is no use
+    UNFIT = "unfit"  # the machine lacks something: asking again is no use
+    UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
+
+
+CAUSES: dict[StateName, Cause] = {
+    "Exited": Cause.EXITED,
+    "Cancelled": Cause.CANCELLED,
+    "OutOfMemory": Cause.OUT_OF_MEMORY,
+    "Reclaimed": Cause.TAKEN_AWAY,
+    "Preempted": Cause.TAKEN_AWAY,
+    "Drained": Cause.TAKEN_AWAY,
+    "NodeLost": Cause.TAKEN_AWAY,
+    "NoCapacity": Cause.NO_MACHINE,
+    "Unschedulable": Cause.NO_MACHINE,
+    "Unfit": Cause.UNFIT,
+    "Lost": Cause.UNREACHABLE,
+    "Rebooted": Cause.UNREACHABLE,
+    "HostKeyRefused": Cause.UNREACHABLE,
+    "KeyRefused": Cause.UNREACHABLE,
+}
+
+
+def is_state_name(text: str) -> TypeGuard[StateName]:
+    """Return whether a text names a state that our workers set."""
+    return text in get_args(StateName)
 
 
 @dataclass(frozen=True)
@@ -13,13 +88,31 @@ class JobOutcome:
     "Exited" is an exit code of 0, "Cancelled" what somebody asked for; every other name is a crash's.
     """
 
-    name: str
+    name: StateName
     message: str
     exit_code: int | None = None
 
     @property
+    def cause(self) -> Cause:
+        """Return why the job ended; a name without a cause of its own is a crash."""
+        return CAUSES.get(self.name, Cause.CRASHED)
+
+    @property
     def status_code(self) -> int:
-        """The exit code as Prefect's worker result wants it; a missing one is never 0."""
+        """Return the exit code for Prefect's worker result; a missing one is never 0."""
         if self.name == "Exited":
             return 0
         return self.exit_code or NO_EXIT_CODE
+
+
+@dataclass(frozen=True)
+class StartTimes:
+    """Seconds of a job's start by stage; `pull_s` is None where the backend does not tell."""
+
+    queue_s: float
+    pull_s: float | None
+
+    def labels(self, queue: str, pull: str) -> dict[str, float]:
+        """Return the flow run's labels, under the common names and under the backend's own two."""
+        labels = {QUEUE_LABEL: self.queue_s, queue: self.queue_s}
+        return labels if self.pull_s is None else labels | {PULL_LABEL: self.pull_s, pull: self.pull_s}

@@ -1,8 +1,8 @@
-"""What the worker says to Prefect about flow runs: who follows them, their logs, and how they ended."""
+"""The flow runs of a work pool: which worker follows each, and the state that the end of its job gives it."""
 
 import datetime as dt
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from uuid import UUID
 
@@ -21,7 +21,7 @@ from prefect.client.schemas.objects import Worker as WorkerOfPool
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed
 
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.outcome import OUTCOME_LABEL, JobOutcome
 from infra.workers.base.retry import call_until_answered
 
 OWNER = "prefect.worker.name"  # the base class labels a run with its worker; that one follows the job
@@ -42,26 +42,26 @@ class PoolRuns:
 
     async def in_states(self, states: list[StateType]) -> list[FlowRun]:
         """Read all runs of the pool that are in one of the states."""
-        found: list[FlowRun] = []
+        runs: list[FlowRun] = []
         while True:
             page = await self.client.read_flow_runs(
                 flow_run_filter=FlowRunFilter(
                     state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
                 ),
                 work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[self._pool])),
-                offset=len(found),
+                offset=len(runs),
                 limit=PAGE,
             )
-            found += page
+            runs += page
             if len(page) < PAGE:
-                return found
+                return runs
 
     async def online(self) -> set[str]:
-        """The names of the pool's workers that are alive, this one included."""
+        """Return the names of the pool's workers that are alive, this one included."""
         return {self._worker, *alive(await self.client.read_workers_for_work_pool(self._pool))}
 
     def is_mine(self, run: FlowRun, online: set[str]) -> bool:
-        """Whether this worker is to follow a run: its own, or the heir of one that is gone."""
+        """Return whether this worker is to follow a run: its own, or one whose worker is gone."""
         owner = run.labels.get(OWNER)
         if owner == self._worker:
             return True
@@ -70,21 +70,21 @@ class PoolRuns:
         return heir(run.id, online) == self._worker
 
     def is_anothers(self, run: FlowRun) -> bool:
-        """Whether another worker has said that it follows the run."""
+        """Return whether the run is labelled with another worker."""
         return run.labels.get(OWNER) not in (None, NOBODY, self._worker)
 
     async def claim(self, run_id: UUID) -> None:
-        """Say that this worker follows a run."""
+        """Label a run with this worker."""
         async with self.labelling:
             await call_until_answered(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
 
-    async def label(self, run_id: UUID, labels: dict[str, float]) -> None:
-        """Add labels to a run, if Prefect answers: nothing rests on them."""
+    async def label(self, run_id: UUID, labels: Mapping[str, float | str]) -> None:
+        """Add labels to a run if Prefect answers; no decision depends on them alone."""
         with suppress(httpx.HTTPError, ObjectNotFound):
             await self.client.update_flow_run_labels(run_id, dict(labels))
 
     async def release(self, run_ids: Iterable[UUID]) -> None:
-        """Say that this worker follows some runs no longer, so that others need not wait."""
+        """Take this worker's name off some runs, so that others need not wait until it counts as gone."""
         for run_id in run_ids:
             try:
                 async with self.labelling:
@@ -93,69 +93,84 @@ class PoolRuns:
                 continue  # the worker counts as gone after a while
 
     async def try_number(self, run_id: UUID) -> int:
-        """Which try of a run this is: how often it has been scheduled. No worker's restart changes it."""
+        """Return the number of a run's current try, which no restart of a worker changes.
+
+        A try begins when the run is scheduled; that of an ad-hoc run when it becomes PENDING.
+        """
         states = await call_until_answered(self.client.read_flow_run_states, run_id)
-        return sum(state.type == StateType.SCHEDULED for state in states)
+        return tries(states)
 
     async def settle(
-        self, run_id: UUID, job_id: str, ending: JobOutcome, *, own_command: bool
+        self, run_id: UUID, job_id: str, outcome: JobOutcome, *, own_command: bool
     ) -> State | None:
-        """Put a run whose job has ended into its final state; what the flow said itself stays.
+        """Put a run whose job has ended into its final state and label it; what the flow set itself stays.
 
-        Returns the state that was set, or None where nothing was to be said.
+        Returns the state that was set, or None where the run is further already.
         """
         try:
             run = await call_until_answered(self.client.read_flow_run, run_id)
         except ObjectNotFound:
             return None
-        state = verdict(run, job_id, ending, own_command=own_command)
+        state = verdict(run, job_id, outcome, own_command=own_command)
         if state is None:
+            if run.state and run.state.is_crashed():
+                await self.label(run_id, {OUTCOME_LABEL: outcome.cause})
             return None
         replaces = run.state is not None and run.state.is_final()
         cancels = state.type == StateType.CANCELLED
         await call_until_answered(self.client.set_flow_run_state, run_id, state, force=replaces or cancels)
+        await self.label(run_id, {OUTCOME_LABEL: outcome.cause})
         return state
 
 
-def verdict(run: FlowRun, job_id: str, ending: JobOutcome, *, own_command: bool) -> State | None:
-    """The state that a job's end gives its run, or None where the run is further already."""
+def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:
+    """Return the state that a job's end gives its run, or None where the run is further already."""
     now = run.state
     if now is None or now.is_scheduled() or now.is_paused():
         return None  # suspended, or waiting for its next try
     if run.infrastructure_pid not in (None, job_id):
         return None  # the next try has a job of its own
-    if ending.name == "Cancelled" or now.is_cancelling():
+    if outcome.name == "Cancelled" or now.is_cancelling():
         done = now.is_completed() or now.is_failed() or now.is_cancelled()
-        return None if done else Cancelled(message=ending.message)
+        return None if done else Cancelled(message=outcome.message)
     if now.is_final():
         # An engine that gets SIGTERM says Crashed, and can't know why.
-        vague = now.is_crashed() and now.name == "Crashed" and ending.name not in ("Exited", "Crashed")
-        return Crashed(name=ending.name, message=ending.message) if vague else None
-    if ending.name != "Exited":
-        return Crashed(name=ending.name, message=ending.message)
+        vague = now.is_crashed() and now.name == "Crashed" and outcome.name not in ("Exited", "Crashed")
+        return Crashed(name=outcome.name, message=outcome.message) if vague else None
+    if outcome.name != "Exited":
+        return Crashed(name=outcome.name, message=outcome.message)
     if now.is_pending() and own_command:
-        return Completed(message=ending.message)  # no flow's command: its exit code is all there is
-    said = "never started" if now.is_pending() else "did not say how it ended"
-    return Crashed(message=f"{ending.message.rstrip('.')}, but the flow {said}.")
+        return Completed(message=outcome.message)  # no flow's command: its exit code is all there is
+    flow_did = "never started" if now.is_pending() else "did not say how it ended"
+    return Crashed(message=f"{outcome.message.rstrip('.')}, but the flow {flow_did}.")
+
+
+def tries(states: Iterable[State]) -> int:
+    """Count the tries of a run from its states, oldest first."""
+    count, before = 0, None
+    for state in states:
+        ad_hoc = state.type == StateType.PENDING and (before is None or before.is_final())
+        count += state.type == StateType.SCHEDULED or ad_hoc
+        before = state
+    return count
 
 
 def alive(workers: Iterable[WorkerOfPool]) -> set[str]:
-    """The workers that still send heartbeats, by the server's clock: the newest heartbeat is now."""
-    beating = [worker for worker in workers if worker.last_heartbeat_time]
-    newest = max((worker.last_heartbeat_time for worker in beating), default=None)
+    """Return the workers that still send heartbeats, by the server's clock: the newest heartbeat is now."""
+    heartbeats = [(worker, worker.last_heartbeat_time) for worker in workers if worker.last_heartbeat_time]
+    newest = max((time for _, time in heartbeats), default=dt.datetime.min)
     return {
         worker.name
-        for worker in beating
-        if (newest - worker.last_heartbeat_time).total_seconds()
-        <= HEARTBEATS * (worker.heartbeat_interval_seconds or 30)
+        for worker, time in heartbeats
+        if (newest - time).total_seconds() <= HEARTBEATS * (worker.heartbeat_interval_seconds or 30)
     }
 
 
 def heir(run_id: UUID, online: set[str]) -> str:
-    """The one worker that takes over a run; all workers choose the same, without talking to each other."""
+    """Return the one worker that takes over a run; all workers choose the same one by themselves."""
     return min(online, key=lambda name: hashlib.sha256(f"{run_id} {name}".encode()).digest())
 
 
 def age_s(run: FlowRun) -> float:
-    """Seconds since a run came into its state."""
+    """Return the seconds since a run came into its state."""
     return (dt.datetime.now(dt.UTC) - run.state.timestamp).total_seconds() if run.state else 0.0

@@ -21,11 +21,12 @@ async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **k
         reraise=True,
     )
 
-    async def whole() -> T:
+    async def shielded() -> T:
         with anyio.CancelScope(shield=True):  # a worker that stops leaves no request half done
-            return await call(*args, **kwargs)
+            answer = await call(*args, **kwargs)
+        return answer
 
-    return await again(whole)
+    return await again(shielded)
 
 
 def _transient(error: BaseException) -> bool:

@@ -1,67 +1,69 @@
-"""What our workers share: a job outlives its worker, and the next one of the pool follows it to its end."""
+"""The life of a job that outlives its worker: started, followed to its end, taken over by the next worker."""
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 import anyio
 import anyio.abc
 from prefect.exceptions import ObjectNotFound
-from prefect.workers.base import BaseWorkerResult
+from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from infra.workers.base.failover import Successor
+from infra.workers.base.ad_hoc import AdHocStatus, refusal_of
+from infra.workers.base.failover import Failover
+from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.outcome import EXPLAINED_LABEL, OUTCOME_LABEL, Cause, JobOutcome
 from infra.workers.base.pool_runs import PoolRuns
 from infra.workers.base.retry import call_until_answered
+from infra.workers.base.settings import PollSettings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
     from prefect.client.schemas.objects import FlowRun
+    from prefect.flows import Flow
 
 GOODBYE_S = 10
 
-
-class Rhythm(Protocol):
-    """How often a worker looks, in seconds: at what it follows, and for runs that no worker follows."""
-
-    @property
-    def poll_s(self) -> float: ...  # noqa: D102
-    @property
-    def takeover_s(self) -> float: ...  # noqa: D102
+C = TypeVar("C", bound=ContainerJobConfiguration)
+V = TypeVar("V", bound=BaseVariables)
+R = TypeVar("R", bound=BaseWorkerResult)
 
 
-class Followed(Protocol):
-    """One run's job, as it is followed."""
+class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
+    """A Prefect worker that starts flow runs as jobs and follows them, those of an earlier worker too.
 
-    run: "FlowRun"
-    job_id: str
-    since: float
+    A backend has three hooks: `start_job`, `find_job` and `follower`. `ABC` among the bases keeps Prefect
+    from registering this class as a worker of its own.
 
-    def cancel(self) -> None: ...  # noqa: D102
-    def hand_over(self) -> None: ...  # noqa: D102
-
-
-class FollowingWorker(ABC):
-    """Submits flow runs as jobs and follows them, those of an earlier worker too.
-
-    Put it before `BaseWorker`: Prefect would take a subclass of that for a worker of its own.
+    A flow can also be given to it without a deployment: see `ad_hoc`.
 
     Attributes:
-        thing: what its jobs are called in sentences.
-        result_type: what `run` returns.
-        pace_type: reads from the environment how often it looks.
-        pace: the same, once it is set up.
-        follows: the jobs that it follows by their run; None for one that is being submitted.
+        thing: the name of a job in sentences.
+        result_type: the type of what `run` returns.
+        settings_type: reads the settings from the environment.
+        explained_within_s: seconds after a crash until the backend has told why.
+        settings: the settings, once the worker is set up.
+        follows: the followed jobs by their run; None for one that is being started.
     """
 
     thing: ClassVar[str]
-    result_type: ClassVar[type[BaseWorkerResult]]
-    pace_type: ClassVar[type[Rhythm]]
-    pace: Rhythm
+    result_type: type[R]
+    settings_type: type[PollSettings]
+    explained_within_s: ClassVar[float]
+
+    settings: PollSettings
+    runs: PoolRuns
+    follows: dict[UUID, JobFollow | None]
+    settled: set[UUID]
+    _adopted: set[UUID]
+    _ad_hoc: int
+    _loops: list[anyio.CancelScope]
 
     @abstractmethod
-    async def start_job(self, flow_run: "FlowRun", configuration: ContainerJobConfiguration) -> str:
+    async def start_job(self, flow_run: "FlowRun", configuration: C) -> str:
         """Find or start the job of a run's try; its id is in the run before anything else can go wrong.
 
         Raises:
@@ -70,37 +72,28 @@ class FollowingWorker(ABC):
         """
 
     @abstractmethod
-    async def find_job(self, run: "FlowRun", configuration: ContainerJobConfiguration) -> str | None:
-        """The job that was started just before its worker went, so that its id was not noted."""
+    async def find_job(self, flow_run: "FlowRun", configuration: C) -> str | None:
+        """Return the job that was started just before its worker went, so that its id was not noted."""
 
     @abstractmethod
-    async def follow(
-        self,
-        flow_run: "FlowRun",
-        job_id: str,
-        configuration: ContainerJobConfiguration,
-        *,
-        resumed: bool = False,
-    ) -> BaseWorkerResult:
-        """Follow a job, and put its run into the state that the job's end means."""
+    async def follower(self, flow_run: "FlowRun", job_id: str, configuration: C, resumed: bool) -> JobFollow:
+        """Return what follows a job; `resumed` is one that an earlier worker has followed."""
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self.pace = self.pace_type()
-        self.follows: dict[UUID, Followed | None] = {}
-        self.settled: set[UUID] = set()
-        self._adopted: set[UUID] = set()
-        self._loops: list[anyio.CancelScope] = []
+        self.settings = self.settings_type()
+        self.follows, self.settled = {}, set()
+        self._adopted, self._ad_hoc, self._loops = set(), 0, []
         await super().setup()
         self.runs = PoolRuns(self.client, self._work_pool_name, self.name)
-        successor = Successor(self)
-        self.start_loop(successor.cancel, self.pace.poll_s)
-        self.start_loop(successor.look_round, self.pace.takeover_s)
+        failover = Failover(self)
+        self.start_loop(failover.cancel, self.settings.poll_s)
+        self.start_loop(failover.look_round, self.settings.takeover_s)
 
     async def teardown(self, *exc_info: Any) -> None:
         """Stop; the jobs go on, and the next worker of the pool finds them."""
         if not exc_info or exc_info[0] is None:
-            while self.follows:  # a run-once worker waits for its runs
+            while self.follows or self._ad_hoc:  # a run-once worker waits for its runs
                 await anyio.sleep(0.1)
         with anyio.CancelScope(shield=True), anyio.move_on_after(GOODBYE_S):
             await self._say_goodbye()
@@ -109,8 +102,8 @@ class FollowingWorker(ABC):
         await super().teardown(*exc_info)
 
     async def _say_goodbye(self) -> None:
-        going = {run_id: follow for run_id, follow in self.follows.items() if run_id not in self.settled}
-        left = {run_id: follow.job_id for run_id, follow in going.items() if follow}
+        followed = {run_id: follow for run_id, follow in self.follows.items() if run_id not in self.settled}
+        left = {run_id: follow.job_id for run_id, follow in followed.items() if follow}
         if left:
             self._logger.info(
                 "The worker stops. These %ss go on, the next worker of pool %s follows them: %s.",
@@ -123,13 +116,15 @@ class FollowingWorker(ABC):
     async def run(
         self,
         flow_run: "FlowRun",
-        configuration: ContainerJobConfiguration,
+        configuration: C,
         task_status: anyio.abc.TaskStatus[Any] | None = None,
-    ) -> BaseWorkerResult:
-        """Submit a flow run's job, unless it has one, and follow it to its end."""
+    ) -> R:
+        """Start a flow run's job, unless it has one, and follow it to its end."""
         status = task_status or anyio.TASK_STATUS_IGNORED
         self.follows.setdefault(flow_run.id, None)
         try:
+            if flow_run.deployment_id is None:  # an ad-hoc run, which the base class does not label
+                await self._give_worker_labels_to_flow_run(flow_run.id)
             job_id = await self.start_job(flow_run, configuration)
         except JobRefused as refusal:
             self.follows.pop(flow_run.id, None)
@@ -146,19 +141,40 @@ class FollowingWorker(ABC):
         status.started(job_id)
         return await self.follow(flow_run, job_id, configuration)
 
-    async def refuse(self, flow_run: "FlowRun", refusal: JobRefused) -> BaseWorkerResult:
-        """Say why a run's job can't be started."""
-        self.get_flow_run_logger(flow_run).error("%s", refusal)
-        state = JobOutcome(refusal.state, str(refusal))
-        await self.runs.settle(flow_run.id, flow_run.infrastructure_pid or "", state, own_command=False)
-        self.settled.add(flow_run.id)
-        return self.result(str(flow_run.id), state.status_code)
+    async def follow(self, flow_run: "FlowRun", job_id: str, configuration: C, *, resumed: bool = False) -> R:
+        """Follow a job, and put its run into the state that the job's end means."""
+        follow = await self.follower(flow_run, job_id, configuration, resumed)
+        self.follows[flow_run.id] = follow
+        try:
+            await self.stop_if_cancelled(follow)
+            outcome = await follow.to_the_end()
+            if outcome is None:
+                return self.result(job_id, 0)  # another worker judges it
+            state = await self.runs.settle(
+                flow_run.id, job_id, outcome, own_command=configuration.own_command
+            )
+            if state:
+                follow.log.info("The %s %s has ended: %s", self.thing, job_id, outcome.message)
+            self.settled.add(flow_run.id)
+            await follow.show_last_lines()
+            return self.result(job_id, outcome.status_code)
+        finally:
+            follow.close()
+            self.follows.pop(flow_run.id, None)
 
-    def result(self, identifier: str, status_code: int) -> BaseWorkerResult:
-        """What `run` returns."""
+    async def refuse(self, flow_run: "FlowRun", refusal: JobRefused) -> R:
+        """Put a run whose job can't be started into a state that says why."""
+        self.get_flow_run_logger(flow_run).error("%s", refusal)
+        outcome = JobOutcome(refusal.state, str(refusal))
+        await self.runs.settle(flow_run.id, flow_run.infrastructure_pid or "", outcome, own_command=False)
+        self.settled.add(flow_run.id)
+        return self.result(str(flow_run.id), outcome.status_code)
+
+    def result(self, identifier: str, status_code: int) -> R:
+        """Return the result of `run`."""
         return self.result_type(identifier=identifier, status_code=status_code)
 
-    async def stop_if_cancelled(self, follow: Followed) -> None:
+    async def stop_if_cancelled(self, follow: JobFollow) -> None:
         """End the job of a run that is cancelled already: one without a job is cancelled at once."""
         try:
             state = (await call_until_answered(self.client.read_flow_run, follow.run.id)).state
@@ -168,33 +184,56 @@ class FollowingWorker(ABC):
             follow.cancel()
         return None
 
+    async def _submit_adhoc_run(
+        self,
+        flow: "Flow[..., Any]",
+        parameters: dict[str, Any] | None = None,
+        job_variables: dict[str, Any] | None = None,
+        task_status: "anyio.abc.TaskStatus[FlowRun] | None" = None,
+        flow_run: "FlowRun | None" = None,
+    ) -> None:
+        """Submit a flow without a deployment; a failure ends its run and not the worker."""
+        status = AdHocStatus(task_status)
+        self._ad_hoc += 1
+        try:
+            await super()._submit_adhoc_run(flow, parameters, job_variables, status, flow_run)
+        except Exception as error:
+            if status.flow_run is None:  # the caller of `submit` gets the error
+                raise
+            await self.refuse(status.flow_run, refusal_of(error))
+        finally:
+            self._ad_hoc -= 1
+
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
-        """Say that the run is this worker's; the base class would let it crash where the server is busy."""
+        """Label a run with its worker; the base class would let it crash where the server is busy."""
         async with self.runs.labelling:
             await call_until_answered(super()._give_worker_labels_to_flow_run, flow_run_id)
+            explained = {EXPLAINED_LABEL: self.explained_within_s}
+            await call_until_answered(self.client.update_flow_run_labels, flow_run_id, explained)
 
     async def _propose_crashed_state(
         self, flow_run: "FlowRun", message: str, client: "PrefectClient | None" = None
     ) -> None:
-        """Leave a run alone whose end was said with its reason; the base class knows only a number."""
+        """Leave a run alone that has its state and the reason; the base class knows only a number."""
         if flow_run.id in self.settled:
             self.settled.discard(flow_run.id)
             return
         await super()._propose_crashed_state(flow_run, message, client)
+        await self.runs.label(flow_run.id, {OUTCOME_LABEL: Cause.CRASHED})
 
     async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
-        """A run that another worker left in PENDING without a job is there already."""
+        """Return whether a run is in PENDING; one that another worker left there without a job is."""
         if flow_run.id in self._adopted:
             self._adopted.discard(flow_run.id)
             return True
         return await super()._propose_pending_state(flow_run)
 
     def is_busy_with(self, run: "FlowRun") -> bool:
-        """Whether this worker submits or follows a run."""
+        """Return whether this worker starts or follows a run."""
         return run.id in self.follows or run.id in self._submitting_flow_run_ids
 
     def submit_again(self, run: "FlowRun") -> None:
-        """Submit a run that is PENDING without a job, as the base class submits what it was given."""
+        """Submit a run that is PENDING without a job, as the base class submits a scheduled one."""
         try:
             if self._limiter:
                 self._limiter.acquire_on_behalf_of_nowait(run.id)
@@ -202,14 +241,14 @@ class FollowingWorker(ABC):
             return  # until a later round
         self._adopted.add(run.id)
         self._submitting_flow_run_ids.add(run.id)
-        self._runs_task_group.start_soon(self._submit_run, run)
+        self._start_soon(partial(self._submit_run, run))
 
-    def resume(self, run: "FlowRun", job_id: str, configuration: ContainerJobConfiguration) -> None:
+    def resume(self, run: "FlowRun", job_id: str, configuration: C) -> None:
         """Follow the job of a run that an earlier worker had."""
         self.follows[run.id] = None
-        self._runs_task_group.start_soon(self._resume, run, job_id, configuration)
+        self._start_soon(partial(self._resume, run, job_id, configuration))
 
-    async def _resume(self, run: "FlowRun", job_id: str, configuration: ContainerJobConfiguration) -> None:
+    async def _resume(self, run: "FlowRun", job_id: str, configuration: C) -> None:
         log = self.get_flow_run_logger(run)
         log.info("Worker '%s' follows %s %s from here on.", self.name, self.thing, job_id)
         try:
@@ -221,10 +260,12 @@ class FollowingWorker(ABC):
             self.follows.pop(run.id, None)
 
     def warn(self, text: str) -> None:
-        """Log what concerns the worker and not one run."""
+        """Log a sentence that concerns the worker and not one run."""
         self._logger.warning("%s", text)
 
-    def start_loop(self, work: Any, every_s: float | None = None) -> None:
+    def start_loop(
+        self, work: Callable[[], Coroutine[Any, Any, object]], every_s: float | None = None
+    ) -> None:
         """Do something until the worker stops; with `every_s`, again and again, whatever fails."""
         scope = anyio.CancelScope()
         self._loops.append(scope)
@@ -239,4 +280,9 @@ class FollowingWorker(ABC):
                     await anyio.sleep(every_s)
                 await work()
 
-        self._runs_task_group.start_soon(loop)
+        self._start_soon(loop)
+
+    def _start_soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        if self._runs_task_group is None:
+            raise RuntimeError("The worker is not set up: use it as a context manager.")
+        self._runs_task_group.start_soon(work)

@@ -1,45 +1,35 @@
-"""One job, followed from its submission to its end."""
+"""One AWS Batch job, followed from its submission to its end."""
 
-import logging
-import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from prefect.client.schemas.objects import FlowRun
-
+from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.outcome import JobOutcome, StartTimes
 from infra.workers.batch.configuration import AwsBatchJobConfiguration
 from infra.workers.batch.errors import sentence
-from infra.workers.batch.logs import Tail
+from infra.workers.batch.logs import LogReader, Tail
 from infra.workers.batch.poller import JobWatch, Poller
-from infra.workers.batch.reasons import TERMINAL, Job, ending, lost_attempts
+from infra.workers.batch.reasons import TERMINAL, Job, lost_attempts, outcome_of
 from infra.workers.batch.region import RegionCalls, now_ms
 from infra.workers.batch.settings import BatchSettings
 from infra.workers.batch.stuck import diagnose, given_up, look
 
-CANCELLED = JobOutcome("Cancelled", "Cancelled from Prefect; the AWS Batch job was terminated.")
+STAGE_LABELS = "aws-batch.runnable_s", "aws-batch.starting_s"
 REASON_LENGTH = 1000  # of TerminateJob's reason; it comes back as the job's statusReason
+LATE_LINES_S = 2  # CloudWatch shows a container's last lines about so long after its end
 
 
-@dataclass(eq=False)
-class BatchFollow:
-    """One run's job, and what was said about it so far."""
+@dataclass(eq=False, kw_only=True)
+class BatchFollow(JobFollow):
+    """One run's job, and what is known of it so far."""
 
-    run: FlowRun
-    job_id: str
-    asked: AwsBatchJobConfiguration
+    configuration: AwsBatchJobConfiguration
     region: RegionCalls
     poller: Poller
+    reader: LogReader
     tail: Tail
-    pace: BatchSettings
-    log: logging.LoggerAdapter[Any]
-    note: Callable[[dict[str, float]], Awaitable[None]]  # takes what the run's labels shall say
-    stop: JobOutcome | None = None  # why the worker ends the job itself
-    asked_to_stop: bool = False
-    handed_over: bool = False
-    since: float = field(default_factory=time.monotonic)
+    settings: BatchSettings
+    _terminated: bool = False
     _watch: JobWatch | None = None
     _status: str = ""
     _attempts: int = 0
@@ -47,18 +37,13 @@ class BatchFollow:
     _doubted: bool = False
     _placed_ms: int | None = None
 
-    def cancel(self) -> None:
-        """The run was cancelled in Prefect: end the job, whatever it does."""
-        if self.stop is None or self.stop.name != "Cancelled":
-            self.stop = CANCELLED
-        self._hurry()
+    @property
+    def cancelled_message(self) -> str:
+        """Return the sentence of a run whose job was cancelled."""
+        return "Cancelled from Prefect; the AWS Batch job was terminated."
 
-    def hand_over(self) -> None:
-        """Another worker follows the run."""
-        self.handed_over = True
-        self._hurry()
-
-    def _hurry(self) -> None:
+    def wake(self) -> None:
+        """Have the job looked at now."""
         self.poller.hurry(self.job_id)
         if self._watch:
             self._watch.wake()
@@ -66,6 +51,7 @@ class BatchFollow:
     async def to_the_end(self) -> JobOutcome | None:
         """Follow the job until it has ended; None when another worker follows it from now on."""
         self._watch = self.poller.watch(self.job_id)
+        self.reader.follow(self.tail)
         try:
             while True:
                 job = await self._watch.next()
@@ -79,102 +65,112 @@ class BatchFollow:
         finally:
             self.poller.forget(self.job_id)
 
+    async def show_last_lines(self) -> None:
+        """Read the container's log to its end."""
+        await self.reader.finish(self.tail, max(self.settings.poll_s, LATE_LINES_S))
+        if self.tail.closed:
+            self.log.warning("The container's lines are not shown here: %s", self.tail.closed)
+
+    def close(self) -> None:
+        """Stop reading the container's log."""
+        self.reader.leave(self.tail)
+
     async def _look_at(self, job: Job) -> None:
         before = self._status
-        self._tell_changes(job)
+        self._log_changes(job)
         if job["status"] == "STARTING" and before != "STARTING":
             self._placed_ms = now_ms()
-        if job["status"] == "RUNNING" and before != "RUNNING":
-            await self.note(stages_s(job, self._placed_ms))
+        runs = job["status"] == "RUNNING" and before != "RUNNING"
+        if runs and (times := start_times(job, self._placed_ms)):
+            await self.set_labels(times.labels(*STAGE_LABELS))
         if job["status"] == "RUNNABLE" and self.stop is None:
-            await self._waits(job)
-        if self.stop is not None and not self.asked_to_stop:
+            await self._examine_wait(job)
+        if self.stop is not None and not self._terminated:
             await self._terminate(self.stop)
 
-    def _tell_changes(self, job: Job) -> None:
+    def _log_changes(self, job: Job) -> None:
         self.tail.learn(job)
         if job["status"] != self._status:
             self.log.info("AWS Batch job %s is %s.", self.job_id, job["status"])
             self._status = job["status"]
         lost = lost_attempts(job)
-        allowed = job.get("retryStrategy", {}).get("attempts", self.asked.attempts)
-        for number, said in enumerate(lost[self._attempts :], start=self._attempts + 1):
-            if said and number < allowed:
+        allowed = job.get("retryStrategy", {}).get("attempts", self.configuration.attempts)
+        for number, reason in enumerate(lost[self._attempts :], start=self._attempts + 1):
+            if reason and number < allowed:
                 self.log.warning(
                     "Attempt %s of %s lost its host (%s); AWS Batch starts the job again.",
                     number,
                     allowed,
-                    said,
+                    reason,
                 )
         self._attempts = len(lost)
 
     def _ended(self, job: Job) -> JobOutcome:
-        self._tell_changes(job)
-        found = ending(job)
-        return self.stop if self.stop is not None and found.name != "Exited" else found
+        self._log_changes(job)
+        outcome = outcome_of(job)
+        return self.stop if self.stop is not None and outcome.name != "Exited" else outcome
 
-    async def _waits(self, job: Job) -> None:
-        """RUNNABLE: end what can never run, explain what waits, and give up at the deadline."""
+    async def _examine_wait(self, job: Job) -> None:
+        """End a RUNNABLE job that can never run, explain one that waits, and give up at the deadline."""
         waited_s = (now_ms() - waiting_since_ms(job)) / 1000
-        said = job.get("statusReason") or ""
-        late = waited_s > self.asked.capacity_deadline_s
-        doubted = self._doubted and waited_s > self.pace.doubt_s
-        if not (late or doubted or (said and said != self._explained) or self._unexplained(waited_s, said)):
+        reason = job.get("statusReason") or ""
+        deadline_s = self.configuration.capacity_deadline_s
+        late = waited_s > deadline_s
+        doubted = self._doubted and waited_s > self.settings.doubt_s
+        is_news = (reason and reason != self._explained) or self._unexplained(waited_s, reason)
+        if not (late or doubted or is_news):
             return
-        found = await diagnose(self.region, job)
-        lasts = found.kind == "doubtful" and waited_s > self.pace.doubt_s
-        if found.kind == "misconfigured" or lasts or (late and found.kind == "broken"):
-            self.stop = JobOutcome("Unschedulable", found.message)
+        diagnosis = await diagnose(self.region, job)
+        lasts = diagnosis.kind == "doubtful" and waited_s > self.settings.doubt_s
+        if diagnosis.kind == "misconfigured" or lasts or (late and diagnosis.kind == "broken"):
+            self.stop = JobOutcome("Unschedulable", diagnosis.message)
         elif late:
-            place = None
+            queue = None
             try:
-                place = await look(self.region, job["jobQueue"])
+                queue = await look(self.region, job["jobQueue"])
             except JobRefused as refusal:
                 self.log.warning("%s", refusal)
-            message = given_up(found, place, self.region, self.asked.capacity_deadline_s)
-            self.stop = JobOutcome("NoCapacity", message)
+            self.stop = JobOutcome("NoCapacity", given_up(diagnosis, queue, self.region, deadline_s))
         else:
-            left_s = self.asked.capacity_deadline_s - waited_s
+            left_s = deadline_s - waited_s
             self.log.warning(
-                "The job has waited %.0f s, %.0f s are left. %s", waited_s, left_s, found.message
+                "The job has waited %.0f s, %.0f s are left. %s", waited_s, left_s, diagnosis.message
             )
-        self._explained, self._doubted = said or "looked", found.kind == "doubtful"
+        self._explained, self._doubted = reason or "looked", diagnosis.kind == "doubtful"
 
-    def _unexplained(self, waited_s: float, said: str) -> bool:
-        return not said and not self._explained and waited_s > self.pace.diagnose_s
+    def _unexplained(self, waited_s: float, reason: str) -> bool:
+        return not reason and not self._explained and waited_s > self.settings.diagnose_s
 
-    async def _terminate(self, why: JobOutcome) -> None:
+    async def _terminate(self, outcome: JobOutcome) -> None:
         """Ask Batch to end the job; asked again at the next look where the call failed."""
-        reason = f"{why.name}: {why.message}"[:REASON_LENGTH]
+        reason = f"{outcome.name}: {outcome.message}"[:REASON_LENGTH]
         try:
             await self.region.call("batch", "terminate_job", jobId=self.job_id, reason=reason)
         except Exception as error:
             self.log.warning("%s The job is not terminated yet.", sentence(error, "batch:TerminateJob"))
             return
-        self.asked_to_stop = True
+        self._terminated = True
         self.poller.hurry(self.job_id)
 
-    async def _give_up(self, why: str) -> JobOutcome:
-        """AWS tells nothing of the job any more; it may still cost money, so it is ended if possible."""
-        await self._terminate(self.stop or JobOutcome("Crashed", why))
+    async def _give_up(self, reason: str) -> JobOutcome:
+        """End a job that AWS no longer reports, if possible: it may still cost money."""
+        await self._terminate(self.stop or JobOutcome("Crashed", reason))
         return self.stop or JobOutcome(
-            "Crashed", f"{why.rstrip('.')} (job {self.job_id}); how it ended is not known."
+            "Crashed", f"{reason.rstrip('.')} (job {self.job_id}); how it ended is not known."
         )
 
 
 def waiting_since_ms(job: Job) -> int:
-    """When a job began to wait for a machine: at its creation, or when its last attempt ended."""
+    """Return when a job began to wait for a machine: at its creation, or when its last attempt ended."""
     ends = [attempt.get("stoppedAt") or 0 for attempt in job.get("attempts") or []]
     return max([job.get("createdAt") or now_ms(), *ends])
 
 
-def stages_s(job: Job, placed_ms: int | None) -> dict[str, float]:
-    """Seconds of a running job in RUNNABLE, and in STARTING where it was seen there; AWS tells no more."""
+def start_times(job: Job, placed_ms: int | None) -> StartTimes | None:
+    """Return a running job's times in RUNNABLE and, where it was seen there, in STARTING."""
     created_ms, started_ms = job.get("createdAt"), job.get("startedAt")
     if not created_ms or not started_ms:
-        return {}
+        return None
     placed_ms = min(max(placed_ms or started_ms, created_ms), started_ms)
-    found = {"aws-batch.runnable_s": (placed_ms - created_ms) / 1000}
-    return found | (
-        {"aws-batch.starting_s": (started_ms - placed_ms) / 1000} if placed_ms < started_ms else {}
-    )
+    pull_s = (started_ms - placed_ms) / 1000 if placed_ms < started_ms else None
+    return StartTimes((placed_ms - created_ms) / 1000, pull_s)

@@ -1,7 +1,6 @@
 """The container's lines, from CloudWatch into the flow run's logs: each once, at a rate that AWS bears."""
 
 import datetime as dt
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
 
 from infra.workers.base.job_configuration import SENT_BY_ENGINE
+from infra.workers.base.log_lines import log_line
 from infra.workers.batch.errors import code_of, sentence, trouble
 from infra.workers.batch.reasons import Job
 
@@ -203,22 +203,20 @@ def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate]
 
     A line's number is its millisecond and its place within it; Prefect's copy carries it as its time.
     """
-    found, (at_ms, number) = [], tail.counted
+    name = logger_name(tail.stream or "")
+    lines, (at_ms, number) = [], tail.counted
     for event in events:
         number = number + 1 if event["timestamp"] == at_ms else 0
         at_ms = event["timestamp"]
         if (at_ms, number) > tail.known and not SENT_BY_ENGINE.match(event["message"]):
-            found.append(
-                log_line(tail.run_id, logger_name(tail.stream or ""), event["message"], at_ms, number)
-            )
-    return found, (at_ms, number)
+            lines.append(log_line(tail.run_id, name, event["message"], time_of(at_ms, number)))
+    return lines, (at_ms, number)
 
 
-def log_line(run_id: UUID, name: str, message: str, at_ms: int, number: int = 0) -> LogCreate:
-    """One line of a flow run's log."""
+def time_of(at_ms: int, number: int) -> dt.datetime:
+    """Return the time under which Prefect keeps a line: its milliseconds, and its number within them."""
     at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).replace(microsecond=0)
-    at += dt.timedelta(microseconds=at_ms % 1000 * ORDINALS + min(number, ORDINALS - 1))
-    return LogCreate(name=name, level=logging.INFO, message=message, timestamp=at, flow_run_id=run_id)
+    return at + dt.timedelta(microseconds=at_ms % 1000 * ORDINALS + min(number, ORDINALS - 1))
 
 
 def logger_name(stream: str) -> str:

@@ -1,4 +1,4 @@
-"""Submission that happens once: a definition per content, a job per try of a flow run."""
+"""Submission without duplicates: one definition per content, one job per try of a flow run."""
 
 import time
 from collections.abc import Callable
@@ -22,22 +22,22 @@ class Submitter:
     def __init__(self, region: RegionCalls, patience_s: float) -> None:
         """`patience_s` bounds how long a submission goes on trying while AWS does not answer."""
         self._region, self._patience_s = region, patience_s
-        self._known: dict[str, str] = {}  # name of a definition → its ARN
+        self._arns: dict[str, str] = {}  # name of a definition → its ARN
         self._registering = anyio.Lock()
 
     async def find(self, queue: str, run_id: object, attempt: int) -> str | None:
-        """The id of the job that a try of a flow run has already, whether it has ended or not."""
+        """Return the id of the job that a try of a flow run has already, ended or not."""
         prefix = name_prefix(run_id, attempt)
-        wanted = [{"name": "JOB_NAME", "values": [f"{prefix}*"]}]
+        filters = [{"name": "JOB_NAME", "values": [f"{prefix}*"]}]
         answer = await self._region.retry(
-            "batch", "list_jobs", self._patience_s, jobQueue=queue, filters=wanted
+            "batch", "list_jobs", self._patience_s, jobQueue=queue, filters=filters
         )
-        found = [job for job in answer["jobSummaryList"] if job["jobName"].startswith(prefix)]
-        return min(found, key=lambda job: job.get("createdAt", 0))["jobId"] if found else None
+        jobs = [job for job in answer["jobSummaryList"] if job["jobName"].startswith(prefix)]
+        return str(min(jobs, key=lambda job: job.get("createdAt", 0))["jobId"]) if jobs else None
 
     async def submit(
         self,
-        asked: AwsBatchJobConfiguration,
+        configuration: AwsBatchJobConfiguration,
         run_id: object,
         attempt: int,
         title: str,
@@ -50,19 +50,19 @@ class Submitter:
         Raises:
             JobRefused: AWS said no, or did not answer for too long.
         """
-        queue = asked.job_queue or ""
+        queue = configuration.job_queue or ""
         deadline, pause_s = time.monotonic() + self._patience_s, 0.5
         while True:
-            if found := await self.find(queue, run_id, attempt):
-                note(f"AWS Batch has this run's job already: {found}.")
-                return found
-            definition, secret = await self.definition(asked)
-            request = submission(asked, job_name(run_id, attempt, title), definition, secret)
+            if job_id := await self.find(queue, run_id, attempt):
+                note(f"AWS Batch has this run's job already: {job_id}.")
+                return job_id
+            definition, secret = await self.definition(configuration)
+            request = submission(configuration, job_name(run_id, attempt, title), definition, secret)
             try:
-                return (await self._region.call("batch", "submit_job", **request))["jobId"]
+                return str((await self._region.call("batch", "submit_job", **request))["jobId"])
             except Exception as error:
                 why = sentence(error, "batch:SubmitJob")
-                if "definition" in str(error).lower() and self._known.pop(self._name_of(asked), None):
+                if "definition" in str(error).lower() and self._arns.pop(self._name_of(configuration), ""):
                     continue  # it was deregistered behind our back: once more with a fresh one
                 if not worth_another_try(error) or time.monotonic() > deadline:
                     raise JobRefused(why) from error
@@ -70,16 +70,16 @@ class Submitter:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_WAIT_S)
 
-    async def definition(self, asked: AwsBatchJobConfiguration) -> tuple[str, set[str]]:
-        """The definition to submit with, and the variables that it fills from secrets."""
-        if asked.job_definition:
-            return asked.job_definition, await self._secrets_of(asked)
-        request = job_definition(asked)
+    async def definition(self, configuration: AwsBatchJobConfiguration) -> tuple[str, set[str]]:
+        """Return the definition to submit with, and the variables that it fills from secrets."""
+        if configuration.job_definition:
+            return configuration.job_definition, await self._secrets_of(configuration)
+        request = job_definition(configuration)
         name = request["jobDefinitionName"]
         async with self._registering:
-            if name not in self._known:
-                self._known[name] = await self._register(request)
-        return self._known[name], set(asked.secrets)
+            if name not in self._arns:
+                self._arns[name] = await self._register(request)
+        return self._arns[name], set(configuration.secrets)
 
     async def _register(self, request: dict[str, Any]) -> str:
         """Reuse the active definition of this content, or register it."""
@@ -90,20 +90,20 @@ class Submitter:
             jobDefinitionName=request["jobDefinitionName"],
             status="ACTIVE",
         )
-        if found := answer["jobDefinitions"]:
-            return max(found, key=lambda entry: entry["revision"])["jobDefinitionArn"]
+        if definitions := answer["jobDefinitions"]:
+            return str(max(definitions, key=lambda entry: entry["revision"])["jobDefinitionArn"])
         made = await self._region.retry("batch", "register_job_definition", self._patience_s, **request)
-        return made["jobDefinitionArn"]
+        return str(made["jobDefinitionArn"])
 
-    async def _secrets_of(self, asked: AwsBatchJobConfiguration) -> set[str]:
-        """The secrets that an existing definition has, where that matters."""
-        if not any(asked.env.get(name) for name in SECRET_SETTINGS):
+    async def _secrets_of(self, configuration: AwsBatchJobConfiguration) -> set[str]:
+        """Return the secrets that an existing definition has, where that matters."""
+        if not any(configuration.env.get(name) for name in SECRET_SETTINGS):
             return set()
-        definition = str(asked.job_definition)
+        definition = str(configuration.job_definition)
         by_name = not definition.startswith("arn:") and ":" not in definition
-        wanted = {"jobDefinitionName": definition} if by_name else {"jobDefinitions": [definition]}
+        selection = {"jobDefinitionName": definition} if by_name else {"jobDefinitions": [definition]}
         answer = await self._region.retry(
-            "batch", "describe_job_definitions", self._patience_s, status="ACTIVE", **wanted
+            "batch", "describe_job_definitions", self._patience_s, status="ACTIVE", **selection
         )
         if not answer["jobDefinitions"]:
             raise JobRefused(f"job_definition {definition} has no active revision.")
@@ -111,13 +111,13 @@ class Submitter:
         return {entry["name"] for entry in newest.get("containerProperties", {}).get("secrets", [])}
 
     @staticmethod
-    def _name_of(asked: AwsBatchJobConfiguration) -> str:
-        return "" if asked.job_definition else job_definition(asked)["jobDefinitionName"]
+    def _name_of(configuration: AwsBatchJobConfiguration) -> str:
+        return "" if configuration.job_definition else job_definition(configuration)["jobDefinitionName"]
 
 
 async def describe(region: RegionCalls, job_ids: list[str]) -> list[Job]:
-    """One DescribeJobs call, for up to 100 jobs, without what nobody reads: 1,000 environments are large."""
-    jobs = (await region.call("batch", "describe_jobs", jobs=job_ids))["jobs"]
+    """Describe up to 100 jobs with one call, without their environments, which are large and not needed."""
+    jobs: list[Job] = (await region.call("batch", "describe_jobs", jobs=job_ids))["jobs"]
     for job in jobs:
         job.get("container", {}).pop("environment", None)
         job.pop("tags", None)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
-from prefect.workers.base import BaseWorker
 
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.retry import call_until_answered
@@ -28,30 +27,26 @@ if TYPE_CHECKING:
 
 __all__ = ["AwsBatchJobConfiguration", "AwsBatchVariables", "AwsBatchWorker", "AwsBatchWorkerResult"]
 
-LATE_LINES_S = 2  # CloudWatch shows a container's last lines about so long after its end
-
 
 class RegionClients:
-    """What the worker has of one region: its clients, the submitter, the poller and the log reader."""
+    """One region's calls, submitter, poller and log reader."""
 
     def __init__(self, worker: "AwsBatchWorker", name: str | None) -> None:
-        pace, warn = worker.pace, worker.warn
+        settings, warn = worker.settings, worker.warn
         self.region = RegionCalls(name)
-        self.submitter = Submitter(self.region, pace.patience_s)
-        self.poller = Poller(partial(describe, self.region), pace.poll_s, pace.slowest_s, warn=warn)
+        self.submitter = Submitter(self.region, settings.patience_s)
+        self.poller = Poller(partial(describe, self.region), settings.poll_s, settings.slowest_s, warn=warn)
         self.reader = LogReader(
             self.region.call,
             worker.client.create_logs,
-            pace.log_calls_per_s,
-            pace.poll_s / 2,
-            pace.slowest_s,
+            settings.log_calls_per_s,
+            settings.poll_s / 2,
+            settings.slowest_s,
             warn,
         )
 
 
-class AwsBatchWorker(
-    FollowingWorker, BaseWorker[AwsBatchJobConfiguration, AwsBatchVariables, AwsBatchWorkerResult]
-):
+class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables, AwsBatchWorkerResult]):
     """Submits flow runs to AWS Batch and follows their jobs, those of an earlier worker too."""
 
     type = "aws-batch"
@@ -59,8 +54,9 @@ class AwsBatchWorker(
     job_configuration = AwsBatchJobConfiguration
     job_configuration_variables = AwsBatchVariables
     result_type = AwsBatchWorkerResult
-    pace_type = BatchSettings
-    pace: BatchSettings
+    settings_type = BatchSettings
+    settings: BatchSettings
+    explained_within_s = 180.0  # AWS tells of a reclaimed host minutes after the end
 
     _description = (
         "Execute flow runs as AWS Batch jobs, on EC2 instances with or without GPUs. Requires an AWS account."
@@ -71,7 +67,7 @@ class AwsBatchWorker(
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._desks: dict[str | None, RegionClients] = {}
+        self._regions: dict[str | None, RegionClients] = {}
         await super().setup()
 
     async def kill_infrastructure(
@@ -83,13 +79,13 @@ class AwsBatchWorker(
             InfrastructureNotFound: there is no such job, or it has ended.
             InfrastructureNotAvailable: AWS did not let us.
         """
-        region, patience_s = self.desk(configuration.region).region, self.pace.patience_s
+        region, patience_s = self.clients(configuration.region).region, self.settings.patience_s
         try:
-            found = await region.retry("batch", "describe_jobs", patience_s, jobs=[infrastructure_pid])
-            if not found["jobs"] or found["jobs"][0]["status"] in TERMINAL:
+            answer = await region.retry("batch", "describe_jobs", patience_s, jobs=[infrastructure_pid])
+            if not answer["jobs"] or answer["jobs"][0]["status"] in TERMINAL:
                 raise InfrastructureNotFound(f"AWS Batch has no job {infrastructure_pid} that has not ended.")
-            why = "Cancelled: Terminated from Prefect."
-            await region.retry("batch", "terminate_job", patience_s, jobId=infrastructure_pid, reason=why)
+            reason = "Cancelled: Terminated from Prefect."
+            await region.retry("batch", "terminate_job", patience_s, jobId=infrastructure_pid, reason=reason)
         except JobRefused as refusal:
             raise InfrastructureNotAvailable(str(refusal)) from refusal
 
@@ -98,62 +94,45 @@ class AwsBatchWorker(
         log = self.get_flow_run_logger(flow_run)
         number = await self.runs.try_number(flow_run.id)
         title = configuration.name or flow_run.name
-        submitter = self.desk(configuration.region).submitter
+        submitter = self.clients(configuration.region).submitter
         job_id = await submitter.submit(configuration, flow_run.id, number, title, log.info)
         await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
 
-    async def find_job(self, run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
-        """The job that was submitted just before its worker went, so that its id was not noted."""
-        number = await self.runs.try_number(run.id)
-        submitter = self.desk(configuration.region).submitter
-        job_id = await submitter.find(configuration.job_queue or "", run.id, number)
+    async def find_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
+        """Return the job that was submitted just before its worker went, so that its id was not noted."""
+        number = await self.runs.try_number(flow_run.id)
+        submitter = self.clients(configuration.region).submitter
+        job_id = await submitter.find(configuration.job_queue or "", flow_run.id, number)
         if job_id:
-            await call_until_answered(self.client.update_flow_run, run.id, infrastructure_pid=job_id)
+            await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
 
-    async def follow(
-        self,
-        flow_run: "FlowRun",
-        job_id: str,
-        configuration: AwsBatchJobConfiguration,
-        *,
-        resumed: bool = False,
-    ) -> AwsBatchWorkerResult:
-        """Follow a job, and put its run into the state that the job's end means."""
-        desk = self.desk(configuration.region)
-        tail = Tail(flow_run.id, partial(self._last_line, flow_run.id, resumed))
-        log = self.get_flow_run_logger(flow_run)
-        note = partial(self.runs.label, flow_run.id)
-        follow = BatchFollow(
-            flow_run, job_id, configuration, desk.region, desk.poller, tail, self.pace, log, note
+    async def follower(
+        self, flow_run: "FlowRun", job_id: str, configuration: AwsBatchJobConfiguration, resumed: bool
+    ) -> BatchFollow:
+        """Return what follows a job; the log of a resumed one goes on behind its last line in Prefect."""
+        clients = self.clients(configuration.region)
+        return BatchFollow(
+            run=flow_run,
+            job_id=job_id,
+            log=self.get_flow_run_logger(flow_run),
+            set_labels=partial(self.runs.label, flow_run.id),
+            configuration=configuration,
+            region=clients.region,
+            poller=clients.poller,
+            reader=clients.reader,
+            tail=Tail(flow_run.id, partial(self._last_line, flow_run.id, resumed)),
+            settings=self.settings,
         )
-        self.follows[flow_run.id] = follow
-        desk.reader.follow(tail)
-        try:
-            await self.stop_if_cancelled(follow)
-            ending = await follow.to_the_end()
-            if ending is None:
-                return self.result(job_id, 0)  # another worker judges it
-            state = await self.runs.settle(flow_run.id, job_id, ending, own_command=configuration.own_command)
-            if state:
-                log.info("AWS Batch job %s has ended: %s", job_id, ending.message)
-            self.settled.add(flow_run.id)
-            await desk.reader.finish(tail, max(self.pace.poll_s, LATE_LINES_S))
-            if tail.closed:
-                log.warning("The container's lines are not shown here: %s", tail.closed)
-            return self.result(job_id, ending.status_code)
-        finally:
-            desk.reader.leave(tail)
-            self.follows.pop(flow_run.id, None)
 
     async def _last_line(self, run_id: UUID, resumed: bool, stream: str) -> tuple[int, int] | None:
         return await last_line(self.client, run_id, stream) if resumed else None
 
-    def desk(self, region: str | None) -> RegionClients:
-        """What the worker has of a region."""
-        if region not in self._desks:
-            self._desks[region] = RegionClients(self, region)
-            self.start_loop(self._desks[region].poller.run)
-            self.start_loop(self._desks[region].reader.run)
-        return self._desks[region]
+    def clients(self, region: str | None) -> RegionClients:
+        """Return what the worker has of a region, made when it is first needed."""
+        if region not in self._regions:
+            self._regions[region] = RegionClients(self, region)
+            self.start_loop(self._regions[region].poller.run)
+            self.start_loop(self._regions[region].reader.run)
+        return self._regions[region]

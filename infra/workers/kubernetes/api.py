@@ -35,7 +35,7 @@ async def client_of(cluster: KubernetesClusterConfig | None) -> AsyncIterator[Ap
         client = await config.new_client_from_config_dict(cluster.config, context=cluster.context_name)
     else:
         try:
-            config.load_incluster_config()
+            config.load_incluster_config()  # type: ignore[no-untyped-call]
             client = ApiClient()
         except config.ConfigException:
             client = await config.new_client_from_config()

@@ -28,7 +28,9 @@ class KubernetesJobsResult(BaseWorkerResult):
 
 
 class KubernetesJobsConfiguration(
-    KubernetesJobFields, ContainerJobConfiguration, KubernetesWorkerJobConfiguration
+    KubernetesJobFields,
+    ContainerJobConfiguration,
+    KubernetesWorkerJobConfiguration,  # type: ignore[misc]
 ):
     """One flow run's Job, ready to be created."""
 

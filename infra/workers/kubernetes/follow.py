@@ -1,26 +1,25 @@
 """One job, followed from its creation to its end."""
 
 import datetime as dt
-import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import anyio
-from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.follow import JobFollow
+from infra.workers.base.log_lines import Lines, Send
+from infra.workers.base.outcome import JobOutcome, StartTimes
 from infra.workers.kubernetes.api import NamespaceApi, Object
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
 from infra.workers.kubernetes.errors import sentence
 from infra.workers.kubernetes.reasons import (
+    CONTAINER,
     Waiting,
     deleted_first,
-    ending,
     explained,
     finished,
     newest,
-    stages_s,
+    outcome_of,
+    start_times,
     started_at,
     unplaced,
     waiting,
@@ -28,40 +27,38 @@ from infra.workers.kubernetes.reasons import (
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 
-CANCELLED = JobOutcome("Cancelled", "Cancelled from Prefect; the Kubernetes job was deleted.")
+STAGE_LABELS = "kubernetes.unscheduled_s", "kubernetes.starting_s"
+LOGGER = "kubernetes.container"
 
 
-@dataclass(eq=False)
-class KubernetesFollow:
-    """One run's job, and what was said about it so far."""
+@dataclass(eq=False, kw_only=True)
+class KubernetesFollow(JobFollow):
+    """One run's job, and what is known of it so far.
 
-    run: FlowRun
-    job_id: str
+    Attributes:
+        name: of the Kubernetes job, which is its id without the namespace.
+        start_times: until the container ran; None before.
+    """
+
     name: str
-    asked: KubernetesJobsConfiguration
+    configuration: KubernetesJobsConfiguration
     api: NamespaceApi
     view: View
-    pace: KubernetesSettings
-    log: logging.LoggerAdapter[Any]
-    note: Callable[[dict[str, float]], Awaitable[None]]  # takes what the run's labels shall say
-    stop: JobOutcome | None = None  # why the worker ends the job itself
-    handed_over: bool = False
+    settings: KubernetesSettings
+    send: Send
     pod: Object | None = None
-    stages_s: dict[str, float] = field(default_factory=dict)  # until the container ran; empty before
-    since: float = field(default_factory=anyio.current_time)
+    start_times: StartTimes | None = None
     _deleted: bool = False
-    _told: str = ""
+    _explained: str = ""
     _trouble_since: float | None = None
 
-    def cancel(self) -> None:
-        """The run was cancelled in Prefect: end the job, whatever it does."""
-        if self.stop is None or self.stop.name != "Cancelled":
-            self.stop = CANCELLED
-        self.view.wake(self.name)
+    @property
+    def cancelled_message(self) -> str:
+        """Return the sentence of a run whose job was cancelled."""
+        return "Cancelled from Prefect; the Kubernetes job was deleted."
 
-    def hand_over(self) -> None:
-        """Another worker follows the run."""
-        self.handed_over = True
+    def wake(self) -> None:
+        """Have the job looked at now."""
         self.view.wake(self.name)
 
     async def to_the_end(self) -> JobOutcome | None:
@@ -69,12 +66,27 @@ class KubernetesFollow:
         try:
             while not self.handed_over:
                 version = self.view.version(self.name)
-                if found := await self._look():
-                    return found
-                await self.view.news(self.name, version, self.pace.poll_s)
+                if outcome := await self._look():
+                    await self._show_log()
+                    return outcome
+                await self.view.news(self.name, version, self.settings.poll_s)
             return None
         finally:
             self.view.forget(self.name)
+
+    async def _show_log(self) -> None:
+        """Send what the container printed; the pod of a node that is gone has nothing more to tell."""
+        if self.pod is None or self.start_times is None or self.pod.get("gone"):
+            return
+        try:
+            text = await self.api.log(self.pod["metadata"]["name"], CONTAINER)
+        except Exception as error:
+            reason = sentence(error, "read pods' logs")
+            self.log.warning("The container's lines are not shown here: %s", reason)
+            return
+        lines = Lines(self.run.id, self.send, 0, LOGGER)
+        lines.take(text)
+        await lines.flush(last=True)
 
     async def _look(self) -> JobOutcome | None:
         job = self.view.jobs.get(self.name)
@@ -95,63 +107,67 @@ class KubernetesFollow:
         return None
 
     async def _note_start(self, job: Object) -> None:
-        """Say how long the container's start took, once it runs: a run's bill is made before its job ends."""
+        """Label the run with its start times once the container runs: its bill does not wait for the end."""
         began = started_at(self.pod)
-        if began and not self.stages_s:
-            self.stages_s = stages_s(_created_at(job), self.pod, began)
-            await self.note(self.stages_s)
+        if began and self.start_times is None:
+            self.start_times = start_times(_created_at(job), self.pod, began)
+            await self.set_labels(self.start_times.labels(*STAGE_LABELS))
             self.log.info("The container of Kubernetes job %s runs.", self.name)
 
     async def _ended(self, condition: Object) -> JobOutcome:
-        """Jobs and pods are watched apart: the pod's own end may come a little after that of its job."""
-        deadline = anyio.current_time() + self.pace.late_s
+        """Wait for the pod's end, which may come a little after its job's: they are watched apart."""
+        deadline = anyio.current_time() + self.settings.late_s
         while True:
             version = self.view.version(self.name)
             self.pod = newest(self.view.pods.get(self.name, {}).values()) or self.pod
             left_s = deadline - anyio.current_time()
             if left_s <= 0 or (self.pod and _over(self.pod)):
-                return ending(condition, self.pod, self.asked.memory_mib, self.asked.timeout_s)
+                return outcome_of(
+                    condition, self.pod, self.configuration.memory_mib, self.configuration.timeout_s
+                )
             await self.view.news(self.name, version, left_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
-        """Say what the job waits for; returns why it is to be ended, or None where it may go on."""
+        """Log what the job waits for; returns the outcome to end it with, or None where it may go on."""
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
-            if (now - began).total_seconds() > self.asked.timeout_s:
-                return JobOutcome("TimedOut", f"The job was ended after timeout_s {self.asked.timeout_s}.")
+            if (now - began).total_seconds() > self.configuration.timeout_s:
+                return JobOutcome(
+                    "TimedOut", f"The job was ended after timeout_s {self.configuration.timeout_s}."
+                )
             return None
-        found = waiting(self.pod)
-        if found.kind in ("image", "never", "container"):
-            return self._broken(found)
+        wait = waiting(self.pod)
+        if wait.kind in ("image", "never", "container"):
+            return self._broken(wait)
         self._trouble_since = None
         waited_s = (now - _created_at(job)).total_seconds()
-        late = waited_s > self.asked.schedule_within_s
-        if late or (waited_s > self.pace.explain_s and found.message != self._told):
+        late = waited_s > self.configuration.schedule_within_s
+        if late or (waited_s > self.settings.explain_s and wait.message != self._explained):
             events = await self._events()
             if late:
-                return unplaced(found, events, self.asked.schedule_within_s)
-            self._told = found.message
-            left_s = self.asked.schedule_within_s - waited_s
-            why = explained(found, events)
-            self.log.warning("The pod has waited %.0f s, %.0f s are left. %s.", waited_s, left_s, why)
+                return unplaced(wait, events, self.configuration.schedule_within_s)
+            self._explained = wait.message
+            left_s = self.configuration.schedule_within_s - waited_s
+            reason = explained(wait, events)
+            self.log.warning("The pod has waited %.0f s, %.0f s are left. %s.", waited_s, left_s, reason)
         return None
 
-    def _broken(self, found: Waiting) -> JobOutcome | None:
-        """An image that does not come, or a container that can't be made: some of it passes."""
+    def _broken(self, wait: Waiting) -> JobOutcome | None:
+        """Return the outcome of a failing image or container; None while the failure may pass."""
         now = anyio.current_time()
         self._trouble_since = self._trouble_since or now
-        if found.kind != "never" and now - self._trouble_since <= self.pace.pull_s:
-            if not self._told.startswith("pull"):
-                self.log.warning("%s.", found.message.rstrip(". "))
-                self._told = "pull"
+        if wait.kind != "never" and now - self._trouble_since <= self.settings.pull_s:
+            if not self._explained.startswith("pull"):
+                self.log.warning("%s.", wait.message.rstrip(". "))
+                self._explained = "pull"
             return None
-        if found.kind == "container":
-            return JobOutcome("Crashed", f"The container could not be made: {found.message.rstrip('. ')}.")
-        text = f"The image {self.asked.image} could not be pulled: {found.message.rstrip('. ')}."
+        if wait.kind == "container":
+            return JobOutcome("Crashed", f"The container could not be made: {wait.message.rstrip('. ')}.")
+        text = f"The image {self.configuration.image} could not be pulled: {wait.message.rstrip('. ')}."
         return JobOutcome("ImagePullFailed", text)
 
     async def _events(self) -> list[Object]:
-        """What the cluster says of the pod, or of the job where it has none; nothing rests on it."""
+        """Return the events of the pod, or of the job where it has none; none where they can't be read."""
         name = self.pod["metadata"]["name"] if self.pod else self.name
         try:
             return await self.api.events(name)
@@ -159,15 +175,15 @@ class KubernetesFollow:
             self.log.warning("%s", sentence(error, "list events"))
             return []
 
-    async def _delete(self, why: JobOutcome) -> None:
+    async def _delete(self, outcome: JobOutcome) -> None:
         """Have the cluster end the job; asked again at the next look where the call failed."""
         try:
-            await self.api.delete(self.name, self.asked.grace_s)
+            await self.api.delete(self.name, self.configuration.grace_s)
         except Exception as error:
             self.log.warning("%s The job is not deleted yet.", sentence(error, "delete jobs"))
             return
         self._deleted = True
-        self.log.info("Kubernetes job %s is deleted: %s", self.job_id, why.message)
+        self.log.info("Kubernetes job %s is deleted: %s", self.job_id, outcome.message)
 
 
 def _created_at(job: Object) -> dt.datetime:
@@ -175,5 +191,5 @@ def _created_at(job: Object) -> dt.datetime:
 
 
 def _over(pod: Object) -> bool:
-    """Whether a pod has come to its end, as far as anybody will ever tell."""
+    """Return whether a pod has ended, as far as the cluster will ever tell."""
     return pod["status"].get("phase") in ("Succeeded", "Failed") or bool(pod.get("gone"))

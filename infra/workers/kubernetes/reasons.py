@@ -1,6 +1,6 @@
-"""What a job, its pods and its events mean: why it waits, and how it ended. Pure: nothing is called here.
+"""The meaning of a job, its pods and its events: why it waits, and how it ended. Nothing is called here.
 
-The words that are looked for are those of Kubernetes 1.36; where GKE has its own, that is noted.
+The texts that are matched are those of Kubernetes 1.36; where GKE has its own, a comment says so.
 """
 
 import datetime as dt
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.outcome import JobOutcome, StartTimes, StateName
 
 Object = dict[str, Any]
 
@@ -18,7 +18,7 @@ PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInsp
 NEVER_PULLED = ("InvalidImageName", "ErrImageNeverPull")
 BROKEN = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
-DISRUPTIONS = {
+DISRUPTIONS: dict[str, tuple[StateName, str]] = {
     "PreemptionByScheduler": ("Preempted", "The pod gave way to one with a higher priority"),
     "DeletionByTaintManager": ("NodeLost", "The node {node} does not answer any more"),
     "DeletionByPodGC": ("NodeLost", "The node {node} is gone"),
@@ -35,7 +35,7 @@ OOM = "OOMKilled"
 
 @dataclass(frozen=True)
 class Waiting:
-    """Why a job's container does not run yet.
+    """The reason why a job's container does not run yet.
 
     Attributes:
         kind: of the trouble: "node", "image", "never" for an image that can't come, "container", or "".
@@ -47,44 +47,40 @@ class Waiting:
 
 
 def container_of(pod: Object) -> Object:
-    """The status of the container that measures; empty before it has one."""
-    found = (status for status in pod["status"].get("containerStatuses", ()) if status["name"] == CONTAINER)
-    return next(found, {})
+    """Return the status of the container that measures; empty before it has one."""
+    statuses = pod["status"].get("containerStatuses", ())
+    return next((status for status in statuses if status["name"] == CONTAINER), {})
 
 
 def newest(pods: Iterable[Object]) -> Object | None:
-    """A job's pod: it has one, unless somebody makes a second one behind our back."""
+    """Return a job's newest pod: it has one, unless somebody else makes a second one."""
     return max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)
 
 
 def started_at(pod: Object | None) -> dt.datetime | None:
-    """When the container began to run; None where it never did: the kubelet says 1970 of such a one."""
+    """Return when the container began to run; None where it never did, for which the kubelet says 1970."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("running") or state.get("terminated") or {}).get("startedAt")
     began = dt.datetime.fromisoformat(text) if text else None
     return began if began and began.timestamp() else None
 
 
-def stages_s(created: dt.datetime, pod: Object | None, began: dt.datetime) -> dict[str, float]:
-    """Seconds of a job without a node, and with one until its container ran, as labels of its run."""
+def start_times(created: dt.datetime, pod: Object | None, began: dt.datetime) -> StartTimes:
+    """Return the times of a job without a node, and with one until its container ran."""
     conditions = pod["status"].get("conditions", ()) if pod else ()
-    placed = next(
-        (
-            dt.datetime.fromisoformat(of["lastTransitionTime"])
-            for of in conditions
-            if of["type"] == "PodScheduled" and of["status"] == "True" and of.get("lastTransitionTime")
-        ),
-        began,
-    )
+    placed = next((at for condition in conditions if (at := _scheduled_at(condition))), began)
     placed = min(max(placed, created), max(began, created))
-    return {
-        "kubernetes.unscheduled_s": (placed - created).total_seconds(),
-        "kubernetes.starting_s": max(0.0, (began - placed).total_seconds()),
-    }
+    return StartTimes((placed - created).total_seconds(), max(0.0, (began - placed).total_seconds()))
+
+
+def _scheduled_at(condition: Object) -> dt.datetime | None:
+    is_met = condition["type"] == "PodScheduled" and condition["status"] == "True"
+    text = condition.get("lastTransitionTime") if is_met else None
+    return dt.datetime.fromisoformat(text) if text else None
 
 
 def waiting(pod: Object | None) -> Waiting:
-    """Why a job's container does not run yet."""
+    """Return why a job's container does not run yet."""
     if pod is None:
         return Waiting("node", "the job has no pod yet")
     state = container_of(pod).get("state", {}).get("waiting") or {}
@@ -98,30 +94,30 @@ def waiting(pod: Object | None) -> Waiting:
     return Waiting("", reason or "no node has taken the pod yet")
 
 
-def explained(found: Waiting, events: list[Object]) -> str:
-    """Why it waits, with what the autoscaler or a quota says of it."""
-    wanted = (*SCALING, *NOT_SCALING, "FailedCreate")
-    said = [event for event in events if event.get("reason") in wanted]
-    last = f"{said[-1]['reason']}: {said[-1].get('message', '')}" if said else ""
-    return f"{found.message.rstrip('. ')}. {last}".strip().rstrip(".")
+def explained(wait: Waiting, events: list[Object]) -> str:
+    """Return why a job waits, with what the autoscaler or a quota says of it."""
+    reasons = (*SCALING, *NOT_SCALING, "FailedCreate")
+    telling = [event for event in events if event.get("reason") in reasons]
+    last = f"{telling[-1]['reason']}: {telling[-1].get('message', '')}" if telling else ""
+    return f"{wait.message.rstrip('. ')}. {last}".strip().rstrip(".")
 
 
-def unplaced(found: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
-    """The ending of a job that no node has taken for too long."""
+def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
+    """Return the outcome of a job that no node has taken for too long."""
     reasons = [event.get("reason") for event in events]
     scaled = any(reason in SCALING for reason in reasons)
-    full = "Insufficient" in found.message or any(
+    full = "Insufficient" in wait.message or any(
         reason in ("FailedScaleUp", "FailedCreate") for reason in reasons
     )
     refused = bool(reasons) and reasons[-1] == "NotTriggerScaleUp"
-    name = "NoCapacity" if (scaled or full) and not refused else "Unschedulable"
+    name: StateName = "NoCapacity" if (scaled or full) and not refused else "Unschedulable"
     return JobOutcome(
-        name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {explained(found, events)}."
+        name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {explained(wait, events)}."
     )
 
 
 def finished(job: Object) -> Object | None:
-    """The condition with which a job has ended; None while it goes on."""
+    """Return the condition with which a job has ended; None while it goes on."""
     for condition in job["status"].get("conditions", ()):
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return dict(condition)
@@ -129,13 +125,13 @@ def finished(job: Object) -> Object | None:
 
 
 def deleted_first(job: Object, condition: Object) -> bool:
-    """Whether a job was deleted while it went on, and ended of that."""
+    """Return whether a job ended because it was deleted."""
     deleted = job["metadata"].get("deletionTimestamp")
     return bool(deleted) and deleted <= condition.get("lastTransitionTime", deleted)
 
 
-def ending(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
-    """How a job ended, from the condition that ended it and from its pod."""
+def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
+    """Return how a job ended, from the condition that ended it and from its pod."""
     terminated = _terminated(pod)
     code = terminated.get("exitCode")
     if condition["type"] == "Complete" and code in (0, None) and terminated.get("reason") != OOM:
@@ -158,31 +154,25 @@ def _terminated(pod: Object | None) -> Object:
 
 
 def _disrupted(pod: Object) -> JobOutcome | None:
-    """The ending of a job whose pod the cluster has ended, and not its container itself."""
+    """Return the outcome of a job whose pod the cluster ended; None where its container ended itself."""
     status, node = pod["status"], pod["spec"].get("nodeName", "?")
-    said = status.get("message", "").rstrip(". ")
-    disruption = next(
-        (
-            of
-            for of in status.get("conditions", ())
-            if of["type"] == "DisruptionTarget" and of["status"] == "True"
-        ),
-        None,
-    )
+    message = status.get("message", "").rstrip(". ")
+    conditions = [c for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]
+    disruption = next((condition for condition in conditions if condition["status"] == "True"), None)
     if status.get("reason") in SHUTDOWN or (
         disruption and "node shutdown" in disruption.get("message", "").lower()
     ):
         return JobOutcome(
-            "Reclaimed", f"The node {node} was shut down under the pod: {said or 'no words of it'}."
+            "Reclaimed", f"The node {node} was shut down under the pod: {message or 'without a message'}."
         )
     if disruption and disruption.get("reason") in DISRUPTIONS:
         name, text = DISRUPTIONS[disruption["reason"]]
-        why = said or disruption.get("message", "").rstrip(". ")
-        return JobOutcome(name, f"{text.format(node=node)}: {why}.")
+        detail = message or disruption.get("message", "").rstrip(". ")
+        return JobOutcome(name, f"{text.format(node=node)}: {detail}.")
     if status.get("reason") == "Evicted":
-        return JobOutcome("Evicted", f"The node {node} evicted the pod: {said}.")
+        return JobOutcome("Evicted", f"The node {node} evicted the pod: {message}.")
     if status.get("reason") == "NodeLost":
-        return JobOutcome("NodeLost", f"The node {node} does not answer any more: {said}.")
+        return JobOutcome("NodeLost", f"The node {node} does not answer any more: {message}.")
     return None
 
 
@@ -193,10 +183,10 @@ def _crashed(condition: Object, pod: Object, code: int | None) -> JobOutcome:
         return JobOutcome(
             "PodLost", f"The pod {pod['metadata']['name']} was deleted from outside while it ran."
         )
-    said = pod["status"].get("message") or pod["status"].get("reason") or _words(condition)
-    return JobOutcome("Crashed", f"The pod ended without an exit code: {said.rstrip('. ')}.")
+    message = pod["status"].get("message") or pod["status"].get("reason") or _words(condition)
+    return JobOutcome("Crashed", f"The pod ended without an exit code: {message.rstrip('. ')}.")
 
 
 def _words(condition: Object) -> str:
-    said = f"{condition.get('reason', '')}: {condition.get('message', '')}"
-    return said.strip(": .") or "the cluster gives no reason"
+    message = f"{condition.get('reason', '')}: {condition.get('message', '')}"
+    return message.strip(": .") or "the cluster gives no reason"

@@ -1,4 +1,4 @@
-"""All jobs and pods of one namespace as they are now: one list and one watch of each, however many runs."""
+"""All jobs and pods of one namespace as they are now, from one list and one watch of each."""
 
 from collections.abc import Callable
 
@@ -19,26 +19,26 @@ LONGEST_WAIT_S = 30
 
 
 class View:
-    """What is known of a namespace, kept up to date.
+    """The jobs and pods of a namespace, kept up to date.
 
     Attributes:
         jobs: by name.
-        pods: of each job, by their name; one that is gone stays until its job is, for it tells why it went.
+        pods: of each job, by their name; a deleted one stays as long as its job, for it tells why it ended.
     """
 
     def __init__(
-        self, client: ApiClient, namespace: str, pace: KubernetesSettings, warn: Callable[[str], None]
+        self, client: ApiClient, namespace: str, settings: KubernetesSettings, warn: Callable[[str], None]
     ) -> None:
         self.jobs: dict[str, Object] = {}
         self.pods: dict[str, dict[str, Object]] = {}
-        self._namespace, self._pace, self._warn = namespace, pace, warn
+        self._namespace, self._settings, self._warn = namespace, settings, warn
         self._lists = {
             "jobs": BatchV1Api(client).list_namespaced_job,
             "pods": CoreV1Api(client).list_namespaced_pod,
         }
         self._listed: set[str] = set()
         self._trouble: dict[str, BaseException] = {}
-        self._known = anyio.Event()
+        self._changed = anyio.Event()
         self._news: dict[str, anyio.Event] = {}
         self._versions: dict[str, int] = {}
 
@@ -52,39 +52,39 @@ class View:
         """Wait until everything is known.
 
         Raises:
-            JobRefused: it can't be: the worker has no right to look, or the API does not answer for so long.
+            JobRefused: the worker has no right to look, or the API does not answer for so long.
         """
         deadline = anyio.current_time() + patience_s
         while len(self._listed) < len(self._lists):
             trouble = next(iter(self._trouble.values()), None)
             if trouble and (not transient(trouble) or anyio.current_time() > deadline):
                 raise JobRefused(sentence(trouble, "list and watch jobs and pods"))
-            known = self._known
+            changed = self._changed
             with anyio.move_on_after(max(0.0, deadline - anyio.current_time()) + 1):
-                await known.wait()
+                await changed.wait()
 
     def take(self, job: Object) -> None:
-        """A job that the watch may not have told of yet."""
+        """Add a job that the watch may not have reported yet."""
         self.jobs.setdefault(job["metadata"]["name"], _slim(job))
 
     def version(self, name: str) -> int:
-        """Counts what has changed about a job; to be asked for before one looks."""
+        """Return the number of changes of a job so far; read it before the job."""
         return self._versions.get(name, 0)
 
     async def news(self, name: str, version: int, within_s: float) -> None:
-        """Wait until something about a job is not as it was at that version, or for so long."""
+        """Wait until a job has changed since a version, at most for `within_s` seconds."""
         if self.version(name) == version:
             with anyio.move_on_after(within_s):
                 await self._news.setdefault(name, anyio.Event()).wait()
 
     def wake(self, name: str) -> None:
-        """Let the one look again who waits for news of a job."""
+        """Report news of a job to whoever waits for it."""
         self._versions[name] = self.version(name) + 1
         if event := self._news.pop(name, None):
             event.set()
 
     def forget(self, name: str) -> None:
-        """Nobody waits for news of a job any more."""
+        """Drop what is kept for those who wait for news of a job."""
         self._versions.pop(name, None)
         self._news.pop(name, None)
 
@@ -109,55 +109,55 @@ class View:
 
     async def _pause(self, kind: str, error: Exception, failures: int) -> int:
         self._trouble[kind] = error
-        self._tell()
+        self._announce()
         if not failures:
             self._warn(f"{sentence(error, f'list and watch {kind}')} The worker goes on and tries again.")
-        await anyio.sleep(min(self._pace.poll_s * 2**failures, LONGEST_WAIT_S))
+        await anyio.sleep(min(self._settings.poll_s * 2**failures, LONGEST_WAIT_S))
         return failures + 1
 
-    def _tell(self) -> None:
-        known, self._known = self._known, anyio.Event()
-        known.set()
+    def _announce(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
 
     async def _list(self, kind: str) -> str:
         """Read everything anew; returns the version to watch from."""
-        found: dict[str, Object] = {}
+        things: dict[str, Object] = {}
         more: dict[str, str] = {}
         while True:
             page = await answer(
                 self._lists[kind], self._namespace, label_selector=OF_RUNS, limit=PAGE, **more
             )
-            found |= {thing["metadata"]["name"]: thing for thing in page["items"]}
+            things |= {thing["metadata"]["name"]: thing for thing in page["items"]}
             if not page["metadata"].get("continue"):
                 break
             more = {"_continue": page["metadata"]["continue"]}
-        self._replace(kind, found)
+        self._replace(kind, things)
         self._trouble.pop(kind, None)
         self._listed.add(kind)
-        self._tell()
+        self._announce()
         return str(page["metadata"]["resourceVersion"])
 
-    def _replace(self, kind: str, found: dict[str, Object]) -> None:
-        known = (
+    def _replace(self, kind: str, things: dict[str, Object]) -> None:
+        before = (
             self.jobs if kind == "jobs" else {n: p for pods in self.pods.values() for n, p in pods.items()}
         )
-        for name in known.keys() - found.keys():
-            self._change(kind, "DELETED", known[name])
-        for thing in found.values():
+        for name in before.keys() - things.keys():
+            self._change(kind, "DELETED", before[name])
+        for thing in things.values():
             self._change(kind, "MODIFIED", thing)
 
     async def _watch(self, kind: str, version: str) -> str:
         """Take changes in until the server ends the watch; returns the version that it came to."""
         stream = watch.Watch(return_type="object")
-        stream.resource_version = version
+        stream.resource_version = version  # type: ignore[assignment]
         changes = stream.stream(
             self._lists[kind],
             self._namespace,
             label_selector=OF_RUNS,
             resource_version=version,
             allow_watch_bookmarks=True,
-            timeout_seconds=self._pace.watch_s,
-            _request_timeout=(CONNECT_S, self._pace.silent_s),
+            timeout_seconds=self._settings.watch_s,
+            _request_timeout=(CONNECT_S, self._settings.silent_s),
         )
         async with changes:
             async for change in changes:
@@ -187,7 +187,7 @@ class View:
 
 
 def _slim(thing: Object) -> Object:
-    """What somebody asks for of a job or pod: most of one is what we have sent ourselves."""
+    """Return the parts of a job or pod that are read; most of one is what the worker itself has sent."""
     kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
     metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
     spec = {key: thing.get("spec", {}).get(key) for key in ("nodeName",) if thing.get("spec", {}).get(key)}

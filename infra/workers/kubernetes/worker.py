@@ -8,10 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
-from prefect.workers.base import BaseWorker
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.log_lines import Lines
 from infra.workers.base.retry import call_until_answered
 from infra.workers.base.worker import FollowingWorker
 from infra.workers.kubernetes.api import NamespaceApi, client_of
@@ -23,26 +21,22 @@ from infra.workers.kubernetes.configuration import (
 )
 from infra.workers.kubernetes.errors import refusal, sentence
 from infra.workers.kubernetes.follow import KubernetesFollow
-from infra.workers.kubernetes.reasons import CONTAINER
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-LOGGER = "kubernetes.container"
-
 
 class NamespaceClients:
-    """What the worker has of one namespace of a cluster."""
+    """One namespace's calls and its view."""
 
     def __init__(self, api: NamespaceApi, view: View) -> None:
         self.api, self.view = api, view
 
 
 class KubernetesJobsWorker(
-    FollowingWorker,
-    BaseWorker[KubernetesJobsConfiguration, KubernetesJobsVariables, KubernetesJobsResult],
+    FollowingWorker[KubernetesJobsConfiguration, KubernetesJobsVariables, KubernetesJobsResult]
 ):
     """Runs flow runs as Kubernetes jobs and follows them, those of an earlier worker too."""
 
@@ -51,8 +45,9 @@ class KubernetesJobsWorker(
     job_configuration = KubernetesJobsConfiguration
     job_configuration_variables = KubernetesJobsVariables
     result_type = KubernetesJobsResult
-    pace_type = KubernetesSettings
-    pace: KubernetesSettings
+    settings_type = KubernetesSettings
+    settings: KubernetesSettings
+    explained_within_s = 30.0
 
     _description = (
         "Execute flow runs as Kubernetes jobs, on nodes with or without GPUs, and say how each ended and "
@@ -67,86 +62,58 @@ class KubernetesJobsWorker(
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._desks: dict[tuple[str, str], NamespaceClients] = {}
-        self._clients = AsyncExitStack()
+        self._namespaces: dict[tuple[str, str], NamespaceClients] = {}
+        self._exits = AsyncExitStack()
         await super().setup()
 
     async def teardown(self, *exc_info: Any) -> None:
         """Stop; the jobs go on."""
         await super().teardown(*exc_info)
-        await self._clients.aclose()
+        await self._exits.aclose()
 
     async def start_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
         """Create the job of this try, or find it, and note its id before anything else can go wrong."""
         number = await self.runs.try_number(flow_run.id)
         job = configuration.job(job_name(flow_run.id, number))
-        desk = await self.desk(configuration)
-        await desk.view.ready(self.pace.patience_s)  # nothing is started that can't be watched
+        clients = await self.clients(configuration)
+        await clients.view.ready(self.settings.patience_s)  # nothing is started that can't be watched
         try:
-            created = await desk.api.create(job)
+            created = await clients.api.create(job)
         except Exception as error:
             raise refusal(error, "create jobs") from error
-        desk.view.take(created)
+        clients.view.take(created)
         job_id = f"{configuration.namespace}:{created['metadata']['name']}"
         await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
 
-    async def find_job(self, run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str | None:
-        """The job that was created just before its worker went, so that its id was not noted."""
-        name = job_name(run.id, await self.runs.try_number(run.id))
-        desk = await self.desk(configuration)
-        if await desk.api.find(name) is None:
+    async def find_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str | None:
+        """Return the job that was created just before its worker went, so that its id was not noted."""
+        name = job_name(flow_run.id, await self.runs.try_number(flow_run.id))
+        clients = await self.clients(configuration)
+        if await clients.api.find(name) is None:
             return None
         job_id = f"{configuration.namespace}:{name}"
-        await call_until_answered(self.client.update_flow_run, run.id, infrastructure_pid=job_id)
+        await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
 
-    async def follow(
-        self,
-        flow_run: "FlowRun",
-        job_id: str,
-        configuration: KubernetesJobsConfiguration,
-        *,
-        resumed: bool = False,
-    ) -> KubernetesJobsResult:
-        """Follow a job, and put its run into the state that the job's end means."""
-        desk = await self.desk(configuration)
-        await desk.view.ready(self.pace.patience_s)
-        log = self.get_flow_run_logger(flow_run)
-        name = job_id.rpartition(":")[2]
-        note = partial(self.runs.label, flow_run.id)
-        follow = KubernetesFollow(
-            flow_run, job_id, name, configuration, desk.api, desk.view, self.pace, log, note
+    async def follower(
+        self, flow_run: "FlowRun", job_id: str, configuration: KubernetesJobsConfiguration, resumed: bool
+    ) -> KubernetesFollow:
+        """Return what follows a job, once its namespace is watched."""
+        clients = await self.clients(configuration)
+        await clients.view.ready(self.settings.patience_s)
+        return KubernetesFollow(
+            run=flow_run,
+            job_id=job_id,
+            log=self.get_flow_run_logger(flow_run),
+            set_labels=partial(self.runs.label, flow_run.id),
+            name=job_id.rpartition(":")[2],
+            configuration=configuration,
+            api=clients.api,
+            view=clients.view,
+            settings=self.settings,
+            send=self.client.create_logs,
         )
-        self.follows[flow_run.id] = follow
-        try:
-            await self.stop_if_cancelled(follow)
-            ending = await follow.to_the_end()
-            if ending is None:
-                return self.result(job_id, 0)  # another worker judges it
-            await self._show_log(follow, desk.api)
-            state = await self.runs.settle(flow_run.id, job_id, ending, own_command=configuration.own_command)
-            if state:
-                log.info("Kubernetes job %s has ended: %s", job_id, ending.message)
-            self.settled.add(flow_run.id)
-            return self.result(job_id, ending.status_code)
-        finally:
-            self.follows.pop(flow_run.id, None)
-
-    async def _show_log(self, follow: KubernetesFollow, api: NamespaceApi) -> None:
-        """Send what the container printed; the pod of a node that is gone has nothing more to tell."""
-        if follow.pod is None or not follow.stages_s or follow.pod.get("gone"):
-            return
-        try:
-            text = await api.log(follow.pod["metadata"]["name"], CONTAINER)
-        except Exception as error:
-            follow.log.warning(
-                "The container's lines are not shown here: %s", sentence(error, "read pods' logs")
-            )
-            return
-        lines = Lines(follow.run.id, self.client.create_logs, 0, LOGGER)
-        lines.take(text)
-        await lines.flush(last=True)
 
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: KubernetesJobsConfiguration, grace_seconds: int = 30
@@ -159,29 +126,29 @@ class KubernetesJobsWorker(
         """
         namespace, _, name = infrastructure_pid.rpartition(":")
         try:
-            desk = await self.desk(configuration.model_copy(update={"namespace": namespace}))
-            found = await desk.api.delete(name, grace_seconds)
+            clients = await self.clients(configuration.model_copy(update={"namespace": namespace}))
+            existed = await clients.api.delete(name, grace_seconds)
         except Exception as error:
             raise InfrastructureNotAvailable(sentence(error, "delete jobs")) from error
-        if not found:
+        if not existed:
             raise InfrastructureNotFound(f"There is no Kubernetes job {infrastructure_pid}.")
 
-    async def desk(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
-        """What the worker has of a namespace.
+    async def clients(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
+        """Return what the worker has of a namespace, made when it is first needed.
 
         Raises:
             JobRefused: no cluster is known.
         """
         cluster = configuration.cluster_config
         key = (cluster.model_dump_json() if cluster else "", configuration.namespace)
-        if key not in self._desks:
+        if key not in self._namespaces:
             try:
-                client = await self._clients.enter_async_context(client_of(cluster))
+                client = await self._exits.enter_async_context(client_of(cluster))
             except Exception as error:
                 raise JobRefused(sentence(error, "know a cluster")) from error
-            view = View(client, configuration.namespace, self.pace, self.warn)
-            self._desks[key] = NamespaceClients(
-                NamespaceApi(client, configuration.namespace, self.pace.patience_s), view
+            view = View(client, configuration.namespace, self.settings, self.warn)
+            self._namespaces[key] = NamespaceClients(
+                NamespaceApi(client, configuration.namespace, self.settings.patience_s), view
             )
             self.start_loop(view.run)
-        return self._desks[key]
+        return self._namespaces[key]

@@ -190,7 +190,7 @@ def identifier(host: Host, name: str) -> str:
     return f"{host}/{name}"
 
 
-def place_of(job_id: str, hosts: list[Host]) -> tuple[Host, str] | None:
-    """The host and the name in a job's identifier, or None where its host is none of these."""
+def host_and_name(job_id: str, hosts: list[Host]) -> tuple[Host, str] | None:
+    """Return the host and the name in a job's identifier, or None where its host is none of these."""
     where, _, name = job_id.rpartition("/")
     return next(((host, name) for host in hosts if str(host) == where), None)

@@ -1,67 +1,63 @@
 """One job on a box, followed to its end over connections that may break."""
 
 import asyncio
-import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
-import anyio
-from prefect.client.schemas.objects import FlowRun
-
+from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines, Send
 from infra.workers.base.outcome import JobOutcome
 from infra.workers.ssh.box import SshBox
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
-from infra.workers.ssh.outcome import CANCELLED, ending
+from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.settings import SshSettings
 from infra.workers.ssh.tunnel import take_over
 
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
 STOPS = 3  # how often a container is asked to stop
 LAST_LINES_S = 10
+LOGGER = "ssh.container"
 
 
-@dataclass(eq=False)
-class SshFollow:
-    """One run's job, and where following it has got to."""
+@dataclass(eq=False, kw_only=True)
+class SshFollow(JobFollow):
+    """One run's job, and what is known of it so far.
 
-    run: FlowRun
-    job_id: str
+    Attributes:
+        name: of the container.
+        box: connected already, with the tunnel; None for a job that an earlier worker started.
+        secret_of: reads a Secret block.
+        send: sends log lines to Prefect.
+    """
+
     host: Host
     name: str
-    asked: SshJobConfiguration
+    configuration: SshJobConfiguration
+    box: SshBox | None
     secret_of: SecretOf
     send: Send
-    pace: SshSettings
-    log: "logging.LoggerAdapter[Any]"
-    since: float = field(default_factory=anyio.current_time)
-    _cancelled: bool = False
-    _handed_over: bool = False
-    _wake: asyncio.Event = field(default_factory=asyncio.Event)
+    settings: SshSettings
+    _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: Lines | None = None
     _stops: int = 0
 
-    def cancel(self) -> None:
-        """The run was cancelled in Prefect: stop the container, whatever it does."""
-        self._cancelled = True
-        self._wake.set()
+    @property
+    def cancelled_message(self) -> str:
+        """Return the sentence of a run whose job was cancelled."""
+        return "Cancelled from Prefect; the container was stopped."
 
-    def hand_over(self) -> None:
-        """Another worker follows the run."""
-        self._handed_over = True
-        self._wake.set()
+    def wake(self) -> None:
+        """Have the job looked at now."""
+        self._awake.set()
 
-    async def to_the_end(self, box: SshBox | None) -> JobOutcome | None:
-        """Follow the job until it has ended; None when another worker follows it from now on.
-
-        `box` is one that is connected already, tunnel included.
-        """
+    async def to_the_end(self) -> JobOutcome | None:
+        """Follow the job until it has ended; None when another worker follows it from now on."""
         lost_at: float | None = None
-        while not self._handed_over:
+        box = self.box
+        while not self.handed_over:
             try:
                 if box is None:
                     box = await self._connected()
@@ -71,12 +67,11 @@ class SshFollow:
                 return await self._attend(box)
             except (JobRefused, BoxUnreachable) as error:
                 lost_at = lost_at or time.monotonic()
-                if found := self._gives_up(error, time.monotonic() - lost_at):
-                    return found
+                if outcome := self._gives_up(error, time.monotonic() - lost_at):
+                    return outcome
                 if box is not None or self._lines is None:
-                    self.log.warning(
-                        "%s The container runs on; trying again for %s s.", error, self.asked.lost_s
-                    )
+                    lost_s = self.configuration.lost_s
+                    self.log.warning("%s The container runs on; trying again for %s s.", error, lost_s)
             finally:
                 if box is not None:
                     box.connection.abort()
@@ -85,67 +80,63 @@ class SshFollow:
         return None
 
     def _gives_up(self, error: JobRefused | BoxUnreachable, lost_for_s: float) -> JobOutcome | None:
-        """The ending where trying again is no use, or was tried for long."""
-        late = lost_for_s > self.asked.lost_s
-        if isinstance(error, JobRefused) and (
-            late or error.state != "Unfit"
-        ):  # a full disk may pass, a key does not
-            return (
-                JobOutcome("Cancelled", CANCELLED) if self._cancelled else JobOutcome(error.state, str(error))
-            )
+        """Return the outcome where trying again is no use, or was tried for long."""
+        late = lost_for_s > self.configuration.lost_s
+        lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")  # a full disk may pass
+        if isinstance(error, JobRefused) and lasts:
+            return self.stop or JobOutcome(error.state, str(error))
         return self._lost(error) if late else None
 
     def _lost(self, error: Exception) -> JobOutcome:
-        if self._cancelled:
-            rest = f"it stops its container itself after timeout_s {self.asked.timeout_s}"
+        if self.stop:
+            rest = f"it stops its container itself after timeout_s {self.configuration.timeout_s}"
             return JobOutcome(
                 "Cancelled", f"Cancelled from Prefect while box {self.host} was out of reach; {rest}."
             )
-        return JobOutcome("Lost", f"Box {self.host} was out of reach for lost_s {self.asked.lost_s}: {error}")
+        lost_s = self.configuration.lost_s
+        return JobOutcome("Lost", f"Box {self.host} was out of reach for lost_s {lost_s}: {error}")
 
     async def _pause(self) -> None:
-        if self._cancelled:
-            await asyncio.sleep(self.pace.poll_s)
+        if self.stop:
+            await asyncio.sleep(self.settings.poll_s)
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), self.pace.poll_s)
+            await asyncio.wait_for(self._awake.wait(), self.settings.poll_s)
 
     async def _connected(self) -> SshBox:
-        """The box by a new connection, with the tunnel that the container knows."""
-        box = SshBox(await connect(self.host, self.secret_of, known=True), self.asked.container_command)
+        """Connect to the box anew, with the tunnel that the container knows."""
+        box = SshBox(
+            await connect(self.host, self.secret_of, known=True), self.configuration.container_command
+        )
         try:
-            await take_over(box, self.name, await box.look(self.name), self.asked)
+            await take_over(box, self.name, await box.look(self.name), self.configuration)
         except BaseException:
             box.connection.abort()
             raise
         return box
 
     async def _attend(self, box: SshBox) -> JobOutcome | None:
-        """Pass lines on until the job has ended, somebody stops it, or the connection is lost."""
+        """Pass lines on until the job has ended or is stopped, or the connection is lost."""
         if self._lines is None:
-            self._lines = Lines(self.run.id, self.send, (await box.look(self.name)).seen)
+            self._lines = Lines(self.run.id, self.send, (await box.look(self.name)).seen, LOGGER)
         while True:
-            if (done := await self._until_read(box, self._lines)) is not None or self._handed_over:
+            if (done := await self._until_read(box, self._lines)) is not None or self.handed_over:
                 return done
             look = await box.look(self.name)
-            if found := ending(look, self.host, self.asked):
-                return (
-                    JobOutcome("Cancelled", CANCELLED)
-                    if self._cancelled and found.name != "Exited"
-                    else found
-                )
-            await asyncio.sleep(self.pace.poll_s / 10)  # its watcher is about to say how it ended
+            if outcome := outcome_of(look, self.host, self.configuration):
+                return self.stop if self.stop and outcome.name != "Exited" else outcome
+            await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
-        """Pass lines on to their end; the ending where somebody stops the job before."""
+        """Pass lines on to their end; returns an outcome where the job is stopped before."""
         reading = asyncio.create_task(self._read(box, lines))
-        waking = asyncio.create_task(self._wake.wait())
+        waking = asyncio.create_task(self._awake.wait())
         try:
             await asyncio.wait({reading, waking}, return_when=asyncio.FIRST_COMPLETED)
-            if self._handed_over:
+            if self.handed_over:
                 return None
-            if self._cancelled and not reading.done():
-                return await self._stopped(box, reading)
+            if self.stop and not reading.done():
+                return await self._stopped(box, reading, self.stop)
             await reading
         finally:
             for task in (reading, waking):
@@ -155,14 +146,14 @@ class SshFollow:
 
     async def _read(self, box: SshBox, lines: Lines) -> None:
         """Read the log to its end; what has come is sent a little later, together."""
-        lines.again()
+        lines.rewind()
         read = asyncio.Event()
         flushing = asyncio.create_task(self._flush(box, lines, read))
         try:
             async for chunk in box.lines(self.name, lines.seen):
                 lines.take(chunk)
                 while lines.full and not flushing.done():
-                    await asyncio.sleep(self.pace.flush_s / 10)  # the box keeps what we don't take yet
+                    await asyncio.sleep(self.settings.flush_s / 10)  # the box keeps what we don't take yet
         finally:
             read.set()  # not cancelled: lines that are on their way would come twice
             await asyncio.gather(flushing, return_exceptions=True)
@@ -173,19 +164,19 @@ class SshFollow:
         noted_at = time.monotonic()
         while not read.is_set():
             with suppress(TimeoutError):
-                await asyncio.wait_for(read.wait(), self.pace.flush_s)
+                await asyncio.wait_for(read.wait(), self.settings.flush_s)
             await lines.flush()
             if time.monotonic() - noted_at > NOTED_S:
                 noted_at = time.monotonic()
                 with suppress(BoxUnreachable):
                     await box.note(self.name, "seen", lines.seen)
 
-    async def _stopped(self, box: SshBox, reading: "asyncio.Task[None]") -> JobOutcome:
+    async def _stopped(self, box: SshBox, reading: "asyncio.Task[None]", cancelled: JobOutcome) -> JobOutcome:
         while self._stops < STOPS:
             self._stops += 1
             if await box.stop(self.name):
                 with suppress(TimeoutError, BoxUnreachable):
                     await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
-                return JobOutcome("Cancelled", CANCELLED)
+                return cancelled
         rest = f"its runtime did not stop the container {self.name}: stop it by hand"
         return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")

@@ -1,14 +1,12 @@
-"""What a box's look at a job means: the state that its run gets."""
+"""The outcome of a job from what its box reports."""
 
 from infra.workers.base.outcome import KILLED, JobOutcome
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 
-CANCELLED = "Cancelled from Prefect; the container was stopped."
 
-
-def ending(look: Look, host: Host, asked: SshJobConfiguration) -> JobOutcome | None:
-    """How a job ended, or None where it still runs."""
+def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
+    """Return how a job ended, or None where it still runs."""
     if look.state in ("running", "prepared"):
         return None
     if look.state == "rebooted":
@@ -24,18 +22,25 @@ def ending(look: Look, host: Host, asked: SshJobConfiguration) -> JobOutcome | N
         )
     if look.late:
         return JobOutcome(
-            "TimedOut", f"Box {host} stopped the container after timeout_s {asked.timeout_s}.", look.code
+            "TimedOut",
+            f"Box {host} stopped the container after timeout_s {configuration.timeout_s}.",
+            look.code,
         )
     if look.unpulled:
         return JobOutcome(
-            "ImagePullFailed", f"Image {asked.image} could not be pulled on box {host}; its log says why."
+            "ImagePullFailed",
+            f"Image {configuration.image} could not be pulled on box {host}; its log says why.",
         )
     if look.code is None:
         return JobOutcome("Crashed", f"The container could not be started on box {host}; its log says why.")
     if look.code == 0:
         return JobOutcome("Exited", "The container ended with exit code 0.", 0)
-    if look.oom or (look.code == KILLED and asked.memory_mib):
-        limit = f"memory_mib {asked.memory_mib} was" if asked.memory_mib else "the box's memory was"
+    if look.oom or (look.code == KILLED and configuration.memory_mib):
+        limit = (
+            f"memory_mib {configuration.memory_mib} was"
+            if configuration.memory_mib
+            else "the box's memory was"
+        )
         return JobOutcome(
             "OutOfMemory",
             f"The container ran out of memory ({limit} not enough, exit code {look.code}).",

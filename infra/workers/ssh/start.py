@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.workers.base.job_configuration import JobRefused
+from infra.workers.base.outcome import StateName
 from infra.workers.ssh.box import BoxBusy, SshBox
 from infra.workers.ssh.check import has_image, unmet_requirements
 from infra.workers.ssh.command_line import api_of, pull_command, run_command, secret_profile
@@ -16,7 +17,7 @@ from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
 from infra.workers.ssh.tunnel import take_over, tunnel
 
-UNFIT = "Unfit"
+UNFIT: StateName = "Unfit"
 WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
 
 

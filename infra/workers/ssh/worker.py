@@ -1,13 +1,12 @@
 """A Prefect worker for boxes behind SSH: `prefect work-pool create NAME --type ssh`."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prefect.blocks.system import Secret
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound, ObjectNotFound
-from prefect.workers.base import BaseWorker
 
 from infra.workers.base.job_configuration import JobRefused, TakenOver
-from infra.workers.base.outcome import JobOutcome
 from infra.workers.base.retry import call_until_answered
 from infra.workers.base.worker import FollowingWorker
 from infra.workers.ssh.box import SshBox
@@ -16,9 +15,9 @@ from infra.workers.ssh.configuration import (
     SshJobConfiguration,
     SshVariables,
     SshWorkerResult,
+    host_and_name,
     identifier,
     job_name,
-    place_of,
 )
 from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.follow import SshFollow
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["SshJobConfiguration", "SshVariables", "SshWorker", "SshWorkerResult"]
 
 
-class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, SshWorkerResult]):
+class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResult]):
     """Runs flow runs on boxes and follows them, those of an earlier worker too."""
 
     type = "ssh"
@@ -41,8 +40,9 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
     job_configuration = SshJobConfiguration
     job_configuration_variables = SshVariables
     result_type = SshWorkerResult
-    pace_type = SshSettings
-    pace: SshSettings
+    settings_type = SshSettings
+    settings: SshSettings
+    explained_within_s = 30.0
 
     _description = (
         "Execute flow runs in containers on machines that SSH reaches, one at a time on each. Requires "
@@ -83,7 +83,9 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
 
         log = self.get_flow_run_logger(flow_run)
         before = self._noted(flow_run, name, configuration.hosts)
-        starter = Launcher(configuration, name, self._secret, note, given_up, log, self.pace.poll_s, before)
+        starter = Launcher(
+            configuration, name, self._secret, note, given_up, log, self.settings.poll_s, before
+        )
         started = await starter.start()
         log.info("Box %s runs the container %s.", started.host, name)
         self._boxes[flow_run.id] = started.box
@@ -91,16 +93,16 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
 
     @staticmethod
     def _noted(flow_run: "FlowRun", name: str, hosts: list[Host]) -> Host | None:
-        """The box that an earlier worker was about to give this try to."""
+        """Return the box to which an earlier worker was about to give this try."""
         pid = flow_run.infrastructure_pid or ""
         if pid.rpartition("/")[2] != name:
             return None
-        if (place := place_of(pid, hosts)) is None:
+        if (job := host_and_name(pid, hosts)) is None:
             raise JobRefused(f"hosts no longer names the box of {pid}: it may run the job.")
-        return place[0]
+        return job[0]
 
-    async def find_job(self, run: "FlowRun", configuration: SshJobConfiguration) -> str | None:
-        """None: where a job is about to be is noted before it is there."""
+    async def find_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str | None:
+        """Return None: a job's box is noted before the job is there."""
         return None
 
     async def follow(
@@ -111,44 +113,39 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
         *,
         resumed: bool = False,
     ) -> SshWorkerResult:
-        """Follow a job, and put its run into the state that the job's end means."""
-        log = self.get_flow_run_logger(flow_run)
-        if resumed and flow_run.state and flow_run.state.is_pending():
-            try:  # its worker may have gone between the note and the start
-                job_id = await self.start_job(flow_run, configuration)
-            except JobRefused as refusal:
-                return await self.refuse(flow_run, refusal)
-            except TakenOver:
-                return self.result(job_id, 0)
-        box = self._boxes.pop(flow_run.id, None)
-        place = place_of(job_id, configuration.hosts)
-        if place is None:
-            gone = JobOutcome("Crashed", f"hosts no longer names the box of {job_id}.")
-            await self.runs.settle(flow_run.id, job_id, gone, own_command=False)
-            return self.result(job_id, gone.status_code)
-        follow = SshFollow(
-            flow_run,
-            job_id,
-            *place,
-            configuration,
-            self._secret,
-            self.client.create_logs,
-            self.pace,
-            log,
-        )
-        self.follows[flow_run.id] = follow
+        """Follow a job; one whose worker may have gone between the note and the start is started first."""
         try:
-            await self.stop_if_cancelled(follow)
-            ending = await follow.to_the_end(box)
-            if ending is None:
-                return self.result(job_id, 0)  # another worker judges it
-            own_command = configuration.own_command
-            if await self.runs.settle(flow_run.id, job_id, ending, own_command=own_command):
-                log.info("Container %s has ended: %s", place[1], ending.message)
-            self.settled.add(flow_run.id)
-            return self.result(job_id, ending.status_code)
-        finally:
-            self.follows.pop(flow_run.id, None)
+            if resumed and flow_run.state and flow_run.state.is_pending():
+                job_id = await self.start_job(flow_run, configuration)
+            if host_and_name(job_id, configuration.hosts) is None:
+                raise JobRefused(f"hosts no longer names the box of {job_id}.")
+        except JobRefused as refusal:
+            return await self.refuse(flow_run, refusal)
+        except TakenOver:
+            return self.result(job_id, 0)
+        return await super().follow(flow_run, job_id, configuration, resumed=resumed)
+
+    async def follower(
+        self, flow_run: "FlowRun", job_id: str, configuration: SshJobConfiguration, resumed: bool
+    ) -> SshFollow:
+        """Return what follows a job, by the connection that started it where there is one."""
+        job = host_and_name(job_id, configuration.hosts)
+        if job is None:
+            raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before
+        host, name = job
+        return SshFollow(
+            run=flow_run,
+            job_id=job_id,
+            log=self.get_flow_run_logger(flow_run),
+            set_labels=partial(self.runs.label, flow_run.id),
+            host=host,
+            name=name,
+            configuration=configuration,
+            box=self._boxes.pop(flow_run.id, None),
+            secret_of=self._secret,
+            send=self.client.create_logs,
+            settings=self.settings,
+        )
 
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: SshJobConfiguration, grace_seconds: int = 30
@@ -159,10 +156,10 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
             InfrastructureNotFound: there is no such job, or it has ended.
             InfrastructureNotAvailable: its box does not answer, or did not stop it.
         """
-        place = place_of(infrastructure_pid, configuration.hosts)
-        if place is None:
+        job = host_and_name(infrastructure_pid, configuration.hosts)
+        if job is None:
             raise InfrastructureNotFound(f"hosts does not name the box of {infrastructure_pid}.")
-        host, name = place
+        host, name = job
         try:
             async with await connect(host, self._secret) as connection:
                 box = SshBox(connection, configuration.container_command)
@@ -174,10 +171,10 @@ class SshWorker(FollowingWorker, BaseWorker[SshJobConfiguration, SshVariables, S
             raise InfrastructureNotAvailable(str(error)) from error
 
     async def _secret(self, name: str) -> str:
-        """What a Secret block holds."""
+        """Return the value of a Secret block."""
         try:
-            block = await Secret.aload(name, client=self.client)
+            block: Secret[str] = await Secret.aload(name, client=self.client)
         except ValueError as error:
-            why = f"key is block:{name}, and there is no such Secret block ({error})."
-            raise JobRefused(why, "KeyRefused") from None
+            message = f"key is block:{name}, and there is no such Secret block ({error})."
+            raise JobRefused(message, "KeyRefused") from None
         return str(block.get())

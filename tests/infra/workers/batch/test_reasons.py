@@ -2,7 +2,7 @@
 
 import pytest
 
-from infra.workers.batch.reasons import ending, lost_attempts
+from infra.workers.batch.reasons import lost_attempts, outcome_of
 
 HOST = "Host EC2 (instance i-0123456789abcdef0) terminated."
 EXITED = "Essential container in task exited"
@@ -61,7 +61,7 @@ def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None,
     ],
 )
 def test_the_end_and_its_words(described, name, words):
-    found = ending(described)
+    found = outcome_of(described)
     assert found.name == name and words in found.message
     assert (found.status_code == 0) == (name == "Exited")
 
@@ -69,7 +69,7 @@ def test_the_end_and_its_words(described, name, words):
 def test_the_last_attempt_counts():
     first = {"container": {"exitCode": 137, "reason": OOM}, "statusReason": EXITED}
     last = {"container": {"exitCode": 3}, "statusReason": EXITED}
-    found = ending({"status": "FAILED", "attempts": [first, last], "container": first["container"]})
+    found = outcome_of({"status": "FAILED", "attempts": [first, last], "container": first["container"]})
     assert (found.name, found.exit_code) == ("Crashed", 3)
 
 

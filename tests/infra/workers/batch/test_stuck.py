@@ -3,7 +3,7 @@
 import pytest
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.follow import stages_s
+from infra.workers.batch.follow import STAGE_LABELS, start_times
 from infra.workers.batch.stuck import diagnose, given_up, look
 
 TOO_LARGE = "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT - The job resource requirement is higher than …"
@@ -90,17 +90,26 @@ async def test_a_misfit_that_no_number_shows_is_doubted():
     assert found.kind == "doubtful" and "JOB_RESOURCE_REQUIREMENT" in found.message
 
 
+QUEUED = {"aws-batch.runnable_s": 60.0, "gridbench.queue_s": 60.0}
+
+
 @pytest.mark.parametrize(
-    ("created", "placed", "started", "said"),
+    ("created", "placed", "started", "labels"),
     [
-        (1000, 61_000, 81_000, {"aws-batch.runnable_s": 60.0, "aws-batch.starting_s": 20.0}),
-        (1000, None, 81_000, {"aws-batch.runnable_s": 80.0}),
-        (1000, 90_000, 81_000, {"aws-batch.runnable_s": 80.0}),  # this machine's clock is late
+        (1000, 61_000, 81_000, QUEUED | {"aws-batch.starting_s": 20.0, "gridbench.pull_s": 20.0}),
+        (1000, None, 81_000, {"aws-batch.runnable_s": 80.0, "gridbench.queue_s": 80.0}),
+        (
+            1000,
+            90_000,
+            81_000,
+            {"aws-batch.runnable_s": 80.0, "gridbench.queue_s": 80.0},
+        ),  # a late clock here
         (1000, 61_000, None, {}),
     ],
 )
-def test_the_stages_of_a_start(created, placed, started, said):
-    assert stages_s({"createdAt": created, "startedAt": started}, placed) == said
+def test_the_stages_of_a_start(created, placed, started, labels):
+    times = start_times({"createdAt": created, "startedAt": started}, placed)
+    assert (times.labels(*STAGE_LABELS) if times else {}) == labels
 
 
 @pytest.mark.parametrize("denied", [("describe_instance_types",), ("describe_job_queues",)])

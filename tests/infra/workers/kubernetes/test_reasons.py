@@ -2,7 +2,16 @@ import datetime as dt
 
 import pytest
 
-from infra.workers.kubernetes.reasons import Waiting, ending, explained, finished, stages_s, unplaced, waiting
+from infra.workers.kubernetes.follow import STAGE_LABELS
+from infra.workers.kubernetes.reasons import (
+    Waiting,
+    explained,
+    finished,
+    outcome_of,
+    start_times,
+    unplaced,
+    waiting,
+)
 
 FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "Job has reached"}
 LATE = FAILED | {"reason": "DeadlineExceeded"}
@@ -90,7 +99,7 @@ def disrupted(reason, message="said so"):
     ],
 )
 def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
-    found = ending(condition, of, MEMORY_MIB, TIMEOUT_S)
+    found = outcome_of(condition, of, MEMORY_MIB, TIMEOUT_S)
     assert (found.name, words in found.message) == (name, True), found.message
     assert found.message.endswith(".") and ".." not in found.message
 
@@ -165,6 +174,12 @@ def test_the_time_before_the_container_runs_is_that_without_a_node_and_that_with
     created = dt.datetime(2026, 11, 22, 10, tzinfo=dt.UTC)
     began = created + dt.timedelta(seconds=30)
     placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-22T10:00:20Z"}
-    of = pod(terminated(0), conditions=[placed])
-    assert stages_s(created, of, began) == {"kubernetes.unscheduled_s": 20.0, "kubernetes.starting_s": 10.0}
-    assert stages_s(created, pod(), began) == {"kubernetes.unscheduled_s": 30.0, "kubernetes.starting_s": 0.0}
+    times = start_times(created, pod(terminated(0), conditions=[placed]), began)
+    assert times.labels(*STAGE_LABELS) == {
+        "kubernetes.unscheduled_s": 20.0,
+        "kubernetes.starting_s": 10.0,
+        "gridbench.queue_s": 20.0,
+        "gridbench.pull_s": 10.0,
+    }
+    without = start_times(created, pod(), began).labels(*STAGE_LABELS)
+    assert (without["kubernetes.unscheduled_s"], without["kubernetes.starting_s"]) == (30.0, 0.0)

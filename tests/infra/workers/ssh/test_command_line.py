@@ -13,8 +13,8 @@ from infra.workers.base.log_lines import CALL_BYTES, LONGEST_BYTES, Lines
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.check import unmet_requirements
 from infra.workers.ssh.command_line import ApiAddress, api_of, gpu_options, run_command, secret_profile
-from infra.workers.ssh.configuration import Host, SshJobConfiguration, identifier, job_name, place_of
-from infra.workers.ssh.outcome import ending
+from infra.workers.ssh.configuration import Host, SshJobConfiguration, host_and_name, identifier, job_name
+from infra.workers.ssh.outcome import outcome_of
 
 BOX = {"address": "box.example", "host_key": "ssh-ed25519 AAAA"}
 URL = "http://127.0.0.1:4200/api"
@@ -122,8 +122,8 @@ def test_a_job_is_found_again_by_its_identifier():
     hosts = [Host(address="a"), Host(address="fe80::1", port=2222, user="root")]
     for host in hosts:
         name = job_name(uuid.UUID(int=1), 2)
-        assert place_of(identifier(host, name), hosts) == (host, name)
-    assert place_of(identifier(Host(address="b"), "n"), hosts) is None
+        assert host_and_name(identifier(host, name), hosts) == (host, name)
+    assert host_and_name(identifier(Host(address="b"), "n"), hosts) is None
 
 
 FIT = {"runtime": ["ok"], "info": [json.dumps({"Runtimes": {"runc": {}}})], "free_kib": ["2097152 /root"]}
@@ -178,13 +178,15 @@ def test_a_fit_box_lacks_nothing():
     ],
 )
 def test_what_a_look_means(look, name):
-    found = ending(look, Host(address="box"), asked())
+    found = outcome_of(look, Host(address="box"), asked())
     assert (found.name if found else None) == name
     assert found is None or found.name == "Exited" or found.status_code != 0
 
 
 def test_killed_within_a_limit_of_memory_is_out_of_memory():
-    assert ending(Look("ended", code=137), Host(address="box"), asked(memory_mib=100)).name == "OutOfMemory"
+    assert (
+        outcome_of(Look("ended", code=137), Host(address="box"), asked(memory_mib=100)).name == "OutOfMemory"
+    )
 
 
 async def test_lines_come_whole_once_and_in_pieces_where_they_are_long():
@@ -193,11 +195,11 @@ async def test_lines_come_whole_once_and_in_pieces_where_they_are_long():
     async def send(lines):
         sent.extend(line.message for line in lines)
 
-    lines = Lines(uuid.uuid4(), send, 0)
+    lines = Lines(uuid.uuid4(), send, 0, "box")
     lines.take(b"one\ntw")
     await lines.flush()
     assert (sent, lines.seen) == (["one"], 4)
-    lines.again()  # the connection was lost: the box is asked from byte 4 on
+    lines.rewind()  # the connection was lost: the box is asked from byte 4 on
     more = b"two\n\n12:00:00.000 | INFO    | Flow run 'x' - said\n" + b"x" * (LONGEST_BYTES + 1)
     lines.take(more)
     await lines.flush(last=True)
@@ -214,7 +216,7 @@ async def test_lines_that_the_api_refuses_for_good_are_told_and_the_others_go():
             raise httpx.HTTPStatusError("too large", request=answer.request, response=answer)
         sent.append([line.message for line in lines])
 
-    lines = Lines(uuid.uuid4(), send, 0)
+    lines = Lines(uuid.uuid4(), send, 0, "box")
     lines.take(b"big\n")
     await lines.flush()
     lines.take(b"small\0\n")
@@ -229,9 +231,9 @@ async def test_what_was_read_and_not_sent_comes_once_more_after_a_lost_connectio
     async def send(lines):
         sent.extend(line.message for line in lines)
 
-    lines = Lines(uuid.uuid4(), send, 100)
+    lines = Lines(uuid.uuid4(), send, 100, "box")
     lines.take(b"a\nb\n")
-    lines.again()
+    lines.rewind()
     assert lines.seen == 100
     lines.take(b"a\nb\nc\n")
     await lines.flush()
@@ -244,7 +246,7 @@ async def test_a_call_carries_no_more_than_it_may():
     async def send(lines):
         sizes.append(sum(len(line.message) for line in lines))
 
-    lines = Lines(uuid.uuid4(), send, 0)
+    lines = Lines(uuid.uuid4(), send, 0, "box")
     lines.take(b"".join(b"x" * 10_000 + b"\n" for _ in range(120)))
     await lines.flush()
     assert sum(sizes) == 1_200_000 and max(sizes) <= CALL_BYTES

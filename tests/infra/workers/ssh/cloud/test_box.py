@@ -11,7 +11,7 @@ from infra.workers.ssh import start
 from infra.workers.ssh.box import HOME, BoxBusy, SshBox
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BoxUnreachable, connect
-from infra.workers.ssh.outcome import ending
+from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.start import Launcher
 from tests.emulators import containers
 from tests.infra.workers.ssh.box_jobs import LOCK, asked, begin, new_name, nothing, text, until
@@ -84,7 +84,7 @@ async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, mach
     docker.write_text(f"{shell}\n[ $1 != pull ] || sleep 600\n{rest}")
     await begin(box, job, name, limit_s=3, pull=b"pull\0an-image\0")
     look = await until(box, name, "ended")
-    assert ending(look, Host(**machine.host), job).name == "TimedOut"
+    assert outcome_of(look, Host(**machine.host), job).name == "TimedOut"
     await box.free(LOCK, 30)
 
 
@@ -119,7 +119,7 @@ async def test_words_that_are_too_many_are_refused_whole(box, machine, base_imag
     name = new_name()
     await begin(box, job, name)
     look = await until(box, name, "ended")
-    assert ending(look, Host(**machine.host), job).name == "Crashed"
+    assert outcome_of(look, Host(**machine.host), job).name == "Crashed"
     assert "too long" in await text(box, name)
 
 

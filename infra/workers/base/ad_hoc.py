@@ -1,0 +1,42 @@
+"""Runs that a worker gets without a deployment: `await worker.submit(flow)`, or a flow bound to a work pool.
+
+`prefect.flows.bind_flow_to_infrastructure` binds a flow to a work pool and a class of worker. Such a run
+needs
+
+- a work pool with storage for bundles (`prefect work-pool storage configure`): the flow is pickled, one
+  step uploads it from the worker's machine, and another one executes it in the container;
+- an image with Prefect, what the flow imports, and `uv`; in place of `uv` the flow may name a launcher, such
+  as `launcher=["python"]`. The worker's machine needs the same for the upload;
+- values for all required job variables, from the work pool's defaults or from `job_variables`;
+- the worker's process until the bundle is uploaded. Only then the run is labelled with its worker, and a
+  restart loses nothing: the next worker of the pool follows the job. A run whose process ends earlier stays
+  in PENDING, because nobody else has the flow.
+
+Leaving `async with worker` waits until the jobs of its ad-hoc runs have ended.
+"""
+
+from anyio.abc import TaskStatus
+from prefect.client.schemas.objects import FlowRun
+
+from infra.workers.base.job_configuration import JobRefused
+
+
+class AdHocStatus(TaskStatus[FlowRun]):
+    """The status that the base class reports a new run to; it keeps the run and passes it on."""
+
+    def __init__(self, status: TaskStatus[FlowRun] | None) -> None:
+        self.flow_run: FlowRun | None = None
+        self._status = status
+
+    def started(self, value: FlowRun | None = None) -> None:
+        """Take the run, which exists in Prefect now."""
+        self.flow_run = value
+        if self._status is not None and value is not None:
+            self._status.started(value)
+
+
+def refusal_of(error: Exception) -> JobRefused:
+    """Return why an ad-hoc run was not submitted: a wrong job variable, or a bundle that was not uploaded."""
+    if isinstance(error, JobRefused):
+        return error
+    return JobRefused(f"The flow could not be submitted ({type(error).__name__}: {error}).")

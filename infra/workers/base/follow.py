@@ -1,0 +1,63 @@
+"""One job, followed from its start to its end: what every backend's follower has."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from prefect.client.schemas.objects import FlowRun
+
+from infra.workers.base.outcome import JobOutcome
+
+
+@dataclass(eq=False, kw_only=True)
+class JobFollow(ABC):
+    """One run's job, and what is known of it so far.
+
+    Attributes:
+        log: the flow run's log.
+        set_labels: sets labels of the flow run.
+        stop: why the worker itself ends the job; None as long as it may go on.
+        handed_over: another worker follows the run.
+        since: when following began, in seconds of anyio's clock.
+    """
+
+    run: FlowRun
+    job_id: str
+    log: "logging.LoggerAdapter[Any]"
+    set_labels: Callable[[dict[str, float]], Awaitable[None]]
+    stop: JobOutcome | None = None
+    handed_over: bool = False
+    since: float = field(default_factory=anyio.current_time)
+
+    def cancel(self) -> None:
+        """End the job, whatever it does: its run was cancelled in Prefect."""
+        if self.stop is None or self.stop.name != "Cancelled":
+            self.stop = JobOutcome("Cancelled", self.cancelled_message)
+        self.wake()
+
+    def hand_over(self) -> None:
+        """Leave the job to another worker."""
+        self.handed_over = True
+        self.wake()
+
+    @property
+    @abstractmethod
+    def cancelled_message(self) -> str:
+        """Return the sentence of a run whose job was cancelled."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """Have the job looked at now."""
+
+    @abstractmethod
+    async def to_the_end(self) -> JobOutcome | None:
+        """Follow the job until it has ended; None when another worker follows it from now on."""
+
+    async def show_last_lines(self) -> None:  # noqa: B027
+        """Send what the container printed last, once its run has its state."""
+
+    def close(self) -> None:  # noqa: B027
+        """Give back what following the job took."""
