@@ -6,7 +6,7 @@ for programs:
 | label | value |
 | --- | --- |
 | `gridbench.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
-| `gridbench.outcome` | once the job has ended: a `Cause` |
+| `gridbench.outcome` | once a job has ended whose flow did not end by itself: a `Cause` |
 | `gridbench.queue_s` | seconds in the queue, boot of the machine included |
 | `gridbench.pull_s` | seconds from the machine to the container, mostly for its image |
 """

@@ -21,7 +21,7 @@ from prefect.client.schemas.objects import Worker as WorkerOfPool
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed
 
-from infra.workers.base.outcome import OUTCOME_LABEL, JobOutcome
+from infra.workers.base.outcome import OUTCOME_LABEL, Cause, JobOutcome
 from infra.workers.base.retry import call_until_answered
 
 OWNER = "prefect.worker.name"  # the base class labels a run with its worker; that one follows the job
@@ -78,8 +78,8 @@ class PoolRuns:
         async with self.labelling:
             await call_until_answered(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
 
-    async def label(self, run_id: UUID, labels: Mapping[str, float | str]) -> None:
-        """Add labels to a run if Prefect answers; no decision depends on them alone."""
+    async def label(self, run_id: UUID, labels: Mapping[str, float]) -> None:
+        """Add labels to a run if Prefect answers: times, which no decision depends on."""
         with suppress(httpx.HTTPError, ObjectNotFound):
             await self.client.update_flow_run_labels(run_id, dict(labels))
 
@@ -114,13 +114,21 @@ class PoolRuns:
         state = verdict(run, job_id, outcome, own_command=own_command)
         if state is None:
             if run.state and run.state.is_crashed():
-                await self.label(run_id, {OUTCOME_LABEL: outcome.cause})
+                await self.label_cause(run_id, outcome.cause)
             return None
         replaces = run.state is not None and run.state.is_final()
         cancels = state.type == StateType.CANCELLED
         await call_until_answered(self.client.set_flow_run_state, run_id, state, force=replaces or cancels)
-        await self.label(run_id, {OUTCOME_LABEL: outcome.cause})
+        await self.label_cause(run_id, outcome.cause)
         return state
+
+    async def label_cause(self, run_id: UUID, cause: Cause) -> None:
+        """Label a run that did not come to its own end with the reason."""
+        async with self.labelling:
+            with suppress(ObjectNotFound):
+                await call_until_answered(
+                    self.client.update_flow_run_labels, run_id, {OUTCOME_LABEL: cause.value}
+                )
 
 
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:

@@ -15,7 +15,7 @@ from infra.workers.base.ad_hoc import AdHocStatus, refusal_of
 from infra.workers.base.failover import Failover
 from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
-from infra.workers.base.outcome import EXPLAINED_LABEL, OUTCOME_LABEL, Cause, JobOutcome
+from infra.workers.base.outcome import EXPLAINED_LABEL, Cause, JobOutcome
 from infra.workers.base.pool_runs import PoolRuns
 from infra.workers.base.retry import call_until_answered
 from infra.workers.base.settings import PollSettings
@@ -219,7 +219,7 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
             self.settled.discard(flow_run.id)
             return
         await super()._propose_crashed_state(flow_run, message, client)
-        await self.runs.label(flow_run.id, {OUTCOME_LABEL: Cause.CRASHED})
+        await self.runs.label_cause(flow_run.id, Cause.CRASHED)
 
     async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
         """Return whether a run is in PENDING; one that another worker left there without a job is."""

@@ -1,0 +1,174 @@
+"""Flows without a deployment, bound to each of the workers: they run, and outlive the process that submitted them."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from prefect.client.schemas.actions import WorkPoolUpdate
+from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+from prefect.client.schemas.objects import WorkPoolStorageConfiguration
+
+from tests.emulators import containers
+from tests.emulators.boxes import boxes
+from tests.emulators.kube.server import kube
+from tests.infra.workers.ad_hoc import bundle_in_api
+from tests.infra.workers.ad_hoc.flows import add
+from tests.infra.workers.ad_hoc.submit import KINDS, bound
+from tests.infra.workers.worker_prefect import Pool, Prefect
+
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).parents[4]
+STEPS = bundle_in_api.__name__
+RECIPE = """
+FROM {image}
+COPY bundle_in_api.py /opt/gridbench/tests/infra/workers/ad_hoc/
+"""
+FAST = {
+    "AWS_BATCH_WORKER_POLL_S": "0.5",
+    "KUBERNETES_JOBS_WORKER_POLL_S": "0.5",
+    "SSH_WORKER_POLL_S": "0.5",
+    "PREFECT_WORKER_HEARTBEAT_SECONDS": "2",  # so that a killed one counts as gone soon
+}
+
+
+@dataclass
+class Backend:
+    """A pool of one kind of worker, and the Python of its containers."""
+
+    pool: Pool
+    python: str
+
+    async def runs(self):
+        """The runs of the pool."""
+        async with self.pool.prefect.client() as client:
+            name = WorkPoolFilterName(any_=[self.pool.name])
+            return await client.read_flow_runs(work_pool_filter=WorkPoolFilter(name=name))
+
+    async def only_run(self):
+        """The id of the pool's one run, once there is one."""
+        deadline = time.monotonic() + 240
+        while not (runs := await self.runs()):
+            assert time.monotonic() < deadline, "no run"
+            await asyncio.sleep(0.5)
+        (run,) = runs
+        return run.id
+
+
+@pytest.fixture(scope="module")
+def prefect(tmp_path_factory):
+    server = Prefect(tmp_path_factory.mktemp("prefect"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def image(bench_image):
+    """The image built here, with the step that executes a bundle."""
+    name = "localhost/gridbench-ad-hoc:test"
+    subprocess.run(
+        [
+            "podman",
+            "build",
+            "--quiet",
+            "--tag",
+            name,
+            "--file",
+            "-",
+            str(Path(bundle_in_api.__file__).parent),
+        ],
+        input=RECIPE.format(image=bench_image),
+        text=True,
+        check=True,
+        capture_output=True,
+        env=containers.environment(),
+    )
+    return name
+
+
+@pytest.fixture
+def batch_variables(batch_queue, image):
+    return {"job_queue": batch_queue("g5.xlarge"), "image": image, "region": "us-east-1"}
+
+
+@pytest.fixture
+def kubernetes_variables(tmp_path, monkeypatch):
+    """A cluster whose containers are processes of this machine."""
+    with kube() as cluster:
+        config = cluster.kubeconfig(tmp_path / "kubeconfig")
+        location = "kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+        monkeypatch.setattr(location, str(config))
+        monkeypatch.setenv("KUBECONFIG", str(config))
+        env = {"PYTHONPATH": str(ROOT), "HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / "prefect-home")}
+        yield {"namespace": "bench", "image": "any:1", "env": env, "memory_mib": 512, "vcpus": 0.1}
+
+
+@pytest.fixture
+def ssh_variables(image):
+    with boxes(1) as (box,):
+        yield {"hosts": [box.host], "image": image, "least_free_mib": 1, "wait_s": 120}
+
+
+@pytest.fixture(params=["aws-batch", "kubernetes-jobs", "ssh"])
+async def backend(request, prefect, monkeypatch):
+    """A pool with everything that an ad-hoc run needs: storage for bundles, and values for the job variables."""
+    for name, value in FAST.items():
+        monkeypatch.setenv(name, value)
+    for name, value in (prefect.environment | {"PYTHONPATH": str(ROOT)}).items():
+        monkeypatch.setenv(name, value)  # of the upload, a process of its own
+    kind = request.param
+    variables = request.getfixturevalue(f"{kind.partition('-')[0].replace('aws', 'batch')}_variables")
+    with prefect.settings():
+        pool = await Pool.make(prefect, KINDS[kind])
+        template = KINDS[kind].get_default_base_job_template()
+        for field, value in variables.items():
+            template["variables"]["properties"][field]["default"] = value
+        storage = WorkPoolStorageConfiguration(
+            bundle_upload_step={STEPS: {"do": "upload"}}, bundle_execution_step={STEPS: {"do": "execute"}}
+        )
+        async with prefect.client() as client:
+            update = WorkPoolUpdate(base_job_template=template, storage_configuration=storage)
+            await client.update_work_pool(pool.name, update)
+        yield Backend(pool, sys.executable if kind == "kubernetes-jobs" else "python")
+
+
+async def test_a_bound_flow_runs_without_a_deployment(backend):
+    pool = backend.pool
+    flow = bound(add, pool.kind.type, pool.name, backend.python)
+    async with pool.kind(work_pool_name=pool.name) as worker:
+        future = await worker.submit(flow, {"a": 2, "b": 3})
+        await future.wait_async(timeout=300)
+    run = await pool.run(future.flow_run_id)
+    assert run.state.name == "Completed", run.state
+    assert run.deployment_id is None
+    assert "the sum is 5" in [line.message for line in await pool.logs(run.id)]
+
+
+async def test_an_ad_hoc_run_survives_its_worker(backend, tmp_path):
+    """The process that submitted it is killed; the pool's next worker follows the job to its end."""
+    pool = backend.pool
+    command = [sys.executable, "-m", "tests.infra.workers.ad_hoc.submit", pool.kind.type, pool.name]
+    with (tmp_path / "submit.log").open("wb") as log:
+        first = subprocess.Popen([*command, backend.python], cwd=ROOT, env=os.environ, stdout=log, stderr=log)
+    try:
+        run_id = await backend.only_run()
+        run = await pool.until(run_id, lambda run: run.state.is_running())
+    finally:
+        first.kill()
+        first.wait()
+    job_id = run.infrastructure_pid
+    async with pool.worker("next"):
+        await pool.until(run_id, lambda run: run.labels.get("prefect.worker.name") == "next")
+        async with pool.prefect.client() as client:
+            await client.update_flow_run_labels(run_id, {"go": True})
+        state = await pool.end(run_id)
+    assert state.is_crashed() and "exit code 137" in state.message, state
+    run = await pool.run(run_id)
+    assert (run.infrastructure_pid, run.deployment_id) == (job_id, None)
+    assert run.labels["gridbench.outcome"] in ("crashed", "out-of-memory")
