@@ -26,9 +26,8 @@ from infra.lambda_cloud.rent import Launch, RentedBox, rented
 from infra.lambda_cloud.settings import HoldSettings, unbroken
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import measuring
-from tasks.dispatch.lane import RECLAIMED
 from tasks.dispatch.rental_labels import PREFIX, RELEASE, RentalOrder, RentalStatus
-from tasks.dispatch.rented_boxes import rental_runs
+from tasks.dispatch.rented_boxes import RECLAIMED, rental_runs
 
 NAME = f"{PREFIX}name"
 NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotReturned"  # names of states

@@ -10,9 +10,10 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
 
-from tasks.dispatch.flow_runs import collect, flow_runs, has_ended, is_final, lane_jobs, repeats_of
+from tasks.dispatch.flow_runs import collect, flow_runs, is_final, lane_jobs, repeats_of
+from tasks.dispatch.job_end import JobEnd, end_of, has_ended
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
-from tasks.dispatch.lane import RECLAIMED, Lane, job_usd, within_budget
+from tasks.dispatch.lane import Lane, job_usd, within_budget
 from tasks.dispatch.mailbox import LOST_TOUCH, Inbox, refused, words_of
 from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
@@ -219,7 +220,7 @@ class Dispatcher:
             run = found.get(flow_run_id)
             if run and run.start_time:
                 self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
-            if has_ended(run, lane.machine.pool):
+            if has_ended(run):
                 await self._collect()  # what it sent last may have come after the last look
                 await self._job_ended(lane, flow_run_id, run)
             elif run.start_time is None:
@@ -232,11 +233,11 @@ class Dispatcher:
         reason = "its lane job was deleted"
         if run and run.state:
             reason = f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
-        state = run.state.name or "" if run and run.state else ""
-        if lane.machine.rent and state in BAD_BOX:
+        end = end_of(run)
+        if lane.machine.rent and end in BAD_BOX:
             await self._rents.give_back(lane.machine.name)
-            state = RECLAIMED
-        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, state)
+            end = JobEnd.TAKEN_AWAY
+        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, end)
         self._settle(lost, given_up, reason)
 
     async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:

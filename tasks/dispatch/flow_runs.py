@@ -1,7 +1,6 @@
 """What a run's lanes have left in the API: its records, and what was in measurement where one ended early."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
@@ -15,16 +14,12 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from pydantic import TypeAdapter
 
 from tasks.dispatch.mailbox import Inbox
-from tasks.planning.limits import LOCAL_POOL
 from tasks.store.store import Store
 from workloads.harness.records.repeat import Repeat
 
 REPEATS = TypeAdapter(list[Repeat])  # as a lane's parameter
 LANE_TAG = "gridbench-lane"
 PAGE = 200
-# How long a worker may take to say why: AWS Batch tells of a reclaimed host minutes after the end.
-EXPLAINED_WITHIN_S = {"ssh": 30.0, "gke": 30.0, "kubernetes": 30.0}
-EXPLAINED_LATEST_S = 180.0
 
 
 def run_tag(run: str) -> str:
@@ -35,22 +30,6 @@ def run_tag(run: str) -> str:
 def is_final(state: State | None) -> bool:
     """Return whether a flow run is over."""
     return state is not None and state.is_final()
-
-
-def has_ended(run: FlowRun | None, pool: str) -> bool:
-    """Whether a lane job is over, and its worker has had time to say why.
-
-    An engine that is ended by a signal says so and no more. On a cloud the worker knows whether the
-    machine was reclaimed, and only once its cloud does.
-    """
-    if run is None or run.state is None:
-        return run is None
-    state = run.state
-    unexplained = state.is_crashed() and state.name == "Crashed" and "signal" in (state.message or "")
-    if pool == LOCAL_POOL or not unexplained:
-        return state.is_final()
-    within_s = EXPLAINED_WITHIN_S.get(pool, EXPLAINED_LATEST_S)
-    return (datetime.now(UTC) - state.timestamp).total_seconds() > within_s
 
 
 def repeats_of(job: FlowRun) -> list[Repeat]:

@@ -12,6 +12,7 @@ from prefect.states import Cancelled, Cancelling
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
 
 from tasks.dispatch.flow_runs import is_final, lane_jobs, repeats_of
+from tasks.dispatch.job_end import stages_s
 from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
 from tasks.findings.bills import LaneJob
@@ -22,13 +23,6 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 
 FILE = "jobs.json"
-# Labels of the workers, in the order of time, and what follows them until the lane runs.
-STAGES = {
-    "aws-batch.runnable_s": "queue and boot",
-    "aws-batch.starting_s": "image pull",
-    "kubernetes.unscheduled_s": "queue and boot",
-    "kubernetes.starting_s": "image pull",
-}
 REST = "start of the container and Prefect"
 UNBOOTED, BOOT = "boxes that did not boot", "boot"
 
@@ -160,7 +154,7 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
             ended_at=ended,
             billed_s=max(billed_s, 0.0),
             repeats=len(repeats),
-            stages_s=_stages_s(job),
+            stages_s=stages_s(job),
         )
     ]
 
@@ -186,12 +180,6 @@ def note_of_rental(run: FlowRun) -> list[JobNote]:
             usd=rental.cost_usd(now),
         )
     ]
-
-
-def _stages_s(job: FlowRun) -> dict[str, float]:
-    """What the worker noted in the run's labels of the way to its start."""
-    noted = [(name, job.labels.get(label)) for label, name in STAGES.items()]
-    return {name: float(s) for name, s in noted if isinstance(s, int | float) and s >= 0}
 
 
 async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
-from tasks.dispatch.preflight import UNFIT
+from tasks.dispatch.job_end import JobEnd
 from tasks.planning.hardware import Hardware
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
@@ -14,10 +14,7 @@ TRIES = 2  # how often a repeat may be in measurement while its job dies
 STILLBORN = 2  # the lane is given up after so many jobs in a row without a record, where the last never ran,
 FRUITLESS = 5  # or so many where it did: two repeats that kill every job must not take the rest along
 RECLAIMS = 5  # or so many where the provider took the machine back: no repeat is to blame then
-RECLAIMED, OUT_OF_MEMORY = "Reclaimed", "OutOfMemory"  # names of states that our workers give
-# and those after which no repeat is to blame, for its machine went away: the others are kubernetes-jobs'
-TAKEN_AWAY = (RECLAIMED, "Drained", "NodeLost", "Preempted")
-NO_MACHINE = ("NoCapacity", "Unschedulable", UNFIT)  # and those after which asking again is no use
+HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT)  # ends after which asking again is no use
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
 JOB_LIMIT = 1000  # repeats in one job, so that its parameters stay below the API's limit of 512 KB
 
@@ -101,20 +98,22 @@ class Lane:
             self.job.delivered += 1
             self.fruitless = 0
 
-    def job_ended(self, ran: bool, reason: str, state: str = "") -> tuple[list[Repeat], list[Record]]:
+    def job_ended(
+        self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED
+    ) -> tuple[list[Repeat], list[Record]]:
         """The job is over: returns the repeats to ask for again, and records for those that are given up.
 
-        `ran` is whether it began to measure: where it didn't, no repeat is to blame. `state` names its last
-        state.
+        `ran` is whether it began to measure: where it didn't, no repeat is to blame. `end` is
+        why it ended.
         """
         job, self.job = self.job, None
         if job is None or not job.missing:
             return [], []
         self.fruitless = 0 if job.delivered else self.fruitless + 1
         lost = list(job.missing.values())
-        taken_away = state in TAKEN_AWAY
+        taken_away = end is JobEnd.TAKEN_AWAY
         most = RECLAIMS if taken_away else FRUITLESS if ran else STILLBORN
-        if state in NO_MACHINE or self.fruitless >= most:
+        if end in HOPELESS or self.fruitless >= most:
             self.waiting |= job.missing
             text = f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
             return [], self.give_up(text, Verdict.PREEMPTED if taken_away else Verdict.CAPACITY)
@@ -125,13 +124,13 @@ class Lane:
         if self.tries[in_hand.id] < TRIES:
             return lost, []
         text = f"its lane job died while measuring it, {TRIES} times, the second time alone; {reason}"
-        verdict = Verdict.OUT_OF_MEMORY if state == OUT_OF_MEMORY else Verdict.CRASHED
+        verdict = Verdict.OUT_OF_MEMORY if end is JobEnd.OUT_OF_MEMORY else Verdict.CRASHED
         return lost[1:], [in_hand.failed(verdict, text)]
 
     def box_gone(self, reason: str) -> tuple[list[Repeat], list[Record]]:
         """Its rented box is gone, with a job or before it got one: as for `job_ended`."""
         if self.job and self.job.missing:
-            return self.job_ended(True, reason, RECLAIMED)
+            return self.job_ended(True, reason, JobEnd.TAKEN_AWAY)
         self.fruitless += 1
         if self.fruitless < RECLAIMS:
             return [], []

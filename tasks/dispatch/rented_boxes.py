@@ -15,7 +15,8 @@ from prefect.client.schemas.objects import FlowRun
 from pydantic import ValidationError
 
 from tasks.dispatch.flow_runs import flow_runs, is_final, run_tag
-from tasks.dispatch.lane import RECLAIMED, Lane
+from tasks.dispatch.job_end import JobEnd
+from tasks.dispatch.lane import Lane
 from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.dispatch.rental_labels import RELEASE, TAG, RentalOrder, RentalStatus
 from tasks.dispatch.submit import submit
@@ -33,9 +34,10 @@ WAIT_S = 300  # for a rented box to answer its worker: it has answered its rente
 SPARE = timedelta(seconds=60)  # a job ends before its box is given back
 DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
 LEAST_S = 600.0  # nothing is rented for less: it would boot and go back
+RECLAIMED = "Reclaimed"  # the state of a rental whose box was taken away
 AGAIN = (RECLAIMED, "Crashed")  # how a rental ends through no fault of its own: another box may do
 # How a lane job ends that blames its box: the next one gets another box.
-BAD_BOX = ("Lost", "Rebooted", "NoCapacity", "HostKeyRefused", "KeyRefused")
+BAD_BOX = (JobEnd.UNREACHABLE, JobEnd.NO_MACHINE)
 
 
 def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:

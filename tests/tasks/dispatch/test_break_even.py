@@ -10,7 +10,8 @@ import pytest
 from tasks.dispatch import break_even
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
-from tasks.dispatch.job_notes import FILE, REST, _stages_s, jobs_of
+from tasks.dispatch.job_end import stages_s
+from tasks.dispatch.job_notes import FILE, REST, jobs_of
 from tasks.errors import GridbenchError
 from tasks.findings.bills import LaneJob
 from tasks.gather import judged
@@ -212,10 +213,10 @@ def test_a_note_that_cannot_be_read_is_as_good_as_none(store):
 
 
 def test_stages_are_those_that_the_worker_has_put_into_the_labels():
-    labels = {"aws-batch.runnable_s": 40.0, "aws-batch.starting_s": -1.0, "prefect.worker.name": "w"}
-    assert _stages_s(SimpleNamespace(labels=labels)) == {"queue and boot": 40.0}
-    labels = {"kubernetes.unscheduled_s": 40.0, "kubernetes.starting_s": 2}
-    assert _stages_s(SimpleNamespace(labels=labels)) == {"queue and boot": 40.0, "image pull": 2.0}
+    labels = {"gridbench.queue_s": 40.0, "gridbench.pull_s": -1.0, "prefect.worker.name": "w"}
+    assert stages_s(SimpleNamespace(labels=labels)) == {"queue and boot": 40.0}
+    labels = {"gridbench.queue_s": 40.0, "gridbench.pull_s": 2}
+    assert stages_s(SimpleNamespace(labels=labels)) == {"queue and boot": 40.0, "image pull": 2.0}
 
 
 def test_sizes_keep_what_the_workload_demands_and_threads_those_of_the_nearest_case(store):

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
-from prefect.states import Cancelled, Completed, Crashed, Pending
+from prefect.states import Cancelled, Completed, Crashed, Failed, Pending
 
-from tasks.dispatch import dispatcher, submit
+from infra.workers.base import outcome
+from tasks.dispatch import dispatcher, job_end, submit
 from tasks.dispatch.dispatcher import Dispatcher, LaneLost, stop_jobs
-from tasks.dispatch.flow_runs import has_ended
+from tasks.dispatch.job_end import EXPLAINED_LABEL, OUTCOME_LABEL, JobEnd, end_of, has_ended
 from tasks.errors import GridbenchError
 from tasks.measure import measure
 from tasks.planning.plan import PlannedSkip
@@ -212,23 +213,50 @@ async def test_a_machine_that_does_not_come_is_given_up_by_the_hardwares_own_pat
         assert "pool local has not started the lane within 1 s" in records[0].reasons[0]
 
 
+CLOUD = {EXPLAINED_LABEL: 180.0}
+
+
 @pytest.mark.parametrize(
-    ("pool", "state", "over"),
+    ("labels", "state", "over"),
     [
-        ("aws-batch", Crashed(message="Execution was aborted by a termination signal."), False),
-        ("local", Crashed(message="Execution was aborted by a termination signal."), True),
-        ("aws-batch", Crashed(name="Reclaimed", message="Host EC2 terminated: signal"), True),
-        ("aws-batch", Crashed(message="The container ended with exit code 3."), True),
-        ("aws-batch", Completed(), True),
-        ("aws-batch", Pending(), False),
+        (CLOUD, Crashed(message="Execution was aborted by a termination signal."), False),
+        ({}, Crashed(message="Execution was aborted by a termination signal."), True),
+        (
+            CLOUD | {OUTCOME_LABEL: "taken-away"},
+            Crashed(name="Reclaimed", message="terminated: signal"),
+            True,
+        ),
+        (CLOUD | {OUTCOME_LABEL: "crashed"}, Crashed(message="The container ended with exit code 3."), True),
+        (CLOUD, Completed(), True),
+        (CLOUD, Pending(), False),
     ],
 )
-def test_a_cloud_has_time_to_say_why_a_signal_came(pool, state, over):
+def test_a_cloud_has_time_to_say_why_a_signal_came(labels, state, over):
     now = state.model_copy(update={"timestamp": datetime.now(UTC)})  # made when the tests were collected
-    assert has_ended(SimpleNamespace(state=now), pool) is over
+    assert has_ended(SimpleNamespace(state=now, labels=labels)) is over
     long_ago = state.model_copy(update={"timestamp": datetime.now(UTC) - timedelta(hours=1)})
-    assert has_ended(SimpleNamespace(state=long_ago), pool) is state.is_final()
-    assert has_ended(None, pool)
+    assert has_ended(SimpleNamespace(state=long_ago, labels=labels)) is state.is_final()
+    assert has_ended(None)
+
+
+@pytest.mark.parametrize(
+    ("labels", "state", "end"),
+    [
+        ({OUTCOME_LABEL: "taken-away"}, Crashed(name="Drained"), JobEnd.TAKEN_AWAY),
+        ({}, Failed(name="Unfit"), JobEnd.UNFIT),  # said by the lane's own preflight
+        ({}, Crashed(), JobEnd.CRASHED),
+        ({OUTCOME_LABEL: "something new"}, Crashed(), JobEnd.CRASHED),
+    ],
+)
+def test_the_end_of_a_job_is_in_its_labels(labels, state, end):
+    assert end_of(SimpleNamespace(state=state, labels=labels)) is end
+    assert end_of(None) is JobEnd.CRASHED
+
+
+def test_workers_and_the_dispatcher_agree_on_the_labels():
+    assert (outcome.EXPLAINED_LABEL, outcome.OUTCOME_LABEL) == (EXPLAINED_LABEL, OUTCOME_LABEL)
+    assert [*job_end.STAGE_LABELS] == [outcome.QUEUE_LABEL, outcome.PULL_LABEL]
+    assert {end.value for end in JobEnd} == {cause.value for cause in outcome.Cause}
 
 
 async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api, store):

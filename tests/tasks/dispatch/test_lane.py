@@ -4,13 +4,11 @@ from uuid import uuid4
 
 import pytest
 
+from tasks.dispatch.job_end import JobEnd
 from tasks.dispatch.lane import (
     FRUITLESS,
-    NO_MACHINE,
-    OUT_OF_MEMORY,
-    RECLAIMED,
+    HOPELESS,
     RECLAIMS,
-    TAKEN_AWAY,
     Lane,
     within_budget,
 )
@@ -110,17 +108,16 @@ def test_giving_up_names_everything_that_is_left(lane):
     assert not lane.waiting and lane.job is None
 
 
-@pytest.mark.parametrize("state", TAKEN_AWAY)
-def test_a_machine_that_was_taken_away_is_no_repeats_fault(lane, state):
+def test_a_machine_that_was_taken_away_is_no_repeats_fault(lane):
     repeats = start(lane)
     for repeat in repeats[:2]:
         lane.delivered(repeat.id)
     for _ in range(RECLAIMS):
-        lost, given_up = lane.job_ended(True, "host gone", state)
+        lost, given_up = lane.job_ended(True, "host gone", JobEnd.TAKEN_AWAY)
         assert lost == repeats[2:] and not given_up
         lane.ask(lost, now=1.0)
         assert start(lane) == repeats[2:]  # nobody is suspected: all of them go on together
-    lost, given_up = lane.job_ended(True, "host gone", state)
+    lost, given_up = lane.job_ended(True, "host gone", JobEnd.TAKEN_AWAY)
     assert not lost and {record.verdict for record in given_up} == {Verdict.PREEMPTED}
     assert len(given_up) == len(repeats) - 2 and "host gone" in given_up[0].reasons[0]
 
@@ -129,25 +126,25 @@ def test_a_record_between_reclaims_gives_new_patience(lane):
     repeats = start(lane)
     for repeat in repeats[:8]:
         lane.delivered(repeat.id)
-        lost, given_up = lane.job_ended(True, "host gone", RECLAIMED)
+        lost, given_up = lane.job_ended(True, "host gone", JobEnd.TAKEN_AWAY)
         assert lost and not given_up
         lane.ask(lost, now=1.0)
         start(lane)
 
 
-@pytest.mark.parametrize("state", NO_MACHINE)
-def test_where_there_is_no_machine_asking_again_is_no_use(lane, state):
+@pytest.mark.parametrize("end", HOPELESS)
+def test_where_there_is_no_machine_asking_again_is_no_use(lane, end):
     count = len(start(lane))
-    lost, given_up = lane.job_ended(False, "no g5.xlarge to be had", state)
+    lost, given_up = lane.job_ended(False, "no g5.xlarge to be had", end)
     assert not lost and len(given_up) == count and {r.verdict for r in given_up} == {Verdict.CAPACITY}
     assert "no g5.xlarge to be had" in given_up[0].reasons[0]
 
 
 def test_the_one_that_twice_ran_its_job_out_of_memory_says_so(lane):
     repeats = start(lane)
-    lane.ask(lane.job_ended(True, "exit 137", OUT_OF_MEMORY)[0], now=1.0)
+    lane.ask(lane.job_ended(True, "exit 137", JobEnd.OUT_OF_MEMORY)[0], now=1.0)
     assert start(lane) == repeats[:1]
-    _, given_up = lane.job_ended(True, "exit 137", OUT_OF_MEMORY)
+    _, given_up = lane.job_ended(True, "exit 137", JobEnd.OUT_OF_MEMORY)
     assert [record.verdict for record in given_up] == [Verdict.OUT_OF_MEMORY]
 
 

@@ -7,6 +7,7 @@ import pytest
 from prefect.states import Crashed, Failed, Running
 
 from tasks.dispatch import rented_boxes
+from tasks.dispatch.job_end import OUTCOME_LABEL
 from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental
 from tasks.dispatch.rental_labels import RELEASE, RentalOrder, RentalStatus
 from tasks.dispatch.rented_boxes import order_for
@@ -116,13 +117,14 @@ async def test_boxes_that_go_without_a_record_are_not_rented_for_ever(api, rente
     assert "5 boxes in a row" in records[0].reasons[0]
 
 
-@pytest.mark.parametrize("state", rented_boxes.BAD_BOX)
-async def test_a_job_that_blames_its_box_gets_another(api, rented, state):
+@pytest.mark.parametrize("end", rented_boxes.BAD_BOX)
+async def test_a_job_that_blames_its_box_gets_another(api, rented, end):
     async with Run(rented) as run:
         first = await box(api)
         await until(lambda: api.jobs)
         api.start(api.job)
-        api.job.state = Crashed(name=state, message="of a test")
+        api.job.labels[OUTCOME_LABEL] = end.value
+        api.job.state = Crashed(message="of a test")
         await until(lambda: first.labels.get(RELEASE))
         await box(api, 2)
         await until(lambda: len(api.jobs) == 2)

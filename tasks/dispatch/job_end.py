@@ -1,0 +1,67 @@
+"""The end of a lane job, from the labels that workers set on its flow run.
+
+The labels, on which `infra/workers/base/outcome.py` and this file agree:
+
+| label | value |
+| --- | --- |
+| `gridbench.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
+| `gridbench.outcome` | once a job has ended whose flow did not end by itself: a `JobEnd` |
+| `gridbench.queue_s` | seconds in the queue, boot of the machine included |
+| `gridbench.pull_s` | seconds from the machine to the container, mostly for its image |
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from prefect.client.schemas.objects import FlowRun
+
+from tasks.dispatch.preflight import UNFIT
+
+EXPLAINED_LABEL = "gridbench.explained_within_s"
+OUTCOME_LABEL = "gridbench.outcome"
+STAGE_LABELS = {  # in the order of time
+    "gridbench.queue_s": "queue and boot",
+    "gridbench.pull_s": "image pull",
+}
+
+
+class JobEnd(StrEnum):
+    """Why a lane job ended."""
+
+    EXITED = "exited"
+    CANCELLED = "cancelled"
+    CRASHED = "crashed"
+    OUT_OF_MEMORY = "out-of-memory"
+    TAKEN_AWAY = "taken-away"  # the provider or the cluster took the machine
+    NO_MACHINE = "no-machine"  # none came
+    UNFIT = "unfit"  # the machine lacks something
+    UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
+
+
+def has_ended(run: FlowRun | None) -> bool:
+    """Return whether a lane job is over, and its worker has had time to explain a crash.
+
+    An engine that is ended by a signal reports no more than that. A cloud's worker knows whether the machine
+    was reclaimed, and only once its cloud does. A worker that explains nothing sets no label.
+    """
+    if run is None or run.state is None:
+        return run is None
+    within_s = run.labels.get(EXPLAINED_LABEL)
+    if not run.state.is_crashed() or OUTCOME_LABEL in run.labels or not isinstance(within_s, int | float):
+        return run.state.is_final()
+    return (datetime.now(UTC) - run.state.timestamp).total_seconds() > within_s
+
+
+def end_of(run: FlowRun | None) -> JobEnd:
+    """Return why a lane job ended: by its worker's label, else by the flow's own state."""
+    label = run.labels.get(OUTCOME_LABEL) if run else None
+    if label in set(JobEnd):
+        return JobEnd(str(label))
+    unfit = run is not None and run.state is not None and run.state.name == UNFIT
+    return JobEnd.UNFIT if unfit else JobEnd.CRASHED
+
+
+def stages_s(run: FlowRun) -> dict[str, float]:
+    """Return the seconds before a lane job's start by stage, as its worker has labelled it."""
+    times = [(stage, run.labels.get(label)) for label, stage in STAGE_LABELS.items()]
+    return {stage: float(s) for stage, s in times if isinstance(s, int | float) and s >= 0}
