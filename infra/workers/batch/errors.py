@@ -1,4 +1,4 @@
-"""What an AWS call's failure means: worth another try, or a sentence for the user."""
+"""The failures of AWS calls: which may pass, and a sentence for the user."""
 
 from typing import Literal
 
@@ -19,53 +19,55 @@ DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "Not
 
 
 def code_of(error: Exception) -> str:
-    """The error code that AWS answered with, or an empty string where it did not answer."""
+    """Return the error code of AWS's answer, or an empty text where it did not answer."""
     return str((getattr(error, "response", None) or {}).get("Error", {}).get("Code", ""))
 
 
 def trouble(error: Exception) -> Trouble:
     """Sort a failure of an AWS call by what can be done about it."""
-    from botocore import exceptions as of
+    from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
     code = code_of(error)
     status = (getattr(error, "response", None) or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in THROTTLED or status == 429:
         return "throttled"
-    if code in CREDENTIALS or isinstance(error, (of.NoCredentialsError, of.PartialCredentialsError)):
+    if code in CREDENTIALS or isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return "credentials"
-    if isinstance(error, (of.CredentialRetrievalError, of.ProfileNotFound, of.SSOError)):
+    if isinstance(error, (boto.CredentialRetrievalError, boto.ProfileNotFound, boto.SSOError)):
         return "credentials"
     if code in DENIED:
         return "denied"
-    lost = (of.HTTPClientError, of.ConnectionError, ResponseParserError, OSError)
+    lost = (boto.HTTPClientError, boto.ConnectionError, ResponseParserError, OSError)
     if status >= 500 or isinstance(error, lost):
         return "unreachable"
     return "refused"
 
 
 def worth_another_try(error: Exception) -> bool:
-    """Whether the same call may succeed a little later."""
+    """Return whether the same call may succeed a little later."""
     return trouble(error) in ("throttled", "unreachable")
 
 
 def sentence(error: Exception, call: str) -> str:
     """Say in one sentence why an AWS call failed, for a flow run's state."""
-    from botocore import exceptions as of
+    from botocore import exceptions as boto
 
-    said = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message") or error).rstrip(". ")
-    if isinstance(error, of.NoRegionError):
+    message = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message") or error).rstrip(
+        ". "
+    )
+    if isinstance(error, boto.NoRegionError):
         return "region is not set, neither in the job variables nor for the worker (AWS_DEFAULT_REGION)."
-    if isinstance(error, (of.NoCredentialsError, of.PartialCredentialsError)):
+    if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return "The worker has no AWS credentials: give it a role, AWS_PROFILE or AWS_ACCESS_KEY_ID."
     name = type(error).__name__
     match trouble(error):
         case "credentials":
-            return f"AWS does not accept the worker's credentials ({code_of(error) or name}: {said})."
+            return f"AWS does not accept the worker's credentials ({code_of(error) or name}: {message})."
         case "denied":
-            return f"AWS does not allow the worker to call {call} ({said}): add the action to its role."
+            return f"AWS does not allow the worker to call {call} ({message}): add the action to its role."
         case "throttled":
             return f"AWS throttles {call} ({code_of(error)})."
         case "unreachable":
-            return f"AWS did not answer {call} ({said})."
-    return f"AWS refused {call}: {said}."
+            return f"AWS did not answer {call} ({message})."
+    return f"AWS refused {call}: {message}."

@@ -1,4 +1,4 @@
-"""The container's lines, from CloudWatch into the flow run's logs: each once, at a rate that AWS bears."""
+"""The container's lines from CloudWatch into the flow run's log: each once, at a rate that AWS allows."""
 
 import datetime as dt
 import time
@@ -37,7 +37,7 @@ LATE_LOOKS = 10  # after the end, as long as each brings lines
 
 @dataclass(eq=False)
 class Tail:
-    """Where the reading of one job's lines has got to, attempt after attempt."""
+    """The progress of reading one job's lines, attempt after attempt."""
 
     run_id: UUID
     has: Callable[[str], Awaitable[Position | None]]
@@ -45,7 +45,7 @@ class Tail:
     streams: list[str] = field(default_factory=list)
     current: int = 0
     token: str | None = None
-    known: Position = NOTHING  # the last line of this stream that an earlier worker had sent
+    sent_before: Position = NOTHING  # the last line of this stream that an earlier worker had sent
     counted: Position = NOTHING  # the last line of this stream that was read
     opened: bool = False
     due: float = 0
@@ -66,7 +66,7 @@ class Tail:
 
     @property
     def stream(self) -> str | None:
-        """The stream that is read now."""
+        """Return the stream that is read now."""
         return self.streams[self.current] if self.current < len(self.streams) else None
 
     def turn(self) -> bool:
@@ -151,14 +151,14 @@ class LogReader:
 
     async def _read(self, tail: Tail) -> bool:
         if not tail.opened:
-            tail.known, tail.opened = await tail.has(tail.stream or "") or NOTHING, True
+            tail.sent_before, tail.opened = await tail.has(tail.stream or "") or NOTHING, True
         where: dict[str, Any] = {
             "logGroupName": tail.group,
             "logStreamName": tail.stream,
             "startFromHead": True,
         }
-        if tail.known != NOTHING:
-            where["startTime"] = tail.known[0]
+        if tail.sent_before != NOTHING:
+            where["startTime"] = tail.sent_before[0]
         if tail.token:
             where["nextToken"] = tail.token
         answer = await self._call("logs", "get_log_events", limit=LINES_A_CALL, **where)
@@ -172,7 +172,7 @@ class LogReader:
         return tail.turn() if ended else True
 
     def _failed(self, tail: Tail, error: Exception) -> bool:
-        """A line is late, never lost, unless AWS does not let us read at all."""
+        """Decide about a failed look: a line is late, never lost, unless AWS refuses to let us read."""
         answer = getattr(error, "response", None)
         if not isinstance(answer, dict) and not type(error).__module__.startswith("botocore"):
             self._warn(
@@ -199,7 +199,7 @@ class LogReader:
 
 
 def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate], Position]:
-    """The events that Prefect has not had, as its log lines, and how far that counts.
+    """Return the events that Prefect does not have as log lines, and the position of the last one.
 
     A line's number is its millisecond and its place within it; Prefect's copy carries it as its time.
     """
@@ -208,7 +208,7 @@ def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate]
     for event in events:
         number = number + 1 if event["timestamp"] == at_ms else 0
         at_ms = event["timestamp"]
-        if (at_ms, number) > tail.known and not SENT_BY_ENGINE.match(event["message"]):
+        if (at_ms, number) > tail.sent_before and not SENT_BY_ENGINE.match(event["message"]):
             lines.append(log_line(tail.run_id, name, event["message"], time_of(at_ms, number)))
     return lines, (at_ms, number)
 
@@ -220,24 +220,24 @@ def time_of(at_ms: int, number: int) -> dt.datetime:
 
 
 def logger_name(stream: str) -> str:
-    """The name under which a stream's lines are in Prefect: each attempt's own, to find them again."""
+    """Return the logger of a stream's lines in Prefect: each attempt's own, to find them again."""
     return f"aws_batch.{stream.rpartition('/')[2]}"
 
 
 async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Position | None:
-    """The last line of a CloudWatch stream that Prefect has, so that a new worker goes on behind it."""
+    """Return the last line of a CloudWatch stream that Prefect has: a new worker goes on behind it."""
     # The server's own text search does not work on the SQLite of Debian 12 (no concat before 3.44).
-    name, wanted = logger_name(stream), LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id]))
+    name, log_filter = logger_name(stream), LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id]))
     for page in range(PAGES):
-        logs = await client.read_logs(wanted, limit=PAGE, offset=page * PAGE, sort=LogSort.TIMESTAMP_DESC)
-        if found := [position_of(log.timestamp) for log in logs if log.name == name]:
-            return max(found)
+        logs = await client.read_logs(log_filter, limit=PAGE, offset=page * PAGE, sort=LogSort.TIMESTAMP_DESC)
+        if positions := [position_of(log.timestamp) for log in logs if log.name == name]:
+            return max(positions)
         if len(logs) < PAGE:
             break
     return None
 
 
 def position_of(timestamp: dt.datetime) -> Position:
-    """The number of a line that Prefect has, from its time."""
+    """Return the number of a line that Prefect has, from its time."""
     at_us = round(timestamp.timestamp() * 1_000_000)
     return at_us // ORDINALS, at_us % ORDINALS

@@ -18,7 +18,7 @@ AGE_SHARE = 0.05  # a job whose status is a minute old is looked at every 3 s, i
 
 @dataclass(eq=False, slots=True)
 class JobWatch:
-    """What the poller knows of one job, for the one who waits for news of it."""
+    """The newest description of one job, for whoever waits for news of it."""
 
     job_id: str
     changed_at: float
@@ -36,7 +36,7 @@ class JobWatch:
         return None if self.lost else self.latest
 
     def wake(self) -> None:
-        """Let the waiting one look again, though nothing may be new."""
+        """Return the latest description once more to whoever waits, though nothing may be new."""
         if self.latest is not None or self.lost:
             self._news.set()
 
@@ -48,7 +48,7 @@ class JobWatch:
         self._news.set()
 
     def miss(self, why: str) -> None:
-        """AWS has not told of the job; that may happen for a while."""
+        """Count a description without the job, which may happen for a while."""
         self.missing += 1
         if self.missing > PATIENT_POLLS:
             self.lost = why
@@ -97,7 +97,7 @@ class Poller:
 
     @property
     def pause_s(self) -> float:
-        """Seconds until the next round."""
+        """Return the seconds until the next round."""
         return self._fastest_s * self._strain
 
     async def round(self) -> None:
@@ -133,7 +133,7 @@ class Poller:
         return True
 
     def _failed(self, chunk: list[JobWatch], error: Exception) -> None:
-        """A call failed: jobs run on, so only a refusal that lasts ends the watch."""
+        """Count a failed call: the jobs run on, so only a refusal that lasts ends their watches."""
         why = sentence(error, "batch:DescribeJobs")
         if why != self._said and trouble(error) != "throttled":
             self._warn(f"{why} The jobs run on; the worker keeps asking.")
@@ -145,7 +145,7 @@ class Poller:
                     self._watches.pop(watch.job_id, None)
 
     def interval_s(self, age_s: float) -> float:
-        """Seconds between looks at a job whose status is `age_s` old."""
+        """Return the seconds between looks at a job whose status is `age_s` old."""
         return min(max(age_s * AGE_SHARE, self._fastest_s), self._slowest_s)
 
 

@@ -1,4 +1,4 @@
-"""AWS calls of one region: in a thread, one attempt each, so that the caller decides what a failure means."""
+"""AWS calls of one region: in a thread, one attempt each, so that the caller decides about failures."""
 
 import threading
 import time
@@ -43,7 +43,7 @@ class RegionCalls:
         try:
             return await again(self.call, service, operation, **request)
         except Exception as error:
-            raise JobRefused(sentence(error, said(service, operation))) from error
+            raise JobRefused(sentence(error, action_of(service, operation))) from error
 
     def _client(self, service: str) -> Any:
         import boto3
@@ -62,11 +62,11 @@ class RegionCalls:
             return self._clients[service]
 
 
-def said(service: str, operation: str) -> str:
+def action_of(service: str, operation: str) -> str:
     """Name a call as IAM policies and AWS's pages do: `batch:SubmitJob`."""
     return f"{service}:{''.join(word.capitalize() for word in operation.split('_'))}"
 
 
 def now_ms() -> int:
-    """The time as AWS Batch writes it."""
+    """Return the time as AWS Batch writes it, in milliseconds."""
     return int(time.time() * 1000)

@@ -1,4 +1,4 @@
-"""The two requests that start a job: its definition and its submission. Pure: nothing is called here."""
+"""The two requests that start a job, its definition and its submission; nothing is called here."""
 
 import hashlib
 import json
@@ -25,68 +25,74 @@ RECLAIMED_ONLY = [
 
 
 def job_name(flow_run_id: object, attempt: int, title: str) -> str:
-    """A try's name: the part that it is looked up by, then something for people."""
+    """Return a try's name: the part by which it is looked up, then a title for people."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")
     return f"{name_prefix(flow_run_id, attempt)}{slug}"[:NAME_LENGTH].rstrip("-")
 
 
 def name_prefix(flow_run_id: object, attempt: int) -> str:
-    """The part of a job's name that no other try of any flow run has."""
+    """Return the part of a job's name that no other try of any flow run has."""
     return f"{flow_run_id}-{attempt}-"
 
 
-def job_definition(asked: AwsBatchJobConfiguration) -> Request:
-    """The RegisterJobDefinition request of an image; its name says its content, so equal ones are one."""
+def job_definition(configuration: AwsBatchJobConfiguration) -> Request:
+    """Return the RegisterJobDefinition request; its name is a hash of its content, so equal ones are one."""
     container: Request = {
-        "image": asked.image,
+        "image": configuration.image,
         "resourceRequirements": resources(
-            asked.vcpus or DEFAULT_VCPUS, asked.memory_mib or DEFAULT_MEMORY_MIB, asked.gpus
+            configuration.vcpus or DEFAULT_VCPUS,
+            configuration.memory_mib or DEFAULT_MEMORY_MIB,
+            configuration.gpus,
         ),
         "linuxParameters": {
             "initProcessEnabled": True
         },  # hands SIGTERM on, and buries the container's orphans
     }
-    if asked.shared_memory_mib:
-        container["linuxParameters"]["sharedMemorySize"] = asked.shared_memory_mib
-    if asked.job_role_arn:
-        container["jobRoleArn"] = asked.job_role_arn
-    if asked.execution_role_arn:
-        container["executionRoleArn"] = asked.execution_role_arn
-    if asked.log_group:
+    if configuration.shared_memory_mib:
+        container["linuxParameters"]["sharedMemorySize"] = configuration.shared_memory_mib
+    if configuration.job_role_arn:
+        container["jobRoleArn"] = configuration.job_role_arn
+    if configuration.execution_role_arn:
+        container["executionRoleArn"] = configuration.execution_role_arn
+    if configuration.log_group:
         container["logConfiguration"] = {
             "logDriver": "awslogs",
-            "options": {"awslogs-group": asked.log_group, "awslogs-stream-prefix": "prefect"},
+            "options": {"awslogs-group": configuration.log_group, "awslogs-stream-prefix": "prefect"},
         }
-    if asked.secrets:
-        secrets = sorted(asked.secrets.items())
+    if configuration.secrets:
+        secrets = sorted(configuration.secrets.items())
         container["secrets"] = [{"name": name, "valueFrom": arn} for name, arn in secrets]
     content = {"type": "container", "platformCapabilities": ["EC2"], "containerProperties": container}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:24]
     return {"jobDefinitionName": f"prefect-{digest}", "propagateTags": True, **content}
 
 
-def submission(asked: AwsBatchJobConfiguration, name: str, definition: str, secret: Iterable[str]) -> Request:
-    """The SubmitJob request. `secret` names the variables that the definition fills from secrets.
+def submission(
+    configuration: AwsBatchJobConfiguration, name: str, definition: str, secret: Iterable[str]
+) -> Request:
+    """Return the SubmitJob request; `secret` names the variables that the definition fills from secrets.
 
     Raises:
         JobRefused: it holds a secret, or is larger than AWS takes.
     """
     overrides: Request = {
-        "command": shlex.split(asked.command or ""),
+        "command": shlex.split(configuration.command or ""),
         "environment": [
-            {"name": key, "value": value} for key, value in sorted(plain_env(asked, secret).items())
+            {"name": key, "value": value} for key, value in sorted(plain_env(configuration, secret).items())
         ],
     }
-    if asked.job_definition and (own := resources(asked.vcpus, asked.memory_mib, asked.gpus)):
+    if configuration.job_definition and (
+        own := resources(configuration.vcpus, configuration.memory_mib, configuration.gpus)
+    ):
         overrides["resourceRequirements"] = own
     request = {
         "jobName": name,
-        "jobQueue": asked.job_queue,
+        "jobQueue": configuration.job_queue,
         "jobDefinition": definition,
         "containerOverrides": overrides,
-        "retryStrategy": {"attempts": asked.attempts, "evaluateOnExit": RECLAIMED_ONLY},
-        "timeout": {"attemptDurationSeconds": asked.timeout_s},
-        "tags": tags(asked),
+        "retryStrategy": {"attempts": configuration.attempts, "evaluateOnExit": RECLAIMED_ONLY},
+        "timeout": {"attemptDurationSeconds": configuration.timeout_s},
+        "tags": tags(configuration),
         "propagateTags": True,
     }
     refuse_too_large(request)
@@ -94,39 +100,42 @@ def submission(asked: AwsBatchJobConfiguration, name: str, definition: str, secr
 
 
 def resources(vcpus: int | None, memory_mib: int | None, gpus: int) -> list[dict[str, str]]:
-    """Batch's resource requirements, without those that are not asked for."""
-    asked = (("VCPU", vcpus), ("MEMORY", memory_mib), ("GPU", gpus))
-    return [{"type": kind, "value": str(amount)} for kind, amount in asked if amount]
+    """Return Batch's resource requirements, without those that are not set."""
+    amounts = (("VCPU", vcpus), ("MEMORY", memory_mib), ("GPU", gpus))
+    return [{"type": kind, "value": str(amount)} for kind, amount in amounts if amount]
 
 
-def plain_env(asked: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[str, str]:
-    """The environment without what comes from secrets.
+def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[str, str]:
+    """Return the environment without what comes from secrets.
 
     Raises:
         JobRefused: a secret has no ARN, so that it could only be sent in plain text.
     """
-    env = {key: value for key, value in asked.env.items() if value is not None}
+    env = {key: value for key, value in configuration.env.items() if value is not None}
     for name, field in SECRET_SETTINGS.items():
         if env.pop(name, None) and name not in secret:
             where = (
-                f"job_definition {asked.job_definition} has no secret"
-                if asked.job_definition
+                f"job_definition {configuration.job_definition} has no secret"
+                if configuration.job_definition
                 else f"{field} is not set"
             )
             raise JobRefused(f"{where}: {name} is never sent in plain text, so put it into a secret of AWS.")
     return env
 
 
-def tags(asked: AwsBatchJobConfiguration) -> dict[str, str]:
-    """Prefect's labels and the user's tags, in the characters that AWS takes."""
-    found = {clean(name)[:128]: clean(value)[:256] for name, value in {**asked.labels, **asked.tags}.items()}
-    if len(found) > TAGS:
-        raise JobRefused(f"tags and labels are {len(found)} together: AWS takes {TAGS}.")
-    return found
+def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
+    """Return Prefect's labels and the user's tags, in the characters that AWS takes."""
+    cleaned = {
+        clean(name)[:128]: clean(value)[:256]
+        for name, value in {**configuration.labels, **configuration.tags}.items()
+    }
+    if len(cleaned) > TAGS:
+        raise JobRefused(f"tags and labels are {len(cleaned)} together: AWS takes {TAGS}.")
+    return cleaned
 
 
 def clean(text: str) -> str:
-    """A tag's name or value with a dash for each character that AWS refuses."""
+    """Return a tag's name or value with a dash for each character that AWS refuses."""
     return re.sub(r"[^\w .:/=+@-]", "-", text)
 
 

@@ -1,4 +1,4 @@
-"""Why a job waits in RUNNABLE: AWS's reason turned into the number that is too big, or the usual causes."""
+"""The reason why a job waits in RUNNABLE: the number that is too big, or the usual causes."""
 
 import contextlib
 from collections.abc import Callable
@@ -18,7 +18,7 @@ USUAL = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why a job waits: `misconfigured` never ends, `capacity` may, `broken` needs the queue mended.
+    """The reason why a job waits: `misconfigured` never ends, `capacity` may, `broken` needs the queue fixed.
 
     `doubtful` is a misconfiguration that AWS sees and the numbers don't show: it says so, too, of jobs that
     fit, while their instance boots (github.com/nextflow-io/nextflow, issue 7479).
@@ -30,7 +30,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class InstanceType:
-    """What an instance type has."""
+    """The resources of an instance type."""
 
     name: str
     vcpus: int
@@ -40,15 +40,15 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class QueueState:
-    """A queue, its compute environments, and the machines that they name."""
+    """A queue, its compute environments, and the instance types that they name."""
 
-    queue: dict[str, Any]
+    description: dict[str, Any]
     environments: list[dict[str, Any]]
-    machines: list[InstanceType]
+    instance_types: list[InstanceType]
 
     @property
     def types(self) -> str:
-        """The instance types, as one text."""
+        """Return the names of the instance types as one text."""
         names = {
             name
             for env in self.environments
@@ -58,68 +58,66 @@ class QueueState:
 
     @property
     def spot(self) -> bool:
-        """Whether every compute environment buys spot."""
+        """Return whether every compute environment buys spot."""
         kinds = [env.get("computeResources", {}).get("type", "") for env in self.environments]
         return bool(kinds) and all("SPOT" in kind for kind in kinds)
 
     @property
     def max_vcpus(self) -> int:
-        """The most vCPUs that one compute environment may have."""
+        """Return the most vCPUs that one compute environment may have."""
         return max(
             (env.get("computeResources", {}).get("maxvCpus", 0) for env in self.environments), default=0
         )
 
 
 async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
-    """Explain a job in RUNNABLE. What may not be read is left out of the explanation."""
-    said = job.get("statusReason") or ""
-    place = None
+    """Explain a job in RUNNABLE, without what the worker may not read."""
+    reason = job.get("statusReason") or ""
+    queue: QueueState | None = None
     with contextlib.suppress(JobRefused):
-        place = await look(region, job["jobQueue"])
-    if MISCONFIGURED.search(said):
-        if place and place.machines and not too_big(job, place):
-            return Diagnosis("doubtful", f"No machine of the queue can run the job, says AWS: {said}")
-        found = place and too_big(job, place)
-        return Diagnosis("misconfigured", found or f"No machine of the queue can run the job: {said}")
-    if NO_MACHINES.search(said):
-        return Diagnosis("capacity", said)
-    if place and (faults := broken(place)):
-        return Diagnosis("broken", f"{faults} {said}".strip())
-    if said:
-        return Diagnosis("unknown", said)
-    if place:
-        return Diagnosis("unknown", f"AWS gives no reason yet. {busy(place)} Usual causes: {USUAL}.")
+        queue = await look(region, job["jobQueue"])
+    if MISCONFIGURED.search(reason):
+        if queue and queue.instance_types and not too_big(job, queue):
+            return Diagnosis("doubtful", f"No machine of the queue can run the job, says AWS: {reason}")
+        text = too_big(job, queue) or f"No machine of the queue can run the job: {reason}"
+        return Diagnosis("misconfigured", text)
+    if NO_MACHINES.search(reason):
+        return Diagnosis("capacity", reason)
+    if queue and (faults := broken(queue)):
+        return Diagnosis("broken", f"{faults} {reason}".strip())
+    if reason:
+        return Diagnosis("unknown", reason)
+    if queue:
+        return Diagnosis("unknown", f"AWS gives no reason yet. {busy(queue)} Usual causes: {USUAL}.")
     return Diagnosis("unknown", f"AWS gives no reason yet. Usual causes: {USUAL}.")
 
 
-async def look(region: RegionCalls, queue: str) -> QueueState:
-    """Read a queue with all that is behind it."""
-    found = await region.retry("batch", "describe_job_queues", LOOK_S, jobQueues=[queue])
-    if not found["jobQueues"]:
-        raise JobRefused(f"job_queue {queue} does not exist in {region.name or 'the region'}.")
-    order = [
-        entry["computeEnvironment"] for entry in found["jobQueues"][0].get("computeEnvironmentOrder", [])
-    ]
+async def look(region: RegionCalls, name: str) -> QueueState:
+    """Read a queue with its compute environments and their instance types."""
+    queues = (await region.retry("batch", "describe_job_queues", LOOK_S, jobQueues=[name]))["jobQueues"]
+    if not queues:
+        raise JobRefused(f"job_queue {name} does not exist in {region.name or 'the region'}.")
+    order = [entry["computeEnvironment"] for entry in queues[0].get("computeEnvironmentOrder", [])]
     described = await region.retry(
         "batch", "describe_compute_environments", LOOK_S, computeEnvironments=order
     )
     environments = described["computeEnvironments"]
-    machines: list[InstanceType] = []
+    instance_types: list[InstanceType] = []
     with contextlib.suppress(JobRefused):
-        machines = await machines_of(region, environments)
-    return QueueState(found["jobQueues"][0], environments, machines)
+        instance_types = await machines_of(region, environments)
+    return QueueState(queues[0], environments, instance_types)
 
 
 async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -> list[InstanceType]:
-    """Read what the instance types have; `g5` stands for all of its sizes, `optimal` for nothing."""
+    """Read the resources of the instance types; `g5` stands for all of its sizes, `optimal` for none."""
     names = {
         name for env in environments for name in env.get("computeResources", {}).get("instanceTypes", [])
     }
     patterns = [name if "." in name else f"{name}.*" for name in sorted(names) if name != "optimal"]
     if not patterns:
         return []
-    wanted = [{"Name": "instance-type", "Values": patterns}]
-    answer = await region.retry("ec2", "describe_instance_types", LOOK_S, Filters=wanted)
+    filters = [{"Name": "instance-type", "Values": patterns}]
+    answer = await region.retry("ec2", "describe_instance_types", LOOK_S, Filters=filters)
     return [
         InstanceType(
             entry["InstanceType"],
@@ -131,79 +129,81 @@ async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -
     ]
 
 
-def too_big(job: Job, place: QueueState | None) -> str:
+def too_big(job: Job, queue: QueueState | None) -> str:
     """Name each number that no machine of the queue offers, or an empty text where none stands out."""
-    if not place or not place.machines:
+    if not queue or not queue.instance_types:
         return ""
     limits: list[tuple[str, int, Callable[[InstanceType], int]]] = [
         ("vcpus", requirement(job, "VCPU"), lambda m: m.vcpus),
         ("memory_mib", requirement(job, "MEMORY"), lambda m: m.memory_mib),
         ("gpus", requirement(job, "GPU"), lambda m: m.gpus),
     ]
-    found = []
-    for field, asked, has in limits:
-        best = max(place.machines, key=has)
-        where = f"{best.name} in queue {place.queue['jobQueueName']} offers ({has(best)})"
-        if asked > has(best):
-            found.append(f"{field} {asked} is more than {where}")
-        elif field == "memory_mib" and asked == has(best):
-            found.append(f"{field} {asked} leaves nothing for the host: it is all that {where}")
-    if found:
-        return "; ".join(found) + "."
-    fitting = [m.vcpus for m in place.machines if all(asked <= has(m) for _, asked, has in limits)]
+    problems = []
+    for field, required, has in limits:
+        best = max(queue.instance_types, key=has)
+        where = f"{best.name} in queue {queue.description['jobQueueName']} offers ({has(best)})"
+        if required > has(best):
+            problems.append(f"{field} {required} is more than {where}")
+        elif field == "memory_mib" and required == has(best):
+            problems.append(f"{field} {required} leaves nothing for the host: it is all that {where}")
+    if problems:
+        return "; ".join(problems) + "."
+    fitting = [
+        m.vcpus for m in queue.instance_types if all(required <= has(m) for _, required, has in limits)
+    ]
     if not fitting:
-        return f"No type of queue {place.queue['jobQueueName']} has all of it at once: {numbers(job)}."
-    if min(fitting) > place.max_vcpus:
-        environment = place.environments[0]["computeEnvironmentName"]
+        return f"No type of queue {queue.description['jobQueueName']} has all of it at once: {numbers(job)}."
+    if min(fitting) > queue.max_vcpus:
+        environment = queue.environments[0]["computeEnvironmentName"]
         return (
             f"vcpus {min(fitting)}, the size of the smallest machine that fits, is more than maxvCpus"
-            f" {place.max_vcpus} of compute environment {environment}."
+            f" {queue.max_vcpus} of compute environment {environment}."
         )
     return ""
 
 
 def numbers(job: Job) -> str:
-    """What a job asks for, as one text."""
-    asked = (("vcpus", "VCPU"), ("memory_mib", "MEMORY"), ("gpus", "GPU"))
-    return ", ".join(f"{field} {requirement(job, kind)}" for field, kind in asked)
+    """Return what a job requires as one text."""
+    resources = (("vcpus", "VCPU"), ("memory_mib", "MEMORY"), ("gpus", "GPU"))
+    return ", ".join(f"{field} {requirement(job, kind)}" for field, kind in resources)
 
 
-def broken(place: QueueState) -> str:
-    """Say which queue or compute environment cannot take jobs, or nothing."""
-    found = []
-    things = [("Queue", place.queue["jobQueueName"], place.queue)]
-    things += [("Compute environment", env["computeEnvironmentName"], env) for env in place.environments]
+def broken(queue: QueueState) -> str:
+    """Name each queue or compute environment that cannot take jobs."""
+    problems = []
+    things = [("Queue", queue.description["jobQueueName"], queue.description)]
+    things += [("Compute environment", env["computeEnvironmentName"], env) for env in queue.environments]
     for kind, name, thing in things:
         if thing.get("state") == "DISABLED" or thing.get("status") == "INVALID":
             why = f": {thing['statusReason']}" if thing.get("statusReason") else ""
-            found.append(f"{kind} {name} is {thing.get('state')} and {thing.get('status')}{why}.")
-    return " ".join(found)
+            problems.append(f"{kind} {name} is {thing.get('state')} and {thing.get('status')}{why}.")
+    return " ".join(problems)
 
 
-def busy(place: QueueState) -> str:
+def busy(queue: QueueState) -> str:
     """Say how full the compute environments are."""
-    found = []
-    for env in place.environments:
+    sentences = []
+    for env in queue.environments:
         own = env.get("computeResources", {})
         desired, most = own.get("desiredvCpus", 0), own.get("maxvCpus", 0)
         full = ", which is all it may have" if most and desired >= most else ""
-        found.append(
+        sentences.append(
             f"Compute environment {env['computeEnvironmentName']} has {desired} of {most} vCPUs{full}."
         )
-    return " ".join(found)
+    return " ".join(sentences)
 
 
-def given_up(diagnosis: Diagnosis, place: QueueState | None, region: RegionCalls, deadline_s: int) -> str:
-    """Say what was waited for in vain, and what else could be tried."""
-    said = diagnosis.message.rstrip(".")
-    if place is None:
-        tried = "another type, another region or on-demand"
-        return f"No machine within capacity_deadline_s {deadline_s} ({said}): try {tried}."
-    bought = "spot" if place.spot else "on-demand"
+def given_up(diagnosis: Diagnosis, queue: QueueState | None, region: RegionCalls, deadline_s: int) -> str:
+    """Say which machine did not come, and what else could be tried."""
+    reason = diagnosis.message.rstrip(".")
+    if queue is None:
+        remedy = "another type, another region or on-demand"
+        return f"No machine within capacity_deadline_s {deadline_s} ({reason}): try {remedy}."
+    bought = "spot" if queue.spot else "on-demand"
     other = (
-        "a queue of another type, another region, or on-demand" if place.spot else "another type or region"
+        "a queue of another type, another region, or on-demand" if queue.spot else "another type or region"
     )
     return (
-        f"No {bought} machine of {place.types} in {region.name or 'the region'} within capacity_deadline_s"
-        f" {deadline_s} ({said}): try {other}, or a longer deadline."
+        f"No {bought} machine of {queue.types} in {region.name or 'the region'} within capacity_deadline_s"
+        f" {deadline_s} ({reason}): try {other}, or a longer deadline."
     )

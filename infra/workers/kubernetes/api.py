@@ -1,4 +1,4 @@
-"""The calls that the worker makes beside looking: create, find and delete a job, ask why, read a log."""
+"""The calls beside the view: create, find and delete a job, read its events and its log."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,7 +26,7 @@ LOG_BYTES = 1_000_000
 
 @asynccontextmanager
 async def client_of(cluster: KubernetesClusterConfig | None) -> AsyncIterator[ApiClient]:
-    """A client of the cluster of a block, else of the worker's own one, else of its KUBECONFIG.
+    """Open a client of a block's cluster, else of the worker's own one, else of its KUBECONFIG.
 
     Raises:
         ConfigException: there is none.
@@ -46,7 +46,7 @@ async def client_of(cluster: KubernetesClusterConfig | None) -> AsyncIterator[Ap
 
 
 async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> bytes:
-    """What the API answers to a call of the client, as it came.
+    """Make a call and return the API's answer as it came.
 
     Raises:
         ApiException: it refuses.
@@ -62,7 +62,7 @@ async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) ->
 
 
 async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> Object:
-    """The same as the object that it is: the client's own models take ten times the memory.
+    """Make a call and return the answer as an object: the client's own models take ten times the memory.
 
     Raises:
         ApiException: the API refuses.
@@ -70,10 +70,10 @@ async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any)
     """
     body = await raw(call, *args, **kwargs)
     try:
-        found: Object = json.loads(body)
+        content: Object = json.loads(body)
     except ValueError:
         raise Unclear(f"it answered {body[:100]!r}") from None
-    return found
+    return content
 
 
 class NamespaceApi:
@@ -94,13 +94,13 @@ class NamespaceApi:
         except ApiException as error:
             if error.status != HTTPStatus.CONFLICT:
                 raise
-            found = await self.find(job["metadata"]["name"])
-            if found is None or _run_of(found) != _run_of(job):
+            existing = await self.find(job["metadata"]["name"])
+            if existing is None or _run_of(existing) != _run_of(job):
                 raise
-            return found
+            return existing
 
     async def find(self, name: str) -> Object | None:
-        """A job by its name, or None."""
+        """Return a job by its name, or None."""
         try:
             return await self._retry(self._batch.read_namespaced_job, name, self.namespace)
         except ApiException as error:
@@ -125,13 +125,13 @@ class NamespaceApi:
         return True
 
     async def events(self, name: str) -> list[Object]:
-        """What the cluster says of a job or pod, oldest first; events are forgotten after an hour."""
+        """Return the events of a job or pod, oldest first; a cluster keeps them for an hour."""
         selector = f"involvedObject.name={name}"
-        found = await answer(self._core.list_namespaced_event, self.namespace, field_selector=selector)
-        return sorted(found["items"], key=_when)
+        events = await answer(self._core.list_namespaced_event, self.namespace, field_selector=selector)
+        return sorted(events["items"], key=_when)
 
     async def log(self, pod: str, container: str) -> bytes:
-        """The end of what a container printed."""
+        """Return the end of a container's log."""
         return await raw(
             self._core.read_namespaced_pod_log,
             pod,
@@ -158,6 +158,6 @@ def _run_of(job: Object) -> str | None:
 
 
 def _when(event: Object) -> str:
-    """When an event was last seen: which field has it depends on who wrote it."""
+    """Return when an event was last seen; the field depends on who wrote it."""
     series = (event.get("series") or {}).get("lastObservedTime")
     return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")

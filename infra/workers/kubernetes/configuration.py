@@ -1,4 +1,4 @@
-"""What a flow run asks of a Kubernetes cluster, and the checks that need no cluster."""
+"""The configuration of a Kubernetes job, and the checks that need no cluster."""
 
 import re
 from typing import TYPE_CHECKING, Any, Self
@@ -9,7 +9,7 @@ from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 from pydantic import Field, model_validator
 
 from infra.workers.base.job_configuration import ContainerJobConfiguration
-from infra.workers.kubernetes.fields import SPOT_GRACE_S, Choice, KubernetesJobFields
+from infra.workers.kubernetes.fields import SPOT_GRACE_S, KubernetesJobFields
 from infra.workers.kubernetes.manifest import SIGTERM_BEHAVIOUR, WRITABLE_HOME, filled, frame
 
 if TYPE_CHECKING:
@@ -76,39 +76,15 @@ class KubernetesJobsConfiguration(
                 "loses its pod would be measured again unseen."
             )
 
-    @property
-    def choices(self) -> dict[Choice, str]:
-        """What is asked of the node, as the value of its label."""
-        asked: dict[Choice, str | None] = {
-            "accelerator": self.accelerator,
-            "driver_version": self.driver_version and self.driver_version.lower(),
-            "spot": "true" if self.spot else None,
-            "node_pool": self.node_pool,
-        }
-        return {choice: value for choice, value in asked.items() if value}
-
-    @property
-    def secrets(self) -> dict[str, str | None]:
-        """The secret, as name/key, of each environment variable that is never sent in plain text."""
-        return {
-            "PREFECT_API_KEY": self.prefect_api_key_secret,
-            "PREFECT_API_AUTH_STRING": self.prefect_api_auth_string_secret,
-        }
-
-    @property
-    def deadline_s(self) -> int:
-        """How long the cluster lets the Job be, waiting and running: its clock starts at its creation."""
-        return self.schedule_within_s + self.timeout_s
-
     @classmethod
     def json_template(cls) -> dict[str, Any]:
-        """The job configuration of a base job template: what the form has, and the frame of a Job.
+        """Return the job configuration of a base job template: the form's fields, and the frame of a Job.
 
         Settings that prefect-kubernetes declares and nobody reads are left out.
         """
         template = super().json_template()
-        known = KubernetesJobsVariables.model_fields
-        return {name: text for name, text in template.items() if name in known} | {"job_manifest": frame()}
+        fields = KubernetesJobsVariables.model_fields
+        return {name: text for name, text in template.items() if name in fields} | {"job_manifest": frame()}
 
     def prepare_for_flow_run(
         self,
@@ -126,21 +102,21 @@ class KubernetesJobsConfiguration(
         super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
 
     def job(self, name: str) -> dict[str, Any]:
-        """The Job to create under this name, complete and without anything that Kubernetes does not know.
+        """Return the Job to create under this name, complete and without anything unknown to Kubernetes.
 
         Raises:
             JobRefused: a secret would be sent in plain text.
         """
-        return filled(self, name)
+        return filled(self, name, self.job_manifest, self.env, self.command)
 
 
 def job_name(run_id: UUID, number: int) -> str:
-    """The name of a try's Job; no other try of any run has it, so that asking twice makes one Job."""
+    """Return the name of a try's Job; no other try of any run has it, so that creating it twice makes one."""
     return f"prefect-{run_id}-{number}"
 
 
 def default_template() -> dict[str, Any]:
-    """The base job template of a `kubernetes-jobs` work pool whose form nobody has filled in."""
+    """Return the base job template of a `kubernetes-jobs` work pool without values."""
     variables = KubernetesJobsVariables.model_json_schema()
     variables.pop("title", None)
     return {"job_configuration": KubernetesJobsConfiguration.json_template(), "variables": variables}

@@ -1,4 +1,4 @@
-"""The form of a `kubernetes-jobs` work pool: what each field means, and what it may be."""
+"""The form of a `kubernetes-jobs` work pool: its fields and their limits."""
 
 from typing import Annotated, Literal, Self
 
@@ -164,3 +164,27 @@ class KubernetesJobFields(BaseModel):
         title="Cluster Config",
         description="Block with a kubeconfig. Empty: the worker's own cluster, or its KUBECONFIG.",
     )
+
+    @property
+    def choices(self) -> dict[Choice, str]:
+        """Return what the node must be, as the value of its label."""
+        values: dict[Choice, str | None] = {
+            "accelerator": self.accelerator,
+            "driver_version": self.driver_version and self.driver_version.lower(),
+            "spot": "true" if self.spot else None,
+            "node_pool": self.node_pool,
+        }
+        return {choice: value for choice, value in values.items() if value}
+
+    @property
+    def secrets(self) -> dict[str, str | None]:
+        """Return the secret, as name/key, of each environment variable that is never sent in plain text."""
+        return {
+            "PREFECT_API_KEY": self.prefect_api_key_secret,
+            "PREFECT_API_AUTH_STRING": self.prefect_api_auth_string_secret,
+        }
+
+    @property
+    def deadline_s(self) -> int:
+        """Return the seconds after its creation in which the Job may wait and run."""
+        return self.schedule_within_s + self.timeout_s

@@ -1,13 +1,12 @@
-"""The Job that a flow run becomes. Pure: nothing is called here."""
+"""The manifest of the Job that a flow run becomes; nothing is called here."""
 
 import copy
 import shlex
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from infra.workers.base.job_configuration import OF_THE_WORKER, JobRefused
-
-if TYPE_CHECKING:
-    from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
+from infra.workers.kubernetes.fields import KubernetesJobFields
 
 Manifest = dict[str, Any]
 
@@ -21,7 +20,7 @@ PREFECTS_OWN = (
 
 
 def frame() -> Manifest:
-    """What every Job has, whatever is asked: it goes into a work pool's template and can be changed there.
+    """Return the frame of every Job; it is in the work pool's template and can be changed there.
 
     It keeps to the `restricted` Pod Security Standard.
     """
@@ -45,27 +44,32 @@ def frame() -> Manifest:
     }
 
 
-def filled(asked: "KubernetesJobsConfiguration", name: str) -> Manifest:
-    """The Job of what is asked: lists of the frame are added to, its other values give way.
+Env = Mapping[str, str | None]
+
+
+def filled(
+    fields: KubernetesJobFields, name: str, manifest: Manifest, env: Env, command: str | None
+) -> Manifest:
+    """Return the complete Job: the fields add to the frame's lists and replace its other values.
 
     Raises:
         JobRefused: a secret would be sent in plain text.
     """
-    job: Manifest = copy.deepcopy(asked.job_manifest)
+    job: Manifest = copy.deepcopy(manifest)
     metadata, spec = job["metadata"], job["spec"]
     metadata.pop("generateName", None)  # a fixed name, so that a lost answer never makes two Jobs
-    metadata |= {"name": name, "namespace": asked.namespace}
+    metadata |= {"name": name, "namespace": fields.namespace}
     spec |= {
         "backoffLimit": 0,
-        "activeDeadlineSeconds": asked.deadline_s,
-        "ttlSecondsAfterFinished": asked.ttl_s,
+        "activeDeadlineSeconds": fields.deadline_s,
+        "ttlSecondsAfterFinished": fields.ttl_s,
     }
     pod = spec["template"]["spec"]
     for field in PREFECTS_OWN:
         pod.pop(field, None)
-    _fill_pod(pod, asked)
-    _fill_container(pod["containers"][0], asked)
-    for volume, mount in _volumes(asked):
+    _fill_pod(pod, fields)
+    _fill_container(pod["containers"][0], fields, env, command)
+    for volume, mount in _volumes(fields, env):
         pod["volumes"] = [*pod.get("volumes", []), volume]
         container = pod["containers"][0]
         container["volumeMounts"] = [*container.get("volumeMounts", []), mount]
@@ -73,50 +77,50 @@ def filled(asked: "KubernetesJobsConfiguration", name: str) -> Manifest:
     return whole
 
 
-def _fill_pod(pod: Manifest, asked: "KubernetesJobsConfiguration") -> None:
-    pod["terminationGracePeriodSeconds"] = asked.grace_s
-    pod["securityContext"] = pod.get("securityContext", {}) | {"runAsUser": asked.run_as_user}
-    optional = {"serviceAccountName": asked.service_account, "priorityClassName": asked.priority}
+def _fill_pod(pod: Manifest, fields: KubernetesJobFields) -> None:
+    pod["terminationGracePeriodSeconds"] = fields.grace_s
+    pod["securityContext"] = pod.get("securityContext", {}) | {"runAsUser": fields.run_as_user}
+    optional = {"serviceAccountName": fields.service_account, "priorityClassName": fields.priority}
     pod |= {key: value for key, value in optional.items() if value}
-    chosen = {asked.node_labels[choice]: value for choice, value in asked.choices.items()}
-    if selector := pod.get("nodeSelector", {}) | asked.node_selector | chosen:
+    chosen = {fields.node_labels[choice]: value for choice, value in fields.choices.items()}
+    if selector := pod.get("nodeSelector", {}) | fields.node_selector | chosen:
         pod["nodeSelector"] = selector
-    if "spot" in asked.node_labels and not asked.spot:
-        pod["affinity"] = pod.get("affinity", {}) | {"nodeAffinity": _without(asked.node_labels["spot"])}
-    if tolerations := [*pod.get("tolerations", []), *_tolerations(asked)]:
+    if "spot" in fields.node_labels and not fields.spot:
+        pod["affinity"] = pod.get("affinity", {}) | {"nodeAffinity": _without(fields.node_labels["spot"])}
+    if tolerations := [*pod.get("tolerations", []), *_tolerations(fields)]:
         pod["tolerations"] = tolerations
 
 
 def _without(label: str) -> Manifest:
-    """An affinity to nodes that lack a label: spot nodes are sold for another price."""
+    """Return an affinity to nodes that lack a label: spot nodes have another price."""
     term = {"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]}
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
 
 
-def _tolerations(asked: "KubernetesJobsConfiguration") -> list[Manifest]:
-    """Those asked for; GKE would add the GPUs' own one, and not every cluster does."""
-    keys = [GPU] if asked.gpus else []
-    keys += [asked.node_labels["spot"]] if asked.spot else []  # its label is the key of its taint as well
+def _tolerations(fields: KubernetesJobFields) -> list[Manifest]:
+    """Return the tolerations with that of GPUs, which GKE adds by itself and other clusters do not."""
+    keys = [GPU] if fields.gpus else []
+    keys += [fields.node_labels["spot"]] if fields.spot else []  # its label is the key of its taint as well
     added = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
-    return [*added, *(toleration.model_dump(exclude_none=True) for toleration in asked.tolerations)]
+    return [*added, *(toleration.model_dump(exclude_none=True) for toleration in fields.tolerations)]
 
 
-def _fill_container(container: Manifest, asked: "KubernetesJobsConfiguration") -> None:
+def _fill_container(container: Manifest, fields: KubernetesJobFields, env: Env, command: str | None) -> None:
     # Requests equal to limits make the pod "Guaranteed": it is the last to be evicted.
     resources = {
-        "cpu": _cpu(asked.vcpus),
-        "memory": f"{asked.memory_mib}Mi",
-        "ephemeral-storage": f"{asked.ephemeral_storage_mib}Mi" if asked.ephemeral_storage_mib else None,
-        GPU: str(asked.gpus) if asked.gpus else None,
+        "cpu": _cpu(fields.vcpus),
+        "memory": f"{fields.memory_mib}Mi",
+        "ephemeral-storage": f"{fields.ephemeral_storage_mib}Mi" if fields.ephemeral_storage_mib else None,
+        GPU: str(fields.gpus) if fields.gpus else None,
     }
     container |= {
-        "image": asked.image,
-        "imagePullPolicy": asked.image_pull_policy,
-        "args": shlex.split(asked.command or ""),
-        "env": _env(container.get("env", []), asked),
+        "image": fields.image,
+        "imagePullPolicy": fields.image_pull_policy,
+        "args": shlex.split(command or ""),
+        "env": _variables(container.get("env", []), fields, env),
         "resources": {"requests": dict(resources), "limits": resources},
     }
-    if asked.read_only_root:
+    if fields.read_only_root:
         container["securityContext"] = container.get("securityContext", {}) | {"readOnlyRootFilesystem": True}
 
 
@@ -125,40 +129,40 @@ def _cpu(vcpus: float) -> str:
     return f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000)
 
 
-def _env(rendered: list[Manifest], asked: "KubernetesJobsConfiguration") -> list[Manifest]:
-    """The template's own variables and the run's; secrets are named, never told."""
-    env = {entry["name"]: entry for entry in rendered if not OF_THE_WORKER.fullmatch(entry["name"])}
-    env |= {name: {"name": name, "value": value} for name, value in asked.env.items() if value is not None}
-    for name, place in asked.secrets.items():
-        if place:
-            secret, _, key = place.partition("/")
-            env[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-        elif env.get(name, {}).get("value"):
+def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) -> list[Manifest]:
+    """Return the template's variables and the run's; of a secret only its name."""
+    variables = {entry["name"]: entry for entry in rendered if not OF_THE_WORKER.fullmatch(entry["name"])}
+    variables |= {name: {"name": name, "value": value} for name, value in env.items() if value is not None}
+    for name, reference in fields.secrets.items():
+        if reference:
+            secret, _, key = reference.partition("/")
+            variables[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        elif variables.get(name, {}).get("value"):
             field = f"{name.lower()}_secret"
             raise JobRefused(
                 f"{field} is not set: {name} is never sent in plain text, so put it into a secret."
             )
-    return list(env.values())
+    return list(variables.values())
 
 
-def _volumes(asked: "KubernetesJobsConfiguration") -> list[tuple[Manifest, Manifest]]:
-    """What the pod can write to beside the image, each volume with where it is mounted."""
-    found: list[tuple[Manifest, Manifest]] = []
-    if asked.shared_memory_mib:
-        memory = {"medium": "Memory", "sizeLimit": f"{asked.shared_memory_mib}Mi"}
-        found.append(({"name": "shm", "emptyDir": memory}, {"name": "shm", "mountPath": "/dev/shm"}))
-    if asked.read_only_root:
-        places = {"tmp": "/tmp", "home": asked.env.get("HOME", WRITABLE_HOME)}
-        found += [
+def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Manifest]]:
+    """Return the volumes that the pod can write to, each with its mount."""
+    volumes: list[tuple[Manifest, Manifest]] = []
+    if fields.shared_memory_mib:
+        memory = {"medium": "Memory", "sizeLimit": f"{fields.shared_memory_mib}Mi"}
+        volumes.append(({"name": "shm", "emptyDir": memory}, {"name": "shm", "mountPath": "/dev/shm"}))
+    if fields.read_only_root:
+        paths = {"tmp": "/tmp", "home": env.get("HOME", WRITABLE_HOME)}
+        volumes += [
             ({"name": name, "emptyDir": {}}, {"name": name, "mountPath": path})
-            for name, path in places.items()
-            if name == "tmp" or path != places["tmp"]
+            for name, path in paths.items()
+            if name == "tmp" or path != paths["tmp"]
         ]
-    return found
+    return volumes
 
 
 def _without_nothing(value: Any) -> Any:
-    """The same without the keys whose value is None: null is no way to say that something is not asked."""
+    """The same without the keys whose value is None: null is no way to say that something is not fields."""
     if isinstance(value, dict):
         return {key: _without_nothing(item) for key, item in value.items() if item is not None}
     return [_without_nothing(item) for item in value] if isinstance(value, list) else value

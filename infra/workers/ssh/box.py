@@ -1,4 +1,4 @@
-"""What the worker asks of a box: the verbs of `ssh_box.sh`, which runs there."""
+"""The calls of a box: the verbs of `box.sh`, which runs there."""
 
 import hashlib
 import re
@@ -13,7 +13,7 @@ from uuid import uuid4
 import asyncssh
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.connection import ANSWER_S, LOST, BoxUnreachable, call, words
+from infra.workers.ssh.connection import ANSWER_S, LOST, BoxUnreachable, call, error_text
 
 SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
 HOME = ".prefect-ssh"  # in the user's home on the box
@@ -34,7 +34,7 @@ class BoxBusy(Exception):
 
 @dataclass(frozen=True)
 class Look:
-    """What a box knows of a job.
+    """The state of a job on its box.
 
     Attributes:
         code: the container's exit code; None where it had none.
@@ -54,7 +54,7 @@ class Look:
 
 
 class SshBox:
-    """A box behind a connection, and the words of the runtime that it has."""
+    """A box behind a connection, with the command of its container runtime."""
 
     def __init__(self, connection: asyncssh.SSHClientConnection, runtime: Sequence[str]) -> None:
         self.connection, self.runtime = connection, tuple(runtime)
@@ -83,7 +83,7 @@ class SshBox:
         self._home = text_of((await self._do("printenv", "HOME")).stdout)
 
     async def _folder(self, name: str) -> str:
-        """The job's folder as an absolute path: its watcher is found by it."""
+        """Return the job's folder as an absolute path: its watcher is found by it."""
         await self._install()
         return f"{self._home}/{HOME}/{name}"
 
@@ -95,26 +95,26 @@ class SshBox:
             command = f"umask 077 && cat > {new} && mv {new} {path}"  # paths are ours alone
             done = await call(self.connection, command, content)
         if done.exit_status:
-            said = text_of(done.stderr) or f"exit code {done.exit_status}"
+            reason = text_of(done.stderr) or f"exit code {done.exit_status}"
             raise JobRefused(
-                f"The box can't be written to ({said}): free disk space or mend the home folder.", "Unfit"
+                f"The box can't be written to ({reason}): free disk space or fix the home folder.", "Unfit"
             )
 
     async def check(self, image: str) -> dict[str, list[str]]:
-        """What the box says of itself, for the preflight: facts by their name."""
+        """Return the facts that the box reports about itself, by their name."""
         done = await self._script("check", image, *self.runtime)
-        found: dict[str, list[str]] = {}
+        facts: dict[str, list[str]] = {}
         for line in text_of(done.stdout).splitlines():
             name, _, value = line.partition("=")
-            found.setdefault(name, []).append(value)
-        if "runtime" not in found:
+            facts.setdefault(name, []).append(value)
+        if "runtime" not in facts:
             raise JobRefused(
                 f"The box does not run our script ({text_of(done.stderr) or 'it says nothing'}).", "Unfit"
             )
-        return found
+        return facts
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
-        """Lay down what a job needs."""
+        """Write the files that a job needs."""
         await self._install()
         made = await self._do("mkdir", "-p", "-m", "700", f"{HOME}/{name}")
         for path, content in files.items():
@@ -147,28 +147,28 @@ class SshBox:
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))
         if done.exit_status:
-            said = text_of(done.stderr) or f"exit code {done.exit_status}"
-            raise JobRefused(f"The box could not start the job ({said}).", "Unfit")
+            reason = text_of(done.stderr) or f"exit code {done.exit_status}"
+            raise JobRefused(f"The box could not start the job ({reason}).", "Unfit")
 
     async def look(self, name: str) -> Look:
-        """What the box knows of a job."""
+        """Read the state of a job."""
         done = await self._script("look", await self._folder(name), *self.runtime)
-        found = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
-        if "state" not in found:
+        facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
+        if "state" not in facts:
             raise BoxUnreachable(f"The box gave no answer ({text_of(done.stderr)}).")
-        code = found.get("code", "")
+        code = facts.get("code", "")
         return Look(
-            found["state"],  # type: ignore[arg-type]
+            facts["state"],  # type: ignore[arg-type]
             code=int(code) if re.fullmatch(r"-?\d+", code) else None,
             unpulled=code == "unpulled",
-            oom=found.get("oom") == "true",
-            late="late" in found,
-            seen=int(found.get("seen") or 0),
-            port=int(found["port"]) if found.get("port") else None,
+            oom=facts.get("oom") == "true",
+            late="late" in facts,
+            seen=int(facts.get("seen") or 0),
+            port=int(facts["port"]) if facts.get("port") else None,
         )
 
     async def lines(self, name: str, offset: int) -> AsyncIterator[bytes]:
-        """The job's log from a byte on, as it grows, until the job has ended.
+        """Yield the job's log from a byte on, as it grows, until the job has ended.
 
         Raises:
             BoxUnreachable: the connection was lost.
@@ -182,7 +182,7 @@ class SshBox:
                 if process.exit_status is None:
                     raise BoxUnreachable("The connection was lost.")
         except (*LOST, asyncssh.Error) as error:
-            raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
+            raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
 
     async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
         """Stop a job's container. Returns whether it is gone."""
@@ -192,30 +192,30 @@ class SshBox:
         return done.exit_status == 0
 
     async def own(self, name: str) -> None:
-        """Follow a job by this connection: an earlier one that the box does not know to be dead is ended."""
+        """Follow a job by this connection; an earlier one that the box still keeps is ended."""
         await self._script("session", await self._folder(name))
 
     def process(self, *arguments: str) -> "AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]":
-        """A verb that reads what it is given; the script must lie there already, as after `check`."""
+        """Start a verb that reads its input; the script must lie there already, as after `check`."""
         return self.connection.create_process(shlex.join(["sh", SCRIPT_AT, *arguments]), encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:
-        """What was remembered under a name, which has to be safe for a file; empty if nothing."""
+        """Return the value that was kept under a name, which must be safe for a file; empty without one."""
         return text_of((await self._do("cat", f"{HOME}/{kind}-{name}")).stdout)
 
     async def mark(self, kind: str, name: str, value: str) -> None:
-        """Remember something about the box."""
+        """Keep a value on the box."""
         await self._put(await self._do("true"), f"{HOME}/{kind}-{name}", value.encode())
 
     async def note(self, name: str, fact: str, value: object) -> None:
-        """Remember something about a job on its box, for whoever follows it next."""
+        """Keep a fact about a job on its box, for whoever follows it next."""
         folder = shlex.quote(f"{HOME}/{name}")
         await call(
             self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"
         )
 
 
-def text_of(said: bytes | str | None) -> str:
-    """What a command printed."""
-    text = said.decode(errors="replace") if isinstance(said, bytes) else said or ""
+def text_of(output: bytes | str | None) -> str:
+    """Return a command's output as text."""
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
     return text.strip()

@@ -1,4 +1,4 @@
-"""Whether a box is fit to run a job: a sentence for each thing that is missing, before it is started."""
+"""The requirements that a box does not meet, a sentence each, before a job is started."""
 
 import json
 from typing import Any
@@ -16,89 +16,97 @@ PACKAGES = {
 }
 
 
-def unmet_requirements(facts: Facts, asked: SshJobConfiguration) -> list[str]:
-    """What a box lacks for a job, a sentence each.
+def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
+    """Return what a box lacks for a job, a sentence each.
 
     Args:
-        facts: what `SshBox.check` found.
-        asked: the job.
+        facts: from `SshBox.check`.
+        configuration: of the job.
     """
-    found = [
+    problems = [
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
         for tool in facts.get("missing", [])
     ]
     if facts["runtime"] != ["ok"]:
-        found.append(_no_runtime(asked.container_command, facts.get("info", [""])[0]))
-        return found
+        problems.append(_no_runtime(configuration.container_command, facts.get("info", [""])[0]))
+        return problems
     if _info(facts).get("host", {}).get("security", {}).get("rootless") and facts.get("lingers") == ["no"]:
-        found.append(
+        problems.append(
             "podman without root ends containers at the last logout: run `loginctl enable-linger` there."
         )
-    found += _disk(facts, asked.least_free_mib)
-    if asked.pull == "never" and not has_image(facts):
-        found.append(f"image {asked.image} is not there, and pull is never: bring it there, or change pull.")
-    if asked.gpus:
-        found += _gpus(facts, asked)
-    return found
+    problems += _disk(facts, configuration.least_free_mib)
+    if configuration.pull == "never" and not has_image(facts):
+        problems.append(
+            f"image {configuration.image} is not there, and pull is never: bring it there, or change pull."
+        )
+    if configuration.gpus:
+        problems += _gpus(facts, configuration)
+    return problems
 
 
 def has_image(facts: Facts) -> bool:
-    """Whether the job's image is on the box."""
+    """Return whether the job's image is on the box."""
     return any(facts.get("image", []))
 
 
-def _no_runtime(command: list[str], said: str) -> str:
+def _no_runtime(command: list[str], message: str) -> str:
     named = " ".join(command)
-    if "ermission denied" in said:
+    if "ermission denied" in message:
         return (
             f"{named} may not be used by this user: put it into the group docker, or set "
             "container_command to sudo and docker."
         )
-    if "not found" in said:
+    if "not found" in message:
         return f"{named} is not installed: install Docker or podman, and name it in container_command."
-    if "password" in said:
+    if "password" in message:
         return f"{named} asks for a password: allow it without one."
-    return f"{named} does not work: {said.strip()[:200] or 'it says nothing'}."
+    return f"{named} does not work: {message.strip()[:200] or 'it says nothing'}."
 
 
 def _disk(facts: Facts, least_mib: int) -> list[str]:
-    found = []
+    problems = []
     for entry in dict.fromkeys(facts.get("free_kib", [])):
-        free, _, place = entry.partition(" ")
+        free, _, folder = entry.partition(" ")
         if free.isdigit() and int(free) // KIB_PER_MIB < least_mib:
-            found.append(
-                f"{place} has {int(free) // KIB_PER_MIB} MiB free, less than least_free_mib {least_mib}: "
+            problems.append(
+                f"{folder} has {int(free) // KIB_PER_MIB} MiB free, less than least_free_mib {least_mib}: "
                 "free some, or ask for less."
             )
-    return found
+    return problems
 
 
-def _gpus(facts: Facts, asked: SshJobConfiguration) -> list[str]:
+def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
     gpus = facts.get("gpu", [])
     if not gpus:
         return ["nvidia-smi finds no GPU: install the NVIDIA driver, or ask for gpus 0."]
-    found = []
-    wanted = asked.gpus if isinstance(asked.gpus, int) else len(asked.gpus) if asked.gpus != "all" else 1
-    if wanted > len(gpus):
-        found.append(f"gpus is {asked.gpus}, and the box has {len(gpus)}.")
+    problems = []
+    required = (
+        configuration.gpus
+        if isinstance(configuration.gpus, int)
+        else len(configuration.gpus)
+        if configuration.gpus != "all"
+        else 1
+    )
+    if required > len(gpus):
+        problems.append(f"gpus is {configuration.gpus}, and the box has {len(gpus)}.")
     if not _sees_gpus(_info(facts)):
-        found.append(
-            f"{asked.container_command[-1]} can't hand GPUs to containers: install the NVIDIA container "
+        problems.append(
+            f"{configuration.container_command[-1]} can't hand GPUs to containers: install the NVIDIA container "
             "toolkit and restart it."
         )
-    return found
+    return problems
 
 
 def _info(facts: Facts) -> dict[str, Any]:
     try:
-        found = json.loads(facts.get("info", ["{}"])[0])
+        info = json.loads(facts.get("info", ["{}"])[0])
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return info if isinstance(info, dict) else {}
 
 
 def _sees_gpus(info: dict[str, Any]) -> bool:
-    """Docker names NVIDIA's runtime or its CDI devices; podman, which says neither, is believed."""
+    """Return whether Docker names NVIDIA's runtime or CDI devices; podman passes without."""
     if "Runtimes" not in info:
         return True
     devices = json.dumps(info.get("DiscoveredDevices") or [])

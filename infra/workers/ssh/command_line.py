@@ -1,4 +1,4 @@
-"""The words of a job's commands and the settings that its container gets. Pure: nothing is run here."""
+"""The command lines of a job and the settings of its container; nothing is run here."""
 
 import json
 import shlex
@@ -27,21 +27,21 @@ class ApiAddress:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only the worker's own machine reaches it."""
+        """Return whether only the worker's own machine reaches it."""
         address = ip_address(self.host)
         return self.host == "localhost" if address is None else address.is_loopback
 
     def through(self, port: int) -> str:
-        """Its URL behind a tunnel's port on the box; the name stays, where a certificate may say it."""
+        """Return its URL behind a tunnel's port on the box; a name stays, for the sake of certificates."""
         host = "127.0.0.1" if self.is_loopback else self.host
         return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
 
 
 def api_of(url: str) -> ApiAddress:
-    """Take a URL of the API apart.
+    """Parse a URL of the API.
 
     Raises:
-        JobRefused: it is none.
+        JobRefused: it is no URL of an API.
     """
     parts = urlsplit(url)
     if parts.scheme not in PORTS or not parts.hostname:
@@ -51,11 +51,11 @@ def api_of(url: str) -> ApiAddress:
     return ApiAddress(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], parts.path)
 
 
-def run_command(asked: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
-    """What the runtime is told to run the container: `run … IMAGE COMMAND…`.
+def run_command(configuration: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
+    """Return the runtime's arguments for running the container: `run … IMAGE COMMAND…`.
 
     Args:
-        asked: the job.
+        configuration: of the job.
         name: of the container.
         port: of the tunnel on the box; None without one.
     """
@@ -71,19 +71,19 @@ def run_command(asked: SshJobConfiguration, name: str, port: int | None) -> tupl
         "--pull",
         "never",
     ]
-    if asked.shared_memory_mib:
-        words += ["--shm-size", f"{asked.shared_memory_mib}m"]
-    if asked.memory_mib:
-        words += ["--memory", f"{asked.memory_mib}m", "--memory-swap", f"{asked.memory_mib}m"]
-    words += gpu_options(asked)
-    for mount in asked.mounts:
+    if configuration.shared_memory_mib:
+        words += ["--shm-size", f"{configuration.shared_memory_mib}m"]
+    if configuration.memory_mib:
+        words += ["--memory", f"{configuration.memory_mib}m", "--memory-swap", f"{configuration.memory_mib}m"]
+    words += gpu_options(configuration)
+    for mount in configuration.mounts:
         words += ["--volume", mount]
-    secret = secret_profile(asked.env) is not None
+    secret = secret_profile(configuration.env) is not None
     if secret:
         words += ["--volume", f"/dev/shm/{name}/prefect-secrets:{SECRETS_AT}:ro"]
-    for key, value in asked.labels.items():
+    for key, value in configuration.labels.items():
         words += ["--label", f"{key}={value}"]
-    env = {key: value for key, value in asked.env.items() if value is not None and key not in SECRETS}
+    env = {key: value for key, value in configuration.env.items() if value is not None and key not in SECRETS}
     env |= {"PREFECT_CLIENT_MAX_RETRIES": env.get("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))}
     if secret:
         env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
@@ -94,34 +94,34 @@ def run_command(asked: SshJobConfiguration, name: str, port: int | None) -> tupl
             words += ["--add-host", f"{api.host}:127.0.0.1"]
     for key, value in sorted(env.items()):
         words += ["--env", f"{key}={value}"]
-    return (*words, str(asked.image), *shlex.split(asked.command or ""))
+    return (*words, str(configuration.image), *shlex.split(configuration.command or ""))
 
 
-def gpu_options(asked: SshJobConfiguration) -> list[str]:
-    """How the runtime is told which GPUs the container gets."""
-    if not asked.gpus:
+def gpu_options(configuration: SshJobConfiguration) -> list[str]:
+    """Return the runtime's options for the container's GPUs."""
+    if not configuration.gpus:
         return []
-    if "podman" in asked.container_command[-1] or "podman" in asked.container_command[0]:
-        named = ["all"] if asked.gpus == "all" else _ids(asked.gpus)
+    if "podman" in configuration.container_command[-1] or "podman" in configuration.container_command[0]:
+        named = ["all"] if configuration.gpus == "all" else _ids(configuration.gpus)
         return [word for gpu in named for word in ("--device", f"nvidia.com/gpu={gpu}")]
-    if isinstance(asked.gpus, list):
-        return ["--gpus", f'"device={",".join(asked.gpus)}"']  # Docker reads the value as CSV
-    return ["--gpus", str(asked.gpus)]
+    if isinstance(configuration.gpus, list):
+        return ["--gpus", f'"device={",".join(configuration.gpus)}"']  # Docker reads the value as CSV
+    return ["--gpus", str(configuration.gpus)]
 
 
 def _ids(gpus: int | str | list[str]) -> list[str]:
     return [str(index) for index in range(gpus)] if isinstance(gpus, int) else list(gpus)
 
 
-def pull_command(asked: SshJobConfiguration) -> tuple[str, ...]:
-    """What the runtime is told to bring the image."""
-    return ("pull", str(asked.image))
+def pull_command(configuration: SshJobConfiguration) -> tuple[str, ...]:
+    """Return the runtime's arguments for pulling the image."""
+    return ("pull", str(configuration.image))
 
 
 def secret_profile(env: dict[str, str | None]) -> str | None:
-    """The file of Prefect's settings that are secrets, or None where there are none."""
-    found = {key: env[key] for key in SECRETS if env.get(key)}
-    if not found:
+    """Return the file of Prefect's secret settings, or None where there are none."""
+    secrets = {key: env[key] for key in SECRETS if env.get(key)}
+    if not secrets:
         return None
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in found.items()]
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in secrets.items()]
     return "\n".join(['active = "box"', "[profiles.box]", *lines, ""])

@@ -1,4 +1,4 @@
-"""What a flow run asks of a box over SSH: the form's fields, and the checks that need no box."""
+"""The configuration of a job on a box: the form's fields, and the checks that need no box."""
 
 import ipaddress
 import re
@@ -23,7 +23,7 @@ CREDENTIALS = (
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """The IP address that a host is named by; None where it is a name."""
+    """Return a host's IP address, or None where it is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -181,12 +181,12 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
 
 
 def job_name(run_id: uuid.UUID, number: int) -> str:
-    """The name of a try's container and of its folder on the box; no other try of any run has it."""
+    """Return the name of a try's container and of its folder on the box; no other try of any run has it."""
     return f"prefect-{run_id}-{number}"
 
 
 def identifier(host: Host, name: str) -> str:
-    """Where a job is: kept in the flow run, so that any worker finds it again."""
+    """Return the id that is kept in the flow run, so that any worker finds the job again."""
     return f"{host}/{name}"
 
 

@@ -1,4 +1,4 @@
-"""An SSH connection to a box whose key is known, and what its failures mean for a flow run."""
+"""SSH connections to boxes whose host key is known, and their failures."""
 
 import asyncio
 import re
@@ -21,7 +21,7 @@ SecretOf = Callable[[str], Awaitable[str]]
 
 
 class BoxUnreachable(Exception):
-    """The box did not answer; it may a little later."""
+    """The box did not answer; it may answer a little later."""
 
 
 class Pinned(asyncssh.SSHClient):
@@ -35,8 +35,10 @@ class Pinned(asyncssh.SSHClient):
         return False
 
 
-async def connect(host: Host, secret_of: SecretOf, *, known: bool = False) -> asyncssh.SSHClientConnection:
-    """Connect to a box; one that is `known` has let us in before, so that a refusal may pass.
+async def connect(
+    host: Host, secret_of: SecretOf, *, in_before: bool = False
+) -> asyncssh.SSHClientConnection:
+    """Connect to a box; a refusal of one that has let us `in_before` may pass.
 
     Raises:
         JobRefused: its host key is not the pinned one, it does not take our key, or a key can't be read.
@@ -62,7 +64,7 @@ async def connect(host: Host, secret_of: SecretOf, *, known: bool = False) -> as
     except asyncssh.HostKeyNotVerifiable as error:
         raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
     except asyncssh.PermissionDenied:
-        if known:
+        if in_before:
             raise BoxUnreachable(f"Box {host} lets nobody in.") from None
         which = host.key or "any key of the worker's agent and home"
         raise JobRefused(
@@ -73,9 +75,9 @@ async def connect(host: Host, secret_of: SecretOf, *, known: bool = False) -> as
     except asyncssh.KeyExchangeFailed as error:
         if "host key" in str(error).lower():
             raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
-        raise BoxUnreachable(f"Box {host} does not agree with us ({words(error)}).") from None
+        raise BoxUnreachable(f"Box {host} does not agree with us ({error_text(error)}).") from None
     except (*LOST, asyncssh.Error) as error:
-        raise BoxUnreachable(f"Box {host} does not answer ({words(error)}).") from None
+        raise BoxUnreachable(f"Box {host} does not answer ({error_text(error)}).") from None
     return connection
 
 
@@ -87,12 +89,16 @@ async def _keys(host: Host, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
             return [asyncssh.import_private_key(secret)]
         return [asyncssh.read_private_key(Path(key).expanduser())]
     except (OSError, ValueError, asyncssh.KeyImportError) as error:
-        said = words(error) if isinstance(error, OSError) else "it holds no private key without a passphrase"
-        raise JobRefused(f"key {key!r} of box {host} can't be used: {said}.", "KeyRefused") from None
+        reason = (
+            error_text(error)
+            if isinstance(error, OSError)
+            else "it holds no private key without a passphrase"
+        )
+        raise JobRefused(f"key {key!r} of box {host} can't be used: {reason}.", "KeyRefused") from None
 
 
 def _known(host: Host) -> Any:
-    """The keys that a box may show: the pinned one, or those of the worker's known_hosts file."""
+    """Return the keys that a box may show: the pinned one, or those of the worker's known_hosts file."""
     if host.host_key is None:
         path = Path("~/.ssh/known_hosts").expanduser()
         return str(path) if path.exists() else ([], [], [])
@@ -103,7 +109,7 @@ def _known(host: Host) -> Any:
 
 
 def _unknown(host: Host, shown: str | None, error: Exception) -> str:
-    seen = f"shows the key {shown}" if shown else f"shows no key that can be checked ({words(error)})"
+    seen = f"shows the key {shown}" if shown else f"shows no key that can be checked ({error_text(error)})"
     if host.host_key is None:
         return (
             f"Box {host} {seen}, and no key is pinned for it: compare it with what the box's owner says, and "
@@ -117,10 +123,10 @@ def _unknown(host: Host, shown: str | None, error: Exception) -> str:
     )
 
 
-def words(error: BaseException) -> str:
-    """What an error says, on one line."""
-    said = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return re.sub(r"\s+", " ", str(said)).strip().rstrip(".") or type(error).__name__
+def error_text(error: BaseException) -> str:
+    """Return an error's message on one line."""
+    text = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+    return re.sub(r"\s+", " ", str(text)).strip().rstrip(".") or type(error).__name__
 
 
 async def call(
@@ -134,7 +140,7 @@ async def call(
     try:
         done = await asyncio.wait_for(connection.run(command, input=content, encoding=None), within_s)
     except (*LOST, asyncssh.Error) as error:
-        raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
+        raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
     if done.exit_status is None:  # asyncssh hands out what came before a connection broke
         raise BoxUnreachable("The connection was lost.")
     return done

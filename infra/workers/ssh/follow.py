@@ -106,7 +106,7 @@ class SshFollow(JobFollow):
     async def _connected(self) -> SshBox:
         """Connect to the box anew, with the tunnel that the container knows."""
         box = SshBox(
-            await connect(self.host, self.secret_of, known=True), self.configuration.container_command
+            await connect(self.host, self.secret_of, in_before=True), self.configuration.container_command
         )
         try:
             await take_over(box, self.name, await box.look(self.name), self.configuration)

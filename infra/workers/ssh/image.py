@@ -1,4 +1,4 @@
-"""An image that comes over the connection, for a box that reaches no registry."""
+"""Images over the SSH connection, for a box that reaches no registry."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.box import BUSY, BoxBusy, SshBox, text_of
 from infra.workers.ssh.check import Facts, has_image
 from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import LOST, BoxUnreachable, words
+from infra.workers.ssh.connection import LOST, BoxUnreachable, error_text
 
 CHUNK_BYTES = 1024 * 1024
 LAST_S = 5  # that `save` has to end by itself, once all was read
@@ -21,7 +21,7 @@ IMAGES = "images"  # which of our images a box has, by their ids here
 
 
 async def stream(
-    box: SshBox, asked: SshJobConfiguration, facts: Facts, log: "logging.LoggerAdapter[Any]"
+    box: SshBox, configuration: SshJobConfiguration, facts: Facts, log: "logging.LoggerAdapter[Any]"
 ) -> None:
     """Bring the worker's image to the box, unless it has it.
 
@@ -30,48 +30,46 @@ async def stream(
         BoxBusy: somebody measures on the box.
         BoxUnreachable: the connection was lost.
     """
-    image = str(asked.image)
-    ours = await _id_here(asked, image)
+    image = str(configuration.image)
+    ours = await _id_here(configuration, image)
     if has_image(facts) and await box.marked(IMAGES, ours) == facts["image"][0]:
         return
     log.info("Image %s goes to the box over the connection.", image)
-    await _send(box, asked, image)
-    found = (await box.check(image)).get("image", [""])[0]
-    if not found:
+    await _send(box, configuration, image)
+    image_id = (await box.check(image)).get("image", [""])[0]
+    if not image_id:
         raise JobRefused(
             f"image {image} was sent, and the box does not have it under this name.", "ImagePullFailed"
         )
-    await box.mark(IMAGES, ours, found)
+    await box.mark(IMAGES, ours, image_id)
 
 
-async def _id_here(asked: SshJobConfiguration, image: str) -> str:
-    command = [*asked.stream_command, "image", "inspect", "-f", "{{.Id}}", image]
+async def _id_here(configuration: SshJobConfiguration, image: str) -> str:
+    command = [*configuration.stream_command, "image", "inspect", "-f", "{{.Id}}", image]
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
         )
     except OSError as error:
-        raise JobRefused(
-            f"stream_command {shlex.join(asked.stream_command)} can't be run by the worker ({words(error)}).",
-            "Unfit",
-        ) from None
-    found, said = await process.communicate()
+        program = f"stream_command {shlex.join(configuration.stream_command)}"
+        raise JobRefused(f"{program} can't be run by the worker ({error_text(error)}).", "Unfit") from None
+    output, errors = await process.communicate()
     if process.returncode:
-        raise JobRefused(f"The worker does not have image {image} ({text_of(said)}).", "ImagePullFailed")
-    return re.sub(r"[^0-9a-f]", "", text_of(found).rpartition(":")[2])
+        raise JobRefused(f"The worker does not have image {image} ({text_of(errors)}).", "ImagePullFailed")
+    return re.sub(r"[^0-9a-f]", "", text_of(output).rpartition(":")[2])
 
 
-async def _send(box: SshBox, asked: SshJobConfiguration, image: str) -> None:
-    """`save` here, `load` there, a piece at a time."""
+async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> None:
+    """Pipe `save` here into `load` there."""
     saving = await asyncio.create_subprocess_exec(
-        *asked.stream_command,
+        *configuration.stream_command,
         "save",
         image,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:
-        async with box.process("load", asked.lock_file, *asked.container_command) as loading:
+        async with box.process("load", configuration.lock_file, *configuration.container_command) as loading:
             with contextlib.suppress(BrokenPipeError):  # the box has ended its part: it says why
                 while chunk := await saving.stdout.read(CHUNK_BYTES):  # type: ignore[union-attr]
                     loading.stdin.write(chunk)
@@ -79,7 +77,7 @@ async def _send(box: SshBox, asked: SshJobConfiguration, image: str) -> None:
                 loading.stdin.write_eof()
             done = await loading.wait()
     except (*LOST, asyncssh.Error) as error:
-        raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
+        raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
     finally:
         if saving.returncode is None:
             with contextlib.suppress(ProcessLookupError, TimeoutError):

@@ -1,4 +1,4 @@
-"""How a job comes to a box: one that answers, is fit and free, has the image, and is asked once."""
+"""The start of a job on one of its boxes: one that answers, is fit and free, and has the image."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
 
 @dataclass(frozen=True)
 class Started:
-    """A job that runs, or has run, on a box, over whose connection its tunnel leads."""
+    """A job that runs, or has run, on a box; its tunnel leads over the connection."""
 
     host: Host
     box: SshBox
@@ -33,17 +33,17 @@ class Launcher:
     """Starts one try of a flow run on one of its boxes.
 
     Args:
-        asked: the job.
+        configuration: of the job.
         name: of its container.
         secret_of: reads a Secret block.
-        note: told where the job is about to be, before it is there.
-        given_up: whether nobody wants the job any more.
+        note: takes the box that is about to get the job, before it has it.
+        given_up: returns whether nobody needs the job any more.
         before: the box that an earlier worker has noted: it may have the job.
     """
 
     def __init__(
         self,
-        asked: SshJobConfiguration,
+        configuration: SshJobConfiguration,
         name: str,
         secret_of: SecretOf,
         note: Callable[[Host], Awaitable[None]],
@@ -52,10 +52,10 @@ class Launcher:
         poll_s: float,
         before: Host | None = None,
     ) -> None:
-        self._asked, self._name, self._secret_of = asked, name, secret_of
+        self._configuration, self._name, self._secret_of = configuration, name, secret_of
         self._note, self._given_up, self._log, self._poll_s = note, given_up, log, poll_s
-        self._told: dict[Host, str] = {}
-        self._asked_of = before  # may have the job, whatever we heard of it
+        self._logged: dict[Host, str] = {}
+        self._asked_host = before  # may have the job, whatever it answered
 
     async def start(self) -> Started:
         """Try the boxes in turn until one has the job.
@@ -63,16 +63,16 @@ class Launcher:
         Raises:
             JobRefused: none can take it, or none did in time.
         """
-        deadline = time.monotonic() + self._asked.wait_s
+        deadline = time.monotonic() + self._configuration.wait_s
         while True:
             refusals = []
-            hosts = [self._asked_of] if self._asked_of else self._asked.hosts
+            hosts = [self._asked_host] if self._asked_host else self._configuration.hosts
             for host in hosts:
                 try:
                     return await self._on(host)
                 except (BoxBusy, BoxUnreachable) as reason:
-                    self._tell(host, reason)
-                    if self._asked_of:  # it may have the job: no other is asked until that is known
+                    self._log_wait(host, reason)
+                    if self._asked_host:  # it may have the job: no other is asked until that is known
                         break
                 except JobRefused as refusal:
                     refusals.append(refusal)
@@ -81,21 +81,23 @@ class Launcher:
             if await self._given_up():
                 raise JobRefused("Cancelled from Prefect before a box took the job.", "Cancelled")
             if time.monotonic() > deadline:
+                reasons = " ".join(self._logged.values())
                 raise JobRefused(
-                    f"No box took the job in wait_s {self._asked.wait_s}. {' '.join(self._told.values())}",
-                    "NoCapacity",
+                    f"No box took the job in wait_s {self._configuration.wait_s}. {reasons}", "NoCapacity"
                 )
             await asyncio.sleep(self._poll_s)
 
-    def _tell(self, host: Host, reason: Exception) -> None:
+    def _log_wait(self, host: Host, reason: Exception) -> None:
         who = f" ({reason})" if str(reason) else ""
-        said = f"Box {host} measures for somebody else{who}." if isinstance(reason, BoxBusy) else str(reason)
-        if self._told.get(host) != said:
-            self._log.info("%s Waiting up to %s s for a box.", said, self._asked.wait_s)
-            self._told[host] = said
+        sentence = (
+            f"Box {host} measures for somebody else{who}." if isinstance(reason, BoxBusy) else str(reason)
+        )
+        if self._logged.get(host) != sentence:
+            self._log.info("%s Waiting up to %s s for a box.", sentence, self._configuration.wait_s)
+            self._logged[host] = sentence
 
     async def _on(self, host: Host) -> Started:
-        box = SshBox(await connect(host, self._secret_of), self._asked.container_command)
+        box = SshBox(await connect(host, self._secret_of), self._configuration.container_command)
         try:
             await self._begin(host, box)
         except BaseException as error:
@@ -106,27 +108,29 @@ class Launcher:
         return Started(host, box)
 
     async def _begin(self, host: Host, box: SshBox) -> None:
-        asked, name = self._asked, self._name
+        configuration, name = self._configuration, self._name
         look = await box.look(name)
         if look.state not in ("absent", "prepared"):  # an answer was lost, or a worker
-            return await take_over(box, name, look, asked)
-        if look.state == "prepared" and self._asked_of == host:  # asked, and the answer was lost
-            await take_over(box, name, look, asked, waiting=True)
+            return await take_over(box, name, look, configuration)
+        if look.state == "prepared" and self._asked_host == host:  # configuration, and the answer was lost
+            await take_over(box, name, look, configuration, waiting=True)
             return await self._ask(host, box)
-        await box.free(asked.lock_file, WAIT_THERE_S if len(asked.hosts) == 1 else 0)
-        facts = await box.check(str(asked.image))
-        if found := unmet_requirements(facts, asked):
-            raise JobRefused(" ".join(found), UNFIT)
-        if asked.pull == "stream":
+        await box.free(configuration.lock_file, WAIT_THERE_S if len(configuration.hosts) == 1 else 0)
+        facts = await box.check(str(configuration.image))
+        if problems := unmet_requirements(facts, configuration):
+            raise JobRefused(" ".join(problems), UNFIT)
+        if configuration.pull == "stream":
             await box.prepare(name, {})
             await box.own(name)
-            await stream(box, asked, facts, self._log)
+            await stream(box, configuration, facts, self._log)
         port = None
-        if asked.tunnel:
-            port = await tunnel(box.connection, api_of(asked.env.get("PREFECT_API_URL") or ""), None)
-        files = {"run": run_command(asked, name, port)}
-        if asked.pull == "always" or (asked.pull == "if-not-present" and not has_image(facts)):
-            files["pull"] = pull_command(asked)
+        if configuration.tunnel:
+            port = await tunnel(box.connection, api_of(configuration.env.get("PREFECT_API_URL") or ""), None)
+        files = {"run": run_command(configuration, name, port)}
+        if configuration.pull == "always" or (
+            configuration.pull == "if-not-present" and not has_image(facts)
+        ):
+            files["pull"] = pull_command(configuration)
         contents = {path: "".join(f"{word}\0" for word in words).encode() for path, words in files.items()}
         await box.prepare(name, contents | ({"port": str(port).encode()} if port else {}))
         await box.own(name)
@@ -134,10 +138,15 @@ class Launcher:
         await self._ask(host, box)
 
     async def _ask(self, host: Host, box: SshBox) -> None:
-        """Have a box that is prepared start the job; only its own answer says that it did not."""
-        asked, self._asked_of = self._asked, host
+        """Have a prepared box start the job; only its own answer proves that it did not."""
+        configuration, self._asked_host = self._configuration, host
         try:
-            await box.start(self._name, asked.lock_file, asked.timeout_s, secret_profile(asked.env) or "")
+            await box.start(
+                self._name,
+                configuration.lock_file,
+                configuration.timeout_s,
+                secret_profile(configuration.env) or "",
+            )
         except (BoxBusy, JobRefused):
-            self._asked_of = None
+            self._asked_host = None
             raise

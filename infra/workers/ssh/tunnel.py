@@ -8,7 +8,7 @@ from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.box import Look, SshBox
 from infra.workers.ssh.command_line import ApiAddress, api_of
 from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import LOST, BoxUnreachable, words
+from infra.workers.ssh.connection import LOST, BoxUnreachable, error_text
 
 TRIES, PAUSE_S = 10, 0.5  # until the port of an ended session is free
 
@@ -19,7 +19,7 @@ async def tunnel(connection: asyncssh.SSHClientConnection, api: ApiAddress, port
     Args:
         connection: to the box.
         api: what the tunnel leads to.
-        port: that a container was told already; None for any.
+        port: that a container has already; None for any.
 
     Raises:
         JobRefused: the box allows no tunnels.
@@ -32,7 +32,7 @@ async def tunnel(connection: asyncssh.SSHClientConnection, api: ApiAddress, port
         except asyncssh.ChannelListenError:
             await asyncio.sleep(PAUSE_S if port else 0)
         except (*LOST, asyncssh.Error) as error:
-            raise BoxUnreachable(f"The connection was lost ({words(error)}).") from None
+            raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
     if port:
         raise BoxUnreachable(f"Port {port} of the box is still taken.")
     raise JobRefused(
@@ -43,9 +43,9 @@ async def tunnel(connection: asyncssh.SSHClientConnection, api: ApiAddress, port
 
 
 async def take_over(
-    box: SshBox, name: str, look: Look, asked: SshJobConfiguration, *, waiting: bool = False
+    box: SshBox, name: str, look: Look, configuration: SshJobConfiguration, *, waiting: bool = False
 ) -> None:
-    """Follow a job by this connection: its container, also one that `waiting` means, knows the port."""
+    """Follow a job by this connection, with the tunnel whose port its container knows, or a `waiting` one."""
     await box.own(name)
     if look.port and (waiting or look.state == "running"):
-        await tunnel(box.connection, api_of(asked.env.get("PREFECT_API_URL") or ""), look.port)
+        await tunnel(box.connection, api_of(configuration.env.get("PREFECT_API_URL") or ""), look.port)

@@ -22,4 +22,4 @@ def wait_and_die() -> None:
         while not client.read_flow_run(flow_run.id).labels.get("go"):
             time.sleep(0.5)
     os.kill(os.getppid(), signal.SIGKILL)
-    time.sleep(600)
+    os._exit(1)
