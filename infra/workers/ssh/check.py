@@ -90,9 +90,9 @@ def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
     if required > len(gpus):
         problems.append(f"gpus is {configuration.gpus}, and the box has {len(gpus)}.")
     if not _sees_gpus(_info(facts)):
+        runtime = configuration.container_command[-1]
         problems.append(
-            f"{configuration.container_command[-1]} can't hand GPUs to containers: install the NVIDIA container "
-            "toolkit and restart it."
+            f"{runtime} can't hand GPUs to containers: install the NVIDIA container toolkit and restart it."
         )
     return problems
 
@@ -106,7 +106,7 @@ def _info(facts: Facts) -> dict[str, Any]:
 
 
 def _sees_gpus(info: dict[str, Any]) -> bool:
-    """Return whether Docker names NVIDIA's runtime or CDI devices; podman passes without."""
+    """Return whether Docker names NVIDIA's runtime or CDI devices; podman passes."""
     if "Runtimes" not in info:
         return True
     devices = json.dumps(info.get("DiscoveredDevices") or [])
