@@ -1,6 +1,7 @@
 """A process that binds a flow to a worker and runs it: `python -m … KIND POOL PYTHON` with PYTHON of the container."""
 
 import sys
+from pathlib import Path
 
 from prefect.flows import InfrastructureBoundFlow, bind_flow_to_infrastructure
 
@@ -9,6 +10,7 @@ from infra.workers.kubernetes.worker import KubernetesJobsWorker
 from infra.workers.ssh.worker import SshWorker
 from tests.infra.workers.ad_hoc.flows import wait_and_die
 
+ROOT = Path(__file__).parents[4]
 KINDS = {worker.type: worker for worker in (AwsBatchWorker, KubernetesJobsWorker, SshWorker)}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from infra.workers.ssh.configuration import Host
-from infra.workers.ssh.outcome import ending
+from infra.workers.ssh.outcome import outcome_of
 from tests.infra.workers.ssh.box_jobs import asked, begin, new_name, text, until
 
 pytestmark = [
@@ -18,5 +18,5 @@ async def test_the_box_ends_a_container_that_takes_too_long(box, machine, base_i
     job, name = asked(machine, base_image, "echo on; sleep 600"), new_name()
     await begin(box, job, name, limit_s=3)
     look = await until(box, name, "ended")
-    assert ending(look, Host(**machine.host), job).name == "TimedOut"
+    assert outcome_of(look, Host(**machine.host), job).name == "TimedOut"
     assert await text(box, name) == "on\n"

@@ -1,7 +1,6 @@
-"""Flows without a deployment, bound to each of the workers: they run, and outlive the process that submitted them."""
+"""A pool of each worker with all that a flow without a deployment needs."""
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
@@ -17,13 +16,9 @@ from tests.emulators import containers
 from tests.emulators.boxes import boxes
 from tests.emulators.kube.server import kube
 from tests.infra.workers.ad_hoc import bundle_in_api
-from tests.infra.workers.ad_hoc.flows import add
-from tests.infra.workers.ad_hoc.submit import KINDS, bound
-from tests.infra.workers.worker_prefect import Pool, Prefect
+from tests.infra.workers.ad_hoc.submit import KINDS, ROOT
+from tests.infra.workers.worker_prefect import Pool
 
-pytestmark = pytest.mark.timeout(900)
-
-ROOT = Path(__file__).parents[4]
 STEPS = bundle_in_api.__name__
 RECIPE = """
 FROM {image}
@@ -58,14 +53,6 @@ class Backend:
             await asyncio.sleep(0.5)
         (run,) = runs
         return run.id
-
-
-@pytest.fixture(scope="module")
-def prefect(tmp_path_factory):
-    server = Prefect(tmp_path_factory.mktemp("prefect"))
-    server.start()
-    yield server
-    server.kill()
 
 
 @pytest.fixture
@@ -136,39 +123,3 @@ async def backend(request, prefect, monkeypatch):
             update = WorkPoolUpdate(base_job_template=template, storage_configuration=storage)
             await client.update_work_pool(pool.name, update)
         yield Backend(pool, sys.executable if kind == "kubernetes-jobs" else "python")
-
-
-async def test_a_bound_flow_runs_without_a_deployment(backend):
-    pool = backend.pool
-    flow = bound(add, pool.kind.type, pool.name, backend.python)
-    async with pool.kind(work_pool_name=pool.name) as worker:
-        future = await worker.submit(flow, {"a": 2, "b": 3})
-        await future.wait_async(timeout=300)
-    run = await pool.run(future.flow_run_id)
-    assert run.state.name == "Completed", run.state
-    assert run.deployment_id is None
-    assert "the sum is 5" in [line.message for line in await pool.logs(run.id)]
-
-
-async def test_an_ad_hoc_run_survives_its_worker(backend, tmp_path):
-    """The process that submitted it is killed; the pool's next worker follows the job to its end."""
-    pool = backend.pool
-    command = [sys.executable, "-m", "tests.infra.workers.ad_hoc.submit", pool.kind.type, pool.name]
-    with (tmp_path / "submit.log").open("wb") as log:
-        first = subprocess.Popen([*command, backend.python], cwd=ROOT, env=os.environ, stdout=log, stderr=log)
-    try:
-        run_id = await backend.only_run()
-        run = await pool.until(run_id, lambda run: run.state.is_running())
-    finally:
-        first.kill()
-        first.wait()
-    job_id = run.infrastructure_pid
-    async with pool.worker("next"):
-        await pool.until(run_id, lambda run: run.labels.get("prefect.worker.name") == "next")
-        async with pool.prefect.client() as client:
-            await client.update_flow_run_labels(run_id, {"go": True})
-        state = await pool.end(run_id)
-    assert state.is_crashed() and "exit code 137" in state.message, state
-    run = await pool.run(run_id)
-    assert (run.infrastructure_pid, run.deployment_id) == (job_id, None)
-    assert run.labels["gridbench.outcome"] in ("crashed", "out-of-memory")
