@@ -65,17 +65,15 @@ def give_back(
     if bool(which) == everything:
         raise GridbenchError("name what to give back, by run, hardware or instance id, or use --all")
 
-    async def ended(api: Any) -> list[str]:
+    async def give(api: Any) -> list[str]:
         running = await rentals(api, datetime.now(UTC))
-        names = [{r.lease.run, r.lease.hardware, r.instance.id} for r in running]
-        if odd := sorted({*(which or ())} - {name for of in names for name in of}):
-            raise GridbenchError(
-                f"nothing of ours that runs is called {odd[0]}: see `gridbench lambda rented`"
-            )
-        chosen = [r for r, of in zip(running, names, strict=True) if everything or of & {*(which or ())}]
+        names = {r.instance.id: {r.lease.run, r.lease.hardware, r.instance.id} for r in running}
+        if unknown := sorted({*(which or ())} - set().union(*names.values())):
+            raise GridbenchError(f"no rented box is called {unknown[0]!r}: see `gridbench lambda rented`")
+        chosen = [r for r in running if everything or names[r.instance.id] & {*(which or ())}]
         return (await end(api, chosen, say))[1]
 
-    problems = _ask(ended)
+    problems = _ask(give)
     for problem in problems:
         say(f"error: {problem}")
     if everything and not problems:

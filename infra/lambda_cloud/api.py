@@ -226,7 +226,7 @@ class LambdaApi:
             except LambdaError as error:
                 raise Doubtful(
                     f"nobody can say whether an instance named {name} runs now ({lost}; then {error}): "
-                    "`gridbench janitor` gives it back after its deadline"
+                    "`gridbench lambda janitor` gives it back after its deadline"
                 ) from None
         raise lost
 

@@ -74,7 +74,7 @@ async def _give_back(api: LambdaApi, instance_id: str) -> None:
         if time.monotonic() >= stop:
             raise NotReturned(
                 f"instance {instance_id} could not be given back and may still cost money ({why}): "
-                f"run `gridbench janitor` until it is gone, or end it at {INSTANCES_PAGE}"
+                f"run `gridbench lambda janitor` until it is gone, or end it at {INSTANCES_PAGE}"
             )
         await anyio.sleep(api.pace.look_s)
 
@@ -116,7 +116,7 @@ async def _clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None
         words = f"whether another box named {lease.name} runs could not be seen ({error})"
         tell(say, words)
         if rented.doubt:
-            failures.append(f"{words}: run `gridbench janitor`, or look at {INSTANCES_PAGE}")
+            failures.append(f"{words}: run `gridbench lambda janitor`, or look at {INSTANCES_PAGE}")
     failures += await _return_all(api, strays, rented)
     await _remove_key(api, lease, say)
     rented.left = failures
@@ -142,4 +142,4 @@ async def _remove_key(api: LambdaApi, lease: Lease, say: Say) -> None:
             if key.name == lease.name:
                 await api.remove_ssh_key(key.id)
     except LambdaError as error:  # costs nothing: the janitor removes it later
-        tell(say, f"the SSH key {lease.name} could not be removed ({error}); `gridbench janitor` will")
+        tell(say, f"the SSH key {lease.name} could not be removed ({error}); `gridbench lambda janitor` will")

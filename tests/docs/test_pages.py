@@ -14,8 +14,8 @@ from workloads.harness.repeat.suite import suite_names
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 TREES = "workloads|tasks|flows|gridbench|infra|deployments|tests|docs"
+DESIGN = (ROOT / "docs" / "design.md").read_text()
 ANYTHING = re.compile(r"<[^>]+>|…|\{[^}]+\}|\*+")  # stands for a name in a path
-GENERATED = {"docs/commands.md"}
 
 
 def code_of(page):
@@ -44,7 +44,8 @@ def test_every_path_that_a_page_names_exists(page):
     }
     for path in named:
         pattern = ANYTHING.sub("*", path.rstrip("./"))
-        assert list(ROOT.glob(pattern)), f"{path} is named in {page.name} and does not exist"
+        exists = [*ROOT.glob(pattern), *ROOT.glob(f"{pattern}.py")]  # a room may be a module
+        assert exists, f"{path} is named in {page.name} and does not exist"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -100,6 +101,11 @@ def help_of(words):
     if words not in HELP:
         HELP[words] = workloads_help(*words)
     return HELP[words]
+
+
+def test_each_word_of_the_glossary_stands_once():
+    words = re.findall(r"\*\*([^*]+)\*\*", "".join(re.findall(r"^\| \*\*.*?(?= \| )", DESIGN, re.MULTILINE)))
+    assert len(words) > 40 and len(words) == len(set(words))
 
 
 def test_the_readme_is_at_most_two_screens():

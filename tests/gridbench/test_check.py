@@ -57,8 +57,8 @@ def test_the_known_errors_of_the_published_table_come_out(run, blog):
     code, text, _ = run(blog, "--json")
     data = json.loads(text)
     assert code == 1
-    said = {finding["rule"]: finding["text"] for finding in data["findings"]}
-    assert set(said) == {
+    texts = {finding["rule"]: finding["text"] for finding in data["findings"]}
+    assert set(texts) == {
         "copied row",
         "seconds in no row",
         "one speedup of the whole among several",
@@ -66,16 +66,16 @@ def test_the_known_errors_of_the_published_table_come_out(run, blog):
         "time that falls as work grows",
         "digits that rounding doesn't leave",
     }
-    assert said["copied row"].startswith(
+    assert texts["copied row"].startswith(
         "Image 2048x2048 (batch 1) and Image 4096x4096 (batch 1) have the same"
     )
-    assert said["seconds in no row"].startswith(
+    assert texts["seconds in no row"].startswith(
         "2.35 s of 10.13 s (23 %) in CPU Time (s) and 1.40 s of 3.03 s (46 %) in GPU Time (s)"
     )
     assert (
-        "3.34× by the total, 4.77× by the sum of its rows" in said["one speedup of the whole among several"]
+        "3.34× by the total, 4.77× by the sum of its rows" in texts["one speedup of the whole among several"]
     )
-    assert said["cold first row"].startswith("Matrix 1000x1000, the first row, took 0.88 s")
+    assert texts["cold first row"].startswith("Matrix 1000x1000, the first row, took 0.88 s")
     bounds = {row["row"]: (row["low"], row["high"]) for row in data["rows"]}
     assert bounds["Matrix 5000x5000"] == pytest.approx((33, 101), abs=0.05)
     assert bounds["Matrix 8000x8000"] == pytest.approx((32.3, 41.9), abs=0.05)

@@ -20,7 +20,7 @@ from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.records.record import Verdict
 
 
-def said(capsys):
+def printed(capsys):
     return " ".join("".join(capsys.readouterr()).split())
 
 
@@ -43,7 +43,7 @@ def test_a_mistake_is_one_sentence_and_code_2(monkeypatch, capsys, tmp_path, wor
     monkeypatch.setattr(sys, "argv", ["gridbench", *words, "--results", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main.main()
-    assert ended.value.code == 2 and sentence in said(capsys)
+    assert ended.value.code == 2 and sentence in printed(capsys)
 
 
 def ended(store, state):
@@ -73,7 +73,7 @@ def fill(store, verdict, but=0):
 def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but, well):
     fill(store, verdict, but)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) is well
-    assert ("gridbench resume" in said(capsys)) is (verdict is Verdict.CAPACITY)
+    assert ("gridbench resume" in printed(capsys)) is (verdict is Verdict.CAPACITY)
 
 
 def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
@@ -85,7 +85,7 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
         store.add(record)
     fill(store, Verdict.NOISY)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
-    assert f"local-cpu/{skip.case.case.id} is skipped: too large for a test" in said(capsys)
+    assert f"local-cpu/{skip.case.case.id} is skipped: too large for a test" in printed(capsys)
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, capsys, monkeypatch):
@@ -94,11 +94,11 @@ def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, ca
 
     monkeypatch.setattr(outcome, "_rescue", away)
     assert not outcome.tell(ended(store, Cancelled()), store.folder.parent, "http://ui", Console())
-    words = said(capsys)
+    words = printed(capsys)
     assert "the run ended Cancelled" in words and f"gridbench resume {store.plan.run}" in words
 
 
-class Api:
+class AwayApi:
     """An API that answers only after somebody has looked after it."""
 
     def __init__(self):
@@ -119,9 +119,9 @@ class Api:
 
 
 async def test_a_stack_is_looked_after_before_it_is_asked(capsys):
-    api = Api()
+    api = AwayApi()
     assert (await follow._watch(api, uuid4(), Console(), api.check)).state.is_completed()
-    assert "mended [/it]" in said(capsys)
+    assert "mended [/it]" in printed(capsys)
 
 
 @pytest.mark.parametrize(

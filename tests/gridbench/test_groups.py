@@ -58,8 +58,8 @@ def test_help_shows_the_groups_and_their_commands_in_order():
 
 @pytest.mark.parametrize("words", BEFORE)
 def test_every_name_there_ever_was_still_runs(words):
-    told = call(*words.split(), "--help")
-    assert told.exit_code == 0 and f" {words} " in " ".join(told.stdout.split())
+    shown = call(*words.split(), "--help")
+    assert shown.exit_code == 0 and f" {words} " in " ".join(shown.stdout.split())
 
 
 @pytest.mark.parametrize("name", OLD_NAMES)

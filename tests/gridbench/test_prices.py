@@ -42,9 +42,9 @@ class Api(http.server.BaseHTTPRequestHandler):
     """Lambda's API as far as prices go: one path, one key."""
 
     def do_GET(self):
-        asked = (self.path, self.headers["Authorization"])
-        self.server.asked.append(asked)
-        allowed = asked == ("/api/v1/instance-types", f"Bearer {SECRET}")
+        request = (self.path, self.headers["Authorization"])
+        self.server.asked.append(request)
+        allowed = request == ("/api/v1/instance-types", f"Bearer {SECRET}")
         code, body = (
             self.server.answer if allowed else (403, b'{"error": {"code": "global/invalid-api-key"}}')
         )
@@ -89,38 +89,38 @@ def usd(deployments, name):
 
 
 def test_the_list_tells_ages_sources_and_doubts_once(capsys, monkeypatch):
-    code, said = run(capsys, monkeypatch, "prices", "list")
-    assert code == 0 and "aws g5.8xlarge on-demand us-east-1 2.448 124 1 2" in said
-    assert "gcp host a2-highgpu-1g" in said and "lambda gpu_1x_a10 on-demand every 1.29 62" in said
-    assert said.count("2 to check: the price of 2026-07-20 is 124 days old, more than 90") == 1
-    assert "1 from AWS Price List via karpenter" in said
+    code, output = run(capsys, monkeypatch, "prices", "list")
+    assert code == 0 and "aws g5.8xlarge on-demand us-east-1 2.448 124 1 2" in output
+    assert "gcp host a2-highgpu-1g" in output and "lambda gpu_1x_a10 on-demand every 1.29 62" in output
+    assert output.count("2 to check: the price of 2026-07-20 is 124 days old, more than 90") == 1
+    assert "1 from AWS Price List via karpenter" in output
 
 
 def test_the_list_may_be_of_one_provider(capsys, monkeypatch):
     assert "aws" not in run(capsys, monkeypatch, "prices", "list", "--provider", "lambda")[1]
-    code, said = run(capsys, monkeypatch, "prices", "list", "--provider", "gpc")
-    assert code == 2 and said == "error: provider 'gpc' has no price; did you mean gcp?"
+    code, output = run(capsys, monkeypatch, "prices", "list", "--provider", "gpc")
+    assert code == 2 and output == "error: provider 'gpc' has no price; did you mean gcp?"
 
 
 def test_an_empty_list_says_so(capsys, monkeypatch, deployments):
     (deployments / "prices.yaml").unlink()
-    code, said = run(capsys, monkeypatch, "prices", "list")
-    assert code == 0 and said.startswith("no prices in")
+    code, output = run(capsys, monkeypatch, "prices", "list")
+    assert code == 0 and output.startswith("no prices in")
 
 
 def test_lambdas_answer_is_taken_kept_and_told(capsys, monkeypatch, deployments, api):
-    code, said = refresh(capsys, monkeypatch, "lambda")
+    code, output = refresh(capsys, monkeypatch, "lambda")
     assert code == 0 and api.asked == [("/api/v1/instance-types", f"Bearer {SECRET}")]
-    assert SECRET not in said and SECRET not in (deployments / "prices.yaml").read_text()
+    assert SECRET not in output and SECRET not in (deployments / "prices.yaml").read_text()
     assert usd(deployments, "gpu_1x_a10").date == usd(deployments, "gpu_1x_new").date == TODAY
     assert usd(deployments, "gpu_1x_new").usd_per_hour == 1.5
     assert usd(deployments, "gpu_1x_gh200").date == date(2026, 9, 20)
     assert usd(deployments, "g5.8xlarge").date == date(2026, 7, 20)
-    assert "lambda: 3 new prices, 15 unchanged" in said
-    assert "unchanged: lambda gpu_1x_gh200, on-demand, 2.29 USD/h of 2026-09-20" in said
+    assert "lambda: 3 new prices, 15 unchanged" in output
+    assert "unchanged: lambda gpu_1x_gh200, on-demand, 2.29 USD/h of 2026-09-20" in output
     assert (
         "jumped: lambda gpu_1x_h100_sxm5, on-demand went from 4.29 to 9.99 USD/h, 2.3x since 2026-09-20"
-        in said
+        in output
     )
 
 
@@ -129,9 +129,9 @@ def test_a_doubtful_new_price_is_kept_and_flagged(capsys, monkeypatch, deploymen
         200,
         api.answer[1].replace(b'"price_cents_per_hour": 129', b'"price_cents_per_hour": 70000'),
     )
-    code, said = refresh(capsys, monkeypatch, "lambda")
+    code, output = refresh(capsys, monkeypatch, "lambda")
     assert code == 0 and usd(deployments, "gpu_1x_a10").usd_per_hour == 700.0
-    assert "to check: lambda gpu_1x_a10, on-demand: 700 USD/h is a value that price catalogues hold" in said
+    assert "to check: lambda gpu_1x_a10, on-demand: 700 USD/h is a value that price catalogues hold" in output
 
 
 @pytest.mark.parametrize("cents", ["0", "-5", "1e999"])
@@ -140,8 +140,10 @@ def test_what_is_no_price_does_not_replace_one(capsys, monkeypatch, deployments,
         b'"price_cents_per_hour": 129', f'"price_cents_per_hour": {cents}'.encode()
     )
     api.answer = (200, answer)
-    _, said = refresh(capsys, monkeypatch, "lambda")
-    assert "not answered: lambda gpu_1x_a10: " in said and usd(deployments, "gpu_1x_a10").usd_per_hour == 1.29
+    _, output = refresh(capsys, monkeypatch, "lambda")
+    assert (
+        "not answered: lambda gpu_1x_a10: " in output and usd(deployments, "gpu_1x_a10").usd_per_hour == 1.29
+    )
 
 
 @pytest.mark.parametrize(
@@ -159,23 +161,23 @@ def test_an_odd_answer_is_a_sentence_and_changes_nothing(
     capsys, monkeypatch, deployments, api, code, body, words
 ):
     before, api.answer = (deployments / "prices.yaml").read_bytes(), (code, body)
-    ended, said = refresh(capsys, monkeypatch, "lambda")
-    assert ended == 1 and words in said and said.endswith("those of 2026-09-20 stay")
-    assert (deployments / "prices.yaml").read_bytes() == before and SECRET not in said
+    ended, output = refresh(capsys, monkeypatch, "lambda")
+    assert ended == 1 and words in output and output.endswith("those of 2026-09-20 stay")
+    assert (deployments / "prices.yaml").read_bytes() == before and SECRET not in output
 
 
 def test_without_key_and_network_the_snapshot_serves(capsys, monkeypatch, deployments):
     before = (deployments / "prices.yaml").read_bytes()
-    code, said = refresh(capsys, monkeypatch, "lambda")
+    code, output = refresh(capsys, monkeypatch, "lambda")
     assert code == 1
     assert (
-        said
+        output
         == "lambda: no new prices: Lambda's API needs a key: set LAMBDA_API_KEY; those of 2026-09-20 stay"
     )
     monkeypatch.setenv("LAMBDA_API_KEY", SECRET)
     monkeypatch.setattr(lambda_cloud, "URL", "http://127.0.0.1:9/api/v1/instance-types")
-    code, said = refresh(capsys, monkeypatch, "lambda")
-    assert code == 1 and "Lambda's API can't be reached (ConnectError)" in said and SECRET not in said
+    code, output = refresh(capsys, monkeypatch, "lambda")
+    assert code == 1 and "Lambda's API can't be reached (ConnectError)" in output and SECRET not in output
     assert (deployments / "prices.yaml").read_bytes() == before
 
 
@@ -186,8 +188,8 @@ def test_without_credentials_aws_is_one_sentence(capsys, monkeypatch, tmp_path, 
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     before = (deployments / "prices.yaml").read_bytes()
-    code, said = refresh(capsys, monkeypatch, "aws")
-    assert code == 1 and said == (
+    code, output = refresh(capsys, monkeypatch, "aws")
+    assert code == 1 and output == (
         "aws: no new prices: the AWS Price List: Unable to locate credentials; "
         "those of 2026-07-20 to 2026-09-06 stay"
     )
@@ -209,23 +211,25 @@ def test_one_provider_that_fails_does_not_stop_the_other_but_is_told_by_the_code
     monkeypatch.setitem(
         prices.SOURCES, "aws", lambda facts, today: PriceAnswer((new,), ("on demand is away",), True)
     )
-    code, said = refresh(capsys, monkeypatch)
+    code, output = refresh(capsys, monkeypatch)
     assert (
-        code == 1 and "aws: 1 new prices, 30 unchanged" in said and "not answered: on demand is away" in said
+        code == 1
+        and "aws: 1 new prices, 30 unchanged" in output
+        and "not answered: on demand is away" in output
     )
-    assert "to check: aws g5.8xlarge, spot, us-east-1: the spot price, 3 USD/h, is above" in said
+    assert "to check: aws g5.8xlarge, spot, us-east-1: the spot price, 3 USD/h, is above" in output
     assert new in load_facts(deployments) and usd(deployments, "gpu_1x_a10").date == TODAY
 
 
 def test_a_provider_without_an_api_is_a_mistake(capsys, monkeypatch):
-    code, said = refresh(capsys, monkeypatch, "gcp")
-    assert code == 2 and said == "error: provider 'gcp' can't be asked for prices; there are aws, lambda"
+    code, output = refresh(capsys, monkeypatch, "gcp")
+    assert code == 2 and output == "error: provider 'gcp' can't be asked for prices; there are aws, lambda"
 
 
 def test_a_snapshot_that_cannot_be_written_is_one_sentence(capsys, monkeypatch, api):
     monkeypatch.setattr("workloads.harness.records.files.os.replace", fail)
-    code, said = refresh(capsys, monkeypatch, "lambda")
-    assert code == 2 and said.startswith("error: ") and "prices.yaml can't be written (Read-only" in said
+    code, output = refresh(capsys, monkeypatch, "lambda")
+    assert code == 2 and output.startswith("error: ") and "prices.yaml can't be written (Read-only" in output
 
 
 def fail(*_):
@@ -272,11 +276,14 @@ class TestReportAtNewPrices:
     def test_tells_doubts_wherever_the_price_is_told(self, store, deployments):
         path = deployments / "hardware" / "local-cpu.yaml"
         path.write_text(path.read_text().replace("0.25", "700"))
-        found, flag = outcome.comparison_of(store, "now"), "700 USD/h is a value that price catalogues hold"
-        assert any(s.startswith(f"A price to check, of local-cpu: {flag}") for s in found.answer)
-        (row,) = machine_rows(grid_of((), found))
-        assert f"(doubtful: {flag}" in row["source"] and f"(doubtful: {flag}" in text_tables(found)
-        assert flag in comparison_table(found)["price_note"][0]
+        comparison, flag = (
+            outcome.comparison_of(store, "now"),
+            "700 USD/h is a value that price catalogues hold",
+        )
+        assert any(s.startswith(f"A price to check, of local-cpu: {flag}") for s in comparison.answer)
+        (row,) = machine_rows(grid_of((), comparison))
+        assert f"(doubtful: {flag}" in row["source"] and f"(doubtful: {flag}" in text_tables(comparison)
+        assert flag in comparison_table(comparison)["price_note"][0]
         sound = outcome.comparison_of(store)
         assert (
             "doubtful" not in text_tables(sound)
@@ -285,5 +292,5 @@ class TestReportAtNewPrices:
 
     def test_takes_no_other_word(self, store, capsys, monkeypatch):
         words = ("report", store.plan.run, "--results", str(store.folder.parent), "--prices", "old")
-        code, said = run(capsys, monkeypatch, *words)
-        assert code == 2 and said == "error: prices='old' must be plan or now"
+        code, output = run(capsys, monkeypatch, *words)
+        assert code == 2 and output == "error: prices='old' must be plan or now"

@@ -97,24 +97,24 @@ def answers(monkeypatch):
     ],
 )
 def test_nonsense_is_refused_before_aws_hears_of_it(run, offline, words, sentence):
-    code, said = run(*words)
-    assert code == 2 and said.startswith("error: ") and sentence in said
-    assert "Traceback" not in said
+    code, output = run(*words)
+    assert code == 2 and output.startswith("error: ") and sentence in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("command", ["up", "status", "down"])
 def test_no_credentials_is_one_sentence(run, offline, command):
-    code, said = run(command, "aws")
+    code, output = run(command, "aws")
     assert code == 2
-    assert said.startswith("error: AWS credentials were not found: run `aws configure`, or set AWS_PROFILE")
+    assert output.startswith("error: AWS credentials were not found: run `aws configure`, or set AWS_PROFILE")
 
 
 @pytest.mark.parametrize("command", ["up", "status"])
 def test_access_denied_is_one_sentence(run, answers, command):
     answers["cloudformation"].add_client_error("describe_stacks", "AccessDenied", "User: x is not authorized")
-    code, said = run(command, "aws")
+    code, output = run(command, "aws")
     assert code == 2
-    assert said == (
+    assert output == (
         "error: AWS refuses DescribeStacks: User: x is not authorized; docs/aws.md lists the rights that are needed"
     )
 
@@ -139,9 +139,9 @@ def test_a_stack_in_rollback_complete_can_only_be_deleted(run, answers):
     }
     answers["cloudformation"].add_response("describe_stacks", a_stack("ROLLBACK_COMPLETE"))
     answers["cloudformation"].add_response("describe_stack_events", {"StackEvents": [event]})
-    code, said = run("up", "aws")
+    code, output = run("up", "aws")
     assert code == 2
-    assert said == (
+    assert output == (
         "error: stack gridbench is in ROLLBACK_COMPLETE (JobRole (AWS::IAM::Role): not authorized): "
         "it can only be deleted; `gridbench down aws`, then again"
     )
@@ -163,18 +163,19 @@ MACHINES = [MachineType("g5.xlarge", 4, 16384, 1), MachineType("c5.2xlarge", 8, 
 
 def test_the_most_it_can_cost_is_told(capsys, prices):
     aws_text.show_costs(MACHINES, {"MaxGpuVcpus": "10", "MaxCpuVcpus": "8"}, "us-east-1")
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     extra = aws_text.DISK_USD_PER_HOUR + aws_text.ADDRESS_USD_PER_HOUR
     total = 2 * (1.0 + extra) + 0.3 + extra
-    assert f"at most {total:.2f} USD an hour on demand" in said
-    assert "Idle it costs nothing by the hour" in said
+    assert f"at most {total:.2f} USD an hour on demand" in output
+    assert "Idle it costs nothing by the hour" in output
 
 
 def test_a_region_without_prices_says_so(capsys, prices):
     aws_text.show_costs(MACHINES, {"MaxGpuVcpus": "4", "MaxCpuVcpus": "8"}, "eu-central-1")
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     assert (
-        "at most 0.00 USD" in said and "No price in deployments/prices.yaml for g5.xlarge, c5.2xlarge" in said
+        "at most 0.00 USD" in output
+        and "No price in deployments/prices.yaml for g5.xlarge, c5.2xlarge" in output
     )
 
 
@@ -187,11 +188,11 @@ def test_what_runs_now_is_counted_by_how_it_was_bought(capsys, prices):
     running = [an_instance("i-1", "c5.2xlarge", True), an_instance("i-2", "c5.2xlarge", False)]
     running += [an_instance("i-3", "g5.xlarge", True), an_instance("i-4", "p9.huge", False)]
     aws_text.show_instances(running, "us-east-1")
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     extra = 3 * (aws_text.DISK_USD_PER_HOUR + aws_text.ADDRESS_USD_PER_HOUR)
     # the spot g5.xlarge has no spot price: its on-demand price is the bound
-    assert f"Now: {0.1 + 0.3 + 1.0 + extra:.2f} USD an hour" in said
-    assert "without p9.huge, which has no price" in said and "spot 90 0.100" in said
+    assert f"Now: {0.1 + 0.3 + 1.0 + extra:.2f} USD an hour" in output
+    assert "without p9.huge, which has no price" in output and "spot 90 0.100" in output
 
 
 def test_no_machine_costs_nothing(capsys):
@@ -203,9 +204,9 @@ def test_a_queue_is_shown_with_what_waits_and_what_ails_it(capsys, monkeypatch):
     monkeypatch.setattr(aws_text.console, "width", 200, raising=False)
     jobs = {"SUBMITTED": 1, "RUNNABLE": 2, "RUNNING": 1, "FAILED": 5}
     aws_text.show_queues([Queue("q", "ENABLED", "ENABLED, INVALID: no role", jobs, 8, 16)])
-    said = " ".join(capsys.readouterr().out.split())
+    output = " ".join(capsys.readouterr().out.split())
     state = "ENABLED; machines ENABLED, INVALID: no role"
-    assert f"q {state} 1 SUBMITTED, 2 RUNNABLE, 1 RUNNING, 5 FAILED 8 of 16" in said
+    assert f"q {state} 1 SUBMITTED, 2 RUNNABLE, 1 RUNNING, 5 FAILED 8 of 16" in output
 
 
 def test_the_pools_template_is_the_workers_own_with_its_defaults_filled():

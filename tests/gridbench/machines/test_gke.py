@@ -80,9 +80,9 @@ DISK = gke_text.DISK_USD_PER_HOUR
     ],
 )
 def test_nonsense_is_refused_before_google_hears_of_it(run, account, words, sentence):
-    code, said = run(*words)
-    assert code == 2 and said.startswith("error: ") and sentence in said
-    assert "Traceback" not in said and not account.requests
+    code, output = run(*words)
+    assert code == 2 and output.startswith("error: ") and sentence in output
+    assert "Traceback" not in output and not account.requests
 
 
 @pytest.mark.parametrize("words", [UP, ("status", "gke"), ("down", "gke")])
@@ -92,18 +92,18 @@ def test_no_credentials_is_one_sentence(run, monkeypatch, tmp_path, words):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))  # where gcloud would have left some
     monkeypatch.setenv("NO_GCE_CHECK", "true")
-    code, said = run(*words)
-    assert code == 2 and said.startswith("error: Google Cloud credentials were not found: run `gcloud auth")
+    code, output = run(*words)
+    assert code == 2 and output.startswith("error: Google Cloud credentials were not found: run `gcloud auth")
 
 
 def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, tmp_path):
-    code, said = run(*UP, "--max-nodes", "2", "--yes")
+    code, output = run(*UP, "--max-nodes", "2", "--yes")
     assert code == 0
     idle = 0.07 + DISK + 0.10
-    assert f"Idle: {idle:.2f} USD an hour, 0.10 of it for the cluster's management" in said
-    assert f"at most {idle + 2 * (0.3 + 0.5 + DISK):.2f} USD an hour." in said
-    assert "gcloud compute routers nats create" in said
-    assert '{"cloud.google.com/gke-nodepool": "nvidia-l4"}' in said
+    assert f"Idle: {idle:.2f} USD an hour, 0.10 of it for the cluster's management" in output
+    assert f"at most {idle + 2 * (0.3 + 0.5 + DISK):.2f} USD an hour." in output
+    assert "gcloud compute routers nats create" in output
+    assert '{"cloud.google.com/gke-nodepool": "nvidia-l4"}' in output
     path = tmp_path / ".gridbench" / "gke.kubeconfig"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert yaml.safe_load(path.read_text())["current-context"] == f"gke_my-project_{ZONE}_gridbench"
@@ -111,49 +111,49 @@ def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, t
 
 def test_nothing_is_made_without_a_yes(run, account, tmp_path, monkeypatch):
     monkeypatch.setattr(commands.typer, "confirm", lambda question: question != "Create cluster gridbench?")
-    code, said = run(*UP)
-    assert code == 2 and "at most" in said
-    assert said.endswith("error: not confirmed, nothing was changed; --yes does it without asking")
+    code, output = run(*UP)
+    assert code == 2 and "at most" in output
+    assert output.endswith("error: not confirmed, nothing was changed; --yes does it without asking")
     assert account.changes == [] and not list(tmp_path.iterdir())
 
 
 def test_up_again_has_nothing_to_ask(run, account):
     run(*UP, "--yes")
-    code, said = run(*UP)
-    assert code == 0 and "cluster gridbench is complete: nothing to create" in said
+    code, output = run(*UP)
+    assert code == 0 and "cluster gridbench is complete: nothing to create" in output
     assert account.changes == ["CreateCluster", "CreateNodePool"]
 
 
 def test_a_second_accelerator_completes_the_cluster(run, account, monkeypatch):
     run(*UP, "--yes")
-    asked = []
-    monkeypatch.setattr(commands.typer, "confirm", lambda question: asked.append(question) or True)
-    code, said = run(*UP[:5], "nvidia-tesla-a100", "--spot")
-    assert code == 0 and asked == ["Complete cluster gridbench?"]
+    questions = []
+    monkeypatch.setattr(commands.typer, "confirm", lambda question: questions.append(question) or True)
+    code, output = run(*UP[:5], "nvidia-tesla-a100", "--spot")
+    assert code == 0 and questions == ["Complete cluster gridbench?"]
     # 3.6 is the price on demand: of spot there is none, and it is the bound
     most = 0.10 + 0.07 + DISK + 0.3 + 0.5 + DISK + 3.6 + DISK
-    assert f"at most {most:.2f} USD an hour." in said
-    assert "nvidia-tesla-a100-spot create a2-highgpu-1g 1 nvidia-tesla-a100 spot 0 to 1" in said
+    assert f"at most {most:.2f} USD an hour." in output
+    assert "nvidia-tesla-a100-spot create a2-highgpu-1g 1 nvidia-tesla-a100 spot 0 to 1" in output
 
 
 def test_what_has_no_price_is_said_to_be_unknown(run, account):
-    code, said = run(*UP[:5], "nvidia-tesla-t4", "--yes")
+    code, output = run(*UP[:5], "nvidia-tesla-t4", "--yes")
     missing = (
         "without n1-standard-8 with 1 nvidia-tesla-t4, unknown to deployments/prices.yaml in us-central1"
     )
-    assert code == 0 and missing in said  # an n1-standard-8 alone has a price, but no T4
+    assert code == 0 and missing in output  # an n1-standard-8 alone has a price, but no T4
 
 
 def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run, account, tmp_path):
     account.failing["nvidia-tesla-t4"] = (8, "[ZONE_RESOURCE_POOL_EXHAUSTED]: none")
-    code, said = run(*UP, "--accelerator", "nvidia-tesla-t4", "--yes")
+    code, output = run(*UP, "--accelerator", "nvidia-tesla-t4", "--yes")
     assert code == 2
     assert (
         "error: 1 of the pools could not be created: making node pool nvidia-tesla-t4: the zone has none"
-        in said
+        in output
     )
-    assert "try again later, another --zone" in said and "`gridbench up gke` may be repeated" in said
-    assert '"nvidia-l4"}' in said and '"nvidia-tesla-t4"}' not in said
+    assert "try again later, another --zone" in output and "`gridbench up gke` may be repeated" in output
+    assert '"nvidia-l4"}' in output and '"nvidia-tesla-t4"}' not in output
     assert (tmp_path / ".gridbench" / "gke.kubeconfig").exists()
     assert run("status", "gke")[0] == 1
 
@@ -161,14 +161,14 @@ def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run,
 @pytest.mark.parametrize("command", [UP, ("down", "gke", "--zone", ZONE)])
 def test_somebody_elses_cluster_is_refused(run, account, command):
     account.clusters[NAME] = gke.Cluster(name="gridbench", location=ZONE)
-    code, said = run(*command, "--yes")
-    assert code == 2 and "that Gridbench did not make" in said and account.changes == []
+    code, output = run(*command, "--yes")
+    assert code == 2 and "that Gridbench did not make" in output and account.changes == []
 
 
 def test_a_kubeconfig_of_others_is_refused_before_anything_is_made(run, account, tmp_path):
     (tmp_path / "config").write_text("contexts: []")
-    code, said = run(*UP, "--kubeconfig", "config", "--yes")
-    assert code == 2 and "holds what Gridbench did not write" in said and not account.requests
+    code, output = run(*UP, "--kubeconfig", "config", "--yes")
+    assert code == 2 and "holds what Gridbench did not write" in output and not account.requests
 
 
 def test_an_interrupted_up_says_that_gke_goes_on(run, account, monkeypatch):
@@ -176,20 +176,20 @@ def test_an_interrupted_up_says_that_gke_goes_on(run, account, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(building, "build", interrupted)
-    code, said = run(*UP, "--yes")
-    assert code == 130 and "GKE goes on with it; `gridbench status gke` shows it" in said
+    code, output = run(*UP, "--yes")
+    assert code == 130 and "GKE goes on with it; `gridbench status gke` shows it" in output
 
 
 def test_status_shows_pools_nodes_costs_and_what_is_under_way(run, account):
     run(*UP, "--max-nodes", "3", "--yes")
     account.clusters[NAME].current_node_count = 3
     account.begin("UPGRADE_MASTER", NAME, lambda _: None)
-    code, said = run("status", "gke")
-    assert code == 0 and "cluster gridbench in us-central1-a: RUNNING" in said
+    code, output = run("status", "gke")
+    assert code == 0 and "cluster gridbench in us-central1-a: RUNNING" in output
     each = 0.3 + 0.5 + DISK
-    assert f"nvidia-l4 RUNNING g2-standard-8 1 nvidia-l4 on-demand 0 to 3 {each:.3f}" in said
-    assert "Nodes now: 3 (1 always on, 2 for pods)" in said
-    assert f"Idle: {0.17 + DISK:.2f} USD" in said and "under way: UPGRADE_MASTER gridbench" in said
+    assert f"nvidia-l4 RUNNING g2-standard-8 1 nvidia-l4 on-demand 0 to 3 {each:.3f}" in output
+    assert "Nodes now: 3 (1 always on, 2 for pods)" in output
+    assert f"Idle: {0.17 + DISK:.2f} USD" in output and "under way: UPGRADE_MASTER gridbench" in output
 
 
 def test_status_without_a_cluster(run, account):
@@ -200,21 +200,22 @@ def test_status_without_a_cluster(run, account):
 @pytest.mark.parametrize("command", [("status", "gke"), ("down", "gke")])
 def test_a_zone_that_does_not_answer_is_no_good_news(run, account, command):
     account.missing_zones = ["us-central1-f"]
-    code, said = run(*command)
-    assert code == 1 and "not checked: us-central1-f, which did not answer" in said
+    code, output = run(*command)
+    assert code == 1 and "not checked: us-central1-f, which did not answer" in output
 
 
 def test_down_asks_deletes_checks_and_names_what_it_can_not_see(run, account, tmp_path, monkeypatch):
     run(*UP, "--yes")
     monkeypatch.setattr(commands.typer, "confirm", lambda question: False)
-    code, said = run("down", "gke")
+    code, output = run("down", "gke")
     assert (
-        code == 2 and "cluster gridbench in us-central1-a: RUNNING, pools system, nvidia-l4; nodes: 1" in said
+        code == 2
+        and "cluster gridbench in us-central1-a: RUNNING, pools system, nvidia-l4; nodes: 1" in output
     )
     assert "DeleteCluster" not in account.changes
-    code, said = run("down", "gke", "--yes")
-    assert code == 0 and said.endswith("down; nothing of gridbench is left in GKE in us-central1-a")
-    assert "not checked: disks of volume claims, load balancers' addresses" in said
+    code, output = run("down", "gke", "--yes")
+    assert code == 0 and output.endswith("down; nothing of gridbench is left in GKE in us-central1-a")
+    assert "not checked: disks of volume claims, load balancers' addresses" in output
     assert not account.clusters and not (tmp_path / ".gridbench" / "gke.kubeconfig").exists()
     assert run("down", "gke", "--yes")[0] == 0
 
@@ -222,18 +223,18 @@ def test_down_asks_deletes_checks_and_names_what_it_can_not_see(run, account, tm
 def test_down_that_leaves_something_says_so(run, account, monkeypatch):
     run(*UP, "--yes")
     monkeypatch.setattr("infra.gke.teardown.take_down", lambda *_: None)
-    code, said = run("down", "gke", "--yes")
+    code, output = run("down", "gke", "--yes")
     assert (
         code == 1
-        and "down, but this is left in GKE in us-central1-a; `gridbench down gke` may be repeated" in said
+        and "down, but this is left in GKE in us-central1-a; `gridbench down gke` may be repeated" in output
     )
 
 
 def test_a_right_that_is_missing_is_one_sentence(run, account):
     refused = 'Required "container.clusters.list" permission(s) for "projects/my-project".'
     account.faults = [Fault("ListClusters", StatusCode.PERMISSION_DENIED, refused)]
-    code, said = run("status", "gke")
-    assert code == 2 and said == (
+    code, output = run("status", "gke")
+    assert code == 2 and output == (
         "error: Google refuses listing the clusters of my-project: "
         f"{refused.rstrip('.')}; docs/gke.md lists the rights that are needed"
     )

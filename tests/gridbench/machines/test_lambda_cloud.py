@@ -1,4 +1,4 @@
-"""`gridbench rented` and `gridbench janitor` against the stand-in of Lambda's API."""
+"""The commands `gridbench lambda …` against the stand-in of Lambda's API."""
 
 import asyncio
 import dataclasses

@@ -14,9 +14,9 @@ def printed(monkeypatch, capsys, *words):
 
 
 def test_it_prints_what_prefect_makes_the_pool_from(monkeypatch, capsys):
-    code, said = printed(monkeypatch, capsys, "gke", "--set", "namespace=bench", "--set", "vcpus=2")
-    template = json.loads(said.out)
-    defaults = {name: of.get("default") for name, of in template["variables"]["properties"].items()}
+    code, output = printed(monkeypatch, capsys, "gke", "--set", "namespace=bench", "--set", "vcpus=2")
+    template = json.loads(output.out)
+    defaults = {name: schema.get("default") for name, schema in template["variables"]["properties"].items()}
     assert code == 0 and (defaults["namespace"], defaults["vcpus"]) == ("bench", 2)
     assert defaults["node_labels"]["accelerator"] == "cloud.google.com/gke-accelerator"
     assert template["job_configuration"]["job_manifest"]["spec"]["backoffLimit"] == 0
@@ -33,5 +33,9 @@ def test_it_prints_what_prefect_makes_the_pool_from(monkeypatch, capsys):
     ],
 )
 def test_a_mistake_is_one_sentence(monkeypatch, capsys, words, sentence):
-    code, said = printed(monkeypatch, capsys, *words)
-    assert code == 2 and sentence in " ".join((said.out + said.err).split()) and "Traceback" not in said.err
+    code, output = printed(monkeypatch, capsys, *words)
+    assert (
+        code == 2
+        and sentence in " ".join((output.out + output.err).split())
+        and "Traceback" not in output.err
+    )

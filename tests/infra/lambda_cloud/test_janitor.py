@@ -94,7 +94,9 @@ async def test_one_that_stays_keeps_no_other(cloud, launch):
         swept = await sweep(api, NOW, print)
     cloud.account.end = end
     assert set(swept.returned) == {made[0], made[2]}
-    assert [stubborn in problem and "gridbench janitor" in problem for problem in swept.problems] == [True]
+    assert [stubborn in problem and "gridbench lambda janitor" in problem for problem in swept.problems] == [
+        True
+    ]
 
 
 async def test_left_over_keys_go_after_their_deadline(cloud, api, launch):

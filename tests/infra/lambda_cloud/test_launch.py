@@ -112,7 +112,7 @@ async def test_a_launch_that_nobody_can_say_of_is_doubtful(cloud):
     async with client(cloud, patience_s=0.2) as api:
         await api.add_ssh_key("key-1", PUBLIC_KEY)
         cloud.control.fault(answer="hang_up", done=True)
-        with pytest.raises(Doubtful, match=r"box-1 .*gridbench janitor"):
+        with pytest.raises(Doubtful, match=r"box-1 .*gridbench lambda janitor"):
             await api.launch(request())
     assert len(cloud.control.asked("launchInstance")) == 1
 

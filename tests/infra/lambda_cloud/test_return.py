@@ -131,7 +131,7 @@ async def test_a_box_that_stays_is_said_after_a_success(cloud):
         context = rented(api, wish(), lease(), print, cloud.machines.answers)
         await context.__aenter__()
         cloud.control.deaf = 10**9
-        with pytest.raises(NotReturned, match="gridbench janitor"):
+        with pytest.raises(NotReturned, match="gridbench lambda janitor"):
             await context.__aexit__(None, None, None)
 
 
@@ -141,7 +141,7 @@ async def test_a_key_that_stays_is_only_said(cloud):
     async with client(cloud, patience_s=0.1) as api, rented(api, wish(), lease(), said.append, answers):
         cloud.control.fault("deleteSSHKey", "server_error")
     assert cloud.account.running() == []
-    assert any("SSH key" in words and "gridbench janitor" in words for words in said)
+    assert any("SSH key" in words and "gridbench lambda janitor" in words for words in said)
 
 
 async def test_a_doubtful_launch_is_looked_for_and_given_back(cloud):
@@ -175,7 +175,7 @@ async def never(ip):
 async def test_what_cannot_be_looked_for_is_said(cloud):
     async with client(cloud, patience_s=0.1) as api:
         cloud.control.fault("listInstances", "server_error")
-        with pytest.raises(NotReturned, match=r"could not be seen.*gridbench janitor"):
+        with pytest.raises(NotReturned, match=r"could not be seen.*gridbench lambda janitor"):
             await clear(api, lease(), Rented(doubt=True), print)
         await clear(api, lease(), Rented(), print)  # nothing was launched: no reason to worry
 

@@ -206,7 +206,7 @@ async def test_what_is_not_given_back_is_said(rentals):
             rentals.cloud.control.account = "active"
         assert (state.type.value, state.name) == ("FAILED", "NotReturned")
         assert f"instance {rental.instance} could not be given back" in state.message
-        assert "gridbench janitor" in state.message
+        assert "gridbench lambda janitor" in state.message
         assert RentalStatus.of((await rentals.run(run_id)).labels).returned is None
     async with client(rentals.cloud) as api:
         await api.terminate([rental.instance])
