@@ -73,7 +73,7 @@ def build(
 
 
 def fastest(trials_s: dict[str, float]) -> str:
-    """The first layout, unless another is clearly faster."""
+    """Return the first layout, unless another is clearly faster."""
     first, best = next(iter(trials_s)), min(trials_s, key=lambda layout: trials_s[layout])
     return best if trials_s[best] < CLEARLY_FASTER * trials_s[first] else first
 

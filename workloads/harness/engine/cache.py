@@ -1,4 +1,4 @@
-"""Whether a step can find its data in the last-level cache, and emptying that before each sample."""
+"""The last-level cache: can a step find its data there, and emptying it before each sample."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = F
 
 
 def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> tuple[int | None, str]:
-    """Bytes of all last-level caches that these CPUs (ours) lie on, or None and why. Never raises.
+    """Return the bytes of all last-level caches of our CPUs, or None and the reason. Never raises.
 
     A processor can have several, each for a part of its cores: they add up, as they do for a parallel step.
     """
@@ -60,7 +60,7 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
 
 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:
-    """`before`, then zeros over a buffer of the cache's size, so that the next step finds nothing in it."""
+    """Extend `before` by zeroing a buffer of the cache's size, so that the next step finds it empty."""
     import torch
 
     buffer = torch.empty(size_bytes, dtype=torch.int8, device=device.torch_device)
@@ -73,7 +73,7 @@ def flushed(before: Before, device: Device, size_bytes: int) -> Before:
 
 
 def single_steps(rules: Rules) -> Rules:
-    """These rules with blocks of one step: of a longer block only the first would find an empty cache."""
+    """Return the rules with blocks of one step: of a longer block only the first finds an empty cache."""
     return replace(rules, block_over_timer=0.0, block_min_s=0.0)
 
 
@@ -85,7 +85,7 @@ def _of_gpu(device: Device) -> tuple[int | None, str]:
 
 
 def _level(index: Path) -> tuple[int, str, int] | None:
-    """Level, CPUs that share it, and bytes of one cache; None for instructions and for what can't be read."""
+    """Read a cache's level, the CPUs that share it, and its bytes; None for instructions or if unreadable."""
     level, kind, size, shared = (
         read_text(index / name)[0].strip() for name in ("level", "type", "size", "shared_cpu_list")
     )

@@ -1,4 +1,4 @@
-"""How a block of steps is timed: on the host's clock, and on the device's own where there is one."""
+"""Clocks for blocks of steps: the host's, and the device's own if it has one."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Reading:
 
 
 class Clock(Protocol):
-    """Times blocks of steps; the engine knows no other way to learn how long something took."""
+    """A clock for blocks of steps; the engine times everything by it."""
 
     def time(self, step: Step, count: int) -> Reading:
         """Run `step` `count` times and wait for the device."""
         ...
 
     def now(self) -> float:
-        """Seconds since some moment: what caps in time are counted by."""
+        """Return seconds since some fixed moment; limits in time are counted by it."""
         ...
 
 
 class HostClock:
-    """For devices that compute on the calling thread: a CPU."""
+    """A clock for devices that compute on the calling thread: a CPU."""
 
     def now(self) -> float:
-        """The host's monotonic clock."""
+        """Read the host's monotonic clock."""
         return time.perf_counter()
 
     def time(self, step: Step, count: int) -> Reading:
@@ -59,7 +59,7 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """For CUDA devices: events on the current stream, and a wait for all streams before the clock stops."""
+    """A clock for CUDA devices: events on the current stream; it waits for all streams before it stops."""
 
     def __init__(self, device: torch.device) -> None:
         import torch
@@ -89,5 +89,5 @@ class CudaClock(HostClock):
 
 
 def timer_cost_s(clock: Clock, tries: int = 50) -> float:
-    """Seconds that timing itself takes: the shortest reading of an empty step."""
+    """Return the seconds that timing itself takes: the shortest reading of an empty step."""
     return min(clock.time(lambda: None, 1).wall_s for _ in range(tries))

@@ -1,4 +1,4 @@
-"""A wrong answer has no time: results are held against float64, before the timing and again after it."""
+"""Correctness: a wrong result has no time. Results are compared with float64 before and after the timing."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from workloads.harness.records.record import Check
 if TYPE_CHECKING:
     import torch
 
-# Relative error in the 2-norm. Unit round-offs are 6e-8, 4.9e-4, 4.9e-4 and 3.9e-3; sums add to them.
+# Return the relative error in the 2-norm. Unit round-offs are 6e-8, 4.9e-4, 4.9e-4 and 3.9e-3; sums add to them.
 BOUNDS = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 2e-2}
 FALLS_WITHIN = 10  # steps
 
 
 class WrongError(WorkloadsError):
-    """The result is not what the reference says, or can't be told from a wrong one."""
+    """The result differs from the reference, or can't be distinguished from a wrong one."""
 
 
 def first_step(prepared: Prepared) -> torch.Tensor:
-    """A step from the beginning, watched, so that the reference can do the same."""
+    """Take a step from the beginning, recorded, so that the reference can do the same."""
     if prepared.reset:
         prepared.reset()
     with prepared.watched():
@@ -50,7 +50,7 @@ def _parts(result: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tenso
 
 
 def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Relative error in the 2-norm."""
+    """Return the relative error in the 2-norm."""
     seen = result.detach().cpu().double()
     if seen.shape != exact.shape:
         raise WrongError(f"the result has shape {tuple(seen.shape)}, the reference {tuple(exact.shape)}")
@@ -64,7 +64,7 @@ def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
 
 
 def check_inputs(prepared: Prepared) -> None:
-    """Refuse inputs on which a device could be quick by luck.
+    """Refuse inputs that could make a device look fast.
 
     Raises:
         WrongError: an input is constant, such as all zeros, or not finite; or there is none to change.
@@ -107,7 +107,7 @@ def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
 
 
 def check_loss(first: float, last: float, steps: int) -> None:
-    """A training that learns nothing has no time either: its loss must have fallen, given steps enough to.
+    """Check that a training has learnt: given enough steps, its loss must have fallen.
 
     Raises:
         WrongError: the last loss is not finite, or is no lower than the first after `FALLS_WITHIN` steps.

@@ -1,4 +1,4 @@
-"""What torch itself counts in one step: operations handed to the device, and FLOPs where it knows them."""
+"""Torch's own counts of a step: operations handed to the device, and FLOPs of those that it knows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class Counts:
-    """Counted over one step.
+    """Counts of one step.
 
     Attributes:
         flops: matrix products, convolutions and attention, by torch's own formulas; they leave out

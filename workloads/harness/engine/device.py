@@ -106,7 +106,7 @@ def _set_precision(precision: str) -> None:
 
 
 def dtype_of(precision: str) -> torch.dtype:
-    """The element type of a precision; tf32 is fp32 in memory."""
+    """Return the element type of a precision; tf32 is fp32 in memory."""
     import torch
 
     kinds = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}

@@ -1,4 +1,4 @@
-"""What a workload or a device throws becomes a verdict; a user's mistake stays an error."""
+"""Failures: an exception of a workload or a device becomes a verdict; a user's mistake stays an error."""
 
 import re
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
 
 
 def finding(error: Exception, case: Case) -> Finding:
-    """The verdict on an exception that nobody foresaw, and a sentence."""
+    """Turn an unexpected exception into a verdict and a sentence."""
     whole = str(error).strip()
     text = next(iter(whole.splitlines()), type(error).__name__)[:300]
     lowered = whole.lower()

@@ -19,7 +19,7 @@ from workloads.harness.records.verdict import Finding
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A whole job, done, and what speaks against it."""
+    """The results of a whole job, and the findings against it."""
 
     wall: Timing
     device_time: Timing | None

@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Draft:
-    """What is known of a record so far: each stage adds its own, and a failure keeps what came before it."""
+    """A record in the making: each stage adds its part, and a failure keeps the parts that came before it."""
 
     layout: str | None = None
     layout_trials_s: dict[str, float] | None = None
@@ -55,7 +55,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What every stage of a measurement works with; `member` where several processes measure together."""
+    """The context of every stage of a measurement; with a `member` if several processes measure together."""
 
     repeat: Repeat
     device: Device
@@ -111,7 +111,7 @@ def _rules(repeat: Repeat) -> Rules:
 
 
 def _run(stage: Stage) -> tuple[Finding, ...]:
-    """Fill the draft stage by stage and return what speaks against the result."""
+    """Fill the draft stage by stage and return the findings against the result."""
     draft, workload = stage.draft, find(stage.repeat.case.workload)
     if stage.repeat.device not in workload.devices:
         supported = " or ".join(workload.devices)
@@ -200,7 +200,7 @@ def _note(stage: Stage, timed: Timed) -> None:
 
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
-    """The group's part of the record; the share of communication is measured here, after the samples."""
+    """Make the group's part of the record; measure the share of communication here, after the samples."""
     member.note(wall, stage.readings.memory())
     apart = None
     if prepared.unexchanged and stage.world > 1:  # one alone has nobody to exchange with
@@ -215,7 +215,7 @@ def _scaling(stage: Stage) -> str:
 
 
 def _trained(stage: Stage, first: torch.Tensor, ended: tuple[float, int]) -> Training:
-    """The losses of a training in steady state, over all ranks.
+    """Return the losses of a training in steady state, as means over all ranks.
 
     Raises:
         WrongError: the loss did not fall.

@@ -1,4 +1,4 @@
-"""Background samples of what the process and its GPU do while it is measured."""
+"""Background samples of CPU, memory and GPU while a process is measured."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ _STOP_S = 2.0  # a driver that hangs must not hang the measurement with it
 
 
 class Monitor:
-    """Samples CPU, memory and GPU from a thread of its own, and keeps at most 300 samples.
+    """A thread that samples CPU, memory and GPU, and keeps at most 300 samples.
 
     Used as a context manager around what is measured. Never raises into it.
 
@@ -25,7 +25,7 @@ class Monitor:
     def __init__(
         self, gpu: Gpu | None = None, interval_s: float = 0.25, origin_s: float | None = None
     ) -> None:
-        """`origin_s` is the `time.perf_counter` reading that `t_s` counts from; entering, when None."""
+        """`origin_s` is the `time.perf_counter` reading that `t_s` counts from; by default that on entering."""
         self.missing: dict[str, str] = {}
         self._gpu = gpu
         self._interval_s = interval_s
@@ -75,15 +75,15 @@ class Monitor:
 
     @property
     def cost_share(self) -> float:
-        """CPU seconds that sampling itself took, per second of the window."""
+        """Return the CPU seconds that sampling itself took, per second of the window."""
         return self._own_cpu_s / max((self._ended_s or time.perf_counter()) - self._started_s, 1e-9)
 
     def poke(self) -> None:
-        """Have a sample taken now, so that a window shorter than the interval has one too; doesn't wait."""
+        """Request a sample now, so that a window shorter than the interval has one too; don't wait for it."""
         self._poked.set()
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """The samples as columns of equal length; `t_s` is in seconds, `cpu_percent` in percent of one core.
+        """Return the samples as columns of equal length; `t_s` in seconds, `cpu_percent` in percent of one core.
 
         Columns whose names begin with `host_` are of the whole machine, in percent of all its CPUs.
         A column that most samples have is kept, and samples that lack one of those are left out.
@@ -134,7 +134,7 @@ class Monitor:
         return row
 
     def _keep(self, row: dict[str, float]) -> None:
-        """Add a sample; at the limit drop every second one, not the newest, and go half as fast."""
+        """Add a sample; at the limit drop every second one except the newest, and sample half as often."""
         with self._lock:
             self._rows.append(row)
             if len(self._rows) >= MAX_SAMPLES:

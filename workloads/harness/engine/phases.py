@@ -1,4 +1,4 @@
-"""Where a process's wall time goes: named phases that add up, however they nest."""
+"""Phases of a process's wall time: named, and adding up however they nest."""
 
 import os
 import time
@@ -34,17 +34,17 @@ class Phases:
                 self._inner[-1] += spent
 
     def wall_s(self) -> float:
-        """Seconds since the process started."""
+        """Return the seconds since the process started."""
         return time.perf_counter() - self.origin_s
 
     def close(self) -> tuple[float, float]:
-        """Wall seconds so far, and those of them that no phase accounts for."""
+        """Return the wall seconds so far, and those of them that no phase accounts for."""
         wall = self.wall_s()
         return wall, wall - sum(self.seconds.values())
 
 
 def since_process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
-    """Seconds from this process's start until now, to a clock tick (10 ms); 0 where /proc is absent."""
+    """Return the seconds since this process started, to a clock tick (10 ms); 0 without /proc."""
     try:
         ticks = int(stat.read_text().rpartition(")")[2].split()[19])
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)

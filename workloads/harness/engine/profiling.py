@@ -1,4 +1,4 @@
-"""A profile pass: some more steps under torch's profiler, apart from the timed ones."""
+"""The profile pass: a few more steps under torch's profiler, apart from the timed ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _operator(row: Any) -> Operator:
 
 
 def _covered_s(kernels: list[Any]) -> float:
-    """Seconds in which at least one kernel ran: they overlap where there are several streams."""
+    """Return the seconds in which at least one kernel ran; kernels of several streams overlap."""
     covered = end = 0.0
     for start, stop in sorted((k.time_range.start, k.time_range.end) for k in kernels):
         covered += max(stop - max(start, end), 0.0)

@@ -1,4 +1,4 @@
-"""All probes around one measurement: what the machine is, what it did meanwhile, and what it can't tell."""
+"""All probes around a measurement: the machine, its activity meanwhile, and reasons for missing readings."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from workloads.harness.records.record import Memory
 
 
 class Readings:
-    """Collects probes by stage; every reading ends up in `probes` or, with the reason, in `missing`."""
+    """A collection of probes by stage: every reading is in `probes` or, with the reason, in `missing`."""
 
     def __init__(self, device: str, threads: int, origin_s: float) -> None:
         self.device, self.threads = device, threads
@@ -58,13 +58,13 @@ class Readings:
             self._take(gpu.throttling(gpu_before, gpu_after, sampled))
 
     def peak_flops(self, precision: str) -> float | None:
-        """A rate in FLOP/s that the CPU can't exceed; None for GPUs, whose peaks the catalogue has."""
+        """Return a rate in FLOP/s that the CPU can't exceed; None for GPUs, whose peaks are in the catalogue."""
         if self.device != "cpu":
             return None
         return machine.peak_flops_bound(self.environment, self.threads, precision)
 
     def parts(self) -> dict[str, Any]:
-        """The record's fields that come from probes."""
+        """Return the record's fields that come from probes."""
         self.probes["monitor_share"] = self.monitor.cost_share
         return {
             "memory": self.memory(),
@@ -81,7 +81,7 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """This process's peaks so far."""
+        """Return this process's peaks of memory so far."""
         peak = memory.peak_rss_bytes()
         if self.device != "cuda":
             return Memory(peak_rss_bytes=peak)
@@ -98,7 +98,7 @@ class Readings:
 
 
 def _uuid() -> str | None:
-    """UUID of the CUDA device that torch calls 0; None where it sees none."""
+    """Return the UUID of torch's CUDA device 0; None if it sees none."""
     import torch
 
     return str(torch.cuda.get_device_properties(0).uuid) if torch.cuda.is_available() else None

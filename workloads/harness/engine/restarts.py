@@ -1,4 +1,4 @@
-"""A training that is stepped for long starts anew now and then, so that every sample is of the same work."""
+"""Restarts: a training is reset after so many steps, so that every sample is of the same work."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ RESTART_AFTER = 300  # steps
 
 
 class Restarts:
-    """Called before each sample: resets when the next would take more than `RESTART_AFTER` steps in a row."""
+    """A reset before each sample that would exceed `RESTART_AFTER` steps in a row."""
 
     def __init__(self, reset: Callable[[], None] | None) -> None:
         self._reset, self._taken = reset, 0
         self._ended: tuple[float, int] | None = None
 
     def __call__(self, steps: int, result: torch.Tensor | None) -> None:
-        """Before `steps` steps; `result` is the last one's."""
+        """Reset if needed before `steps` steps; `result` is the last step's."""
         if self._reset and result is not None and self._taken + steps > RESTART_AFTER:
             self._ended = (float(result.float().mean()), self._taken)
             self._reset()
@@ -29,5 +29,5 @@ class Restarts:
         self._taken += steps
 
     def last_loss(self, result: torch.Tensor) -> tuple[float, int]:
-        """The loss at the end of the longest row of steps that ended last, and their number."""
+        """Return the loss at the end of the latest of the longest rows of steps, and the number of its steps."""
         return self._ended or (float(result.float().mean()), self._taken)

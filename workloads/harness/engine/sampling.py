@@ -1,4 +1,4 @@
-"""Warm up until steady, then sample until precise: when to stop, and nothing else."""
+"""Stop rules: warm up until steady, then sample until precise."""
 
 import statistics
 from collections.abc import Callable
@@ -12,7 +12,7 @@ FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When warm-up and sampling end. Names without a unit are counts or shares.
+    """Rules for the end of warm-up and sampling. Names without a unit are counts or shares.
 
     Attributes:
         warm_min_s: warm-up lasts at least this long, because clocks settle in time and not in steps.
@@ -43,7 +43,7 @@ class Rules:
     block_min_s: float = 0.01
 
     def for_step(self, step_s: float) -> "Rules":
-        """These rules for a step of this length: long ones get 6 samples, a minute, warm-up blocks of 3."""
+        """Return the rules for a step of this length: long ones get 6 samples, a minute, warm-up blocks of 3."""
         if step_s < self.long_step_s:
             return self
         cap_s = 6 * self.sample_cap_s
@@ -58,17 +58,17 @@ class Rules:
         )
 
     def quick(self) -> "Rules":
-        """These rules for a first look: the same precision, less patience with machines that won't settle."""
+        """Return rules for a first look: the same precision, but less time for machines that won't settle."""
         return replace(self, warm_cap_s=0.3 * self.warm_cap_s, sample_cap_s=0.3 * self.sample_cap_s)
 
     def brief(self) -> "Rules":
-        """These rules for who only asks whether it runs: a few samples, whose time says little."""
+        """Return rules for smoke tests: minimal sampling, whose times mean little."""
         return replace(self, warm_min_s=0.0, warm_cap_s=0.2, sample_min_s=0.0, sample_cap_s=0.2)
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUp:
-    """Seconds of each warm-up sample, and whether they settled before the cap."""
+    """Seconds of each warm-up sample; `steady` if they settled before the cap."""
 
     samples_s: tuple[float, ...]
     steady: bool
@@ -76,7 +76,7 @@ class WarmUp:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Seconds of each sample, and whether the median became precise before the cap."""
+    """Seconds of each sample; `precise` if the median became so before the cap."""
 
     samples_s: tuple[float, ...]
     precise: bool
@@ -126,6 +126,6 @@ def sample(take: Take, rules: Rules, now: Callable[[], float]) -> Sampled:
 
 
 def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
-    """Steps per sample, so that timing costs at most 1 / `block_over_timer` of a sample."""
+    """Return the steps per sample with which timing costs at most 1 / `block_over_timer` of it."""
     target = max(rules.block_over_timer * timer_s, rules.block_min_s)
     return max(1, round(target / step_s + 0.5)) if step_s < target else 1

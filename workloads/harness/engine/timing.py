@@ -1,4 +1,4 @@
-"""From a step and a clock to seconds per step."""
+"""Timing a step: warm-up, samples and their summary in seconds per step."""
 
 import gc
 import statistics
@@ -16,7 +16,7 @@ from workloads.harness.records.record import Timing
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A step, timed.
+    """The times of a step.
 
     Attributes:
         device_time: from the device's own clock; None where the host is the device.

@@ -1,4 +1,4 @@
-"""What it takes to move a step's inputs to the device and its result back, pageable and pinned."""
+"""Transfers: moving a step's inputs to the device and its result back, pageable and pinned."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ REPEATS = 5
 
 
 def size_bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """Bytes that the tensors' elements take."""
+    """Return the bytes of the tensors' elements."""
     return sum(t.numel() * t.element_size() for t in tensors)
 
 
 def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: torch.Tensor) -> Transfer:
-    """Median seconds of moving `inputs` there and `result` back; zeros where the device is the host."""
+    """Measure the median seconds of moving `inputs` there and `result` back; zeros if the device is the host."""
     if device.is_host:
         return Transfer()
     import torch

@@ -1,6 +1,6 @@
-"""Several processes that measure one thing together: each rank's side of it.
+"""The ranks of a group: what each process does to measure a case together with the others.
 
-All take the same decisions, because all see the same times: those of the slowest.
+All make the same decisions, because all see the same times: those of the slowest.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workloads.harness.records.record import Memory, Timing
 if TYPE_CHECKING:
     import torch
 
-PULSE_S = 1.0  # a rank's last word may be so old: it shows no more than was true, and others' go on
-# Torch's own limit would blame whoever waits; what starts the ranks names the one that is waited for, sooner.
+PULSE_S = 1.0  # how old a rank's count of exchanges may be
+# Torch's own limit would blame the ranks that wait. The process that starts them names the late one, sooner.
 PATIENCE = 2.0  # times the repeat's timeout
 PAIRS = 10  # of blocks with and without exchange, at most
 FEWEST_PAIRS = 3
@@ -40,9 +40,7 @@ OF_EACH_GPU = (
     *("power_throttled_share", "thermal_throttled_share", "throttled_share", "straggle_share"),
     *("gpu_foreign_share", "gpu_foreign_processes", "gpu_foreign_memory_bytes"),
 )
-_control: Any = (
-    None  # a group of its own for what the harness says, on CPUs: it must not queue behind kernels
-)
+_control: Any = None  # the harness's own group, on CPUs: its messages must not queue behind kernels
 
 
 class RankProcess:
@@ -74,15 +72,15 @@ class RankProcess:
         threading.Thread(target=self._beat, name="pulse", daemon=True).start()
 
     def gather(self, value: Any) -> list[Any]:
-        """Every rank's value, in the order of the ranks."""
+        """Return every rank's value, in the order of the ranks."""
         return gathered(value)
 
     def mean(self, value: float) -> float:
-        """The mean over the ranks."""
+        """Return the mean over the ranks."""
         return statistics.fmean(self.gather(value))
 
     def cpu_s(self) -> float:
-        """CPU seconds of all ranks, of what they started, and of who started them."""
+        """Return CPU seconds of all ranks, of their children and of the process that started them."""
         seconds = own_cpu_s()
         with suppress(ImportError):
             import psutil
@@ -94,7 +92,7 @@ class RankProcess:
         return seconds
 
     def note(self, timing: Timing, memory: Memory) -> None:
-        """Right after the samples: keep what this rank took of them alone, and its peaks."""
+        """Keep this rank's own median and its peaks of memory; call it right after the samples."""
         self._noted = Rank(
             self.rank,
             "cpu" if self.device.is_host else f"cuda:{self.rank}",
@@ -114,7 +112,7 @@ class RankProcess:
     def measure_apart(
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
     ) -> Apart:
-        """Blocks of `block` steps with gradients exchanged and without, in turn, for about `cap_s`."""
+        """Time blocks of `block` steps with and without exchanged gradients, in turn, for about `cap_s` seconds."""
         clock = self.device.clock
         own_s: list[float] = []
 
@@ -135,7 +133,7 @@ class RankProcess:
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
 
     def merge(self, readings: Readings) -> None:
-        """Of what each rank read of its own GPU: all GPUs, all their energy, and the worst of the rest."""
+        """Merge the ranks' readings of their own GPUs: all GPUs, the sum of their energy, the worst of the rest."""
         readings_of_ranks = self.gather(
             (readings.environment.get("gpus", []), readings.energy_j, readings.probes)
         )
@@ -152,7 +150,7 @@ class RankProcess:
                 readings.probes[name] = max(values)
 
     def leave(self) -> None:
-        """Wait until all have come to the end: from here on nobody misses whoever goes."""
+        """Wait until all ranks have come to the end; from then on each may leave."""
         self.gather(None)
         self._stop.set()
         ranks.ended()
@@ -168,13 +166,13 @@ class RankProcess:
 
 
 class GroupClock:
-    """Times a block on every rank, and gives all the slowest one's times."""
+    """A clock that times a block on every rank and returns the slowest one's times to all."""
 
     def __init__(self, inner: Clock, own_s: list[float]) -> None:
         self._inner, self._own_s = inner, own_s
 
     def now(self) -> float:
-        """The first rank's clock."""
+        """Read the first rank's clock."""
         import torch
         import torch.distributed as dist
 
@@ -199,7 +197,7 @@ class GroupClock:
 
 
 def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
-    """The model as one of as many replicas as there are ranks, which average their gradients (DDP)."""
+    """Wrap the model as this rank's replica, whose gradients are averaged over the ranks (DDP)."""
     from torch.nn.parallel import DistributedDataParallel
 
     on_gpu = [env.device] if env.device.type == "cuda" else None
@@ -209,7 +207,7 @@ def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
 
 
 def gathered(value: Any) -> list[Any]:
-    """Every rank's value, in the order of the ranks."""
+    """Return every rank's value, in the order of the ranks."""
     import torch.distributed as dist
 
     of_ranks: list[Any] = [None] * dist.get_world_size()
@@ -218,7 +216,7 @@ def gathered(value: Any) -> list[Any]:
 
 
 def slowest(values: list[float]) -> list[float]:
-    """The largest of all ranks, for each value. All ranks wait for each other here."""
+    """Return the largest of all ranks' values, for each. All ranks wait for each other here."""
     import torch
     import torch.distributed as dist
 
@@ -228,7 +226,7 @@ def slowest(values: list[float]) -> list[float]:
 
 
 def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
-    """The mean of all ranks' tensors of one shape: float64, on the CPU."""
+    """Return the mean of all ranks' tensors of one shape: float64, on the CPU."""
     import torch.distributed as dist
 
     sums = values.detach().cpu().double()
@@ -237,7 +235,7 @@ def mean_over_ranks(values: torch.Tensor) -> torch.Tensor:
 
 
 def check_exchange(model: torch.nn.Module) -> None:
-    """See that the ranks have exchanged their gradients, by one element of each.
+    """Check that the ranks have exchanged their gradients, by one element of each.
 
     Raises:
         WrongError: a rank's gradients are not the mean of all ranks', which after an exchange they all are.

@@ -1,6 +1,6 @@
-"""Starting the ranks of a group, and saying of every way in which they can end which rank it was.
+"""Starting the ranks of a group; for every way in which they can end, the record names the rank.
 
-The process that starts them holds the box, and nothing else: it neither measures nor takes part.
+The process that starts them only holds the box: it neither measures nor takes part.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
 
 
 def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO[str]) -> int:
-    """Measure as one rank of several; returns the exit code: 0 when all came to the end together.
+    """Measure as one rank of several; return the exit code: 0 if all came to the end together.
 
     The first rank's record is the group's. Where we were started by `lead`, it is handed to that.
     """
@@ -98,9 +98,9 @@ def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO
 
 
 def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
-    """Start as many ranks as the case says, wait for them and return their record; none is left then.
+    """Start as many ranks as the case says, wait until all have ended, and return their record.
 
-    `spent_s` is how long this process has worked on it already.
+    `spent_s` are the seconds that this process has already spent on it.
 
     Raises:
         WorkloadsError: the ranks found a mistake in the call.
@@ -131,7 +131,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
 
 
 def _clear_up() -> None:
-    """Remove the folders of those who were killed before they could do it themselves."""
+    """Remove the folders of processes that were killed before they could do so themselves."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not alive(int(pid)):
@@ -153,7 +153,7 @@ def no_room(device: str, processes: int, threads: int) -> str | None:
 
 
 def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, int]:
-    """Run the ranks by torch's elastic launcher until all have ended or one failed; the codes of those.
+    """Run the ranks by torch's elastic launcher until all have ended or one failed; return failed ranks' codes.
 
     Raises:
         KeyboardInterrupt: this process was told to end, and the ranks have.
@@ -202,7 +202,7 @@ def _blamed(
     oom: bool,
     wall_s: float,
 ) -> Record:
-    """The record of a group that a rank's end has ended: of the rank that was first to blame."""
+    """Make the record of a group that ended because of a rank, and name the rank most to blame."""
     world = repeat.case.params["processes"]
     failed = {rank: record for rank, record in records.items() if codes.get(rank) == 1}
     if len(failed) == world and len({record.reasons for record in failed.values()}) == 1:
@@ -232,6 +232,6 @@ def _innocence(code: int, record: Record | None) -> int:
 
 
 def _take_gpu(rank: int) -> None:
-    """Let this process see its own GPU alone, so that it is device 0 to everything; before torch looks."""
+    """Make only this rank's GPU visible, as device 0; call it before torch looks."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[rank] if visible else str(rank)

@@ -1,4 +1,4 @@
-"""What the ranks of a group tell whoever started them: where each is, and how it ended.
+"""The ranks' progress, as the process that started them sees it: where each is, and how it ended.
 
 Nothing here needs torch: the starting process looks at the ranks even while they import it.
 """
@@ -34,7 +34,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class RankProgress:
-    """What is known of a rank.
+    """The progress of a rank.
 
     Attributes:
         pid: its process, 0 before it began.
@@ -67,10 +67,10 @@ def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
 
 
 class ProgressBoard:
-    """One row for each rank in a file that all have in memory: writing to it costs nothing that counts."""
+    """A row for each rank in a file that all have mapped into memory: writing to it costs next to nothing."""
 
     def __init__(self, folder: Path, world: int) -> None:
-        """Open the board of a group, or make it."""
+        """Open the board of a group, or create it."""
         path = folder / "board"
         size = _ROW.size * world
         with open(path, "r+b" if path.exists() else "w+b") as file:
@@ -94,13 +94,13 @@ class ProgressBoard:
 
 
 def stepped() -> None:
-    """This process has finished a step."""
+    """Note that this process has finished a step."""
     if _row is not None:
         _row[1] += 1
 
 
 def exchanged(count: int) -> None:
-    """This process has begun so many collective operations in all."""
+    """Note how many collective operations this process has begun."""
     if _row is not None:
         _row[2] = count
 

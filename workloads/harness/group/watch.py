@@ -1,4 +1,4 @@
-"""Watching the ranks of a group from outside: one that hangs makes all wait, and must be named."""
+"""Watching the ranks of a group from outside: one that hangs makes all others wait, and must be named."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRACE_S = 3.0  # in which torch's launcher ends the other ranks when one has die
 
 
 class Watch:
-    """Looks at the board from a thread of its own, and ends all ranks when there is no hope.
+    """A thread that watches the board, and ends all ranks when there is no hope.
 
     Attributes:
         rows: where every rank was last seen.
@@ -30,7 +30,7 @@ class Watch:
     """
 
     def __init__(self, board: ProgressBoard, timeout_s: float, spent_s: float = 0.0) -> None:
-        """Of `timeout_s` seconds, `spent_s` have gone by."""
+        """Watch for `timeout_s` seconds, of which `spent_s` have already passed."""
         self.rows = board.rows()
         self.stopped: str | None = None
         self.killed: set[int] = set()
@@ -87,7 +87,7 @@ class Watch:
 
 
 def laggards(rows: Sequence[RankProgress]) -> list[int]:
-    """The ranks that others wait for: with fewest exchanges begun, and of these with fewest steps."""
+    """Find the ranks that others wait for: with fewest exchanges begun, and of these with fewest steps."""
     going = [rank for rank, row in enumerate(rows) if not row.ended]
     for reached in ([row.exchanges for row in rows], [row.steps for row in rows]):
         least = min((reached[rank] for rank in going), default=0)
@@ -96,7 +96,7 @@ def laggards(rows: Sequence[RankProgress]) -> list[int]:
 
 
 def hung(rows: Sequence[RankProgress], for_s: float) -> str:
-    """A sentence on a group that makes no progress, naming who holds it up where that can be known."""
+    """Say that a group makes no progress, and name the ranks that hold it up if that can be known."""
     waited, since = laggards(rows), f"made no progress for {for_s:.3g} s"
     if len(rows) == 1:
         return f"rank 0 of 1 {since}; it was last seen {place(rows[0])}"
@@ -124,13 +124,13 @@ def alive(pid: int) -> bool:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far; 0 where it is gone."""
+    """Return the CPU seconds of a process so far; 0 if it is gone."""
     fields = _stat(pid)
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if len(fields) > 12 else 0.0
 
 
 def _stat(pid: int) -> list[str]:
-    """The fields of /proc/<pid>/stat after the name: state, parent, …; proc(5)."""
+    """Return the fields of /proc/<pid>/stat after the name: state, parent, …; proc(5)."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()

@@ -1,6 +1,6 @@
-"""A control: a watched repeat once more beside it, on the same box, in a frozen reference environment.
+"""Controls: each watched repeat is measured again, on the same box, in a frozen reference environment.
 
-A slow box slows both; slower code slows the watched one alone.
+A slow box slows both; slower code slows only the watched one.
 """
 
 import os
@@ -12,7 +12,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 
-# What would lead a reference's Python, or that of its ranks, to other code than its own.
+# Variables that would lead a reference's Python, or that of its ranks, to code that is not its own.
 STRAYS = ("PYTHONPATH", "PYTHONHOME", "GRIDBENCH_WORKLOADS")
 NOT_FROZEN = (
     "the reference command runs code that is not frozen, such as the checkout itself; give the command that "
@@ -23,9 +23,9 @@ NOT_FROZEN = (
 def run_with_control(
     repeat: Repeat, lock: int, say: Say, reference: Sequence[str], command: Sequence[str] = COMMAND
 ) -> Record:
-    """Measure a repeat and, in turns before or after it, its control; whatever ails that, the record stands.
+    """Measure a repeat, and its control alternately before or after it; a failed control leaves the record.
 
-    A repeat without a time gets no control after it: there is nothing to hold against it.
+    A repeat without a time gets no control after it, because there is nothing to compare it with.
     """
     first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
     control = run_control(repeat, lock, say, reference) if first else None
@@ -36,7 +36,7 @@ def run_with_control(
 
 
 def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -> Control:
-    """Measure a repeat by a reference's command; every way in which that fails is in the verdict."""
+    """Measure a repeat by a reference's command; any failure is in the verdict."""
     say(f"{repeat.id}: its control, by {reference[0]}")
     try:
         record = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
@@ -48,7 +48,7 @@ def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -
 
 
 def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The environment of a reference's process, whose Python finds only the modules installed beside it."""
+    """Return the environment variables of a reference's process, whose Python finds only its own modules."""
     return {name: value for name, value in environ.items() if name not in STRAYS} | {"PYTHONSAFEPATH": "1"}
 
 

@@ -1,4 +1,4 @@
-"""A box measures one thing at a time, whoever asks: a kernel's lock, which no crash can leave behind."""
+"""The box lock: one measurement at a time, by a lock of the kernel's, which no crash can leave behind."""
 
 import fcntl
 import os
@@ -16,15 +16,15 @@ WAITING = "another measurement holds this box: waiting for it to end"
 
 
 def lock_path() -> Path:
-    """The lock file of this box; GRIDBENCH_BOX_LOCK names another, for a box that is several machines."""
+    """Return the lock file of this box; GRIDBENCH_BOX_LOCK names another, for a box shared by machines."""
     return Path(os.environ.get("GRIDBENCH_BOX_LOCK") or Path(tempfile.gettempdir()) / "gridbench-box.lock")
 
 
 @contextmanager
 def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
-    """Hold the box while measuring on it; yields a file descriptor that children may inherit to hold it on.
+    """Hold the box while measuring on it; yield a file descriptor through which children may keep it held.
 
-    `waiting` is told once when somebody else is measuring.
+    `waiting` is called once if somebody else is measuring.
 
     Raises:
         WorkloadsError: the lock file can't be opened.
@@ -46,7 +46,7 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
 
 
 def not_for_children(descriptor: int) -> None:
-    """Keep an inherited lock from what this process forks, which may live on when it is killed."""
+    """Close an inherited lock in forked children, which may outlive this process when it is killed."""
     held = [descriptor]
 
     def let_go() -> None:

@@ -1,6 +1,6 @@
-"""What can't be measured on a machine, known before it is tried: too little memory, time or devices.
+"""Cases that a machine can't measure, known before they are tried: too little memory, time or devices.
 
-Every bound errs on the side of trying: what could have been measured is never called too large.
+Every bound errs on the side of trying: a case that could have been measured is never called too large.
 """
 
 from collections.abc import Iterable, Mapping
@@ -90,7 +90,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 def at_least(case: Case, other: Case) -> bool:
     """True if `case` is `other`, or the same workload and precision with no parameter smaller.
 
-    More processes are not more of the same: they share the work, and have memory of their own.
+    More processes are not a larger case: they share the work, and have memory of their own.
     """
     if (case.workload, case.precision) != (other.workload, other.precision):
         return False
@@ -112,12 +112,12 @@ def _predicted_s(case: Case, record: Record) -> float | None:
 
 
 def _steps(workload: Workload) -> int:
-    """Steps of one measurement, at least; a whole job is done once."""
+    """Return the least number of steps in a measurement; a whole job is done once."""
     return 1 if workload.kind == "job" else LEAST_STEPS
 
 
 def _known(case: Case) -> Workload | None:
-    """The case's workload, unless only the machine that measures has it."""
+    """Return the case's workload, or None if only the machine that measures has it."""
     try:
         return find(case.workload)
     except WorkloadsError:

@@ -1,4 +1,4 @@
-"""The limits of the machine that we run on, read without torch."""
+"""The limits of this machine, read without torch."""
 
 import importlib
 import os
@@ -32,14 +32,14 @@ def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
 
 
 def host_bytes(root: Path = ROOT) -> int | None:
-    """Bytes that a process may have at most: the machine's, its cgroups', and its own limit of data."""
+    """Return the most bytes that a process may have: the least of the machine's, its cgroups' and its own limit."""
     own, _ = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [total_bytes(root), None if own == resource.RLIM_INFINITY else own]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def gpus_here(nvml: Any = None, environ: Mapping[str, str] = os.environ) -> tuple[int | None, int | None]:
-    """Bytes of the largest GPU and how many there are for us; None where no driver says."""
+    """Return the bytes of the largest GPU and the number of visible ones; None without a driver."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()

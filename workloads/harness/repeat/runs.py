@@ -1,4 +1,4 @@
-"""A repeat is a fresh process: start it, wait for its record, and turn every way it can die into one."""
+"""The process of a repeat: start it, wait for its record, and make one for every way in which it can die."""
 
 import ctypes
 import os
@@ -77,7 +77,7 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
 def _watch(
     process: subprocess.Popen[str], timeout_s: float, say: Say, out: list[str], last_words: list[str]
 ) -> bool:
-    """Collect what a process says; whether it ended by itself. It is gone then, with all that it started."""
+    """Collect a process's output until it ends or time is up; return True if it ended. None of it is left then."""
     threads = [
         Thread(target=_collect, args=(process.stdout, out), daemon=True),
         Thread(target=_listen, args=(process.stderr, say, last_words), daemon=True),
@@ -134,7 +134,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 def _family(pid: int) -> list[Any]:
-    """The process's children and theirs; empty where psutil can't tell or the process has ended."""
+    """Return all descendants of a process; none if psutil can't tell or the process has ended."""
     with suppress(Exception):
         import psutil
 
@@ -143,7 +143,7 @@ def _family(pid: int) -> list[Any]:
 
 
 def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
-    """The record in a process's output, if there is a whole one of this repeat."""
+    """Return the record in a process's output, if there is a complete one of this repeat."""
     lines = list(filter(str.strip, out))
     if not lines:
         return None
@@ -169,12 +169,12 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
 
 
 def signal_name(number: int) -> str:
-    """`SIGKILL` and the like; the number where the system has no name for it."""
+    """Name a signal, such as `SIGKILL`; use its number if the system has no name for it."""
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def be_a_good_child(device: str, processes: int = 1) -> None:
-    """In the measuring process: die with the parent, go first when memory ends, and stop short of that.
+    """Prepare the measuring process: it dies with its parent, and before others when memory runs out.
 
     A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; one that
     is there already stays where it is lower. Each of several
@@ -194,7 +194,7 @@ def be_a_good_child(device: str, processes: int = 1) -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when the one that started it ends, however that comes."""
+    """Have the kernel end this process when its parent ends, for whatever reason."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:

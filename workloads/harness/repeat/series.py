@@ -1,4 +1,4 @@
-"""Many repeats on one box: their order, and one after another."""
+"""Series of repeats on one box: their order, and measuring them one after another."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from workloads.harness.repeat.suite import Suite
 
 
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
-    """Every repeat of every case, shuffled from the seed of `base`, so that no case always comes first.
+    """Shuffle every repeat of every case by the seed of `base`, so that no case always comes first.
 
     The order is a result: it is stored in each repeat. Inputs are drawn from the seed plus the repeat's
     number.
@@ -40,8 +40,8 @@ def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = 
 def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
     """Measure a suite on this box, one fresh process after another; `keep` gets each record as it comes.
 
-    What this box can't measure is said first. `base` has the run's settings; where it leaves the choice, the
-    suite has it.
+    Cases that this box can't measure are reported first. `base` has the run's settings; the suite has those
+    that it leaves open.
     """
     base = replace(
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
@@ -69,9 +69,9 @@ def measure_or_skip(
     command: Sequence[str] = COMMAND,
     reference: Sequence[str] = (),
 ) -> Record:
-    """Measure a repeat alone on the box, unless the box, or what `ended` on it before, leave it no hope.
+    """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
 
-    `reference` is the command of a frozen environment, by which a control is measured beside it.
+    `reference` is the command of a frozen environment, in which a control is measured beside it.
     """
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
         return repeat.failed(Verdict.SKIPPED, reason)

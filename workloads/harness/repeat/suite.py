@@ -72,7 +72,7 @@ class Suite:
 
     @property
     def cases(self) -> tuple[Case, ...]:
-        """Its cases alone, in its order."""
+        """The cases alone, in the suite's order."""
         return tuple(entry.case for entry in self.entries)
 
     @property
@@ -96,7 +96,7 @@ class Suite:
 
 
 def suite_names(folder: Path = FOLDER) -> list[str]:
-    """The suites that there are."""
+    """Return the names of all suites."""
     return sorted(path.stem for path in folder.glob("*.toml"))
 
 
@@ -148,7 +148,7 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
 
 
 def _part(name: str, folder: Path) -> Suite:
-    """A suite whose cases another one takes over."""
+    """Read a suite that is a part of another one."""
     raw = _read(folder / f"{name}.toml", name, folder)
     if "suites" in raw:
         raise WorkloadsError(f"suites has {name!r}, which is made of suites itself; name those")
@@ -201,7 +201,7 @@ def _check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
 
 
 def _expand(entry: Mapping[str, Any]) -> list[Case]:
-    """All cases of one entry: each size parameter is a number or a list of numbers."""
+    """Return all cases of an entry, in which each size parameter is a number or a list of numbers."""
     workload = find(entry["workload"])
     choices = {name: tuple(v) if isinstance(v, list) else (v,) for name, v in entry.get("size", {}).items()}
     precisions = entry.get("precision", ["fp32"])
