@@ -10,7 +10,8 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
-from infra.aws.errors import AwsError, code_of
+from infra.aws.errors import AwsError
+from infra.workers.batch.errors import code_of
 
 Client = Callable[[str], Any]
 CONFIG = Config(connect_timeout=10, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 6})

@@ -6,21 +6,12 @@ from contextlib import contextmanager
 from botocore import exceptions as boto
 
 from infra.errors import InfraError
+from infra.workers.batch.errors import DENIED, EXPIRED, UNKNOWN_CREDENTIALS, code_of
 
 CREDENTIALS = (
     "AWS credentials were not found: run `aws configure`, or set AWS_PROFILE, "
     "or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
-REFUSED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedException"}
-STALE = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
-WRONG = {
-    "AuthFailure",
-    "IncompleteSignature",
-    "InvalidAccessKeyId",
-    "InvalidClientTokenId",
-    "SignatureDoesNotMatch",
-    "UnrecognizedClientException",
-}
 MISSING = (
     boto.NoCredentialsError,
     boto.PartialCredentialsError,
@@ -33,11 +24,6 @@ SILENT = (boto.ConnectionError, boto.HTTPClientError)
 
 class AwsError(InfraError):
     """A problem with AWS that the user can fix; the message says how."""
-
-
-def code_of(error: boto.ClientError) -> str:
-    """Return the code of an error that AWS answered with, such as `AccessDenied`."""
-    return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def sentence(error: Exception) -> str:
@@ -57,11 +43,11 @@ def sentence(error: Exception) -> str:
 def _answered(error: boto.ClientError) -> str:
     code, call = code_of(error), error.operation_name
     message = " ".join(str(error.response.get("Error", {}).get("Message", "")).split()).rstrip(".")
-    if code in REFUSED:
+    if code in DENIED:
         return f"AWS refuses {call}: {message or code}; docs/aws.md lists the rights that are needed"
-    if code in STALE:
+    if code in EXPIRED:
         return f"the AWS credentials have expired ({call}): sign in again"
-    if code in WRONG:
+    if code in UNKNOWN_CREDENTIALS:
         return (
             f"AWS does not know these credentials ({call}: {code}): check which ones are set, "
             "and that the account has enabled the region"

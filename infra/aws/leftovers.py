@@ -7,8 +7,9 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from infra.aws.account import TAG, Account, gone, rows
-from infra.aws.errors import REFUSED, code_of, sentence
+from infra.aws.errors import sentence
 from infra.aws.state import ALIVE, environments_of, queues_of
+from infra.workers.batch.errors import DENIED, code_of
 
 Look = Callable[[Account, str], Iterator[str]]
 
@@ -145,7 +146,7 @@ def _is_ours(s3: Any, name: str, region: str, project: str) -> bool:
             return False
         return {"Key": TAG, "Value": project} in s3.get_bucket_tagging(Bucket=name)["TagSet"]
     except ClientError as error:
-        if gone(error) or code_of(error) in REFUSED:  # somebody else's may begin with the same letters
+        if gone(error) or code_of(error) in DENIED:  # somebody else's may begin with the same letters
             return False
         raise
 
@@ -185,7 +186,7 @@ def look(account: Account, project: str) -> Left:
         try:
             names = list(search(account, project))
         except ClientError as error:
-            if code_of(error) not in REFUSED:
+            if code_of(error) not in DENIED:
                 raise
             unseen.append(f"{kind} could not be looked at: {sentence(error)}")
             continue

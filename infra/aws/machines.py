@@ -9,7 +9,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from infra.aws.account import rows
-from infra.aws.errors import AwsError, code_of
+from infra.aws.errors import AwsError
+from infra.workers.batch.errors import code_of
 
 NO_IMAGE = "AWS Batch has no machine image for it since Amazon Linux 2 ended in 2026"
 # Families that EC2 may still list. Source: AWS Batch API reference, Ec2Configuration, imageType.

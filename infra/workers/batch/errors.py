@@ -5,17 +5,24 @@ from typing import Literal
 Trouble = Literal["throttled", "unreachable", "credentials", "denied", "refused"]
 
 THROTTLED = {"TooManyRequestsException", "ThrottlingException", "Throttling", "RequestLimitExceeded"}
-CREDENTIALS = {
-    "UnrecognizedClientException",
+EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired"}
+UNKNOWN_CREDENTIALS = {
+    "AuthFailure",
+    "IncompleteSignature",
+    "InvalidAccessKeyId",
     "InvalidClientTokenId",
     "InvalidSignatureException",
-    "SignatureDoesNotMatch",
-    "ExpiredToken",
-    "ExpiredTokenException",
-    "RequestExpired",
     "MissingAuthenticationTokenException",
+    "SignatureDoesNotMatch",
+    "UnrecognizedClientException",
 }
-DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "NotAuthorized"}
+DENIED = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "NotAuthorized",
+    "UnauthorizedException",
+    "UnauthorizedOperation",
+}
 
 
 def code_of(error: Exception) -> str:
@@ -32,7 +39,8 @@ def trouble(error: Exception) -> Trouble:
     status = (getattr(error, "response", None) or {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
     if code in THROTTLED or status == 429:
         return "throttled"
-    if code in CREDENTIALS or isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
+    no_credentials = isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError))
+    if no_credentials or code in EXPIRED | UNKNOWN_CREDENTIALS:
         return "credentials"
     if isinstance(error, (boto.CredentialRetrievalError, boto.ProfileNotFound, boto.SSOError)):
         return "credentials"
