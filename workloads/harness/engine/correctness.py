@@ -12,7 +12,7 @@ from workloads.harness.records.record import Check
 if TYPE_CHECKING:
     import torch
 
-# Return the relative error in the 2-norm. Unit round-offs are 6e-8, 4.9e-4, 4.9e-4 and 3.9e-3; sums add to them.
+# Relative error in the 2-norm. Unit round-offs are 6e-8, 4.9e-4, 4.9e-4 and 3.9e-3; sums add to them.
 BOUNDS = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 2e-2}
 FALLS_WITHIN = 10  # steps
 

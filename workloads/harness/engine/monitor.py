@@ -25,7 +25,7 @@ class Monitor:
     def __init__(
         self, gpu: Gpu | None = None, interval_s: float = 0.25, origin_s: float | None = None
     ) -> None:
-        """`origin_s` is the `time.perf_counter` reading that `t_s` counts from; by default that on entering."""
+        """`t_s` counts from `origin_s`, a reading of `time.perf_counter`; by default from entering."""
         self.missing: dict[str, str] = {}
         self._gpu = gpu
         self._interval_s = interval_s
@@ -83,7 +83,7 @@ class Monitor:
         self._poked.set()
 
     def columns(self) -> dict[str, tuple[float, ...]]:
-        """Return the samples as columns of equal length; `t_s` in seconds, `cpu_percent` in percent of one core.
+        """Return the samples as columns of equal length: `t_s` in seconds, `cpu_percent` of one core.
 
         Columns whose names begin with `host_` are of the whole machine, in percent of all its CPUs.
         A column that most samples have is kept, and samples that lack one of those are left out.

@@ -58,7 +58,7 @@ class Readings:
             self._take(gpu.throttling(gpu_before, gpu_after, sampled))
 
     def peak_flops(self, precision: str) -> float | None:
-        """Return a rate in FLOP/s that the CPU can't exceed; None for GPUs, whose peaks are in the catalogue."""
+        """Return the FLOP/s that the CPU can't exceed; None for GPUs, whose peaks are in the catalogue."""
         if self.device != "cpu":
             return None
         return machine.peak_flops_bound(self.environment, self.threads, precision)

@@ -29,5 +29,5 @@ class Restarts:
         self._taken += steps
 
     def last_loss(self, result: torch.Tensor) -> tuple[float, int]:
-        """Return the loss at the end of the latest of the longest rows of steps, and the number of its steps."""
+        """Return the loss after the latest of the longest rows of steps, and its number of steps."""
         return self._ended or (float(result.float().mean()), self._taken)

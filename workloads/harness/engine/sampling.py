@@ -43,7 +43,7 @@ class Rules:
     block_min_s: float = 0.01
 
     def for_step(self, step_s: float) -> "Rules":
-        """Return the rules for a step of this length: long ones get 6 samples, a minute, warm-up blocks of 3."""
+        """Return the rules for a step of this length: 6 samples, a minute and warm-up blocks of 3 if long."""
         if step_s < self.long_step_s:
             return self
         cap_s = 6 * self.sample_cap_s

@@ -22,7 +22,7 @@ def size_bytes(tensors: Sequence[torch.Tensor]) -> int:
 
 
 def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: torch.Tensor) -> Transfer:
-    """Measure the median seconds of moving `inputs` there and `result` back; zeros if the device is the host."""
+    """Measure median seconds of moving `inputs` there and `result` back; zeros if the device is the host."""
     if device.is_host:
         return Transfer()
     import torch

@@ -112,7 +112,7 @@ class RankProcess:
     def measure_apart(
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
     ) -> Apart:
-        """Time blocks of `block` steps with and without exchanged gradients, in turn, for about `cap_s` seconds."""
+        """Time blocks of `block` steps with and without exchange in turn, for about `cap_s` seconds."""
         clock = self.device.clock
         own_s: list[float] = []
 
@@ -133,7 +133,7 @@ class RankProcess:
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
 
     def merge(self, readings: Readings) -> None:
-        """Merge the ranks' readings of their own GPUs: all GPUs, the sum of their energy, the worst of the rest."""
+        """Merge the ranks' readings of their GPUs: all GPUs, the sum of energy, the worst of the rest."""
         readings_of_ranks = self.gather(
             (readings.environment.get("gpus", []), readings.energy_j, readings.probes)
         )

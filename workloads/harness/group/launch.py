@@ -153,7 +153,7 @@ def no_room(device: str, processes: int, threads: int) -> str | None:
 
 
 def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, int]:
-    """Run the ranks by torch's elastic launcher until all have ended or one failed; return failed ranks' codes.
+    """Run the ranks by torch's elastic launcher until all have ended or one failed; return failures' codes.
 
     Raises:
         KeyboardInterrupt: this process was told to end, and the ranks have.

@@ -32,7 +32,7 @@ def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
 
 
 def host_bytes(root: Path = ROOT) -> int | None:
-    """Return the most bytes that a process may have: the least of the machine's, its cgroups' and its own limit."""
+    """Return the most bytes that a process may have, by the machine, its cgroups and its own limit."""
     own, _ = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [total_bytes(root), None if own == resource.RLIM_INFINITY else own]
     return min((limit for limit in limits if limit is not None), default=None)

@@ -77,7 +77,7 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
 def _watch(
     process: subprocess.Popen[str], timeout_s: float, say: Say, out: list[str], last_words: list[str]
 ) -> bool:
-    """Collect a process's output until it ends or time is up; return True if it ended. None of it is left then."""
+    """Collect a process's output until it ends or time is up; True if it ended. None of it is left then."""
     threads = [
         Thread(target=_collect, args=(process.stdout, out), daemon=True),
         Thread(target=_listen, args=(process.stderr, say, last_words), daemon=True),
