@@ -9,10 +9,10 @@ from flows import form
 from flows.bench import bench
 from flows.hooks import end_children
 from tasks.errors import GridbenchError
-from tasks.judge import judge, publish_night, spent_on
+from tasks.judge import judge_stored_night, publish_night, spent_on
 from tasks.planning.channel import Night
 from tasks.planning.request import RunRequest
-from tasks.regressions.catch_up import overdue
+from tasks.regressions.catch_up import superseded
 from tasks.schema import validated
 
 
@@ -37,7 +37,7 @@ async def nightly(
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
     """
     say = get_run_logger().info
-    if why := await overdue():
+    if why := await superseded():
         return Completed(name="Skipped", message=why)
     try:
         night = validated(Night, {"channel": channel}, "night")
@@ -50,29 +50,29 @@ async def nightly(
             night=night,
         )
         run = await _measured(request)
-        tonight = await judge(results, run)
-        for earlier in tonight.unfiled:  # nights that ended between their last measurement and their verdict
-            say(f"night {earlier} was not filed: that is done now")
-            await publish_night(await judge(results, earlier), results)
-        if tonight.unfiled:
-            tonight = await judge(results, run)
-        for machine, cases in tonight.again.items():
+        judged = await judge_stored_night(results, run)
+        for earlier in judged.unfiled:  # cut short between measuring and filing
+            say(f"night {earlier} was not filed, which is done now")
+            await publish_night(await judge_stored_night(results, earlier), results)
+        if judged.unfiled:
+            judged = await judge_stored_night(results, run)
+        for machine, cases in judged.to_confirm.items():
             left_usd = max(budget_usd - spent_on(results, run), 0.0)
             again = request.model_copy(
                 update={
                     "hardware": (machine,),
-                    "repeats": tonight.repeats,
+                    "repeats": judged.repeats,
                     "budget_usd": left_usd,
                     "night": night.model_copy(update={"confirms": run, "cases": tuple(cases)}),
                 }
             )
             try:
                 await _measured(again)
-            except GridbenchError as error:  # what could not be measured again stays a suspect, and says so
-                say(f"the suspects of {machine} are not measured again: {error}")
-        if tonight.again:
-            tonight = await judge(results, run)
-        verdicts = await publish_night(tonight, results)
+            except GridbenchError as error:  # they stay suspects, and their verdicts say so
+                say(f"the suspects of {machine} could not be measured again: {error}")
+        if judged.to_confirm:
+            judged = await judge_stored_night(results, run)
+        verdicts = await publish_night(judged, results)
     except GridbenchError as error:
         return Failed(message=str(error))
     if verdicts.is_empty:

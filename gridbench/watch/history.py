@@ -1,4 +1,4 @@
-"""What several runs say together: one against another, a case through the nights, a site over all of them."""
+"""gridbench compare, site and history: compare two runs, list all runs, follow a case through the nights."""
 
 import csv
 import io
@@ -22,11 +22,11 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 
 Output = Annotated[Path | None, typer.Option(help="Folder to write into")]
-SHOWN = 20  # nights that a terminal's screen has room for
-NEAR = 3  # names that an error offers
+SHOWN = 20  # nights that fit a terminal's screen
+NEAR = 3  # names that an error suggests
 COMMIT = 8  # letters of a commit that people recognise
 SITE_FILES = ("results.parquet", "comparison.csv", "report.html")
-SAID = [field.name for field in fields(Observation)]  # of each night, in a CSV file
+FIELDS = [field.name for field in fields(Observation)]  # of each night, in a CSV file
 
 
 def compare(
@@ -35,7 +35,7 @@ def compare(
     output: Output = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Compare RUN_B with RUN_A: the same machines then and now, or machines that were measured apart."""
+    """Compare RUN_B with RUN_A: the same machines then and now, or machines that were measured separately."""
     from tasks.publish import write_comparison
 
     first, second = find(results, run_a), find(results, run_b)
@@ -47,43 +47,45 @@ def compare(
 
 
 def site(output: Output = None, results: Results = DEFAULT) -> None:
-    """Write a folder of static pages over all runs: what changed, every report, a trend for each case."""
-    from tasks.regressions.history import past_runs
+    """Write a folder of static pages over all runs: what changed, every report, and a trend for each case."""
     from tasks.report.html.site import write_site
+    from tasks.report.html.trends import site_runs
     from tasks.store.sync import bring
 
     folder = bring(results, SITE_FILES)
-    past, odd = past_runs(folder)
-    index = write_site(output or folder / "site", past, odd)
-    for sentence in odd:
+    listed, problems = site_runs(folder)
+    index = write_site(output or folder / "site", listed, problems)
+    for sentence in problems:
         say(f"left out: {sentence}")
     say(f"site: {index}")
 
 
 def history(
-    case: Annotated[str, typer.Argument(help="Id of a case, its workload, or a part of one case's id")],
+    case: Annotated[str, typer.Argument(help="Id of a case, its workload, or a unique part of an id")],
     on: Annotated[str | None, typer.Option(help="Only on this hardware")] = None,
     channel: Annotated[str, typer.Option(help="Software channel that the nights follow")] = "main",
     every: Annotated[
-        bool, typer.Option("--all", help="Also runs that are no nights, and confirmations")
+        bool, typer.Option("--all", help="Include confirmations and runs that are not nights")
     ] = False,
-    csv_file: Annotated[Path | None, typer.Option("--csv", help="Write all of it into this file too")] = None,
+    csv_file: Annotated[
+        Path | None, typer.Option("--csv", help="Write the whole history into this file, too")
+    ] = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Show a case through the nights: its time, its control, and where the machine has changed."""
-    from tasks.regressions.nights import read_nights, read_others, series_of
+    """Show a case through the nights: its time, its control, and where the machine changed."""
+    from tasks.regressions.series_reader import read_nights, read_others, series_of
     from tasks.store.sync import bring
 
     folder = bring(results)
-    nights, odd = read_nights(folder, channel)
+    nights, problems = read_nights(folder, channel)
     others, more = read_others(folder) if every else ([], [])
     plain = [run for run in others if not run.channel]
     again = [run for run in others if run.channel == channel]
     if not (nights or plain or again):
-        raise GridbenchError(_nothing(results, channel, odd))
+        raise GridbenchError(_nothing(results, channel, problems))
     groups = {
         "": series_of(nights),
-        "runs that are no nights": series_of(plain),
+        "runs that are not nights": series_of(plain),
         "confirmations": series_of(again),
     }
     chosen = chosen_of(case, on, [series for group in groups.values() for series in group])
@@ -92,33 +94,35 @@ def history(
         for series in group:
             if series in chosen:
                 _show(series, title, notes)
-    for sentence in dict.fromkeys([*odd, *more]):
+    for sentence in dict.fromkeys([*problems, *more]):
         say(f"note: {sentence}")
     if csv_file:
         _write_csv(csv_file, chosen)
         say(f"written: {csv_file}")
 
 
-def chosen_of(case: str, on: str | None, found: Sequence[Series]) -> list[Series]:
-    """The series of one case, or of all cases of a workload, on one piece of hardware or on all.
+def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[Series]:
+    """Return the series of one case, or of all cases of a workload, on one piece of hardware or on all.
 
     Raises:
-        GridbenchError: nothing is called so, or a part of a name fits several cases.
+        GridbenchError: no case has that name, or a part of a name fits several cases.
     """
-    cases = sorted({series.key.case for series in found})
+    cases = sorted({series.key.case for series in all_series})
     workloads = sorted({_workload(name) for name in cases})
     chosen = [name for name in cases if case in (name, _workload(name))]
     chosen = chosen or [name for name in cases if case in name]
     if not case or not chosen:
         near = get_close_matches(case, [*workloads, *cases], n=NEAR, cutoff=0.4) or workloads[:NEAR]
-        raise GridbenchError(f"case {case!r} is in no history; near it are {', '.join(near)}")
+        raise GridbenchError(f"case {case!r} has no history; similar names are {', '.join(near)}")
     if len(chosen) > 1 and case not in workloads:
         more = f" and {len(chosen) - NEAR} more" if len(chosen) > NEAR else ""
-        raise GridbenchError(f"case {case!r} may be any of {', '.join(chosen[:NEAR])}{more}; give more of it")
-    of_case = [series for series in found if series.key.case in chosen]
-    there = sorted({series.key.hardware for series in of_case})
-    if on and on not in there:
-        raise GridbenchError(f"hardware {on!r} has no history of {case}; {hint(on, there)}")
+        raise GridbenchError(
+            f"case {case!r} may be any of {', '.join(chosen[:NEAR])}{more}; give more of its name"
+        )
+    of_case = [series for series in all_series if series.key.case in chosen]
+    machines = sorted({series.key.hardware for series in of_case})
+    if on and on not in machines:
+        raise GridbenchError(f"hardware {on!r} has no history of {case}; {hint(on, machines)}")
     return [series for series in of_case if on in (None, series.key.hardware)]
 
 
@@ -126,14 +130,14 @@ def _workload(case: str) -> str:
     return case.partition("/")[0]
 
 
-def _nothing(results: Path, channel: str, odd: Sequence[str]) -> str:
-    """Why there is no history, in a sentence."""
-    why = f" ({len(odd)} can't be read, the first: {odd[0]})" if odd else ""
-    return f"there is no night of channel {channel!r} in {results}{why}; --all shows other runs too"
+def _nothing(results: Path, channel: str, problems: Sequence[str]) -> str:
+    """Return a sentence on the lack of a history."""
+    why = f" ({len(problems)} can't be read, the first: {problems[0]})" if problems else ""
+    return f"there is no night of channel {channel!r} in {results}{why}; --all shows other runs, too"
 
 
 def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
-    """The last nights as a table, and what all of them are in one line."""
+    """Print the last nights as a table, and a line about all of them."""
     head = f"{series.key.hardware}/{series.key.case}: {title}" if title else series.key.id
     columns = ("at, UTC", "run", "time", "control", "verdict", "commit", "new")
     table, changes = table_of(escape(head), *columns, right=("time", "control")), series.changes
@@ -155,30 +159,30 @@ def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
 
 
 def _total(series: Series, noun: str) -> str:
-    """How many nights, how many of them count, and since when they are of one machine."""
+    """Return a line: the number of nights, of those that are ok, and the start of the current segment."""
     ok, start = sum(night.ok for night in series.nights), series.segment_start
-    said = f"{format_count(len(series.nights), noun)}, {ok} of them ok"
+    line = f"{format_count(len(series.nights), noun)}, {ok} of them ok"
     if start:
         what = " and ".join(series.changes[start])
-        said += f"; {len(series.segment)} since {series.nights[start].at:%Y-%m-%d}, when the {what} changed"
-    ended = "" if series.asked else "; the newest one of its channel does not ask for it"
-    return f"{said}{ended}\n"
+        line += f"; {len(series.segment)} since {series.nights[start].at:%Y-%m-%d}, when the {what} changed"
+    ended = "" if series.planned else "; the newest night of its channel did not plan it"
+    return f"{line}{ended}\n"
 
 
 def _write_csv(path: Path, chosen: Sequence[Series]) -> None:
-    """One row a night of each series.
+    """Write one row per night of each series.
 
     Raises:
         GridbenchError: the file can't be written.
     """
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["hardware", "case", "channel", "segment", *SAID])
+    rows.writerow(["hardware", "case", "channel", "segment", *FIELDS])
     for series in chosen:
         key, segment = series.key, 0
         for index, night in enumerate(series.nights):
             segment += index in series.changes
-            values = (getattr(night, name) for name in SAID)
+            values = (getattr(night, name) for name in FIELDS)
             rows.writerow([key.hardware, key.case, key.channel, segment, *values])
     try:
         write_text(path, text.getvalue())

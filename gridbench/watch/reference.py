@@ -1,4 +1,4 @@
-"""gridbench reference: the frozen environment that measures the controls of nights."""
+"""gridbench reference: freeze the environment that measures the controls of nights."""
 
 import json
 from pathlib import Path
@@ -10,12 +10,12 @@ from gridbench.terminal import say
 
 
 def reference(
-    folder: Annotated[Path, typer.Argument(help="Where to; it must not be there yet")],
+    folder: Annotated[Path, typer.Argument(help="Target folder; it must not exist yet")],
 ) -> None:
-    """Freeze what measures here into FOLDER, for controls beside the repeats of a night.
+    """Freeze the environment that measures here into FOLDER, for the controls of nights.
 
-    pip installs the very versions that are here, from wherever it is told to: PIP_EXTRA_INDEX_URL may name
-    the index of a torch build.
+    pip installs the same versions as here. Set PIP_EXTRA_INDEX_URL to the index of a torch build if it
+    needs one.
     """
     from infra.images.reference import freeze
 

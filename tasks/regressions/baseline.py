@@ -1,59 +1,67 @@
-"""The gate: has a series got slower, or faster, tonight? Suspected from its history, confirmed by fresh runs.
+"""The statistics of the nightly gate: a series' baseline, suspicion from it, confirmation by fresh runs.
 
-Everything here is in natural logarithms of seconds, where a slowdown by a share is a shift. Arrays have a row
-for each series and a column for each night; what was not measured is NaN. The constants were chosen by
-simulation, which `tests/tasks/regressions/test_baseline_simulated.py` repeats.
+All values are natural logarithms of seconds, where a slowdown by a share is a shift. Arrays have a row for
+each series and a column for each night; NaN was not measured. The constants were chosen by simulation,
+which `tests/tasks/regressions/test_baseline_simulated.py` repeats.
 """
 
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tasks.regressions.robust import half_of, inner_range, memory, pseudomedian, slope, spread, trimmed_mean
+from tasks.regressions.robust import (
+    Bools,
+    Floats,
+    Ints,
+    half_of,
+    inner_range,
+    memory,
+    pseudomedian,
+    slope,
+    spread,
+    trimmed_mean,
+)
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-WINDOW = 60  # nights that a baseline goes back,
-LAG = 7  # after those that it leaves out: a shift that was missed must not hide in its own baseline
+WINDOW = 60  # nights of a baseline, before those that it leaves out
+LAG = 7  # nights that it leaves out: a shift that was missed must not hide in its own baseline
 YOUNG = 5  # of fewer than 5 x 7 nights one in five is left out
-WARMING = 8  # nights below which a baseline says nothing
-PAIRED = 15  # nights with a control below which its weight is not fitted
-SUSPECT_Z = 2.0  # beyond it 2 of 100 quiet nights on each side
+WARMING = 8  # nights that a baseline needs at least
+PAIRED = 15  # nights with a control that the fit of its weight needs at least
+SUSPECT_Z = 2.0  # 2 of 100 quiet nights lie beyond it on each side
 RERUNS = 5  # fresh runs that a suspect gets the same night
-LEAST_RERUNS = 3  # of which so many must have a number
+LEAST_RERUNS = 3  # fresh runs that must have a number
 LEAST_CHANGE = 0.02  # what nobody would act on
-# Series that are watched, and the z that confirms, were the spread known: for at most one false ticket in 100
-# nights of all of them. Above the last number it is `STRICTEST`.
+# Number of series, and the z that confirms a change if the spread were known exactly: at most one false
+# ticket in 100 nights of all of them. Above the last number it is `STRICTEST`.
 THRESHOLDS = ((20, 3.25), (100, 3.6))
 STRICTEST = 4.4
-# Fresh runs but their extremes lie within so many spreads or within half of their change, or confirm nothing.
+# Fresh runs without their extremes must lie within so many spreads, or within half of their change.
 AGREEMENT = 2.75
-TRIMMED = 0.2  # share at each end that the centre of a baseline is without
+TRIMMED = 0.2  # share of nights at each end that the centre of a baseline leaves out
 # Variance of a centre of many normal values, in that of one over their number: an efficiency of 88 %.
 CENTRE_VARIANCE = 1.14
 # Variance of the pseudomedian of so many standard normal values. Both by simulation, which a test repeats.
 RERUN_VARIANCE = {3: 0.341, 4: 0.273, 5: 0.215}
-CONTROL_Z = 3.0  # controls so far from their usual tell of the box, whatever they told before
-LEAST_SPREAD = 1e-3  # no series is believed to repeat itself better
+CONTROL_Z = (
+    3.0  # spreads from their usual level at which controls show a change of the box, whatever their weight
+)
+LEAST_SPREAD = 1e-3  # no series is assumed to repeat itself better
 
 
 def threshold_z(series: int) -> float:
-    """The z beyond which fresh runs confirm a change, for so many series watched together."""
+    """Return the z beyond which fresh runs confirm a change, for so many series watched together."""
     return next((z for most, z in THRESHOLDS if series <= most), STRICTEST)
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """Where each series stands since its last change; one value a series, NaN where there is none.
+class SeriesLevels:
+    """The level of each series since its last change; one value a series, NaN where there is none.
 
     Attributes:
         segment: first night (column) on its present machine and against its present control.
         start: first night at its present speed: after its last confirmed change.
         seed_s, seed_control_s: log seconds of the fresh runs that confirmed that change: one night's worth.
-        spread, beta: of the baseline that it changed from, until the nights since then tell their own.
+        spread, beta: of the baseline that it changed from, until enough nights have followed.
     """
 
     segment: Ints
@@ -64,25 +72,26 @@ class Level:
     beta: Floats
 
     @classmethod
-    def new(cls, series: int) -> "Level":
-        """That of series of which nothing is known before their first night."""
+    def new(cls, series: int) -> "SeriesLevels":
+        """Return the level of so many series without history."""
         first = np.zeros(series, np.int64)
         return cls(first, first.copy(), *(np.full(series, np.nan) for _ in range(4)))
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What each series was like before tonight; one value a series.
+    """The behaviour of each series before tonight; one value a series.
 
     Attributes:
         centre: log seconds, adjusted by the control.
         spread: standard deviation of a night.
         memory: correlation of a night with the one before it; 0 where none is shown, or where a control
-            beside it sees what lasts on a box.
-        beta: weight of the control: 0 where it tells nothing of the series, 1 where it tells all.
+            captures what persists on a box.
+        beta: weight of the control: from 0, where it explains nothing of the series, to 1, where it
+            explains all.
         control, control_spread: log seconds that the control usually takes, and their standard deviation.
-        nights: how many the centre is of.
-        warming: too few to say anything.
+        nights: number of nights in the centre.
+        warming: there are too few of them.
     """
 
     centre: Floats
@@ -94,15 +103,15 @@ class Baseline:
     nights: Ints
     warming: Bools
 
-    def of(self, rows: Ints) -> "Baseline":
-        """That of some series alone."""
+    def select(self, rows: Ints) -> "Baseline":
+        """Return the baseline of some series alone."""
         return Baseline(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def adjusted(self, log_s: Floats, log_control_s: Floats) -> Floats:
-        """(series, runs) of log seconds without what the box did to them, as far as the control shows it.
+        """Return (series, runs) of log seconds without the effect of the box, as far as the control shows it.
 
-        Several controls of one night say more of its box than the one that the weight was fitted to: a test
-        that is longer is more reliable. Source: the Spearman-Brown formula, both 1910.
+        Several controls of one night show more of its box than the single one that the weight was fitted
+        to, as a longer test is more reliable. Source: the Spearman-Brown formula, both 1910.
         """
         runs = np.maximum(np.isfinite(log_control_s).sum(axis=1), 1)
         fitted = self.beta * runs / (1 + (runs - 1) * self.beta)
@@ -110,26 +119,26 @@ class Baseline:
         return np.where(beta > 0, log_s - beta * (log_control_s - self.control[:, None]), log_s)
 
     def box_moved(self, log_control_s: Floats) -> Bools:
-        """Whether the controls of (series, runs) are so far from their usual that the box is to blame.
+        """Tell whether the controls of (series, runs) are far enough from their usual level to blame the box.
 
-        One run's control may have gone astray by itself; most of several have not.
+        A single control may be an outlier; several are rarely all.
         """
         if log_control_s.shape[1] < LEAST_RERUNS:
             return np.zeros(len(self.control), np.bool_)
         return np.abs(half_of(log_control_s) - self.control) > CONTROL_Z * self.control_spread
 
     def error(self, runs: Ints) -> Floats:
-        """Standard error of the change that so many fresh runs of one night show.
+        """Return the standard error of a change that so many fresh runs of one night show.
 
-        All runs of a night share what it has in common with the night before.
+        All runs of a night share what persists from the night before.
         """
         fresh = np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
         shared = self.memory**2
-        known = CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
-        return self.spread * np.sqrt(fresh * (1 - shared) + shared + known)
+        of_centre = CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
+        return self.spread * np.sqrt(fresh * (1 - shared) + shared + of_centre)
 
     def needed(self, confirm_z: float) -> Floats:
-        """`confirm_z` as a quantile of t, for a spread that is itself known from so few nights.
+        """Return `confirm_z` as a quantile of t, since the spread itself is estimated from few nights.
 
         Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, two terms.
         """
@@ -137,18 +146,18 @@ class Baseline:
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
     def smallest_change(self, confirm_z: float) -> Floats:
-        """The share by which each series must change to be told with even odds; NaN while it is warming."""
+        """Return the share by which each series must change to be detected with even odds; NaN if warming."""
         needed = self.needed(confirm_z) * self.error(np.full(len(self.nights), RERUNS))
         needed = np.maximum(np.maximum(needed, SUSPECT_Z * self.spread), np.log1p(LEAST_CHANGE))
         return np.where(self.warming, np.nan, np.expm1(needed))
 
 
-def baseline(log_s: Floats, log_control_s: Floats, level: Level, alone: Floats) -> Baseline:
-    """The baseline of each series for the night that is the arrays' last column.
+def baseline(log_s: Floats, log_control_s: Floats, level: SeriesLevels, alone: Floats) -> Baseline:
+    """Return the baseline of each series for the night in the arrays' last column.
 
     Args:
         log_s, log_control_s: (series, nights).
-        level: where each series stands.
+        level: the level of each series.
         alone: (series,) the weight of the control until it can be fitted: 1 where each night may have another
             box, 0 where all have the same.
     """
@@ -158,8 +167,8 @@ def baseline(log_s: Floats, log_control_s: Floats, level: Level, alone: Floats) 
         log_control_s, level.segment, level.seed_control_s
     )  # they don't change with the series
     control, there = half_of(controls), np.isfinite(log_control_s[:, -1])
-    known = np.where(np.isfinite(level.beta), level.beta, alone)
-    beta = np.where(there, slope(past, past_control, known, PAIRED), 0.0)
+    unfitted = np.where(np.isfinite(level.beta), level.beta, alone)
+    beta = np.where(there, slope(past, past_control, unfitted, PAIRED), 0.0)
     values = np.where(beta[:, None] > 0, past - beta[:, None] * (past_control - control[:, None]), past)
     nights, centre = np.isfinite(values).sum(axis=1), trimmed_mean(values, TRIMMED)
     few, carried = nights < WARMING, np.isfinite(level.spread)
@@ -177,9 +186,9 @@ def baseline(log_s: Floats, log_control_s: Floats, level: Level, alone: Floats) 
 
 
 def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[Ints, Floats]:
-    """+1 for each series that seems slower in the last column, -1 for faster, 0 for neither; and its z.
+    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and its z.
 
-    Where tonight has no number, or its baseline is warming, it is neither.
+    A series without a number tonight, or with a warming baseline, is neither.
     """
     moved = before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre
     z = np.where(before.warming, np.nan, moved / before.spread)
@@ -190,23 +199,23 @@ def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[I
 def confirmed(
     log_s: Floats, log_control_s: Floats, before: Baseline, confirm_z: float
 ) -> tuple[Ints, Floats, Floats]:
-    """What fresh runs say of each series: +1 slower, -1 faster, 0 neither; the change (log) and its z.
+    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the change (log); its z.
 
     Args:
-        log_s, log_control_s: (series, runs), without the night that was suspected: its value selected it.
+        log_s, log_control_s: (series, runs), without the suspected night, which was selected for its value.
         before: that night's baseline.
-        confirm_z: `threshold_z` of the number of series that are watched.
+        confirm_z: `threshold_z` of the number of watched series.
     """
     values = before.adjusted(log_s, log_control_s)
     change, runs = pseudomedian(values) - before.centre, np.isfinite(values).sum(axis=1)
     z = change / before.error(runs)
     agree = inner_range(values) <= np.maximum(AGREEMENT * before.spread, np.abs(change) / 2)
-    told = (np.abs(z) > before.needed(confirm_z)) & (np.abs(change) > np.log1p(LEAST_CHANGE)) & agree
-    return np.where(told, np.sign(change), 0).astype(np.int64), change, z
+    shown = (np.abs(z) > before.needed(confirm_z)) & (np.abs(change) > np.log1p(LEAST_CHANGE)) & agree
+    return np.where(shown, np.sign(change), 0).astype(np.int64), change, z
 
 
 def _window(log_s: Floats, start: Ints, seed: Floats) -> Floats:
-    """The values of each series that its baseline is made of, its seed last; NaN for the others."""
+    """Return the values of each series that its baseline is made of, its seed last; NaN for the others."""
     tonight = log_s.shape[1] - 1
     left_out = np.minimum(LAG, (tonight - start) // YOUNG)
     first = max(0, tonight - LAG - WINDOW)

@@ -1,7 +1,7 @@
-"""Which of many versions changed a case's time: what to measure next, and what is found, by the gate's rules.
+"""The search for the version that changed a case's time: what to measure next, and the conclusion.
 
-All that is known are the rounds so far, in their order: the same rounds always lead to the same step, so a
-search that was interrupted goes on from what is stored.
+The rounds, in their order, are all the state: the same rounds always lead to the same next step, so an
+interrupted search continues from what is stored.
 """
 
 import math
@@ -10,9 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from tasks.regressions.baseline import LEAST_RERUNS
-from tasks.regressions.levels import INTERVAL_P, Move, centre, from_middle, moved, spread_within
-from tasks.regressions.shifts import Sample
+from tasks.regressions.baseline import LEAST_CHANGE, LEAST_RERUNS
+from tasks.regressions.change import (
+    CONFIRM_P,
+    Sample,
+    centre,
+    change_from_middle,
+    robust_change,
+    spread_within,
+)
 from tasks.results.values import Estimate
 
 MOST_ROUNDS = 3  # of a version that stays unclear; then it is skipped
@@ -21,8 +27,8 @@ CHECKS = 2  # rounds at the end: the last good and the first bad version once mo
 Values = dict[int, list[float]]  # log seconds of each version's processes
 
 
-class Side(StrEnum):
-    """What is known of a version."""
+class VersionState(StrEnum):
+    """The state of a version in a search."""
 
     GOOD = "good"  # nearer to GOOD, and its interval says so
     BAD = "bad"
@@ -33,14 +39,14 @@ class Side(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One measurement of a version: as many fresh processes as each other round has.
+    """One measurement of a version, with as many fresh processes as every other round.
 
     Attributes:
-        version: its place among the versions.
-        sample: what its ok processes took.
-        reason: why there are too few of them; empty where there are enough.
-        broken: whether that lies in the version, so that it would be in vain to measure it again.
-        check: whether it belongs to the check at the end, which earlier rounds have no part in.
+        version: index of the version.
+        sample: times of its ok processes.
+        reason: the cause of too few ok processes; empty where there are enough.
+        broken: the cause lies in the version, so measuring it again would not help.
+        check: the round belongs to the check at the end, which ignores earlier rounds.
     """
 
     version: int
@@ -51,46 +57,46 @@ class Round:
 
     @property
     def usable(self) -> bool:
-        """Whether it has enough processes to say anything."""
+        """Tell whether enough processes are ok."""
         return len(self.sample.seconds) >= LEAST_RERUNS
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class VersionSearch:
     """Two versions or more, from GOOD to BAD, and the rounds so far in their order."""
 
     versions: tuple[str, ...]
     rounds: tuple[Round, ...] = ()
 
-    def of(self, version: int, check: bool = False) -> list[Round]:
-        """The rounds of a version, in the search itself or in its check."""
-        return [one for one in self.rounds if one.version == version and one.check == check]
+    def rounds_of(self, version: int, check: bool = False) -> list[Round]:
+        """Return the rounds of a version, either in the search itself or in its check."""
+        return [each for each in self.rounds if each.version == version and each.check == check]
 
     def reason(self, version: int) -> str:
-        """Why a version's last round without enough processes has none; empty where all have."""
-        reasons = [one.reason for one in self.rounds if one.version == version and not one.usable]
+        """Return the reason of a version's last unusable round; empty where all are usable."""
+        reasons = [each.reason for each in self.rounds if each.version == version and not each.usable]
         return reasons[-1] if reasons else ""
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """A version to measure next; `check` where it is for the check at the end."""
+class NextMeasurement:
+    """The version to measure next, by index; `check` where it is for the check at the end."""
 
     version: int
     check: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where the change is.
+class FirstBadVersion:
+    """The end of a search that located the change.
 
     Attributes:
-        last_good, first_bad: the versions beside it.
+        last_good, first_bad: the versions on both sides of the change, by index.
         change: seconds over those of the last good version, minus 1, with its 95 % interval.
-        doubt: why it is not confirmed; empty where it is.
-        skipped: versions between the two, of which each may be the first bad one.
+        doubt: the reason for which the change is not confirmed; empty where it is.
+        skipped: versions between the two, each of which may be the first bad one.
         whole: seconds of BAD over those of GOOD, minus 1.
-        part: how much of that, as a share of its logarithm, is here.
+        part: the share of the whole change, in logs, that lies between these two versions.
         before, after: shares by which the time changes from GOOD to the last good version, and from the first
             bad one to BAD.
     """
@@ -107,60 +113,60 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Nothing:
-    """There is nothing to be found, and why."""
+class NotFound:
+    """The end of a search without a result, and the reason."""
 
     reason: str
 
 
-Step = Measure | Found | Nothing
+NextStep = NextMeasurement | FirstBadVersion | NotFound
 
 
 def most_rounds(versions: int) -> int:
-    """Rounds that a search takes where each version is clear at once: both ends, halving, the check."""
+    """Return the rounds of a search in which each version is clear at once: both ends, halving, the check."""
     return 2 + (versions - 2).bit_length() + CHECKS
 
 
-def next_step(search: Search) -> Step:
-    """What to measure next, or what is found."""
+def next_step(search: VersionSearch) -> NextStep:
+    """Return the version to measure next, or the end of the search."""
     last = len(search.versions) - 1
     for end in (0, last):
-        early = _without_numbers(search.of(end))
-        if early is Side.SKIPPED:
-            return Nothing(f"{search.versions[end]} can't be measured: {search.reason(end)}")
+        early = _without_numbers(search.rounds_of(end))
+        if early is VersionState.SKIPPED:
+            return NotFound(f"{search.versions[end]} can't be measured: {search.reason(end)}")
         if early:
-            return Measure(end)
+            return NextMeasurement(end)
     values = _values(search)
-    if not (whole := moved(values[last], values[0])).confirmed:
-        return Nothing(_unchanged(search, whole))
-    known, low, high = sides(search), 0, last
-    while inside := [place for place in range(low + 1, high) if known[place] is not Side.SKIPPED]:
+    if not _differ(values[last], values[0]):
+        return NotFound(_unchanged(search, values))
+    states, low, high = version_states(search), 0, last
+    while inside := [v for v in range(low + 1, high) if states[v] is not VersionState.SKIPPED]:
         middle = min(inside, key=partial(_off_middle, low + high))
-        if known[middle] in (Side.UNKNOWN, Side.UNCLEAR):
-            return Measure(middle)
-        low, high = (middle, high) if known[middle] is Side.GOOD else (low, middle)
-    return _checked(search, low, high)
+        if states[middle] in (VersionState.UNKNOWN, VersionState.UNCLEAR):
+            return NextMeasurement(middle)
+        low, high = (middle, high) if states[middle] is VersionState.GOOD else (low, middle)
+    return _check_ends(search, low, high)
 
 
-def sides(search: Search) -> list[Side]:
-    """What is known of each version; the ends are good and bad by definition, once they are measured."""
+def version_states(search: VersionSearch) -> list[VersionState]:
+    """Return the state of each version; once measured, the ends are good and bad by definition."""
     last = len(search.versions) - 1
-    found = [_without_numbers(search.of(place)) for place in range(last + 1)]
-    if found[0] is None is found[last]:
+    states = [_without_numbers(search.rounds_of(version)) for version in range(last + 1)]
+    if states[0] is None is states[last]:
         values = _values(search)
-        for place in values:
-            found[place] = _nearer(values[place], values[0], values[last], len(search.of(place)))
-        found[0], found[last] = Side.GOOD, Side.BAD
-    return [side or Side.UNCLEAR for side in found]
+        for version, own in values.items():
+            states[version] = _nearer(own, values[0], values[last], len(search.rounds_of(version)))
+        states[0], states[last] = VersionState.GOOD, VersionState.BAD
+    return [state or VersionState.UNCLEAR for state in states]
 
 
-def paired(search: Search) -> bool:
-    """Whether times are held against those of the controls beside them.
+def paired(search: VersionSearch) -> bool:
+    """Tell whether times are divided by those of their controls.
 
-    They are where all rounds have controls of one reference, if times differ less that way within a version,
-    or the controls show that some version has had another box than the first.
+    They are where all rounds have controls of one reference, if times then differ less within a version, or
+    the controls show that some version ran on another box than the first.
     """
-    samples = [one.sample for one in search.rounds if one.usable]
+    samples = [each.sample for each in search.rounds if each.usable]
     references = {sample.reference for sample in samples}
     if len(references) != 1 or "" in references:
         return False
@@ -172,63 +178,66 @@ def paired(search: Search) -> bool:
     )
     if spread_within(beside)[0] < spread_within(alone)[0]:
         return True
-    moves = [moved(box, boxes[0]) for box in boxes[1:]]
-    return any(abs(move.change) > move.half(INTERVAL_P) for move in moves)
+    return any(robust_change(box, boxes[0]).direction() for box in boxes[1:])
 
 
-def _off_middle(sum_of_ends: int, place: int) -> tuple[int, int]:
-    return abs(2 * place - sum_of_ends), place
+def _off_middle(sum_of_ends: int, version: int) -> tuple[int, int]:
+    return abs(2 * version - sum_of_ends), version
 
 
-def _without_numbers(rounds: Sequence[Round]) -> Side | None:
-    """What a version is whose rounds have no numbers to look at; None where they have."""
-    if any(one.usable for one in rounds):
+def _differ(now: Sequence[float], before: Sequence[float]) -> int:
+    """Return the direction of a change that the gate would confirm, else 0."""
+    return robust_change(now, before, CONFIRM_P).direction(LEAST_CHANGE)
+
+
+def _without_numbers(rounds: Sequence[Round]) -> VersionState | None:
+    """Return the state of a version whose rounds have no numbers; None where they have."""
+    if any(each.usable for each in rounds):
         return None
-    if any(one.broken for one in rounds) or len(rounds) >= MOST_ROUNDS:
-        return Side.SKIPPED
-    return Side.UNCLEAR if rounds else Side.UNKNOWN
+    if any(each.broken for each in rounds) or len(rounds) >= MOST_ROUNDS:
+        return VersionState.SKIPPED
+    return VersionState.UNCLEAR if rounds else VersionState.UNKNOWN
 
 
-def _values(search: Search, check: bool = False) -> Values:
-    """Log seconds of the processes of each version, without what the box did to them where controls tell."""
-    beside, found = paired(search), Values()
-    for one in search.rounds:
-        if one.usable and one.check == check:
-            seconds = one.sample.controlled if beside else one.sample.seconds
-            found.setdefault(one.version, []).extend(map(math.log, seconds))
-    return found
+def _values(search: VersionSearch, check: bool = False) -> Values:
+    """Return the log seconds of each version's processes, divided by their controls' where `paired`."""
+    beside, values = paired(search), Values()
+    for each in search.rounds:
+        if each.usable and each.check == check:
+            seconds = each.sample.controlled if beside else each.sample.seconds
+            values.setdefault(each.version, []).extend(map(math.log, seconds))
+    return values
 
 
-def _nearer(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> Side:
-    """Which level a version is nearer to; what is like neither has had a change before it, so it is bad."""
-    off = from_middle(own, good, bad)
-    if abs(off.change) > off.half(INTERVAL_P):
-        return Side.BAD if (off.change > 0) == (centre(bad) > centre(good)) else Side.GOOD
-    if moved(own, good).confirmed and moved(own, bad).confirmed:
-        return Side.BAD
-    return Side.UNCLEAR if rounds < MOST_ROUNDS else Side.SKIPPED
+def _nearer(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> VersionState:
+    """Return the end that a version is nearer to; one unlike both is bad, as something changed before it."""
+    if side := change_from_middle(own, good, bad).direction():
+        return VersionState.BAD if (side > 0) == (centre(bad) > centre(good)) else VersionState.GOOD
+    if _differ(own, good) and _differ(own, bad):
+        return VersionState.BAD
+    return VersionState.UNCLEAR if rounds < MOST_ROUNDS else VersionState.SKIPPED
 
 
-def _checked(search: Search, low: int, high: int) -> Step:
-    """The check at the end, with fresh rounds alone: these two versions were chosen by the earlier ones."""
+def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
+    """Check the result with fresh rounds alone, since the earlier ones chose these two versions."""
     doubt = ""
-    for place in (low, high):
-        early = _without_numbers(search.of(place, check=True))
-        if early is Side.SKIPPED:
-            doubt = f"{search.versions[place]} could not be measured again: {search.reason(place)}"
+    for version in (low, high):
+        early = _without_numbers(search.rounds_of(version, check=True))
+        if early is VersionState.SKIPPED:
+            doubt = f"{search.versions[version]} could not be measured again: {search.reason(version)}"
         elif early:
-            return Measure(place, check=True)
+            return NextMeasurement(version, check=True)
     values, fresh = _values(search), _values(search, check=True)
     last = len(search.versions) - 1
     whole = centre(values[last]) - centre(values[0])
     used = values if doubt else fresh
-    move = moved(used[high], used[low])
-    if not doubt and not (move.confirmed and (move.change > 0) == (whole > 0)):
+    direction = _differ(used[high], used[low])
+    if not doubt and not (direction and (direction > 0) == (whole > 0)):
         doubt = "measured once more, they do not differ by more than chance"
-    return Found(
+    return FirstBadVersion(
         last_good=low,
         first_bad=high,
-        change=move.share,
+        change=robust_change(used[high], used[low]).share,
         doubt=doubt,
         skipped=tuple(range(low + 1, high)),
         whole=math.expm1(whole),
@@ -238,23 +247,24 @@ def _checked(search: Search, low: int, high: int) -> Step:
     )
 
 
-def _unchanged(search: Search, whole: Move) -> str:
-    ends, share = f"{search.versions[0]} and {search.versions[-1]}", whole.share
+def _unchanged(search: VersionSearch, values: Values) -> str:
+    now, before = values[len(search.versions) - 1], values[0]
+    share, smallest = robust_change(now, before).share, robust_change(now, before, CONFIRM_P).smallest
     low, high = (100 * (bound or 0.0) for bound in (share.low, share.high))
     return (
-        f"{ends} do not differ by more than {100 * whole.smallest:.1f} % on this machine: "
-        f"{100 * share.value:+.1f} % ({low:+.1f} to {high:+.1f})"
+        f"{search.versions[0]} and {search.versions[-1]} do not differ by more than {100 * smallest:.1f} % "
+        f"on this machine: {100 * share.value:+.1f} % ({low:+.1f} to {high:+.1f})"
     )
 
 
-def levels(search: Search) -> dict[int, tuple[float | None, float | None]]:
-    """Seconds per step of each version that was measured, and of its controls; None for what is not there."""
+def seconds_of_versions(search: VersionSearch) -> dict[int, tuple[float | None, float | None]]:
+    """Return the seconds per step of each measured version, and of its controls; None for what is missing."""
     samples: dict[int, list[Sample]] = {}
-    for one in search.rounds:
-        samples.setdefault(one.version, []).append(one.sample)
+    for each in search.rounds:
+        samples.setdefault(each.version, []).append(each.sample)
     return {
-        place: (_seconds(s.seconds for s in of), _seconds(s.controls for s in of))
-        for place, of in samples.items()
+        version: (_seconds(s.seconds for s in group), _seconds(s.controls for s in group))
+        for version, group in samples.items()
     }
 
 

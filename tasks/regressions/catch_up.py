@@ -1,4 +1,4 @@
-"""A scheduled night that is late: whether the next one is due already, and takes its place."""
+"""Skip a scheduled night that is late, if a newer one is already due."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -17,11 +17,11 @@ from prefect.runtime import deployment, flow_run
 WAITING = (StateType.SCHEDULED, StateType.PENDING)
 
 
-async def overdue(now: datetime | None = None) -> str:
-    """Why this flow run has nothing to do, in words: a later one of its schedule waits. Else empty.
+async def superseded(now: datetime | None = None) -> str:
+    """Return a sentence if a later flow run of the same schedule is due and waits; else an empty text.
 
-    After a downtime all nights that were missed are due at once. They would measure the same, one after
-    another; the newest is enough.
+    After a downtime all missed nights are due at once. They would measure the same one after another; the
+    newest is enough.
     """
     if not deployment.id:
         return ""
@@ -29,15 +29,15 @@ async def overdue(now: datetime | None = None) -> str:
     async with get_client() as client:
         me = await client.read_flow_run(UUID(flow_run.get_id()))
         if not me.auto_scheduled:
-            return ""  # somebody asked for it
+            return ""  # somebody started it by hand
         later = FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[UUID(deployment.id)]),
             expected_start_time=FlowRunFilterExpectedStartTime(after_=mine, before_=due),
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[*WAITING])),
         )
         waiting = await client.read_flow_runs(flow_run_filter=later)
-        found = [run for run in waiting if run.id != me.id and run.parameters == me.parameters]
-    newest = max((run.expected_start_time for run in found if run.expected_start_time), default=None)
+        newer = [run for run in waiting if run.id != me.id and run.parameters == me.parameters]
+    newest = max((run.expected_start_time for run in newer if run.expected_start_time), default=None)
     if newest is None or newest <= mine:
         return ""
     return (

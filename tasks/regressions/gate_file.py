@@ -1,4 +1,4 @@
-"""`gate.json`: what the gate said of a night. Stored events, from which later nights and people read on."""
+"""The file `gate.json`: the nightly gate's verdicts of one night, for later nights and for people."""
 
 import math
 from collections import Counter
@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from tasks.errors import GridbenchError
-from tasks.regressions.nightly_gate import Change, Fresh, State
-from tasks.regressions.series import SeriesKey
+from tasks.regressions.nightly_gate import ConfirmedChange, SeriesState
+from tasks.regressions.series import FreshRuns, SeriesKey
 from tasks.schema import Strict, first_mistake
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
@@ -20,7 +20,7 @@ Seconds = tuple[float | None, ...]
 
 
 class StoredChange(Strict):
-    """A `Change`, with None for NaN."""
+    """A `ConfirmedChange` as JSON, with null for NaN."""
 
     hardware: str
     case: str
@@ -32,43 +32,43 @@ class StoredChange(Strict):
     beta: float
 
     @classmethod
-    def of(cls, change: Change) -> "StoredChange":
-        """A change, to be written down."""
+    def of(cls, change: ConfirmedChange) -> "StoredChange":
+        """Return a change in the form that is stored."""
         key, fresh = change.key, change.fresh
         return cls(
             hardware=key.hardware,
             case=key.case,
             share=change.share,
             z=change.z,
-            seconds=_known(fresh.seconds),
-            control_s=_known(fresh.control_s),
+            seconds=_finite(fresh.seconds),
+            control_s=_finite(fresh.control_s),
             spread=change.spread,
             beta=change.beta,
         )
 
-    def change(self, run: str, channel: str) -> Change:
-        """The change itself."""
-        fresh = Fresh(_numbers(self.seconds), _numbers(self.control_s))
+    def change(self, run: str, channel: str) -> ConfirmedChange:
+        """Return the change that was stored."""
+        fresh = FreshRuns(_numbers(self.seconds), _numbers(self.control_s))
         key = SeriesKey(self.hardware, self.case, channel)
-        return Change(key, run, self.share, self.z, fresh, self.spread, self.beta)
+        return ConfirmedChange(key, run, self.share, self.z, fresh, self.spread, self.beta)
 
 
 class SeriesVerdict(Strict):
-    """What a night was for a series.
+    """The verdict of a night on one series.
 
     Attributes:
         seconds: per step; None without an ok record.
         z: distance from the baseline in spreads of a night; None while it is warming, or without a number.
-        share: by how much it took longer than before, by fresh runs; None where there were none.
-        smallest_change: that it could have shown with even odds; None while it is warming.
-        nights: that its baseline is of.
+        share: seconds of the fresh runs over those before, minus 1; None without fresh runs.
+        smallest_change: the smallest that would have been detected with even odds; None while it is warming.
+        nights: number of nights in its baseline.
         beta: weight of the control.
         because: sentences that explain.
     """
 
     hardware: str
     case: str
-    state: State
+    state: SeriesState
     seconds: float | None = None
     z: float | None = None
     share: float | None = None
@@ -79,14 +79,14 @@ class SeriesVerdict(Strict):
 
 
 class Ticket(Strict):
-    """What somebody should look at, filed in the night in which it was found and in no other.
+    """A finding that somebody should look at, filed once, in the night in which it was found.
 
     Attributes:
-        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (what no single
-            night is large enough to show).
+        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change too
+            small for any single night to show).
         cases: of that hardware.
-        share: of the worst case: how much longer it takes; None where nothing was measured.
-        since: the nights in which a leak is thought to have come.
+        share: seconds over those before, minus 1, of the worst case; None where nothing was measured.
+        since: the nights in which a leak probably began.
     """
 
     kind: str
@@ -99,17 +99,17 @@ class Ticket(Strict):
 
     @property
     def is_bad(self) -> bool:
-        """Whether it makes the night fail: something is slower."""
+        """Tell whether it makes the night fail, because something is slower."""
         return self.share is not None and self.share > 0
 
 
 class Verdicts(Strict):
-    """A night's `gate.json`.
+    """The content of a night's `gate.json`.
 
     Attributes:
-        confirm_z: what fresh runs were held to, for so many series.
+        confirm_z: standard errors that fresh runs had to exceed, for so many series.
         confirmations: the runs that measured suspects again.
-        odd: sentences about nights that could not be read, or not wholly.
+        odd: sentences about nights that could not be read, or only in part.
     """
 
     schema_version: int = SCHEMA
@@ -124,28 +124,29 @@ class Verdicts(Strict):
 
     @property
     def bad(self) -> list[Ticket]:
-        """The tickets that make the night fail."""
+        """Return the tickets that make the night fail."""
         return [ticket for ticket in self.tickets if ticket.is_bad]
 
     @property
     def answer(self) -> str:
-        """The night in a sentence."""
-        counts = Counter(one.state for one in self.series)
-        told = ", ".join(f"{count} {state}" for state in State if (count := counts[state]))
-        said = [ticket.sentence for ticket in self.tickets[:LISTED]]
+        """Return the result of the night in a few sentences, tickets first."""
+        counts = Counter(verdict.state for verdict in self.series)
+        states = ", ".join(f"{count} {state}" for state in SeriesState if (count := counts[state]))
+        sentences = [ticket.sentence for ticket in self.tickets[:LISTED]]
         if len(self.tickets) > LISTED:
-            said.append(f"And {len(self.tickets) - LISTED} more tickets.")
-        if without := sum(one.seconds is None for one in self.series):
-            said.append(f"{without} of {len(self.series)} series have no number tonight.")
-        return f"{' '.join(said) or 'Nothing has got worse.'} {len(self.series)} series: {told or 'none'}."
+            sentences.append(f"And {len(self.tickets) - LISTED} more tickets.")
+        if without := sum(verdict.seconds is None for verdict in self.series):
+            sentences.append(f"{without} of {len(self.series)} series have no number tonight.")
+        result = " ".join(sentences) or "Nothing has got worse."
+        return f"{result} {len(self.series)} series: {states or 'none'}."
 
     @property
     def is_empty(self) -> bool:
-        """Whether no series has a number: then nobody knows what has got worse."""
-        return all(one.seconds is None for one in self.series)
+        """Tell whether no series has a number, so that nobody knows what has got worse."""
+        return all(verdict.seconds is None for verdict in self.series)
 
-    def confirmed(self) -> list[Change]:
-        """What later nights must know."""
+    def confirmed(self) -> list[ConfirmedChange]:
+        """Return the changes that were confirmed, for later nights."""
         return [stored.change(self.run, self.channel) for stored in self.changes]
 
 
@@ -162,28 +163,28 @@ def write_verdicts(folder: Path, verdicts: Verdicts) -> None:
 
 
 def read_verdicts(folder: Path) -> Verdicts | None:
-    """What the gate said of the night in a folder; None where it said nothing yet.
+    """Read the verdicts of the night in a folder; None where it was not judged yet.
 
     Raises:
         GridbenchError: the file is corrupt or of another version.
     """
     path = folder / FILE
     try:
-        found = Verdicts.model_validate_json(path.read_bytes())
+        verdicts = Verdicts.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except OSError as error:
         raise GridbenchError(f"{path} can't be read ({error.strerror})") from None
     except ValidationError as error:
         raise GridbenchError(f"{path} can't be read: {first_mistake(error)}") from None
-    if found.schema_version != SCHEMA:
-        raise GridbenchError(f"{path} has schema {found.schema_version}, this version reads {SCHEMA}")
-    return found
+    if verdicts.schema_version != SCHEMA:
+        raise GridbenchError(f"{path} has schema {verdicts.schema_version}, this version reads {SCHEMA}")
+    return verdicts
 
 
-def _known(numbers: Sequence[float]) -> Seconds:
+def _finite(numbers: Sequence[float]) -> Seconds:
     return tuple(number if math.isfinite(number) else None for number in numbers)
 
 
-def _numbers(known: Seconds) -> tuple[float, ...]:
-    return tuple(math.nan if number is None else number for number in known)
+def _numbers(stored: Seconds) -> tuple[float, ...]:
+    return tuple(math.nan if number is None else number for number in stored)

@@ -1,4 +1,4 @@
-"""What has no number is news: a series without one for nights, and a night in which more failed than ever."""
+"""Missing numbers as news: a series without one for nights, and a night with unusually many failures."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,8 +7,9 @@ from itertools import takewhile
 
 import numpy as np
 
-from tasks.regressions.baseline import LAG, WARMING, WINDOW, Floats, Ints
-from tasks.regressions.nightly_gate import Judged, State
+from tasks.regressions.baseline import LAG, WARMING, WINDOW
+from tasks.regressions.nightly_gate import Screening, SeriesState
+from tasks.regressions.robust import Floats, Ints
 from tasks.regressions.series import Series, SeriesKey
 from tasks.results.format import format_count
 
@@ -18,60 +19,63 @@ CHANCE = 1e-3  # of so many failures in a night, by the nights before
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How many series each night had asked for, and how many of them have no number.
+    """The number of series that each night had planned, and of those that have no number.
 
     Attributes:
         runs: the nights, oldest first.
     """
 
     runs: tuple[str, ...]
-    asked: Ints
+    planned: Ints
     failed: Ints
 
 
-def missing(judged: Judged, series: Sequence[Series]) -> dict[SeriesKey, str]:
-    """A sentence for each series that the night finds missing: since when, and what its nights came to."""
-    until = {*judged.panel.runs[: judged.column + 1]}
-    own = {one.key: [night for night in reversed(one.nights) if night.run in until] for one in series}
-    found = {}
-    for key, state in zip(judged.panel.keys, judged.states(), strict=True):
-        if state is not State.MISSING:
+def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKey, str]:
+    """Return a sentence for each missing series: since when it has no number, and its verdicts."""
+    until = {*screening.panel.runs[: screening.column + 1]}
+    nights = {s.key: [night for night in reversed(s.nights) if night.run in until] for s in all_series}
+    sentences = {}
+    for key, state in zip(screening.panel.keys, screening.states(), strict=True):
+        if state is not SeriesState.MISSING:
             continue
-        without = list(takewhile(lambda night: not night.ok, own[key]))
+        without = list(takewhile(lambda night: not night.ok, nights[key]))
         verdicts = Counter(night.verdict for night in without)
-        told = ", ".join(f"{verdict} in {count}" for verdict, count in verdicts.most_common())
-        last = own[key][len(without) :]
+        counts = ", ".join(f"{verdict} in {count}" for verdict, count in verdicts.most_common())
+        last = nights[key][len(without) :]
         since = f"the last was in night {last[0].run}" if last else "it never had one"
-        found[key] = f"{key.id} has no ok record for {format_count(len(without), 'night')}: {told}; {since}."
-    return found
+        sentences[key] = (
+            f"{key.id} has no ok record for {format_count(len(without), 'night')}: {counts}; {since}."
+        )
+    return sentences
 
 
-def failures(series: Sequence[Series]) -> Failures:
-    """The verdicts of all series, night by night; of nights alone that a series was asked for."""
-    nights = {(night.at, night.run) for one in series for night in one.nights}
+def failures(all_series: Sequence[Series]) -> Failures:
+    """Count the failures of all series, night by night; only nights that had planned a series count."""
+    nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
-    column = {run: place for place, run in enumerate(runs)}
-    asked, failed = np.zeros(len(runs), np.int64), np.zeros(len(runs), np.int64)
-    for one in series:
-        for night in one.nights:
-            asked[column[night.run]] += 1
-            failed[column[night.run]] += not night.ok
-    return Failures(runs, asked, failed)
+    columns = {run: index for index, run in enumerate(runs)}
+    planned, failed = np.zeros(len(runs), np.int64), np.zeros(len(runs), np.int64)
+    for series in all_series:
+        for night in series.nights:
+            planned[columns[night.run]] += 1
+            failed[columns[night.run]] += not night.ok
+    return Failures(runs, planned, failed)
 
 
 def share_of_not_ok(counted: Failures) -> Floats:
-    """The share of each night's series without a number; NaN for a night that asked for none."""
+    """Return the share of each night's series without a number; NaN for a night that had planned none."""
     nothing = np.full(len(counted.runs), np.nan)
-    shares: Floats = np.divide(counted.failed, counted.asked, out=nothing, where=counted.asked > 0)
+    shares: Floats = np.divide(counted.failed, counted.planned, out=nothing, where=counted.planned > 0)
     return shares
 
 
 def more_than_ever(counted: Failures, column: int = -1) -> str:
-    """A sentence where more of a night failed than the nights before let expect; empty where not.
+    """Return a sentence if more series of a night failed than the nights before suggest; else an empty text.
 
-    Failures come together, as of a machine that is gone: a night is told where it is beyond what chance makes
-    of the nights before, without the worst of them, and hardly any of them was as bad. The last week is none
-    of those, so that what lasts is not the usual at once; until they are enough nothing is told.
+    Failures come in groups, for example when a machine is gone. So a night counts as news if its number is
+    beyond chance by the nights before it, without the worst of them, and hardly any of them was as bad. The
+    last week is not among those nights, so that a lasting failure does not become usual at once. Until
+    there are enough nights, nothing is news.
     """
     from scipy.stats import betabinom  # type: ignore[import-untyped] # it takes more than a second to import
 
@@ -79,17 +83,17 @@ def more_than_ever(counted: Failures, column: int = -1) -> str:
     shares = share_of_not_ok(counted)
     past = np.arange(max(0, column - LAG - WINDOW), max(0, column - LAG))
     usual = past[np.isfinite(shares[past])]
-    asked, failed = int(counted.asked[column]), int(counted.failed[column])
+    planned, failed = int(counted.planned[column]), int(counted.failed[column])
     if len(usual) < WARMING or not failed:
         return ""
-    odd = int(AS_BAD * len(usual))
-    kept = usual[np.argsort(shares[usual], kind="stable")][: len(usual) - odd]
-    of, bad = int(counted.asked[kept].sum()), int(counted.failed[kept].sum())
-    chance = float(betabinom.sf(failed - 1, asked, bad + 0.5, of - bad + 0.5))  # from Jeffreys' prior
-    if chance >= CHANCE or int((shares[usual] >= shares[column]).sum()) > odd:
+    worst = int(AS_BAD * len(usual))
+    kept = usual[np.argsort(shares[usual], kind="stable")][: len(usual) - worst]
+    total, bad = int(counted.planned[kept].sum()), int(counted.failed[kept].sum())
+    chance = float(betabinom.sf(failed - 1, planned, bad + 0.5, total - bad + 0.5))  # from Jeffreys' prior
+    if chance >= CHANCE or int((shares[usual] >= shares[column]).sum()) > worst:
         return ""
-    share, before = 100 * failed / asked, 100 * bad / of
+    share, before = 100 * failed / planned, 100 * bad / total
     return (
-        f"{failed} of {asked} series have no ok record in night {counted.runs[column]}, "
+        f"{failed} of {planned} series have no ok record in night {counted.runs[column]}, "
         f"{share:.0f} %: in the {len(usual)} nights before it was {before:.1f} %."
     )

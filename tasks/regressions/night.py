@@ -1,4 +1,4 @@
-"""A night against its history: reads the results store, and has the gate judge."""
+"""One night and its history, read from the results store and screened by the nightly gate."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,125 +7,132 @@ from pathlib import Path
 from tasks.errors import GridbenchError
 from tasks.regressions.baseline import RERUNS
 from tasks.regressions.gate_file import Ticket, Verdicts, read_verdicts
-from tasks.regressions.nightly_gate import Change, Fresh, Judged, judge, settle
-from tasks.regressions.nights import NightRun, confirmation, confirmations, fresh_of, read_nights, series_of
-from tasks.regressions.panel import Panel, panel_of
-from tasks.regressions.series import Series, SeriesKey
+from tasks.regressions.nightly_gate import ConfirmedChange, Screening, confirm_suspects, screen
+from tasks.regressions.panel import SeriesPanel, panel_of
+from tasks.regressions.series import FreshRuns, Series, SeriesKey
+from tasks.regressions.series_reader import (
+    PastRun,
+    confirmation,
+    confirmations,
+    fresh_runs,
+    read_nights,
+    series_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Tonight:
+class JudgedNight:
     """A night, judged by those before it.
 
     Attributes:
-        series: those of its channel, until tonight, in the order of the panel.
-        fresh: what its suspects gave when they were measured again, as far as they were.
-        confirmed_by: the runs that did so.
+        series: those of its channel, up to this night, in the order of the panel.
+        fresh: the fresh runs of its suspects, as far as they were measured again.
+        confirmed_by: the runs that measured them.
         changes: confirmed in the nights before, oldest first.
-        told: the tickets of the nights before, each with its night, oldest first.
-        unfiled: nights before that were measured again, and of which nothing was filed: they were cut short.
-        odd: sentences about what can't be read of it and of its history.
+        filed: the tickets of the nights before, each with its night, oldest first.
+        unfiled: nights before that were measured again and have no tickets filed: they were cut short.
+        problems: a sentence for each thing that can't be read of it and of its history.
     """
 
-    night: NightRun
+    night: PastRun
     series: tuple[Series, ...]
-    judged: Judged
-    fresh: dict[SeriesKey, Fresh]
+    screening: Screening
+    fresh: dict[SeriesKey, FreshRuns]
     confirmed_by: tuple[str, ...]
-    changes: tuple[Change, ...]
-    told: tuple[tuple[str, Ticket], ...]
+    changes: tuple[ConfirmedChange, ...]
+    filed: tuple[tuple[str, Ticket], ...]
     unfiled: tuple[str, ...]
-    odd: tuple[str, ...]
+    problems: tuple[str, ...]
 
     @property
-    def again(self) -> dict[str, tuple[str, ...]]:
-        """The cases of the suspects that were not measured again yet, by hardware."""
-        found: dict[str, tuple[str, ...]] = {}
-        for key in self.judged.suspects:
+    def to_confirm(self) -> dict[str, tuple[str, ...]]:
+        """Return the cases of the suspects that were not measured again yet, by hardware."""
+        cases: dict[str, tuple[str, ...]] = {}
+        for key in self.screening.suspects:
             if key not in self.fresh:
-                found[key.hardware] = (*found.get(key.hardware, ()), key.case)
-        return found
+                cases[key.hardware] = (*cases.get(key.hardware, ()), key.case)
+        return cases
 
     @property
     def repeats(self) -> int:
-        """Fresh processes for each suspect: `RERUNS` times what a night has."""
+        """Return the number of fresh processes for each suspect: `RERUNS` times that of a night."""
         return RERUNS * self.night.plan.repeats
 
 
-def judge_night(results: Path, run: str, without: Collection[str] = ()) -> Tonight:
-    """Judge a night of a results folder by the nights before it, but for those `without`.
+def judge_night(results: Path, run: str, without: Collection[str] = ()) -> JudgedNight:
+    """Judge a night of a results folder by the nights before it, except those in `without`.
 
     Raises:
         GridbenchError: there is no such night, or its plan can't be read.
     """
-    nights, odd = read_nights(results)
+    nights, problems = read_nights(results)
     night = next((night for night in nights if night.plan.run == run), None)
     if night is None:
-        raise GridbenchError(f"run {run} in {results} is no night that can be judged; {' '.join(odd)}")
+        raise GridbenchError(
+            f"run {run} in {results} is not a night that can be judged; {' '.join(problems)}"
+        )
     past = [other for other in nights if other.channel == night.channel and other.plan.run not in without]
     past = past[: past.index(night)]
     series = series_of([*past, night])
     panel = panel_of(series)
-    again = confirmations(results)
+    confirming = confirmations(results)
     stored, damaged, more = _stored(past)
-    changes = _changes(results, past, stored, again, panel)
-    return Tonight(
+    changes = _changes(results, past, stored, confirming, panel)
+    names = [other.plan.run for other in past]
+    return JudgedNight(
         night=night,
         series=tuple(series),
-        judged=judge(panel, changes),
-        fresh=_fresh(results, night, again.get(run, ())),
-        confirmed_by=tuple(again.get(run, ())),
+        screening=screen(panel, changes),
+        fresh=_fresh(results, night, confirming.get(run, ())),
+        confirmed_by=tuple(confirming.get(run, ())),
         changes=tuple(changes),
-        told=tuple((of, ticket) for of, verdicts in stored.items() for ticket in verdicts.tickets),
-        unfiled=tuple(
-            name for one in past if (name := one.plan.run) in again and name not in {*stored, *damaged}
-        ),
-        odd=(*odd, *more),
+        filed=tuple((name, ticket) for name, verdicts in stored.items() for ticket in verdicts.tickets),
+        unfiled=tuple(name for name in names if name in confirming and name not in {*stored, *damaged}),
+        problems=(*problems, *more),
     )
 
 
-def _fresh(results: Path, night: NightRun, runs: Sequence[str]) -> dict[SeriesKey, Fresh]:
-    """What the confirmations of a night found: of each series the latest that has a number."""
-    found: dict[SeriesKey, Fresh] = {}
+def _fresh(results: Path, night: PastRun, runs: Sequence[str]) -> dict[SeriesKey, FreshRuns]:
+    """Return the fresh runs of a night's confirmations: of each series the latest that have a number."""
+    by_key: dict[SeriesKey, FreshRuns] = {}
     for run in runs:
-        for (hardware, case), fresh in fresh_of(confirmation(results, run), night).items():
+        for (hardware, case), fresh in fresh_runs(confirmation(results, run), night).items():
             if fresh.count:
-                found[SeriesKey(hardware, case, night.channel)] = fresh
-    return found
+                by_key[SeriesKey(hardware, case, night.channel)] = fresh
+    return by_key
 
 
-def _stored(past: Sequence[NightRun]) -> tuple[dict[str, Verdicts], list[str], list[str]]:
-    """What the gate said of the nights before, by run; those that can't be read, with a sentence for each."""
-    found, damaged, odd = {}, [], []
+def _stored(past: Sequence[PastRun]) -> tuple[dict[str, Verdicts], list[str], list[str]]:
+    """Return the stored verdicts of the nights before, by run; the damaged nights, and a sentence on each."""
+    stored, damaged, problems = {}, [], []
     for night in past:
         try:
             if verdicts := read_verdicts(night.folder):
-                found[night.plan.run] = verdicts
+                stored[night.plan.run] = verdicts
         except GridbenchError as error:
             damaged.append(night.plan.run)
-            odd.append(f"{error}; the night is judged once more")
-    return found, damaged, odd
+            problems.append(f"{error}; the night is judged once more")
+    return stored, damaged, problems
 
 
 def _changes(
     results: Path,
-    past: Sequence[NightRun],
+    past: Sequence[PastRun],
     stored: Mapping[str, Verdicts],
-    again: Mapping[str, Sequence[str]],
-    panel: Panel,
-) -> list[Change]:
-    """The changes that were confirmed in the nights before.
+    confirming: Mapping[str, Sequence[str]],
+    panel: SeriesPanel,
+) -> list[ConfirmedChange]:
+    """Return the changes that were confirmed in the nights before.
 
-    A night whose `gate.json` is gone or can't be read is judged once more: what it was judged by is there.
+    A night whose `gate.json` is missing or damaged is judged again, from the records that it was judged by.
     """
-    changes: list[Change] = []
+    changes: list[ConfirmedChange] = []
     for night in past:
         run = night.plan.run
         if run in stored:
             changes += stored[run].confirmed()
-        elif run in again and run in panel.runs:
-            outcomes = settle(
-                judge(panel, changes, panel.runs.index(run)), _fresh(results, night, again[run])
-            )
-            changes += [outcome.change for outcome in outcomes if outcome.change]
+        elif run in confirming and run in panel.runs:
+            screening = screen(panel, changes, panel.runs.index(run))
+            results_of_night = confirm_suspects(screening, _fresh(results, night, confirming[run]))
+            changes += [result.confirmed for result in results_of_night if result.confirmed]
     return changes

@@ -1,10 +1,11 @@
-"""Statistics of rows with NaNs that a few stray values don't move, for many rows at once."""
+"""Robust statistics of many rows at once; NaN is a missing value."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 DECILES_TO_SD = 2.5631  # from the 10 % to the 90 % quantile of a normal distribution
 MAD_TO_SD = 1.4826  # 1 / the 75 % quantile of a normal distribution
@@ -15,31 +16,31 @@ PSEUDOMEDIAN_VARIANCE = np.pi / 3
 
 
 def half_of(values: Floats) -> Floats:
-    """The median of each row; NaN of a row without values."""
+    """Return the median of each row; NaN for a row without values."""
     return _quantile(np.sort(values, axis=1), _count(values), 0.5)
 
 
 def trimmed_mean(values: Floats, share: float) -> Floats:
-    """The mean of each row without that share of its values at each end; NaN of a row without values."""
+    """Return the mean of each row without a share of its values at each end; NaN for a row without values."""
     ordered, count = np.sort(values, axis=1), _count(values)
-    cut, place = np.floor(share * count)[:, None], np.arange(values.shape[1])
-    kept = (place >= cut) & (place < count[:, None] - cut)
+    cut, rank = np.floor(share * count)[:, None], np.arange(values.shape[1])
+    kept = (rank >= cut) & (rank < count[:, None] - cut)
     total = np.where(kept, ordered, 0.0).sum(axis=1)
     return np.where(count > 0, total / np.maximum(kept.sum(axis=1), 1), np.nan)
 
 
 def pseudomedian(values: Floats) -> Floats:
-    """The Hodges-Lehmann estimate of each row: the median of the means of all pairs.
+    """Return the Hodges-Lehmann estimate of each row: the median of the means of all pairs.
 
-    Source: J. L. Hodges and E. L. Lehmann, Estimates of location based on rank tests, 1963. Nearly as sharp
-    as a mean for normal values, and one of five that went astray hardly moves it.
+    Source: J. L. Hodges and E. L. Lehmann, Estimates of location based on rank tests, 1963. It is nearly
+    as precise as a mean for normal values, and one outlier in five hardly moves it.
     """
     first, second = np.triu_indices(values.shape[1])
     return half_of((values[:, first] + values[:, second]) / 2)
 
 
 def inner_range(values: Floats) -> Floats:
-    """The range of each row without its smallest and its largest value; 0 where fewer than 4 are there."""
+    """Return the range of each row without its smallest and its largest value; 0 for fewer than 4 values."""
     ordered, count = np.sort(values, axis=1), _count(values)
     rows = np.arange(len(values))
     low, high = np.minimum(1, values.shape[1] - 1), np.maximum(count - 2, 0)
@@ -47,10 +48,11 @@ def inner_range(values: Floats) -> Floats:
 
 
 def spread(values: Floats, centre: Floats) -> Floats:
-    """Standard deviation of each row: the mean of what its deciles and its MAD around `centre` say.
+    """Return the standard deviation of each row: the mean of those by its deciles and its MAD.
 
-    Of normal values it is sharper than the MAD alone; deciles stand one night in ten that is far off, and the
-    MAD around a mean is not fooled by a pool of two kinds of box, where most values are near to one of them.
+    For normal values it is more precise than the MAD alone. Deciles withstand one outlying night in ten.
+    The MAD around a mean is right for a pool of two kinds of box, too, where most values are close to one
+    of them.
     """
     ordered, count = np.sort(values, axis=1), _count(values)
     deciles = _quantile(ordered, count, 0.9) - _quantile(ordered, count, 0.1)
@@ -58,25 +60,25 @@ def spread(values: Floats, centre: Floats) -> Floats:
 
 
 def slope(values: Floats, on: Floats, otherwise: Floats, least: int) -> Floats:
-    """Slope of each row on another's by least squares, within 0 to 1; `otherwise` below `least` pairs."""
+    """Return each row's least-squares slope on another, within 0 to 1; `otherwise` below `least` pairs."""
     both = np.isfinite(values) & np.isfinite(on)
     count = both.sum(axis=1)
     x, y = _centred(on, both), _centred(values, both)
     variance = (x * x).sum(axis=1)
-    found = np.divide((x * y).sum(axis=1), variance, out=np.zeros_like(variance), where=variance > 0)
-    return np.where(count >= least, np.clip(found, 0.0, 1.0), otherwise)
+    fitted = np.divide((x * y).sum(axis=1), variance, out=np.zeros_like(variance), where=variance > 0)
+    return np.where(count >= least, np.clip(fitted, 0.0, 1.0), otherwise)
 
 
 def memory(scores: Floats) -> Floats:
-    """Correlation of neighbours in each row of standard scores, 0 where chance alone may have made it."""
+    """Return the correlation of neighbours in each row of standard scores; 0 where it may be chance."""
     scores = np.clip(scores, -3.0, 3.0)
     before, after = scores[:, :-1], scores[:, 1:]
     both = np.isfinite(before) & np.isfinite(after)
     total = np.where(np.isfinite(scores), scores**2, 0.0).sum(axis=1)
     product = np.where(both, before * after, 0.0).sum(axis=1)
-    found = np.divide(product, total, out=np.zeros_like(total), where=total > 0)
-    shown = found * np.sqrt(both.sum(axis=1)) > CHANCE_Z
-    return np.where(shown, np.clip(found, 0.0, MOST_MEMORY), 0.0)
+    correlation = np.divide(product, total, out=np.zeros_like(total), where=total > 0)
+    shown = correlation * np.sqrt(both.sum(axis=1)) > CHANCE_Z
+    return np.where(shown, np.clip(correlation, 0.0, MOST_MEMORY), 0.0)
 
 
 def _centred(values: Floats, there: NDArray[np.bool_]) -> Floats:
@@ -91,13 +93,13 @@ def _count(values: Floats) -> Ints:
 
 
 def _quantile(ordered: Floats, count: Ints, share: float) -> Floats:
-    """A quantile of each row that was sorted, its NaNs last.
+    """Return a quantile of each sorted row, NaNs last.
 
     Source: R. J. Hyndman and Y. Fan, Sample quantiles in statistical packages, 1996, definition 8.
     """
     last = np.maximum(count - 1, 0)
-    place = np.clip(share * (count + 1 / 3) - 2 / 3, 0, last)
-    low, rows = np.floor(place).astype(np.int64), np.arange(len(ordered))
+    rank = np.clip(share * (count + 1 / 3) - 2 / 3, 0, last)
+    low, rows = np.floor(rank).astype(np.int64), np.arange(len(ordered))
     below = ordered[rows, low]
-    found: Floats = below + (place - low) * (ordered[rows, np.minimum(low + 1, last)] - below)
-    return found
+    quantile: Floats = below + (rank - low) * (ordered[rows, np.minimum(low + 1, last)] - below)
+    return quantile

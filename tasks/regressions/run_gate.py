@@ -1,4 +1,4 @@
-"""Did a cell get slower from one run to another? The repeats of the two runs say it, without a history."""
+"""The run gate: compare a run with another, cell by cell, by the repeats of the two, without a history."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,7 +7,15 @@ from enum import StrEnum
 from tasks.findings.compare import judged_cells
 from tasks.findings.two_runs import Side
 from tasks.regressions.baseline import LEAST_CHANGE
-from tasks.regressions.shifts import FEWEST, USUAL, Sample, Shift, repeats_needed, sample, shifts
+from tasks.regressions.change import (
+    FEWEST,
+    USUAL,
+    Change,
+    Sample,
+    changes_between,
+    repeats_needed,
+    sample,
+)
 from tasks.results.confounds import confounds
 from tasks.results.format import format_count
 from tasks.results.repeats import Repeats, latest
@@ -18,11 +26,11 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
-BLIND = 1.0  # a cell that would not even have shown a doubling says nothing
+BLIND = 1.0  # a cell that would not even have shown a doubling decides nothing
 
 
-class Standing(StrEnum):
-    """What a cell is against another run, in the order in which people want to read of it."""
+class CellStatus(StrEnum):
+    """The status of a cell compared with another run, in the order in which people want to read it."""
 
     SLOWER = "slower"
     LOST = "lost"  # ok before, and now not ok or without a record
@@ -33,94 +41,94 @@ class Standing(StrEnum):
 
     @property
     def failed(self) -> bool:
-        """Whether a comparison with such a cell fails."""
-        return self in (Standing.SLOWER, Standing.LOST)
+        """Tell whether a comparison with such a cell fails."""
+        return self in (CellStatus.SLOWER, CellStatus.LOST)
 
     @property
     def decided(self) -> bool:
-        """Whether something is known of the cell."""
-        return self not in (Standing.UNDECIDED, Standing.NOT_COMPARABLE)
+        """Tell whether the comparison came to a result."""
+        return self not in (CellStatus.UNDECIDED, CellStatus.NOT_COMPARABLE)
 
 
 @dataclass(frozen=True, slots=True)
-class CellAgainst:
-    """A cell of one run against the same cell of another.
+class CellComparison:
+    """A cell of one run compared with the same cell of another.
 
     Attributes:
         now_s, before_s: seconds per step of the two runs; None without an ok repeat.
-        shift: how it has changed; None where that could not be told.
-        why: a sentence behind what it is; empty where the numbers say all.
+        change: from the earlier run to this one; None where it could not be computed.
+        why: a sentence that explains the status; empty where the numbers do.
     """
 
     cell: Cell
-    standing: Standing
+    status: CellStatus
     now_s: Estimate | None = None
     before_s: Estimate | None = None
-    shift: Shift | None = None
+    change: Change | None = None
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Against:
-    """A run against another, cell by cell, the slower first.
+class RunComparison:
+    """A run compared with another, cell by cell, the slower first.
 
     Attributes:
         confidence: of each cell's interval, so that all of them together hold as `FALSE_FAILURES` says.
         least: share below which a change is of no interest.
-        notes: what else differs between the runs, a sentence each.
+        notes: other differences between the runs, a sentence each.
     """
 
     now: Side
     before: Side
-    cells: tuple[CellAgainst, ...]
+    cells: tuple[CellComparison, ...]
     confidence: float
     least: float
     notes: tuple[str, ...] = ()
 
-    def having(self, standing: Standing) -> list[CellAgainst]:
-        """The cells that are so."""
-        return [cell for cell in self.cells if cell.standing is standing]
+    def having(self, status: CellStatus) -> list[CellComparison]:
+        """Return the cells of a status."""
+        return [cell for cell in self.cells if cell.status is status]
 
     @property
     def exit_code(self) -> int:
-        """0: nothing is slower or lost; 1: something is; 3: nothing could be decided, which is no success."""
-        if any(cell.standing.failed for cell in self.cells):
+        """Return 0 if nothing is slower or lost, 1 if something is, 3 if no cell could be decided."""
+        if any(cell.status.failed for cell in self.cells):
             return 1
-        return 0 if any(cell.standing.decided for cell in self.cells) else 3
+        return 0 if any(cell.status.decided for cell in self.cells) else 3
 
 
-def compare_cells(now: Side, before: Side, planned: Collection[Cell], least: float = LEAST_CHANGE) -> Against:
-    """Hold a run against another.
+def compare_cells(
+    now: Side, before: Side, planned: Collection[Cell], least: float = LEAST_CHANGE
+) -> RunComparison:
+    """Compare a run with an earlier one.
 
-    Each interval has Bonferroni's confidence for one of so many cells, its upper end and its lower end apart,
-    since only slower cells fail.
+    Each interval has Bonferroni's confidence for one of so many cells, separately for its upper and its
+    lower end, since only slower cells fail.
 
     Args:
         now, before: the runs; only cells of the same hardware and case are compared.
-        planned: what `now` was to measure; what it was not is not missed.
+        planned: the cells that `now` was to measure; others are not lost.
         least: share below which a change is of no interest.
     """
     ours, theirs = _cells(now), _cells(before)
-    found = [
-        _unmeasured(cell, ours.get(cell), theirs.get(cell), (now.name, before.name), cell in planned)
+    names = now.name, before.name
+    cells = [
+        _without_times(cell, ours.get(cell), theirs.get(cell), names, cell in planned)
         for cell in dict.fromkeys([*theirs, *ours])
         if cell in theirs or cell in planned
     ]
-    open_ = [cell.cell for cell in found if cell is not None and cell.standing is Standing.UNCHANGED]
+    open_ = [each.cell for each in cells if each.status is CellStatus.UNCHANGED]
     samples = {cell: (sample(ours[cell]), sample(theirs[cell])) for cell in open_}
     enough = [cell for cell in open_ if min(len(side.seconds) for side in samples[cell]) >= FEWEST]
     confidence = 1 - 2 * FALSE_FAILURES / max(len(enough), 1)
-    measured = _measured(enough, samples, confidence, least)
-    cells = [
-        _judged(one, measured[one.cell], least)
-        if one.cell in measured
-        else _too_few(one, samples[one.cell], (now.name, before.name), confidence, least)
-        if one.cell in samples
-        else one
-        for one in found
-    ]
+    changes = _changes(enough, samples, confidence, least)
+    for index, each in enumerate(cells):
+        if each.cell in changes:
+            cells[index] = _decided(each, changes[each.cell], least)
+        elif each.cell in samples:
+            cells[index] = _too_few(each, samples[each.cell], names, confidence, least)
     notes = tuple(_notes(open_, ours, theirs, samples))
-    return Against(now, before, tuple(sorted(cells, key=_place)), confidence, least, notes)
+    return RunComparison(now, before, tuple(sorted(cells, key=_rank)), confidence, least, notes)
 
 
 def _cells(side: Side) -> dict[Cell, Repeats]:
@@ -128,25 +136,25 @@ def _cells(side: Side) -> dict[Cell, Repeats]:
     return {cell.cell: cell for cell in judged_cells(own, side.machines)[0]}
 
 
-def _unmeasured(
+def _without_times(
     cell: Cell, ours: Repeats | None, theirs: Repeats | None, names: tuple[str, str], planned: bool
-) -> CellAgainst:
-    """What a cell is without looking at its times: unchanged, as long as nothing stands against it."""
+) -> CellComparison:
+    """Return the status of a cell before its times are compared: unchanged, unless something rules it out."""
     now, before = names
-    one = CellAgainst(cell, Standing.NOT_COMPARABLE, _seconds(ours), _seconds(theirs))
+    base = CellComparison(cell, CellStatus.NOT_COMPARABLE, _seconds(ours), _seconds(theirs))
     if theirs is None:
-        return replace(one, why=f"{before} has no record of it")
+        return replace(base, why=f"{before} has no record of it")
     if theirs.verdict is not Verdict.OK:
-        return replace(one, why=f"{before} has it as {_verdict(theirs)}")
+        return replace(base, why=f"in {before} it is {_verdict(theirs)}")
     if ours is None and not planned:
-        return replace(one, why=f"{now} was not asked for it")
+        return replace(base, why=f"{now} was not to measure it")
     if ours is None:
-        return replace(one, standing=Standing.LOST, why=f"{now} has no record of it")
+        return replace(base, status=CellStatus.LOST, why=f"{now} has no record of it")
     if ours.verdict is not Verdict.OK:
-        return replace(one, standing=Standing.LOST, why=f"it was ok, and is {_verdict(ours)}")
-    if other := _machine_changed(ours.usable, theirs.usable):
-        return replace(one, why=f"the machine is another: {other}")
-    return replace(one, standing=Standing.UNCHANGED)
+        return replace(base, status=CellStatus.LOST, why=f"it was ok, and is {_verdict(ours)}")
+    if difference := _machine_difference(ours.usable, theirs.usable):
+        return replace(base, why=f"the machine differs: {difference}")
+    return replace(base, status=CellStatus.UNCHANGED)
 
 
 def _seconds(cell: Repeats | None) -> Estimate | None:
@@ -158,28 +166,30 @@ def _verdict(cell: Repeats) -> str:
     return f"{cell.verdict.replace('_', ' ')}{reason}"
 
 
-def _machine_changed(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """What of the hardware or its driver is another, in words; empty where nothing is, or none is known."""
+def _machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
+    """Return the known differences of hardware and driver in words; empty where there are none."""
     if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
         return ""
-    one, other = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
-    names = [name for name in dict.fromkeys([*one, *other]) if _id_of(name, one) != _id_of(name, other)]
-    told = [f"{name} {one.get(name)} against {other.get(name)}" for name in names if _short(name, one, other)]
-    told += [name for name in names if not _short(name, one, other)]
-    return ", ".join(told) or "several machines took part"
+    now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
+    names = [name for name in dict.fromkeys([*now, *before]) if _id_of(name, now) != _id_of(name, before)]
+    words = [
+        f"{name} {now.get(name)} against {before.get(name)}" for name in names if _short(name, now, before)
+    ]
+    words += [name for name in names if not _short(name, now, before)]
+    return ", ".join(words) or "several machines took part"
 
 
 def _environment_unlike(records: Sequence[Record], ids: set[str]) -> Mapping[str, object]:
-    """The fingerprint of a record of a machine that the other side has not, where there is one."""
+    """Return the fingerprint of a machine that the other run did not use, where there is one."""
     return next((r.environment for r in records if machine_of(r) not in ids), records[0].environment)
 
 
 def _short(name: str, *environments: Mapping[str, object]) -> bool:
-    return all(isinstance(found.get(name), str | int | float | None) for found in environments)
+    return all(isinstance(each.get(name), str | int | float | None) for each in environments)
 
 
 def _id_of(name: str, environment: Mapping[str, object]) -> str:
-    """The hash of a machine of which this is all that is known: equal where no difference counts."""
+    """Return the id of a machine with this one field: equal where no difference counts."""
     try:
         return machine_id({name: environment.get(name)})
     except (AttributeError, TypeError, ValueError, OverflowError):  # fingerprints come from other boxes
@@ -187,66 +197,60 @@ def _id_of(name: str, environment: Mapping[str, object]) -> str:
 
 
 def _ids(records: Sequence[Record]) -> set[str]:
-    return {found for record in records if (found := machine_of(record))}
+    return {id_ for record in records if (id_ := machine_of(record))}
 
 
 def machine_of(record: Record) -> str:
-    """The hash of a record's machine; empty for a fingerprint that can't be right, which a box may send."""
+    """Return the id of a record's machine; empty if the fingerprint, which a box sent, is malformed."""
     try:
         return machine_id(record.environment) if record.environment else ""
     except (AttributeError, TypeError, ValueError, OverflowError):
         return ""
 
 
-def _measured(
+def _changes(
     cells: Sequence[Cell], samples: Mapping[Cell, tuple[Sample, Sample]], confidence: float, least: float
-) -> dict[Cell, Shift]:
-    """The shifts of all cells, those of one machine together."""
-    found: dict[Cell, Shift] = {}
+) -> dict[Cell, Change]:
+    """Return the changes of all cells, computed together for the cells of one machine."""
+    changes: dict[Cell, Change] = {}
     for hardware in dict.fromkeys(cell.hardware for cell in cells):
-        of_it = [cell for cell in cells if cell.hardware == hardware]
-        told = shifts([samples[cell] for cell in of_it], confidence, least)
-        found |= dict(zip(of_it, told, strict=True))
-    return found
+        own = [cell for cell in cells if cell.hardware == hardware]
+        changes |= zip(own, changes_between([samples[cell] for cell in own], confidence, least), strict=True)
+    return changes
 
 
-def _judged(one: CellAgainst, shift: Shift, least: float) -> CellAgainst:
-    """What the interval of its change makes of a cell."""
-    change = shift.change
-    low, high = change.low or 0.0, change.high or 0.0
-    if low > 0 and change.value > least:
-        standing, why = Standing.SLOWER, ""
-    elif high < 0 and 1 / (1 + change.value) - 1 > least:
-        standing, why = Standing.FASTER, ""
-    elif shift.smallest > BLIND:
-        standing = Standing.UNDECIDED
+def _decided(base: CellComparison, change: Change, least: float) -> CellComparison:
+    """Return a cell with the status that the interval of its change gives it."""
+    status, why = CellStatus.UNCHANGED, ""
+    if direction := change.direction(least):
+        status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
+    elif change.smallest > BLIND:
+        status = CellStatus.UNDECIDED
         why = (
-            f"its repeats are so few, or so far apart, that no doubling would show; {_advice(shift.repeats)}"
+            f"its repeats are too few, or differ too much, to show even a doubling; {_advice(change.repeats)}"
         )
-    else:
-        standing, why = Standing.UNCHANGED, ""
-    return replace(one, standing=standing, shift=shift, why=why)
+    return replace(base, status=status, change=change, why=why)
 
 
 def _too_few(
-    one: CellAgainst,
+    base: CellComparison,
     sides: tuple[Sample, Sample],
     names: tuple[str, str],
     confidence: float,
     least: float,
-) -> CellAgainst:
-    """A cell without an interval, and how many repeats it would take."""
+) -> CellComparison:
+    """Return a cell without an interval, and how many repeats it would take."""
     have = " and ".join(
         f"{name} has {format_count(len(side.seconds), 'ok repeat')}"
         for name, side in zip(names, sides, strict=True)
         if len(side.seconds) < FEWEST
     )
-    known = next((side.spread for side in sides if side.spread is not None), None)
+    spread = next((side.spread for side in sides if side.spread is not None), None)
     count: int | None = USUAL
-    if known is not None and least > 0:
-        count = repeats_needed(known, confidence, least)
-    why = f"{have} of it, and {FEWEST} are the least; {_advice(count)}"
-    return replace(one, standing=Standing.UNDECIDED, why=why)
+    if spread is not None and least > 0:
+        count = repeats_needed(spread, confidence, least)
+    why = f"{have} of it, and at least {FEWEST} are needed; {_advice(count)}"
+    return replace(base, status=CellStatus.UNDECIDED, why=why)
 
 
 def _advice(repeats: int | None) -> str:
@@ -261,17 +265,17 @@ def _notes(
     theirs: Mapping[Cell, Repeats],
     samples: Mapping[Cell, tuple[Sample, Sample]],
 ) -> list[str]:
-    """What else is another than before, once for each piece of hardware."""
-    found: dict[str, None] = {}
+    """Return the other differences from before, once for each piece of hardware."""
+    notes: dict[str, None] = {}
     for cell in cells:
         for difference in confounds(ours[cell].usable, theirs[cell].usable):
-            found[f"{cell.hardware}: {difference}"] = None
+            notes[f"{cell.hardware}: {difference}"] = None
         now, before = samples[cell]
         if now.controls and before.controls and now.reference != before.reference:
-            found[f"{cell.hardware}: the controls ran in another reference, and don't count"] = None
-    return list(found)
+            notes[f"{cell.hardware}: the controls ran in another reference, and don't count"] = None
+    return list(notes)
 
 
-def _place(one: CellAgainst) -> tuple[int, float]:
-    """Where a cell stands in the list: the worst first, of those alike the most changed."""
-    return list(Standing).index(one.standing), -abs(one.shift.change.value) if one.shift else 0.0
+def _rank(cell: CellComparison) -> tuple[int, float]:
+    """Return the rank of a cell in the list: the worst status first, then the largest change."""
+    return list(CellStatus).index(cell.status), -abs(cell.change.share.value) if cell.change else 0.0

@@ -1,4 +1,4 @@
-"""A case on one piece of hardware through the nights of one channel: what history is made of."""
+"""The types of history: a case on one piece of hardware through the nights of one channel."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,11 +9,11 @@ MISSING = "missing"  # the verdict of a night that had planned the cell and has 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SeriesKey:
-    """What tells a series from every other.
+    """The identity of a series.
 
     Attributes:
         case: its id, such as `matmul/n=5000/fp32`.
-        channel: of the software that is followed, such as `main` or `release`.
+        channel: the software that is followed, such as `main` or `release`.
     """
 
     hardware: str
@@ -22,13 +22,13 @@ class SeriesKey:
 
     @property
     def id(self) -> str:
-        """Readable and stable, such as `local-cpu/matmul/n=5000/fp32@main`."""
+        """Return a readable, stable id, such as `local-cpu/matmul/n=5000/fp32@main`."""
         return f"{self.hardware}/{self.case}@{self.channel}"
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What a series was in one night. Texts are empty where they are unknown.
+    """One night of a series. Texts are empty where they are unknown.
 
     Attributes:
         at: when the night was planned, UTC.
@@ -37,10 +37,10 @@ class Observation:
         verdict: `ok` where one repeat was, else the commonest verdict; `missing` where there is no record.
         machine_id: hash of hardware and driver.
         environment_id: hash of hardware, driver and stack.
-        commit: of the code that was measured.
+        commit: of the measured code.
         reference: id of the frozen environment that the control ran in.
-        repeats: how many were ok.
-        settings: how it was measured, where that moves its spread: repeats planned, threads, patience.
+        repeats: number of ok repeats.
+        settings: those that change the spread of its numbers: repeats planned, threads, patience.
     """
 
     run: str
@@ -58,8 +58,24 @@ class Observation:
 
     @property
     def ok(self) -> bool:
-        """Whether it has a number that counts."""
+        """Tell whether it has a number that counts."""
         return self.seconds is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FreshRuns:
+    """Fresh runs of a suspect, in pairs: seconds per step, and those of the control; NaN for what failed.
+
+    Each has as many repeats as a night, because a baseline's spread is that of nights.
+    """
+
+    seconds: tuple[float, ...]
+    control_s: tuple[float, ...]
+
+    @property
+    def count(self) -> int:
+        """Return the number of runs that have a number."""
+        return sum(seconds > 0 for seconds in self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,38 +83,40 @@ class Series:
     """A series, oldest night first.
 
     Attributes:
-        asked: whether the newest night of the channel had planned it. A case that was renamed or dropped is
-            not: its series ends, and nothing of it is missing.
+        planned: the newest night of the channel had planned it. A renamed or dropped case is not planned: its
+            series ends, and nothing of it is missing.
     """
 
     key: SeriesKey
     nights: tuple[Observation, ...]
-    asked: bool = True
+    planned: bool = True
 
     @property
     def changes(self) -> dict[int, tuple[str, ...]]:
-        """Where a segment starts, by index: which of machine, reference, settings is another than before.
+        """Return the start of each segment, by index, with what changed: machine, reference, settings.
 
-        The first segment starts at 0 without a change. What is unknown never starts one.
+        The first segment starts at 0 without a change. An unknown value never starts one.
         """
-        found: dict[int, tuple[str, ...]] = {}
+        starts: dict[int, tuple[str, ...]] = {}
         machine, reference, settings = "", "", ""
         for index, night in enumerate(self.nights):
-            moved = night.machine_id not in ("", machine or night.machine_id)
-            renewed = night.reference not in ("", reference or night.reference)
-            reset = night.settings not in ("", settings or night.settings)
-            if moved or renewed or reset:
-                found[index] = ("machine",) * moved + ("reference",) * renewed + ("settings",) * reset
+            new_machine = night.machine_id not in ("", machine or night.machine_id)
+            new_reference = night.reference not in ("", reference or night.reference)
+            new_settings = night.settings not in ("", settings or night.settings)
+            if new_machine or new_reference or new_settings:
+                starts[index] = (
+                    ("machine",) * new_machine + ("reference",) * new_reference + ("settings",) * new_settings
+                )
             machine, reference = night.machine_id or machine, night.reference or reference
             settings = night.settings or settings
-        return found
+        return starts
 
     @property
     def segment_start(self) -> int:
-        """Index of the first night of the current segment: of one machine and one reference."""
+        """Return the index of the first night of the current segment: of one machine and one reference."""
         return max(self.changes, default=0)
 
     @property
     def segment(self) -> tuple[Observation, ...]:
-        """The nights of the current segment."""
+        """Return the nights of the current segment."""
         return self.nights[self.segment_start :]

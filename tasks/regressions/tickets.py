@@ -1,70 +1,121 @@
-"""What a night says of each series, and what it files."""
+"""The verdicts of a night, the likely causes of its changes, and its tickets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from tasks.regressions import explain
 from tasks.regressions.baseline import LEAST_CHANGE
-from tasks.regressions.causes import reasons
-from tasks.regressions.changepoints import LEAK, WEEK, Drift, against_anchor, moved, past_steps
+from tasks.regressions.change import share_in_words
+from tasks.regressions.changepoints import LEAK, WEEK, Drift, against_anchor, past_steps
 from tasks.regressions.gate_file import SeriesVerdict, StoredChange, Ticket, Verdicts
 from tasks.regressions.missing import failures, missing, more_than_ever
-from tasks.regressions.night import Tonight
-from tasks.regressions.nightly_gate import MISSED, Outcome, State, settle
-from tasks.regressions.series import SeriesKey
+from tasks.regressions.night import JudgedNight
+from tasks.regressions.nightly_gate import MISSED, SeriesState, SuspectResult, confirm_suspects
+from tasks.regressions.series import Observation, Series, SeriesKey
+from workloads.harness.records.files import read_records
+from workloads.harness.records.record import Record
 
 
-def verdicts_of(tonight: Tonight) -> Verdicts:
-    """The night's verdicts, by what its suspects gave when they were measured again."""
-    judged = tonight.judged
-    outcomes = {outcome.key: outcome for outcome in settle(judged, tonight.fresh)}
-    states = judged.states()
-    watched = np.flatnonzero(judged.panel.asked | np.isfinite(judged.panel.log_s[:, judged.column]))
-    series = [_verdict(tonight, int(row), states[row], outcomes) for row in watched]
-    told = more_than_ever(failures(tonight.series))
+def verdicts_of(judged: JudgedNight) -> Verdicts:
+    """Return the night's verdicts, by the fresh runs of its suspects."""
+    screening = judged.screening
+    results = {result.key: result for result in confirm_suspects(screening, judged.fresh)}
+    states = screening.states()
+    watched = np.flatnonzero(
+        screening.panel.planned | np.isfinite(screening.panel.log_s[:, screening.column])
+    )
+    series = [_verdict(judged, int(row), states[row], results) for row in watched]
+    many_failures = more_than_ever(failures(judged.series))
     return Verdicts(
-        run=tonight.night.plan.run,
-        channel=tonight.night.channel,
-        confirm_z=judged.confirm_z,
-        confirmations=tonight.confirmed_by,
+        run=judged.night.plan.run,
+        channel=judged.night.channel,
+        confirm_z=screening.confirm_z,
+        confirmations=judged.confirmed_by,
         series=tuple(series),
-        changes=tuple(StoredChange.of(found.change) for found in outcomes.values() if found.change),
-        tickets=(*_changed(tonight, series, outcomes), *_missing(tonight), *_leaks(tonight)),
-        odd=(*tonight.odd, *([told] if told else [])),
+        changes=tuple(StoredChange.of(result.confirmed) for result in results.values() if result.confirmed),
+        tickets=(*_changed(judged, series, results), *_missing(judged), *_leaks(judged)),
+        odd=(*judged.problems, *([many_failures] if many_failures else [])),
     )
 
 
 def _verdict(
-    tonight: Tonight, row: int, state: State, outcomes: Mapping[SeriesKey, Outcome]
+    judged: JudgedNight, row: int, state: SeriesState, results: Mapping[SeriesKey, SuspectResult]
 ) -> SeriesVerdict:
-    judged, key = tonight.judged, tonight.judged.panel.keys[row]
-    outcome = outcomes.get(key)
-    if outcome:
-        state = State.CONFIRMED if outcome.change else State.CLEARED
-    log_s = float(judged.panel.log_s[row, judged.column])
+    screening, key = judged.screening, judged.screening.panel.keys[row]
+    result = results.get(key)
+    if result:
+        state = SeriesState.CONFIRMED if result.confirmed else SeriesState.CLEARED
+    log_s = float(screening.panel.log_s[row, screening.column])
     return SeriesVerdict(
         hardware=key.hardware,
         case=key.case,
         state=state,
         seconds=math.exp(log_s) if math.isfinite(log_s) else None,
-        z=_known(judged.z[row]),
-        share=_known(outcome.share) if outcome else None,
-        smallest_change=_known(judged.smallest[row]),
-        nights=int(judged.before.nights[row]),
-        beta=float(judged.before.beta[row]),
-        because=tuple(reasons(tonight, row, outcome)),
+        z=_finite(screening.z[row]),
+        share=_finite(result.share) if result else None,
+        smallest_change=_finite(screening.smallest[row]),
+        nights=int(screening.before.nights[row]),
+        beta=float(screening.before.beta[row]),
+        because=tuple(_reasons(judged, row, result)),
     )
 
 
+def _reasons(judged: JudgedNight, row: int, result: SuspectResult | None) -> Iterator[str]:
+    """Yield sentences on a series: its verdict where it has no number, the likely causes of a change."""
+    series, run = judged.series[row], judged.night.plan.run
+    tonight = next((night for night in series.nights if night.run == run), None)
+    if tonight and not tonight.ok:
+        yield f"Tonight's verdict is {tonight.verdict.replace('_', ' ')}."
+    if result is None:
+        if judged.screening.signs[row] and series.key in judged.fresh:
+            yield "Too few fresh runs have a number: it stays a suspect."
+        return
+    usual_s = float(np.exp(judged.screening.before.control[row]))
+    explanations = [explain.machine(result, judged.fresh[series.key], usual_s)]
+    before = _last_unchanged(judged, row, result) if result.confirmed else None
+    if before and tonight:
+        old, new = _records(judged, before, series), _records(judged, tonight, series)
+        explanations += [explain.clocks(_clocked(old), _clocked(new))]
+        explanations += [explain.stack(old[0].environment, new[0].environment)] if old and new else []
+        explanations += [explain.commits(before.commit, tonight.commit)]
+    yield from (explanation.sentence for explanation in explanations if explanation)
+
+
+def _last_unchanged(judged: JudgedNight, row: int, result: SuspectResult) -> Observation | None:
+    """Return the last night with a number before the change began, often nights before its confirmation."""
+    panel, before, end = judged.screening.panel, judged.screening.before, judged.screening.column + 1
+    log_s, control = panel.log_s[row, :end], panel.log_control_s[row, :end]
+    of_the_box = np.nan_to_num(control - before.control[row]) * before.beta[row]
+    change = float(np.log1p(result.share))
+    first = explain.first_changed(log_s - of_the_box, float(before.centre[row]), change)
+    return explain.last_before(judged.series[row], panel.runs[first])
+
+
+def _records(judged: JudgedNight, night: Observation, series: Series) -> list[Record]:
+    """Return the ok records of a cell in a night, as far as they are on this machine."""
+    folder: Path = judged.night.folder.parent / night.run / "records" / series.key.hardware / series.key.case
+    records = read_records(folder) if folder.is_dir() else ()
+    return [record for record in records if isinstance(record, Record) and record.ok]
+
+
+def _clocked(records: list[Record]) -> list[explain.Clocked]:
+    return [
+        explain.Clocked(record.compute_s, explain.clock_mhz(record.monitor, record.probes))
+        for record in records
+        if record.compute_s
+    ]
+
+
 def _changed(
-    tonight: Tonight, series: Sequence[SeriesVerdict], outcomes: Mapping[SeriesKey, Outcome]
+    judged: JudgedNight, series: Sequence[SeriesVerdict], results: Mapping[SeriesKey, SuspectResult]
 ) -> Iterator[Ticket]:
-    """A ticket for each confirmed change, or one for a machine of which many changed alike."""
-    whole = explain.whole_targets(tonight.judged, outcomes.values())
+    """Yield a ticket for each confirmed change, or one for a machine on which many series changed alike."""
+    whole = explain.whole_targets(judged.screening, results.values())
     for hardware, keys in whole.items():
-        shares = [(key, outcomes[key].share) for key in keys]
+        shares = [(key, results[key].share) for key in keys]
         share = max((share for _, share in shares), key=abs)
         yield Ticket(
             kind="target" if share > 0 else "improvement",
@@ -73,64 +124,71 @@ def _changed(
             sentence=explain.target(hardware, shares, sum(s.hardware == hardware for s in series)).sentence,
             share=share,
         )
-    for one in series:
-        alone = one.case not in [key.case for key in whole.get(one.hardware, ())]
-        if one.state is State.CONFIRMED and alone and one.share is not None:
+    for verdict in series:
+        alone = verdict.case not in [key.case for key in whole.get(verdict.hardware, ())]
+        if verdict.state is SeriesState.CONFIRMED and alone and verdict.share is not None:
             yield Ticket(
-                kind="regression" if one.share > 0 else "improvement",
-                hardware=one.hardware,
-                cases=(one.case,),
-                sentence=f"{one.hardware}/{one.case} is {moved(one.share)} than before.",
-                share=one.share,
-                because=one.because,
+                kind="regression" if verdict.share > 0 else "improvement",
+                hardware=verdict.hardware,
+                cases=(verdict.case,),
+                sentence=f"{verdict.hardware}/{verdict.case} is {share_in_words(verdict.share)} than before.",
+                share=verdict.share,
+                because=verdict.because,
             )
 
 
-def _missing(tonight: Tonight) -> Iterator[Ticket]:
-    """A ticket for each series that has become missing, in the first night that is judged since."""
-    panel, column = tonight.judged.panel, tonight.judged.column
-    place = {run: at for at, run in enumerate(panel.runs)}
+def _missing(judged: JudgedNight) -> Iterator[Ticket]:
+    """Yield a ticket for each series that is missing, in the first night that is judged since it is."""
+    panel, column = judged.screening.panel, judged.screening.column
+    columns = {run: index for index, run in enumerate(panel.runs)}
     rows = {key: row for row, key in enumerate(panel.keys)}
-    for key, sentence in missing(tonight.judged, tonight.series).items():
-        since = column - panel.missed[rows[key], column]
-        told = [of for of, ticket in _told(tonight, key) if ticket.kind == "missing"]
-        if panel.missed[rows[key], column] >= MISSED and not any(place.get(of, -1) > since for of in told):
+    for key, sentence in missing(judged.screening, judged.series).items():
+        missed = panel.missed[rows[key], column]
+        runs = [run for run, ticket in _filed(judged, key) if ticket.kind == "missing"]
+        if missed >= MISSED and not any(columns.get(run, -1) > column - missed for run in runs):
             yield Ticket(kind="missing", hardware=key.hardware, cases=(key.case,), sentence=sentence)
 
 
-def _leaks(tonight: Tonight) -> Iterator[Ticket]:
-    """Once a week: what crept in too slowly for any night to show, or was missed; each is told once."""
-    judged = tonight.judged
-    if (judged.column + 1) % WEEK:
+def _leaks(judged: JudgedNight) -> Iterator[Ticket]:
+    """Yield, once a week, what changed too slowly for any night to show, or was missed; each once."""
+    screening = judged.screening
+    panel, column = screening.panel, screening.column
+    if (column + 1) % WEEK:
         return
-    told = {key: [t for _, t in _told(tonight, key) if t.kind == "leak"] for key in judged.panel.keys}
-    runs = {key: [run for ticket in of for run in ticket.since] for key, of in told.items()}
-    steps = past_steps(judged.panel, runs, tonight.changes, judged.column)
-    for key, found in steps.items():
-        share = math.prod(1 + step.share for step in found) - 1  # what of them all still holds
+    filed = {key: [t for _, t in _filed(judged, key) if t.kind == "leak"] for key in panel.keys}
+    runs = {key: [run for ticket in tickets for run in ticket.since] for key, tickets in filed.items()}
+    steps = past_steps(panel, runs, judged.changes, column)
+    for key, of_key in steps.items():
+        share = math.prod(1 + step.share for step in of_key) - 1  # what of them all still holds
         if abs(share) > LEAST_CHANGE:
-            sentence = f"{moved(share)}, by {'; '.join(step.sentence for step in found)}"
-            yield _leak(key, share, sentence, [step.run for step in found])
-    for key, drift in against_anchor(judged.panel, {}, tonight.changes, judged.column).items():
-        if drift.told and key not in steps and _is_news(drift, told[key]):
+            sentence = f"{share_in_words(share)}, by {'; '.join(step.sentence for step in of_key)}"
+            yield _leak(key, share, sentence, [step.run for step in of_key])
+    for key, drift in against_anchor(panel, {}, judged.changes, column).items():
+        if drift.shown and key not in steps and _is_news(drift, filed[key]):
             yield _leak(key, drift.share, drift.sentence, [drift.last])
 
 
-def _is_news(drift: Drift, told: Sequence[Ticket]) -> bool:
-    """Whether nobody was told of this drift: it turned, or has gone on by as much as is worth telling."""
-    shares = [ticket.share for ticket in told if ticket.share is not None]
+def _is_news(drift: Drift, filed: Sequence[Ticket]) -> bool:
+    """Tell whether a drift differs from those that were filed: it turned, or grew by a further `LEAK`."""
+    shares = [ticket.share for ticket in filed if ticket.share is not None]
     return all(drift.share * share < 0 or abs(drift.share) > abs(share) + LEAK for share in shares)
 
 
 def _leak(key: SeriesKey, share: float, sentence: str, since: Sequence[str]) -> Ticket:
-    told = f"{key.hardware}/{key.case} is {sentence}."
-    fields = {"hardware": key.hardware, "cases": (key.case,), "share": share, "since": tuple(since)}
-    return Ticket(kind="leak", sentence=told, **fields)
+    return Ticket(
+        kind="leak",
+        hardware=key.hardware,
+        cases=(key.case,),
+        sentence=f"{key.hardware}/{key.case} is {sentence}.",
+        share=share,
+        since=tuple(since),
+    )
 
 
-def _told(tonight: Tonight, key: SeriesKey) -> list[tuple[str, Ticket]]:
-    return [(of, t) for of, t in tonight.told if t.hardware == key.hardware and key.case in t.cases]
+def _filed(judged: JudgedNight, key: SeriesKey) -> list[tuple[str, Ticket]]:
+    """Return the tickets of a series in earlier nights, each with its night."""
+    return [(run, t) for run, t in judged.filed if t.hardware == key.hardware and key.case in t.cases]
 
 
-def _known(number: float) -> float | None:
+def _finite(number: float) -> float | None:
     return float(number) if math.isfinite(number) else None

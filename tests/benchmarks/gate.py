@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 
-from tasks.regressions.nightly_gate import judge
-from tasks.regressions.panel import Panel
+from tasks.regressions.nightly_gate import screen
+from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.series import SeriesKey
 from tests.benchmarks.stack import ROOT
 from workloads.harness.probes.memory import peak_rss_bytes
@@ -21,7 +21,7 @@ GOAL_S, GOAL_BYTES = 60.0, 2 * 10**9
 GOAL = 1.25  # of the time per series at the smaller number
 
 
-def panel_of(series: int) -> Panel:
+def panel_of(series: int) -> SeriesPanel:
     """So many series of 2 % noise with a control that sees half of it; one number in 50 is missing."""
     rng = np.random.default_rng(8)
     shape = series, NIGHTS
@@ -29,7 +29,7 @@ def panel_of(series: int) -> Panel:
     log_s = box + rng.normal(0, 0.014, shape)
     log_s[rng.random(shape) < 0.02] = np.nan
     nothing = np.zeros(shape, np.int64)
-    return Panel(
+    return SeriesPanel(
         keys=tuple(SeriesKey("machine", f"case-{row}", "main") for row in range(series)),
         runs=tuple(f"night-{night:03}" for night in range(NIGHTS)),
         log_s=log_s,
@@ -37,7 +37,7 @@ def panel_of(series: int) -> Panel:
         segment=nothing,
         missed=nothing,
         alone=np.zeros(series),
-        asked=np.ones(series, np.bool_),
+        planned=np.ones(series, np.bool_),
     )
 
 
@@ -45,10 +45,10 @@ def replay(series: int) -> dict[str, float]:
     """Seconds of CPU for all nights and for the last one alone, the peak of memory, and the suspects."""
     panel = panel_of(series)
     started = time.process_time()
-    suspects = sum(len(judge(panel, (), night).suspects) for night in range(NIGHTS))
+    suspects = sum(len(screen(panel, (), night).suspects) for night in range(NIGHTS))
     all_s = time.process_time() - started
     started = time.process_time()
-    judge(panel, ()).states()
+    screen(panel, ()).states()
     last_s = time.process_time() - started
     peak_bytes = peak_rss_bytes()
     return {"all_s": all_s, "last_s": last_s, "peak_bytes": peak_bytes, "suspects": suspects}

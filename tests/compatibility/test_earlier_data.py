@@ -126,7 +126,7 @@ def test_what_a_night_filed_is_known_to_the_next_one(earlier):
     (ticket,) = read_verdicts(earlier / "nights" / SLOW_NIGHT).tickets
     assert ticket.cases == ("matmul/n=5000/fp32",) and math.isclose(ticket.share, 0.19728413914268528)
     night = judge_night(earlier / "nights", LAST_NIGHT)
-    assert not night.again and not verdicts_of(night).tickets
+    assert not night.to_confirm and not verdicts_of(night).tickets
 
 
 def test_a_bucket_is_fetched_from(earlier, tmp_path):

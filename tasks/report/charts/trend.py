@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import altair as alt
 import vl_convert
 
-from tasks.regressions.history import Trend
 from tasks.report.charts.panel import chart_of
 from tasks.report.charts.pictures import VEGA_LITE
 from tasks.report.charts.theme import SECONDS_LABEL, config, shapes
+from tasks.report.html.trends import Trend
 
 MOST_POINTS = 400  # nights that a picture can tell apart; the table below it has them all
 HEIGHT = 150  # pixels

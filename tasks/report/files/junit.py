@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from tasks.regressions.run_gate import Against, CellAgainst, machine_of
+from tasks.regressions.run_gate import CellComparison, RunComparison, machine_of
 from tasks.report.text.run_gate import numbers_text, smallest_text
 
 # What XML 1.0 can't hold, not even escaped. Source: https://www.w3.org/TR/xml/#charsets
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(found: Against) -> str:
+def junit_xml(found: RunComparison) -> str:
     """The whole file: a test suite for each piece of hardware, a test case for each of its cases.
 
     The time of a test case is the seconds of one step, not of measuring it.
@@ -30,7 +30,7 @@ def junit_xml(found: Against) -> str:
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(found: Against, hardware: str, cells: Sequence[CellAgainst]) -> Element:
+def _suite(found: RunComparison, hardware: str, cells: Sequence[CellComparison]) -> Element:
     counts = {name: str(count) for name, count in _counts(cells).items()}
     seconds = sum(one.now_s.value for one in cells if one.now_s)
     suite = Element("testsuite", {"name": _clean(hardware), **counts, "time": _seconds(seconds)})
@@ -42,28 +42,28 @@ def _suite(found: Against, hardware: str, cells: Sequence[CellAgainst]) -> Eleme
     return suite
 
 
-def _case(one: CellAgainst) -> Element:
+def _case(one: CellComparison) -> Element:
     names = {"classname": _clean(one.cell.hardware), "name": _clean(one.cell.case.id)}
     case = Element("testcase", {**names, "time": _seconds(one.now_s.value if one.now_s else 0.0)})
-    message = _clean(f"{one.standing}: {numbers_text(one)}")
-    if one.standing.failed:
-        SubElement(case, "failure", {"type": str(one.standing), "message": message}).text = message
-    elif not one.standing.decided:
+    message = _clean(f"{one.status}: {numbers_text(one)}")
+    if one.status.failed:
+        SubElement(case, "failure", {"type": str(one.status), "message": message}).text = message
+    elif not one.status.decided:
         SubElement(case, "skipped", {"message": message})
     SubElement(case, "system-out").text = _clean(f"{message}\n{smallest_text(one)}\n")
     return case
 
 
-def _counts(cells: Sequence[CellAgainst]) -> dict[str, int]:
+def _counts(cells: Sequence[CellComparison]) -> dict[str, int]:
     return {
         "tests": len(cells),
-        "failures": sum(one.standing.failed for one in cells),
+        "failures": sum(one.status.failed for one in cells),
         "errors": 0,
-        "skipped": sum(not one.standing.decided for one in cells),
+        "skipped": sum(not one.status.decided for one in cells),
     }
 
 
-def _properties(found: Against, hardware: str) -> Mapping[str, str]:
+def _properties(found: RunComparison, hardware: str) -> Mapping[str, str]:
     """Return the properties of a comparison: the runs, the machine and the strictness."""
     stated = {
         "run": found.now.name,

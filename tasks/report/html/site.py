@@ -1,4 +1,4 @@
-"""A folder of static pages over all runs: what has changed, every report, and a trend for each case."""
+"""Write a folder of static pages over all runs: recent changes, every report, and a trend for each case."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,10 +6,10 @@ from shutil import copyfile
 from typing import Any
 
 from tasks.errors import GridbenchError
-from tasks.regressions.history import PastRun, Point, Trend, trends
 from tasks.report.charts.theme import shapes
 from tasks.report.charts.trend import trend_svg
 from tasks.report.html.templates import STILL, environment, slug, style
+from tasks.report.html.trends import Point, SiteRun, Trend, trends
 from tasks.results.format import format_ratio, format_seconds
 from tasks.results.values import Outcome
 from tasks.results.wording import MARKS
@@ -19,46 +19,46 @@ from workloads.harness.records.files import write_text, write_whole
 MOST_CHANGES = 30  # sentences on the first page; the pages of the workloads have all
 
 
-def write_site(folder: Path, past: Sequence[PastRun], odd: Sequence[str]) -> Path:
+def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
     """Write the pages, copies of the reports among them, and return the path of `index.html`, written last.
 
     Raises:
         GridbenchError: the folder can't be written.
     """
     try:
-        return _write(folder, past, odd)
+        return _write(folder, listed, problems)
     except (OSError, WorkloadsError) as error:
         raise GridbenchError(f"the site can't be written: {error}") from None
 
 
-def changes(found: Sequence[Trend]) -> list[tuple[Trend, Point]]:
-    """The cells whose newest number is shown to differ from the one before it, slower ones first."""
-    newest = [(trend, numbers[-1]) for trend in found if (numbers := _numbers(trend))]
-    told = [(trend, point) for trend, point in newest if _told(point)]
-    return sorted(told, key=lambda pair: pair[1].change.estimate.value if pair[1].change else 1.0)
+def changes(all_trends: Sequence[Trend]) -> list[tuple[Trend, Point]]:
+    """Return the cells whose newest number differs from the one before it, slower ones first."""
+    newest = [(trend, numbers[-1]) for trend in all_trends if (numbers := _numbers(trend))]
+    decided = [(trend, point) for trend, point in newest if _is_decided(point)]
+    return sorted(decided, key=lambda pair: pair[1].change.estimate.value if pair[1].change else 1.0)
 
 
-def _write(folder: Path, past: Sequence[PastRun], odd: Sequence[str]) -> Path:
-    found = trends(past)
-    machines = list(dict.fromkeys(trend.hardware for trend in found))
-    pages = {workload: _page_of(workload) for workload in dict.fromkeys(t.workload for t in found)}
-    for run in past:
+def _write(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
+    all_trends = trends(listed)
+    machines = list(dict.fromkeys(trend.hardware for trend in all_trends))
+    pages = {workload: _page_of(workload) for workload in dict.fromkeys(t.workload for t in all_trends)}
+    for run in listed:
         if run.has_report:
             copy = folder / "runs" / f"{run.plan.run}.html"
             copy.parent.mkdir(parents=True, exist_ok=True)
             copyfile(run.folder / "report.html", copy)
     shared = {"policy": STILL, "style": style(), "machines": machines, "shapes": shapes(len(machines))}
     for workload, name in pages.items():
-        cases = _cases(folder, [trend for trend in found if trend.workload == workload], machines)
+        cases = _cases(folder, [trend for trend in all_trends if trend.workload == workload], machines)
         _page(folder / name, "trend.html.j2", shared | {"workload": workload, "cases": cases})
-    told = changes(found)
+    newest = changes(all_trends)
     facts: dict[str, Any] = {
-        "runs": [_run_row(run) for run in reversed(past)],
-        "odd": odd,
+        "runs": [_run_row(run) for run in reversed(listed)],
+        "problems": problems,
         "pages": pages,
-        "changes": [_sentence(trend, point) for trend, point in told[:MOST_CHANGES]],
-        "more_changes": len(told[MOST_CHANGES:]),
-        "cells": len(found),
+        "changes": [_sentence(trend, point) for trend, point in newest[:MOST_CHANGES]],
+        "more_changes": len(newest[MOST_CHANGES:]),
+        "cells": len(all_trends),
     }
     _page(folder / "index.html", "site.html.j2", shared | facts)
     return folder / "index.html"
@@ -68,9 +68,9 @@ def _page(path: Path, template: str, facts: dict[str, Any]) -> None:
     write_text(path, environment().get_template(template).render(facts))
 
 
-def _cases(folder: Path, found: Sequence[Trend], machines: Sequence[str]) -> list[dict[str, Any]]:
+def _cases(folder: Path, of_workload: Sequence[Trend], machines: Sequence[str]) -> list[dict[str, Any]]:
     cases: dict[str, list[Trend]] = {}
-    for trend in found:
+    for trend in of_workload:
         cases.setdefault(trend.case, []).append(trend)
     return [
         {
@@ -86,15 +86,19 @@ def _cases(folder: Path, found: Sequence[Trend], machines: Sequence[str]) -> lis
 
 
 def _figure(folder: Path, trend: Trend, machines: Sequence[str], case: str) -> dict[str, Any] | None:
-    """Paths of the light and the dark picture; None where no run has a number."""
+    """Write the light and the dark picture, and return their paths; None where no run has a number."""
     names = {}
     for look, dark in (("light", False), ("dark", True)):
         if svg := trend_svg(trend, machines, dark):
             names[look] = f"pictures/{slug(f'{trend.hardware}/{case}')}-{look}.svg"
             write_whole(folder / names[look], svg.encode())
-    told = f"Time per step of {case} on {trend.hardware} by date; the table below has the same numbers."
+    description = (
+        f"Time per step of {case} on {trend.hardware} by date; the table below has the same numbers."
+    )
     machine = machines.index(trend.hardware)
-    return {"machine": machine, "name": trend.hardware, "told": told, **names} if names else None
+    return (
+        {"machine": machine, "name": trend.hardware, "description": description, **names} if names else None
+    )
 
 
 def _row(trend: Trend, point: Point) -> dict[str, Any]:
@@ -112,24 +116,24 @@ def _row(trend: Trend, point: Point) -> dict[str, Any]:
 
 
 def _notes(point: Point) -> list[str]:
-    """What else is to be known of a point."""
+    """Return further facts about a point."""
     changed = [f"{what} changed" for what in _changed(point)]
     return [*changed, *([f"confirms {point.confirms}"] if point.confirms else [])]
 
 
 def _changed(point: Point) -> list[str]:
-    """What is another than in the run before."""
-    found = "machine or driver" if point.new_machine else "environment"
-    return [found] if point.new_environment or point.new_machine else []
+    """Return the parts that differ from the run before."""
+    part = "machine or driver" if point.new_machine else "environment"
+    return [part] if point.new_environment or point.new_machine else []
 
 
-def _run_row(run: PastRun) -> dict[str, Any]:
+def _run_row(run: SiteRun) -> dict[str, Any]:
     return {
         "name": run.plan.run,
         "link": f"runs/{run.plan.run}.html" if run.has_report else "",
         "suite": run.plan.suite,
         "label": run.label,
-        "at": f"{run.started_at:%Y-%m-%d %H:%M}",
+        "at": f"{run.past.at:%Y-%m-%d %H:%M}",
         "machines": ", ".join(machine.name for machine in run.plan.hardware),
         "cells": run.missing or f"{run.ok_cells} of {run.cells} ok",
         "repeats": run.plan.repeats,
@@ -137,11 +141,11 @@ def _run_row(run: PastRun) -> dict[str, Any]:
 
 
 def _numbers(trend: Trend) -> list[Point]:
-    """The points with a number of their own: what confirms the one before is no news after it."""
+    """Return the points with a number, except confirmations, which are no news."""
     return [point for point in trend.points if point.seconds and not point.confirms]
 
 
-def _told(point: Point) -> bool:
+def _is_decided(point: Point) -> bool:
     return point.change is not None and point.change.outcome is not Outcome.UNDECIDED
 
 
@@ -160,5 +164,5 @@ def _sentence(trend: Trend, point: Point) -> dict[str, str]:
 
 
 def _page_of(workload: str) -> str:
-    """The file of a workload's trends."""
+    """Return the file name of a workload's trends."""
     return f"trend-{slug(workload)}.html"

@@ -1,6 +1,6 @@
 """A run against another in words: the answer in a sentence, and what is said of each cell."""
 
-from tasks.regressions.run_gate import Against, CellAgainst, Standing
+from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
 from tasks.results.format import format_count, format_seconds
 from tasks.results.values import Estimate
 
@@ -19,26 +19,26 @@ def share_text(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
 
 
-def numbers_text(one: CellAgainst) -> str:
+def numbers_text(one: CellComparison) -> str:
     """Say what a cell took in both runs and how it has changed, or why that is not known; one sentence."""
-    if one.shift is None:
+    if one.change is None:
         return one.why
-    way = "its time over its control's" if one.shift.paired else "its time"
-    told = f"{way} changed by {change_text(one.shift.change)}: {_times(one)}"
+    way = "its time over its control's" if one.change.paired else "its time"
+    told = f"{way} changed by {change_text(one.change.share)}: {_times(one)}"
     return f"{told}; {one.why}" if one.why else told
 
 
-def smallest_text(one: CellAgainst) -> str:
+def smallest_text(one: CellComparison) -> str:
     """The smallest change that a cell could have shown, and what it would take to show the least one."""
-    if one.shift is None:
+    if one.change is None:
         return "no change could have been shown"
-    return f"a change of {share_text(one.shift.smallest)} would have been shown, with even odds"
+    return f"a change of {share_text(one.change.smallest)} would have been shown, with even odds"
 
 
-def answer(found: Against) -> str:
+def answer(found: RunComparison) -> str:
     """The one sentence that people want: what is slower or lost, and what could not have been seen."""
-    slower, lost = found.having(Standing.SLOWER), found.having(Standing.LOST)
-    bad = [f"{one.cell.id} by {change_text(one.shift.change)}" for one in slower if one.shift]
+    slower, lost = found.having(CellStatus.SLOWER), found.having(CellStatus.LOST)
+    bad = [f"{one.cell.id} by {change_text(one.change.share)}" for one in slower if one.change]
     told = []
     if slower:
         told.append(f"{format_count(len(slower), 'cell')} got slower: {_listed(bad)}")
@@ -52,10 +52,10 @@ def answer(found: Against) -> str:
     rest = [
         f"{len(cells)} {standing}"
         for standing in (
-            Standing.FASTER,
-            Standing.UNCHANGED,
-            Standing.UNDECIDED,
-            Standing.NOT_COMPARABLE,
+            CellStatus.FASTER,
+            CellStatus.UNCHANGED,
+            CellStatus.UNDECIDED,
+            CellStatus.NOT_COMPARABLE,
         )
         if (cells := found.having(standing))
     ]
@@ -63,9 +63,11 @@ def answer(found: Against) -> str:
     return f"{text}{' (' + ', '.join(rest) + ')' if rest else ''}{_unseen(found)}."
 
 
-def _unseen(found: Against) -> str:
+def _unseen(found: RunComparison) -> str:
     """Say what the cells called unchanged may hide."""
-    widest = max((one.shift.smallest for one in found.having(Standing.UNCHANGED) if one.shift), default=None)
+    widest = max(
+        (one.change.smallest for one in found.having(CellStatus.UNCHANGED) if one.change), default=None
+    )
     return "" if widest is None else f"; a change below {share_text(widest)} may be unseen"
 
 
@@ -74,7 +76,7 @@ def _listed(named: list[str]) -> str:
     return f"{', '.join(named[:NAMED])}{more}"
 
 
-def _times(one: CellAgainst) -> str:
+def _times(one: CellComparison) -> str:
     return f"{format_seconds(_bare(one.now_s))} a step, {format_seconds(_bare(one.before_s))} before"
 
 

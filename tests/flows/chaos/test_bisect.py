@@ -10,7 +10,7 @@ import pytest
 
 from gridbench.run.session import ROOT, deploy
 from tasks.regressions.bisect_runs import runs_of
-from tasks.regressions.nights import read_nights
+from tasks.regressions.series_reader import read_nights
 from tests.flows.nightly.watched_case import MACHINE, SPEEDS, SUITE, WATCHED
 
 pytestmark = [

@@ -65,7 +65,7 @@ def told(bench):
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
         command = [Path(sys.executable).with_name("gridbench"), "alert", "custom-webhook/team"]
         done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=ROOT)
-        assert "a night that ends failed is told by custom-webhook/team" in done.stdout
+        assert "custom-webhook/team gets a message when a night fails" in done.stdout
         yield heard
         subprocess.run([*command, "--off"], check=True, capture_output=True, timeout=120, cwd=ROOT)
         server.shutdown()

@@ -8,12 +8,12 @@ import pytest
 
 from gridbench import main
 from gridbench.watch import bisect
-from gridbench.watch.bisect import Hunt, searched
-from gridbench.watch.versions import brought, versions_between
+from gridbench.watch.bisect import BisectRequest, searched
+from gridbench.watch.versions import runnable_versions, versions_between
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_suite_checked
-from tasks.regressions.bisect import Found, Nothing
-from tasks.regressions.nights import read_nights
+from tasks.regressions.bisect import FirstBadVersion, NotFound
+from tasks.regressions.series_reader import read_nights
 from tasks.store.store import Store
 from tests.tasks.examples.records import ENVIRONMENT, record
 from workloads.harness.records.record import Verdict
@@ -46,8 +46,8 @@ def run(monkeypatch, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ((CASE, "v1", "v6", *LIST[:2]), "give one of --image-template and --command-template"),
-        ((CASE, "v1", "v6", *LIST, "--image-template", "r/g:{version}"), "and not both"),
+        ((CASE, "v1", "v6", *LIST[:2]), "give exactly one of --image-template and --command-template"),
+        ((CASE, "v1", "v6", *LIST, "--image-template", "r/g:{version}"), "exactly one of"),
         (
             (CASE, "v1", "v6", *LIST[:2], "--command-template", "python"),
             "command_template='python' has no {version}",
@@ -65,7 +65,7 @@ def run(monkeypatch, capsys, tmp_path):
         ((CASE, "v1", "v6", "--versions", "v1,v1,v6", *COMMAND), "versions has 'v1' twice"),
         (
             (CASE, "v1", "v6", "--versions", "nowhere.txt", *COMMAND),
-            "versions='nowhere.txt' is neither a file",
+            "versions='nowhere.txt' is neither a readable file",
         ),
         ((CASE, "v1", "v 2", "--versions", "v1,v 2", *COMMAND), "version 'v 2': name is 'v 2'"),
         (
@@ -79,9 +79,9 @@ def run(monkeypatch, capsys, tmp_path):
             (CASE, "v1", "v6", *LIST, "--budget-usd", "0.0001"),
             "USD for 7 measurements is above budget_usd=0.0001",
         ),
-        ((CASE, "v1", "v6", *LIST, "--resume", "20260101"), "resume='20260101' is no search"),
-        ((CASE, "v1", "v6", *LIST, "--resume", "bisect-none"), "nothing is kept of 'bisect-none'"),
-        ((CASE, "--HEAD~1", "HEAD", *COMMAND), "GOOD '--HEAD~1' is no commit"),
+        ((CASE, "v1", "v6", *LIST, "--resume", "20260101"), "resume='20260101' is not a search"),
+        ((CASE, "v1", "v6", *LIST, "--resume", "bisect-none"), "has no run of 'bisect-none'"),
+        ((CASE, "--HEAD~1", "HEAD", *COMMAND), "GOOD '--HEAD~1' is not a commit"),
     ],
 )
 def test_a_mistake_is_one_sentence_before_anything_is_measured(run, words, sentence):
@@ -111,9 +111,11 @@ def test_versions_of_a_file_are_its_lines(tmp_path):
 
 
 def test_templates_are_filled_in_word_by_word():
-    (version,) = brought(["v 1".replace(" ", "-")], None, "'/my envs/{version}/python' -m workloads")
+    (version,) = runnable_versions(
+        ["v 1".replace(" ", "-")], None, "'/my envs/{version}/python' -m workloads"
+    )
     assert version.command == ("/my envs/v-1/python", "-m", "workloads") and version.image is None
-    (version,) = brought(["v1"], "host/{other}/gridbench:{version}", None)
+    (version,) = runnable_versions(["v1"], "host/{other}/gridbench:{version}", None)
     assert version.image == "host/{other}/gridbench:v1" and version.command is None
 
 
@@ -141,32 +143,32 @@ def checkout(tmp_path, monkeypatch):
 def test_versions_are_the_commits_of_first_parents(checkout):
     wanted = tuple(checkout("rev-parse", name) for name in ("HEAD~2", "HEAD~1", "HEAD"))
     assert versions_between("HEAD~2", "main", None) == (wanted, True)
-    with pytest.raises(GridbenchError, match=r"^GOOD 'main' is no ancestor of BAD 'HEAD~1'"):
+    with pytest.raises(GridbenchError, match=r"^GOOD 'main' is not an ancestor of BAD 'HEAD~1'"):
         versions_between("main", "HEAD~1", None)
-    with pytest.raises(GridbenchError, match=r"^GOOD 'main' and BAD 'HEAD' are one commit"):
+    with pytest.raises(GridbenchError, match=r"^GOOD 'main' and BAD 'HEAD' are the same commit"):
         versions_between("main", "HEAD", None)
-    with pytest.raises(GridbenchError, match=r"^BAD 'nothing' is no commit"):
+    with pytest.raises(GridbenchError, match=r"^BAD 'nothing' is not a commit"):
         versions_between("main", "nothing", None)
 
 
 class Bench:
     """In place of the flow: plans as it does and writes records of machines whose times are known."""
 
-    def __init__(self, hunt, times, verdicts=(), cut=0):
-        self.hunt, self.times, self.verdicts, self.cut = hunt, times, dict(verdicts), cut
+    def __init__(self, search_request, times, verdicts=(), cut=0):
+        self.search_request, self.times, self.verdicts, self.cut = search_request, times, dict(verdicts), cut
         self.started, self.left_usd = [], []
 
     def __call__(self, request):
         self.left_usd.append(request.budget_usd)
         if request.resume:
-            store = Store.open(self.hunt.results, request.resume)
+            store = Store.open(self.search_request.results, request.resume)
         else:
             name = request.night.version.name
             self.started.append(name)
-            plan = self.hunt.plan(self.hunt.names.index(name))
+            plan = self.search_request.plan(self.search_request.names.index(name))
             stamp = f"2026-11-01T00:00:{len(self.started):02d}+00:00"
             plan = plan.model_copy(update={"created_at": stamp, "run": f"{len(self.started):02d}-{plan.run}"})
-            store = Store.create(self.hunt.results, plan)
+            store = Store.create(self.search_request.results, plan)
         self.fill(store)
         if self.cut and len(self.started) == self.cut:
             raise KeyboardInterrupt
@@ -185,70 +187,72 @@ class Bench:
 
 
 @pytest.fixture
-def hunt(tmp_path):
-    versions = brought(SIX.split(","), None, COMMAND[1])
-    return Hunt(CASE, "local-cpu-1", "nightly", versions, 5, 5.0, tmp_path / "results", "bisect-1")
+def search_request(tmp_path):
+    versions = runnable_versions(SIX.split(","), None, COMMAND[1])
+    return BisectRequest(CASE, "local-cpu-1", "nightly", versions, 5, 5.0, tmp_path / "results", "bisect-1")
 
 
 TIMES = {name: 1.1 if name >= "v4" else 1.0 for name in SIX.split(",")}
 
 
-def test_the_search_ends_with_the_version_and_its_runs_are_no_nights(hunt, capsys):
-    bench = Bench(hunt, TIMES)
-    search, step = searched(hunt, iter([]), bench)
-    assert isinstance(step, Found) and search.versions[step.first_bad] == "v4" and not step.doubt
+def test_the_search_ends_with_the_version_and_its_runs_are_no_nights(search_request, capsys):
+    bench = Bench(search_request, TIMES)
+    search, step = searched(search_request, iter([]), bench)
+    assert isinstance(step, FirstBadVersion) and search.versions[step.first_bad] == "v4" and not step.doubt
     assert bench.started == ["v1", "v6", "v3", "v4", "v3", "v4"]
-    assert read_nights(hunt.results) == ([], [])
-    plans = [store.plan for store in bisect.runs_of(hunt.results, "bisect-1")]
+    assert read_nights(search_request.results) == ([], [])
+    plans = [store.plan for store in bisect.runs_of(search_request.results, "bisect-1")]
     assert [plan.night.version.name for plan in plans] == bench.started
     assert plans[0].hardware[0].command == ("/envs/v1/bin/python", "-P", "-m", "workloads")
     assert "measurement 5: v3, once more to confirm" in capsys.readouterr().out
 
 
-def test_an_interrupted_search_goes_on_and_measures_nothing_twice(hunt):
-    first = Bench(hunt, TIMES, cut=3)
+def test_an_interrupted_search_goes_on_and_measures_nothing_twice(search_request):
+    first = Bench(search_request, TIMES, cut=3)
     with pytest.raises(KeyboardInterrupt):
-        searched(hunt, iter([]), first)
+        searched(search_request, iter([]), first)
     assert first.started == ["v1", "v6", "v3"]
-    second = Bench(hunt, TIMES)
-    search, step = searched(hunt, iter(bisect._earlier(hunt)), second)
+    second = Bench(search_request, TIMES)
+    search, step = searched(search_request, iter(bisect._earlier(search_request)), second)
     assert search.versions[step.first_bad] == "v4" and len(search.rounds) == 6
     second.started.remove("v4")
     assert second.started == ["v3", "v4"] and len(second.left_usd) == 4  # one run is completed
 
 
-def test_other_options_than_before_are_refused(hunt):
-    searched(hunt, iter([]), Bench(hunt, TIMES))
-    stored = bisect._earlier(hunt)
-    fewer = replace(hunt, repeats=7)
-    with pytest.raises(GridbenchError, match="resume with the options that it began with"):
+def test_other_options_than_before_are_refused(search_request):
+    searched(search_request, iter([]), Bench(search_request, TIMES))
+    stored = bisect._earlier(search_request)
+    fewer = replace(search_request, repeats=7)
+    with pytest.raises(GridbenchError, match="resume with the same options as at the start"):
         bisect._earlier(fewer)
-    moved = replace(hunt, versions=hunt.versions[1:])
+    moved = replace(search_request, versions=search_request.versions[1:])
     with pytest.raises(
-        GridbenchError, match=r"measured v1 \(/envs/v1/.* in run .* where it would now measure v2 \("
+        GridbenchError, match=r"measured v1 \(/envs/v1/.* in run .* but would now measure v2 \("
     ):
         searched(moved, iter(stored), Bench(moved, TIMES))
-    other = replace(hunt, versions=brought(hunt.names, None, "/other/{version}/python"))
-    with pytest.raises(GridbenchError, match="resume with the versions that it began with"):
+    other = replace(
+        search_request, versions=runnable_versions(search_request.names, None, "/other/{version}/python")
+    )
+    with pytest.raises(GridbenchError, match="resume with the same versions as at the start"):
         searched(other, iter(stored), Bench(other, TIMES))
 
 
-def test_the_words_that_go_on_with_a_search_name_it_once(hunt, monkeypatch):
+def test_the_words_that_go_on_with_a_search_name_it_once(search_request, monkeypatch):
     for more in ((), ("--resume", "bisect-1"), ("--resume=bisect-1",)):
         monkeypatch.setattr(sys, "argv", ["/bin/gridbench", "bisect", CASE, "v1", "v 6", *more])
-        assert bisect._again(hunt) == f"gridbench bisect --resume bisect-1 {CASE} v1 'v 6'"
+        assert bisect._again(search_request) == f"gridbench bisect --resume bisect-1 {CASE} v1 'v 6'"
 
 
-def test_versions_that_do_not_run_are_skipped_with_their_reason(hunt):
-    search, step = searched(hunt, iter([]), Bench(hunt, TIMES, {"v3": Verdict.CRASHED}))
+def test_versions_that_do_not_run_are_skipped_with_their_reason(search_request):
+    search, step = searched(search_request, iter([]), Bench(search_request, TIMES, {"v3": Verdict.CRASHED}))
     assert (step.last_good, step.first_bad, step.skipped) == (1, 3, (2,))
     assert search.reason(2) == "crashed: for a test (0 of 5 processes are ok)"
     told = " ".join(bisect.ending(CASE, search, step))
-    assert "with v4 " in told and "longer than with v2" in told and told.endswith("could not be told: v3")
+    assert "with v4 " in told and "longer than with v2" in told and told.endswith("could not be decided: v3")
 
 
-def test_the_answer_is_a_sentence(hunt, capsys):
-    search, step = searched(hunt, iter([]), Bench(hunt, TIMES))
+def test_the_answer_is_a_sentence(search_request, capsys):
+    search, step = searched(search_request, iter([]), Bench(search_request, TIMES))
     (told,) = bisect.ending(CASE, search, step)
     assert told.startswith(f"v4 is the first slow version: {CASE} takes 10.0 % longer than with v3 (9.")
     bisect.console.print(bisect.table(CASE, search))
@@ -263,21 +267,25 @@ def test_the_answer_is_a_sentence(hunt, capsys):
     assert "good" in text and "bad" in text
 
 
-def test_a_faster_version_is_said_so(hunt):
-    search, step = searched(hunt, iter([]), Bench(hunt, {name: 1 / s for name, s in TIMES.items()}))
+def test_a_faster_version_is_said_so(search_request):
+    search, step = searched(
+        search_request, iter([]), Bench(search_request, {name: 1 / s for name, s in TIMES.items()})
+    )
     (told,) = bisect.ending(CASE, search, step)
     assert told.startswith(f"v4 is the first fast version: {CASE} takes 9.09 % less time than with v3 (")
 
 
-def test_without_a_change_it_says_so(hunt):
-    search, step = searched(hunt, iter([]), Bench(hunt, dict.fromkeys(TIMES, 1.0)))
-    assert isinstance(step, Nothing) and len(search.rounds) == 2
+def test_without_a_change_it_says_so(search_request):
+    search, step = searched(search_request, iter([]), Bench(search_request, dict.fromkeys(TIMES, 1.0)))
+    assert isinstance(step, NotFound) and len(search.rounds) == 2
     (told,) = bisect.ending(CASE, search, step)
     assert told.startswith("nothing is found: v1 and v6 do not differ by more than 2.0 % on this machine")
 
 
-def test_what_is_only_a_part_is_said_so(hunt):
-    search, step = searched(hunt, iter([]), Bench(hunt, {f"v{i}": 1.1**i for i in range(1, 7)}))
+def test_what_is_only_a_part_is_said_so(search_request):
+    search, step = searched(
+        search_request, iter([]), Bench(search_request, {f"v{i}": 1.1**i for i in range(1, 7)})
+    )
     told = bisect.ending(CASE, search, step)
     assert len(told) == 2 and told[1].startswith(
         "that is 20 % of the whole change of +61.1 %; the rest is elsewhere: "
@@ -285,8 +293,8 @@ def test_what_is_only_a_part_is_said_so(hunt):
     assert "% from v1 to " in told[1] and " to v6" in told[1]
 
 
-def test_the_budget_is_for_all_of_it(hunt, monkeypatch):
+def test_the_budget_is_for_all_of_it(search_request, monkeypatch):
     monkeypatch.setattr("tasks.dispatch.job_notes.spent_usd", lambda store: 1.5)
-    bench = Bench(hunt, TIMES)
-    searched(hunt, iter([]), bench)
+    bench = Bench(search_request, TIMES)
+    searched(search_request, iter([]), bench)
     assert bench.left_usd == [5.0, 3.5, 2.0, 0.5, 0.0, 0.0]

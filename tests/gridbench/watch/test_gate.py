@@ -64,7 +64,7 @@ def test_the_newest_run_is_judged_where_none_is_named(run):
     assert code == 0 and f"{run_name(LAST)} against {run_name(GOOD)}: no cell got slower" in text
     assert "2 unchanged" in text and "may be unseen" in text
     code, text = run("--against", run_name(LAST))
-    assert code == 2 and text == f"error: run {run_name(LAST)} can't be held against itself; name two runs\n"
+    assert code == 2 and text == f"error: run {run_name(LAST)} can't be compared with itself; name two runs\n"
 
 
 def test_a_lost_cell_fails(run):
@@ -73,7 +73,7 @@ def test_a_lost_cell_fails(run):
 
 
 @pytest.mark.parametrize(
-    ("number", "why"), [(FEW, "--repeats 3 or more"), (DRIVER, "the machine is another: nvidia_driver 580.1")]
+    ("number", "why"), [(FEW, "--repeats 3 or more"), (DRIVER, "the machine differs: nvidia_driver 580.1")]
 )
 def test_nothing_decided_is_not_green(run, number, why):
     code, text = run(run_name(number), "--against", run_name(GOOD))

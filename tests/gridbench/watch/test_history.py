@@ -72,7 +72,7 @@ def test_a_night_without_a_number_says_why_and_a_case_that_ended_says_so(run):
     assert line == ["2026-11-04", "02:00", run_name(3), "–", "–", "missing"]
     assert "3 nights, 2 of them ok" in text
     _, text = run("n=64")
-    assert "1 night, 1 of them ok; the newest one of its channel does not ask for it" in text
+    assert "1 night, 1 of them ok; the newest night of its channel did not plan it" in text
 
 
 def test_a_workload_has_all_its_cases_and_a_machine_may_be_named(run):
@@ -86,17 +86,20 @@ def test_other_runs_are_shown_when_asked_for(run):
     _, text = run(MATMUL.id)
     assert run_name(4) not in text and run_name(5) not in text
     _, text = run(MATMUL.id, "--all")
-    assert f"{MATMUL.id}: runs that are no nights" in text and run_name(4) in text
+    assert f"{MATMUL.id}: runs that are not nights" in text and run_name(4) in text
     assert f"{MATMUL.id}: confirmations" in text and f"confirms {run_name(3)}" in text
 
 
 @pytest.mark.parametrize(
     ("case", "sentence"),
     [
-        ("matmull", "error: case 'matmull' is in no history; near it are matmul"),
-        ("fp32", f"error: case 'fp32' may be any of {IMAGES.id}, {MATMUL.id}, {SMALL.id}; give more of it"),
-        ("", "error: case '' is in no history"),
-        ("[/x]", "error: case '[/x]' is in no history; near it are"),
+        ("matmull", "error: case 'matmull' has no history; similar names are matmul"),
+        (
+            "fp32",
+            f"error: case 'fp32' may be any of {IMAGES.id}, {MATMUL.id}, {SMALL.id}; give more of its name",
+        ),
+        ("", "error: case '' has no history"),
+        ("[/x]", "error: case '[/x]' has no history; similar names are"),
     ],
 )
 def test_a_name_that_fits_none_or_several_is_one_sentence(run, case, sentence):

@@ -11,8 +11,8 @@ from tasks.planning.channel import Night
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
-from tasks.regressions.nights import NightRun, read_nights, series_of
 from tasks.regressions.series import Series
+from tasks.regressions.series_reader import PastRun, read_nights, series_of
 from tasks.store.frames import results_table
 from tasks.store.store import Store
 from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, record
@@ -83,7 +83,7 @@ def a_night(results: Path, number: int, seconds: float = 1.0, table: bool = True
     return keep(results, plan, measured(plan, seconds), table)
 
 
-def read(results: Path, **options: Any) -> tuple[list[NightRun], list[str]]:
+def read(results: Path, **options: Any) -> tuple[list[PastRun], list[str]]:
     """The nights as they are read on a day after them all."""
     return read_nights(results, now=NOW, **options)
 

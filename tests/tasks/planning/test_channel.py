@@ -16,7 +16,7 @@ from tasks.planning.machines import with_version
 from tasks.planning.plan import read_plan
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
-from tasks.regressions.nights import read_nights
+from tasks.regressions.series_reader import read_nights
 from tasks.schema import validated
 from tasks.store.store import Store
 from tests.tasks.dispatch.fake_prefect import installed

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from tasks.regressions.baseline import Level, baseline, confirmed, suspected, threshold_z
+from tasks.regressions.baseline import SeriesLevels, baseline, confirmed, suspected, threshold_z
 from tasks.regressions.robust import half_of, pseudomedian
 from tests.tasks.examples.night_noise import (
     ar1,
@@ -63,7 +63,7 @@ def tickets(noise, series, shift=0.0, nights=QUIET + WATCHED):
     """(history, night since the watch began, direction) of each confirmed change."""
     log_s = noise.log_s[:, :nights].copy()
     log_s[:, QUIET:] += shift
-    level, alone = Level.new(len(log_s)), np.full(len(log_s), noise.alone)
+    level, alone = SeriesLevels.new(len(log_s)), np.full(len(log_s), noise.alone)
     found = []
     for night in range(8, nights):
         past = log_s[:, : night + 1], noise.log_control_s[:, : night + 1]
@@ -74,7 +74,7 @@ def tickets(noise, series, shift=0.0, nights=QUIET + WATCHED):
             continue
         fresh, fresh_control = noise.fresh(rows, night)
         fresh = fresh + (shift if night >= QUIET else 0.0)
-        told, _, _ = confirmed(fresh, fresh_control, before.of(rows), threshold_z(series))
+        told, _, _ = confirmed(fresh, fresh_control, before.select(rows), threshold_z(series))
         kept = told == signs[rows]
         hit = rows[kept]
         found += [(row, night - QUIET, sign) for row, sign in zip(hit, signs[hit], strict=True)]

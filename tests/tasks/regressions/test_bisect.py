@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.bisect import (
     MOST_ROUNDS,
-    Found,
-    Measure,
-    Nothing,
+    FirstBadVersion,
+    NextMeasurement,
+    NotFound,
     Round,
-    Search,
-    Side,
-    levels,
+    VersionSearch,
+    VersionState,
     most_rounds,
     next_step,
     paired,
-    sides,
+    seconds_of_versions,
+    version_states,
 )
-from tasks.regressions.levels import CONFIRM_P, moved
-from tasks.regressions.shifts import Sample
+from tasks.regressions.change import CONFIRM_P, Sample, robust_change
 
 PROCESSES = 15
 
@@ -43,10 +43,10 @@ def sampled(chance, seconds, noise=0.02, processes=PROCESSES, box=None, referenc
 
 def searched(times, seed=0, broken=(), most=60, **noise):
     """Searches versions that take `times`; returns what is found and the search."""
-    chance, search = random.Random(seed), Search(named(len(times)))
+    chance, search = random.Random(seed), VersionSearch(named(len(times)))
     for _ in range(most):
         step = next_step(search)
-        if not isinstance(step, Measure):
+        if not isinstance(step, NextMeasurement):
             return step, search
         bad = step.version in broken
         one = Round(
@@ -56,7 +56,7 @@ def searched(times, seed=0, broken=(), most=60, **noise):
             bad,
             step.check,
         )
-        search = Search(search.versions, (*search.rounds, one))
+        search = VersionSearch(search.versions, (*search.rounds, one))
     raise AssertionError(f"no end after {most} rounds")
 
 
@@ -71,7 +71,7 @@ def fed(count, *rounds):
         times = tuple(seconds * (1 + 1e-3 * i) for i in range(-2, 3)) if seconds else ()
         reason = "" if seconds else "crashed: it does not start"
         made.append(Round(version, Sample(times), reason, not seconds, bool(check)))
-    return Search(named(count), tuple(made))
+    return VersionSearch(named(count), tuple(made))
 
 
 @pytest.mark.parametrize(("versions", "most"), [(2, 4), (3, 5), (4, 6), (5, 6), (6, 7), (17, 8), (100, 11)])
@@ -85,7 +85,7 @@ def test_a_step_at_each_position_is_found_within_the_promise():
     for count, at, seed in tries:
         found, search = searched(stepped(count, at), seed)
         promised = len(search.rounds) <= most_rounds(count)
-        well += promised and isinstance(found, Found) and not found.doubt and found.first_bad == at
+        well += promised and isinstance(found, FirstBadVersion) and not found.doubt and found.first_bad == at
     assert well >= 0.95 * len(tries), f"{well} of {len(tries)}"
 
 
@@ -96,7 +96,7 @@ def test_any_clear_step_is_found_and_said_rightly(data):
     at = data.draw(st.integers(1, count - 1))
     factor = data.draw(st.floats(1.05, 3.0)) ** data.draw(st.sampled_from((-1, 1)))
     found, search = searched(stepped(count, at, factor), data.draw(st.integers(0, 999)), noise=1e-3)
-    assert isinstance(found, Found) and (found.last_good, found.first_bad) == (at - 1, at)
+    assert isinstance(found, FirstBadVersion) and (found.last_good, found.first_bad) == (at - 1, at)
     assert found.doubt == "" and found.skipped == () and len(search.rounds) <= most_rounds(count)
     assert found.change.value == pytest.approx(factor - 1, abs=0.01 * factor)
     assert found.whole == pytest.approx(factor - 1, abs=0.01 * factor)
@@ -105,7 +105,7 @@ def test_any_clear_step_is_found_and_said_rightly(data):
 
 def test_without_a_step_nothing_is_found():
     results = [searched([1.0] * 9, seed) for seed in range(100)]
-    quiet = [(found, search) for found, search in results if isinstance(found, Nothing)]
+    quiet = [(found, search) for found, search in results if isinstance(found, NotFound)]
     assert len(quiet) >= 98
     found, search = quiet[0]
     assert len(search.rounds) == 2
@@ -117,35 +117,43 @@ def test_without_a_step_nothing_is_found():
 
 def test_a_change_that_nobody_would_act_on_is_none():
     found, _ = searched(stepped(9, 4, 1.015), noise=1e-4)
-    assert isinstance(found, Nothing) and "by more than 2.0 %" in found.reason and "+1.5 %" in found.reason
+    assert isinstance(found, NotFound) and "by more than 2.0 %" in found.reason and "+1.5 %" in found.reason
 
 
 def test_unclear_versions_are_measured_again_and_then_skipped():
     search = fed(3, (0, 1.0), (2, 1.03), (1, math.sqrt(1.03)))
-    assert sides(search) == [Side.GOOD, Side.UNCLEAR, Side.BAD] and next_step(search) == Measure(1)
+    assert version_states(search) == [
+        VersionState.GOOD,
+        VersionState.UNCLEAR,
+        VersionState.BAD,
+    ] and next_step(search) == NextMeasurement(1)
     search = fed(3, (0, 1.0), (2, 1.03), *[(1, math.sqrt(1.03))] * MOST_ROUNDS)
-    assert sides(search)[1] is Side.SKIPPED and next_step(search) == Measure(0, check=True)
-    search = Search(search.versions, (*search.rounds, *fed(3, (0, 1.0, True), (2, 1.03, True)).rounds))
+    assert version_states(search)[1] is VersionState.SKIPPED and next_step(search) == NextMeasurement(
+        0, check=True
+    )
+    search = VersionSearch(search.versions, (*search.rounds, *fed(3, (0, 1.0, True), (2, 1.03, True)).rounds))
     found = next_step(search)
     assert (found.last_good, found.first_bad, found.skipped, found.doubt) == (0, 2, (1,), "")
 
 
 def test_an_unclear_version_that_becomes_clear_is_taken():
     search = fed(3, (0, 1.0), (2, 1.03), (1, math.sqrt(1.03)), (1, 1.0), (1, 1.0))
-    assert sides(search)[1] is Side.GOOD and next_step(search) == Measure(1, check=True)
+    assert version_states(search)[1] is VersionState.GOOD and next_step(search) == NextMeasurement(
+        1, check=True
+    )
 
 
 def test_what_can_not_be_measured_is_skipped_for_its_neighbour():
     search = fed(9, (0, 1.0), (8, 1.2), (4, None))
-    assert next_step(search) == Measure(3) and search.reason(4) == "crashed: it does not start"
-    assert next_step(fed(9, (0, 1.0), (8, 1.2), (4, None), (3, None))) == Measure(5)
+    assert next_step(search) == NextMeasurement(3) and search.reason(4) == "crashed: it does not start"
+    assert next_step(fed(9, (0, 1.0), (8, 1.2), (4, None), (3, None))) == NextMeasurement(5)
 
 
 @pytest.mark.parametrize("at", range(2, 8))
 def test_the_step_is_found_around_versions_that_can_not_be_measured(at):
     broken = {4, 5}
     found, _ = searched(stepped(10, at), broken=broken)
-    assert isinstance(found, Found) and not found.doubt
+    assert isinstance(found, FirstBadVersion) and not found.doubt
     assert found.last_good == max(place for place in range(at) if place not in broken)
     assert found.first_bad == min(place for place in range(at, 10) if place not in broken)
     assert {*found.skipped} == {*range(found.last_good + 1, found.first_bad)} <= broken
@@ -154,20 +162,20 @@ def test_the_step_is_found_around_versions_that_can_not_be_measured(at):
 @pytest.mark.parametrize("end", [0, 8])
 def test_an_end_that_can_not_be_measured_is_said(end):
     found, search = searched(stepped(9, 4), broken={end})
-    assert found == Nothing(f"v{end} can't be measured: crashed: for a test") and len(search.rounds) <= 2
+    assert found == NotFound(f"v{end} can't be measured: crashed: for a test") and len(search.rounds) <= 2
 
 
 def test_a_busy_machine_is_asked_again_and_not_for_ever():
     noisy = Round(0, Sample((1.0, 1.0)), "noisy: another process")
-    search = Search(named(3), (noisy,) * (MOST_ROUNDS - 1))
-    assert next_step(search) == Measure(0) and sides(search)[0] is Side.UNCLEAR
-    search = Search(named(3), (noisy,) * MOST_ROUNDS)
-    assert next_step(search) == Nothing("v0 can't be measured: noisy: another process")
+    search = VersionSearch(named(3), (noisy,) * (MOST_ROUNDS - 1))
+    assert next_step(search) == NextMeasurement(0) and version_states(search)[0] is VersionState.UNCLEAR
+    search = VersionSearch(named(3), (noisy,) * MOST_ROUNDS)
+    assert next_step(search) == NotFound("v0 can't be measured: noisy: another process")
 
 
 def test_a_difference_that_is_gone_when_measured_again_is_not_confirmed():
     rounds = [(0, 1.0), (2, 1.1), (1, 1.1), (0, 1.0, True)]
-    assert next_step(fed(3, *rounds)) == Measure(1, check=True)
+    assert next_step(fed(3, *rounds)) == NextMeasurement(1, check=True)
     found = next_step(fed(3, *rounds, (1, 1.0, True)))
     assert (found.last_good, found.first_bad) == (0, 1) and "do not differ" in found.doubt
     assert next_step(fed(3, *rounds, (1, 0.9, True))).doubt
@@ -195,27 +203,29 @@ def test_of_many_steps_the_one_that_is_found_says_that_it_is_a_small_part():
 
 def test_a_level_of_its_own_in_the_middle_counts_as_bad():
     search = fed(5, (0, 1.0), (4, 1.21), (2, 1.1))
-    assert sides(search)[2] is Side.BAD and next_step(search) == Measure(1)
+    assert version_states(search)[2] is VersionState.BAD and next_step(search) == NextMeasurement(1)
 
 
 def test_controls_tell_slow_boxes_from_slow_versions():
     well = 0
     for seed in range(20):
         found, search = searched(stepped(9, 4), seed, noise=0.01, box=0.1)
-        well += isinstance(found, Found) and found.first_bad == 4 and not found.doubt and paired(search)
+        well += (
+            isinstance(found, FirstBadVersion) and found.first_bad == 4 and not found.doubt and paired(search)
+        )
     assert well >= 18
-    assert all(isinstance(searched([1.0] * 9, seed, noise=0.01, box=0.1)[0], Nothing) for seed in range(20))
+    assert all(isinstance(searched([1.0] * 9, seed, noise=0.01, box=0.1)[0], NotFound) for seed in range(20))
 
 
 def test_controls_count_only_where_they_help_and_all_are_of_one_reference():
     chance = random.Random(1)
     helpful = [Round(v, sampled(chance, 1.0, 0.01, box=0.1)) for v in (0, 1)]
-    assert paired(Search(named(2), tuple(helpful)))
+    assert paired(VersionSearch(named(2), tuple(helpful)))
     other = Round(1, sampled(chance, 1.0, 0.01, box=0.1, reference="another"))
-    assert not paired(Search(named(2), (helpful[0], other)))
-    assert not paired(Search(named(2), (helpful[0], Round(1, sampled(chance, 1.0)))))
+    assert not paired(VersionSearch(named(2), (helpful[0], other)))
+    assert not paired(VersionSearch(named(2), (helpful[0], Round(1, sampled(chance, 1.0)))))
     idle = [Round(v, sampled(random.Random(9), 1.0, 0.01, box=0.0)) for v in (0, 1)]
-    assert not paired(Search(named(2), tuple(idle)))
+    assert not paired(VersionSearch(named(2), tuple(idle)))
 
 
 def test_a_faster_version_is_found_too():
@@ -224,10 +234,10 @@ def test_a_faster_version_is_found_too():
 
 
 def test_levels_are_in_seconds():
-    search = Search(
+    search = VersionSearch(
         named(2), (Round(0, Sample((1.0, 2.0, 4.0), controls=(3.0, 3.0, 3.0))), Round(1, Sample(())))
     )
-    assert levels(search) == {0: (pytest.approx(2.0), pytest.approx(3.0)), 1: (None, None)}
+    assert seconds_of_versions(search) == {0: (pytest.approx(2.0), pytest.approx(3.0)), 1: (None, None)}
 
 
 @pytest.mark.parametrize("processes", [3, 5, 15])
@@ -236,13 +246,14 @@ def test_chance_alone_is_rarely_confirmed(processes):
     wrong = 0
     for _ in range(1500):
         one, other = ([chance.gauss(0, 0.02) for _ in range(processes)] for _ in range(2))
-        move = moved(one, other)
-        wrong += abs(move.change) > move.half(CONFIRM_P)
+        wrong += robust_change(one, other, CONFIRM_P).direction() != 0
     assert wrong <= 9  # at 0.17 % the chance of more is 0.01 %
 
 
 def test_one_stray_process_of_fifteen_hides_no_step_and_makes_none():
     quiet = [0.01 * (i % 5 - 2) for i in range(15)]
     astray = [*quiet[:-1], 0.5]
-    assert not moved(astray, quiet).confirmed and not moved(quiet, astray).confirmed
-    assert moved([0.05 + value for value in astray], quiet).confirmed
+    for now, before in ((astray, quiet), (quiet, astray)):
+        assert robust_change(now, before, CONFIRM_P).direction(LEAST_CHANGE) == 0
+    slower = [0.05 + value for value in astray]
+    assert robust_change(slower, quiet, CONFIRM_P).direction(LEAST_CHANGE) == 1

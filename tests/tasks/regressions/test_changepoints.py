@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tasks.regressions.changepoints import against_anchor, noise, past_steps, steps
-from tasks.regressions.nightly_gate import Change, Fresh
-from tasks.regressions.panel import Panel
-from tasks.regressions.series import SeriesKey
+from tasks.regressions.nightly_gate import ConfirmedChange
+from tasks.regressions.panel import SeriesPanel
+from tasks.regressions.series import FreshRuns, SeriesKey
 from tests.tasks.examples.night_noise import (
     ar1,
     drifting_box,
@@ -35,7 +35,7 @@ def panel(log_s, control=None, alone=0.0, segment=0):
     """Series of one channel, from arrays."""
     count, nights = log_s.shape
     start = np.where(np.arange(nights) >= segment, segment, 0) * np.ones((count, 1), np.int64)
-    return Panel(
+    return SeriesPanel(
         keys=tuple(SeriesKey("box", f"case-{row:03}", "main") for row in range(count)),
         runs=tuple(f"night-{night:03}" for night in range(nights)),
         log_s=log_s,
@@ -43,7 +43,7 @@ def panel(log_s, control=None, alone=0.0, segment=0):
         segment=start,
         missed=np.zeros((count, nights), np.int64),
         alone=np.full(count, alone),
-        asked=np.ones(count, np.bool_),
+        planned=np.ones(count, np.bool_),
     )
 
 
@@ -61,7 +61,7 @@ def leak(night, nights=NIGHTS, a_night=0.001):
 
 
 def told(of_panel, column, pinned=None, changes=()):
-    return {key: d for key, d in against_anchor(of_panel, pinned or {}, changes, column).items() if d.told}
+    return {key: d for key, d in against_anchor(of_panel, pinned or {}, changes, column).items() if d.shown}
 
 
 def false_steps(log_s):
@@ -166,20 +166,23 @@ def test_a_box_that_gets_slower_is_no_leak():
 def test_the_interval_of_a_drift_covers_the_truth():
     true = math.log(1.06)
     found = against_anchor(panel(made(gauss, 400).log_s + true * since(100)), {}, ())
-    covered = [drift.low <= 0.06 <= drift.high for drift in found.values()]
+    covered = [drift.change.share.low <= 0.06 <= drift.change.share.high for drift in found.values()]
     assert len(covered) == 400 and np.mean(covered) >= 0.99
-    assert np.median([drift.high - drift.low for drift in found.values()]) < 0.10
+    assert np.median([drift.change.share.high - drift.change.share.low for drift in found.values()]) < 0.10
 
 
 def test_the_anchor_is_around_the_pinned_run_or_the_segments_first_nights():
     exact = panel(np.full((1, 100), math.log(0.1)) + 0.1 * since(50, 100)[None, :])
     (key,) = exact.keys
     first = against_anchor(exact, {}, ())[key]
-    assert (first.first, first.last) == ("night-000", "night-013") and first.told
-    assert first.share == pytest.approx(math.expm1(0.1)) and first.low < first.share < first.high
+    assert (first.first, first.last) == ("night-000", "night-013") and first.shown
+    assert (
+        first.share == pytest.approx(math.expm1(0.1))
+        and first.change.share.low < first.share < first.change.share.high
+    )
     assert first.sentence.startswith("10.5 % slower (+") and "night-000 to night-013" in first.sentence
     pinned = against_anchor(exact, {"main": "night-060"}, ())[key]
-    assert (pinned.first, pinned.last) == ("night-053", "night-066") and not pinned.told
+    assert (pinned.first, pinned.last) == ("night-053", "night-066") and not pinned.shown
     for unknown in ({"main": "night-999"}, {"release": "night-060"}):
         assert against_anchor(exact, unknown, ())[key] == first
     younger = panel(exact.log_s, segment=70)
@@ -199,15 +202,18 @@ def test_what_was_confirmed_is_not_told_again():
     log_s = np.full((1, 120), math.log(0.1)) + 0.08 * since(60, 120) + 0.08 * since(90, 120)
     twice = panel(log_s)
     (key,) = twice.keys
-    fresh = Fresh((0.1,) * 5, (math.nan,) * 5)
+    fresh = FreshRuns((0.1,) * 5, (math.nan,) * 5)
     one, other = (
-        Change(key, run, math.expm1(0.08), 20.0, fresh, 0.01, 0.0) for run in ("night-060", "night-090")
+        ConfirmedChange(key, run, math.expm1(0.08), 20.0, fresh, 0.01, 0.0)
+        for run in ("night-060", "night-090")
     )
     assert against_anchor(twice, {}, ())[key].share == pytest.approx(math.expm1(0.16))
     left = against_anchor(twice, {}, [one])[key]
-    assert left.told and left.share == pytest.approx(math.expm1(0.08))
-    assert not against_anchor(twice, {}, [one, other])[key].told
-    assert against_anchor(twice, {}, [one, other])[key].high > left.high - left.share  # both were uncertain
+    assert left.shown and left.share == pytest.approx(math.expm1(0.08))
+    assert not against_anchor(twice, {}, [one, other])[key].shown
+    assert (
+        against_anchor(twice, {}, [one, other])[key].change.share.high > left.change.share.high - left.share
+    )  # both were uncertain
     # Pinned to a night after the first change, or at it, the anchor has none of the nights before it.
     for run in ("night-060", "night-062"):
         drift = against_anchor(twice, {"main": run}, [one, other])[key]
@@ -236,8 +242,8 @@ def test_a_change_that_was_confirmed_late_is_no_leak():
         log_s = np.random.default_rng(seed).normal(0, 0.01, (1, 130))
         log_s[:, 60:] += 0.04
         one = panel(log_s)
-        fresh = Fresh((1.0,) * 5, (math.nan,) * 5)
-        late = Change(one.keys[0], one.runs[70], math.expm1(0.04), 5.0, fresh, 0.01, 0.0)
+        fresh = FreshRuns((1.0,) * 5, (math.nan,) * 5)
+        late = ConfirmedChange(one.keys[0], one.runs[70], math.expm1(0.04), 5.0, fresh, 0.01, 0.0)
         told += bool(past_steps(one, {}, [late]))
         assert past_steps(one, {}).keys() == {one.keys[0]}
         other = replace(late, share=-0.04)

@@ -9,7 +9,7 @@ import pytest
 from tasks.regressions.explain import (
     Clocked,
     Difference,
-    Kind,
+    ExplanationKind,
     clock_mhz,
     clocks,
     commits,
@@ -21,9 +21,9 @@ from tasks.regressions.explain import (
     target,
     whole_targets,
 )
-from tasks.regressions.nightly_gate import Fresh, judge, settle
+from tasks.regressions.nightly_gate import confirm_suspects, screen
 from tasks.regressions.panel import panel_of
-from tasks.regressions.series import Observation, Series, SeriesKey
+from tasks.regressions.series import FreshRuns, Observation, Series, SeriesKey
 
 START = datetime(2026, 6, 1, 2, 30, tzinfo=UTC)
 NOISE = np.random.default_rng(7).normal(0, 0.01, (12, 60))
@@ -48,13 +48,13 @@ def series(row, tonight=1.0, hardware="box", control=math.nan):
 
 
 def fresh(factor, control=math.nan):
-    return Fresh(tuple(0.1 * factor * np.exp(RUNS)), tuple(0.05 * control * np.exp(RUNS)))
+    return FreshRuns(tuple(0.1 * factor * np.exp(RUNS)), tuple(0.05 * control * np.exp(RUNS)))
 
 
 def night(*all_series, again):
     """The night judged, and what fresh runs of some of its suspects make of them."""
-    judged = judge(panel_of(all_series), ())
-    return judged, settle(judged, {all_series[row].key: runs for row, runs in again.items()})
+    judged = screen(panel_of(all_series), ())
+    return judged, confirm_suspects(judged, {all_series[row].key: runs for row, runs in again.items()})
 
 
 def test_controls_that_moved_too_are_the_machine():
@@ -62,17 +62,20 @@ def test_controls_that_moved_too_are_the_machine():
     judged, (outcome,) = night(series(0, 1.2, control=1.0), again={0: slow})
     usual_s = math.exp(judged.before.control[0])
     found = machine(outcome, slow, usual_s)
-    assert found and found.kind is Kind.MACHINE and found.excuses and outcome.change is None
+    assert found and found.kind is ExplanationKind.MACHINE and found.excuses and outcome.confirmed is None
     assert found.sentence.startswith("The controls beside the fresh runs are ")
     share = float(found.sentence.partition("are ")[2].partition(" %")[0])
-    assert share == pytest.approx(20, abs=1.0) and "slower than usual: it is the machine" in found.sentence
+    assert (
+        share == pytest.approx(20, abs=1.0)
+        and "slower than usual: the cause is the machine" in found.sentence
+    )
 
 
 def test_code_that_is_slow_on_a_slow_machine_is_not_excused():
     both = fresh(1.2 * 1.3, control=1.2)
     judged, (outcome,) = night(series(0, 1.5, control=1.0), again={0: both})
     found = machine(outcome, both, math.exp(judged.before.control[0]))
-    assert outcome.change and found and not found.excuses
+    assert outcome.confirmed and found and not found.excuses
     left = float(found.sentence.partition("the case is ")[2].partition(" %")[0])
     assert left == pytest.approx(30, abs=2.0)
 
@@ -80,7 +83,7 @@ def test_code_that_is_slow_on_a_slow_machine_is_not_excused():
 def test_without_a_moved_control_the_machine_is_not_named():
     steady = fresh(1.2, control=1.0)
     judged, (outcome,) = night(series(0, 1.2, control=1.0), again={0: steady})
-    assert outcome.change and machine(outcome, steady, math.exp(judged.before.control[0])) is None
+    assert outcome.confirmed and machine(outcome, steady, math.exp(judged.before.control[0])) is None
     _, (without,) = night(series(0, 1.2), again={0: fresh(1.2)})
     assert machine(without, fresh(1.2), math.nan) is None
 
@@ -91,8 +94,8 @@ def clocked(seconds, mhz, count=3):
 
 def test_a_change_that_is_gone_in_cycles_is_the_clock():
     found = clocks(clocked(0.1, 1620.0), clocked(0.115, 1410.0))
-    assert found and found.excuses and found.kind is Kind.CLOCKS
-    assert "1620 MHz before and 1410 MHz now, is why" in found.sentence
+    assert found and found.excuses and found.kind is ExplanationKind.CLOCKS
+    assert "1620 MHz before and 1410 MHz now, is the cause" in found.sentence
     assert "0.1 % slower, in seconds 15.0 % slower" in found.sentence
     faster = clocks(clocked(0.115, 1410.0), clocked(0.1, 1620.0))
     assert faster and faster.excuses and "in seconds 13.0 % faster" in faster.sentence
@@ -100,7 +103,7 @@ def test_a_change_that_is_gone_in_cycles_is_the_clock():
 
 def test_a_change_that_is_there_in_cycles_is_not_the_clock():
     same = clocks(clocked(0.1, 1620.0), clocked(0.115, 1615.0))
-    assert same and not same.excuses and "is not why" in same.sentence
+    assert same and not same.excuses and "is not the cause" in same.sentence
     half = clocks(clocked(0.1, 1620.0), clocked(0.115, 1500.0))
     assert half and not half.excuses
     wrong_way = clocks(clocked(0.1, 1410.0), clocked(0.115, 1620.0))
@@ -155,7 +158,7 @@ def test_suspects_that_nobody_measured_again_count_for_the_half_but_are_not_told
 def test_a_target_says_how_many_and_how_much():
     keys = [SeriesKey("gke-l4", f"case-{i}", "main") for i in range(3)]
     found = target("gke-l4", list(zip(keys, (0.1, 0.05, 0.2), strict=True)), 5)
-    assert found.kind is Kind.TARGET and not found.excuses
+    assert found.kind is ExplanationKind.TARGET and not found.excuses
     assert found.sentence == (
         "3 of 5 series of gke-l4 changed in the same night, by the median 10.0 % slower "
         "(from 5.0 % slower to 20.0 % slower)."
@@ -183,7 +186,7 @@ def test_the_stack_is_told_as_what_was_and_what_is():
         Difference("OMP_NUM_THREADS", "8", "4"),
     ]
     found = stack(BEFORE, now)
-    assert found and found.kind is Kind.STACK and not found.excuses
+    assert found and found.kind is ExplanationKind.STACK and not found.excuses
     assert "torch 2.12.1 → 2.13.0; kernel 6.1.0-30 → 6.1.0-32" in found.sentence
     without = {**BEFORE, "nvidia_driver": None}
     driver = [Difference("driver", "550.54", "560.1")]
@@ -199,10 +202,13 @@ def test_what_is_unknown_is_no_difference():
 def test_commits_are_a_range_for_git():
     good, bad = "a" * 40, "b" * 40
     found = commits(good, bad)
-    assert found and (found.kind, found.sentence) == (Kind.COMMITS, "git log aaaaaaaaaaaa..bbbbbbbbbbbb")
+    assert found and (found.kind, found.sentence) == (
+        ExplanationKind.COMMITS,
+        "git log aaaaaaaaaaaa..bbbbbbbbbbbb",
+    )
     assert not found.excuses
     dirty = commits(good, f"{bad}-dirty")
-    assert dirty and dirty.sentence.endswith("..bbbbbbbbbbbb, and files that were not committed")
+    assert dirty and dirty.sentence.endswith("..bbbbbbbbbbbb, and uncommitted changes")
     for unknown in ("", "unknown", "main; rm -rf /", "ABCDEF0123"):
         assert commits(good, unknown) is None is commits(unknown, bad)
 
@@ -211,7 +217,7 @@ def test_the_same_commit_is_not_the_code():
     same = commits("a" * 40, "a" * 40)
     assert same and same.excuses and "same commit, aaaaaaaaaaaa" in same.sentence
     dirty = commits("a" * 40, "a" * 40 + "-dirty")
-    assert dirty and not dirty.excuses and "not committed" in dirty.sentence
+    assert dirty and not dirty.excuses and "uncommitted" in dirty.sentence
 
 
 def test_the_first_night_of_a_change_is_where_the_new_level_begins():

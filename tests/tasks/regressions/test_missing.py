@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tasks.regressions.missing import Failures, failures, missing, more_than_ever, share_of_not_ok
-from tasks.regressions.nightly_gate import State, judge
+from tasks.regressions.nightly_gate import SeriesState, screen
 from tasks.regressions.panel import panel_of
 from tasks.regressions.series import Observation, Series, SeriesKey
 
@@ -24,7 +24,7 @@ def series(case, *verdicts, asked=True, first=0):
 
 
 def told(*all_series, column=-1):
-    found = missing(judge(panel_of(all_series), (), column), all_series)
+    found = missing(screen(panel_of(all_series), (), column), all_series)
     return {key.case: sentence for key, sentence in found.items()}
 
 
@@ -60,7 +60,7 @@ def test_nights_that_did_not_ask_for_a_case_are_none_of_it():
     )
     found = told(Series(every_second.key, nights), series("daily", *("ok",) * 7))
     assert "for 3 nights: noisy in 3; the last was in night night-000" in found["rare"]
-    assert judge(panel_of([Series(every_second.key, nights)]), ()).states() == [State.MISSING]
+    assert screen(panel_of([Series(every_second.key, nights)]), ()).states() == [SeriesState.MISSING]
 
 
 def test_the_share_of_a_night_is_of_what_it_asked_for():
@@ -68,7 +68,7 @@ def test_the_share_of_a_night_is_of_what_it_asked_for():
         [series("one", "ok", "noisy", "ok"), series("two", "ok", "wrong"), series("late", "ok", first=2)]
     )
     assert counted.runs == ("night-000", "night-001", "night-002")
-    assert counted.asked.tolist() == [2, 2, 2] and counted.failed.tolist() == [0, 2, 0]
+    assert counted.planned.tolist() == [2, 2, 2] and counted.failed.tolist() == [0, 2, 0]
     assert share_of_not_ok(counted).tolist() == [0.0, 1.0, 0.0]
     nothing = Failures(("a", "b"), np.array([0, 4]), np.array([0, 1]))
     assert np.isnan(share_of_not_ok(nothing)[0]) and share_of_not_ok(nothing)[1] == 0.25

@@ -11,7 +11,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.channel import Night
 from tasks.regressions.gate_file import FILE, read_verdicts, write_verdicts
 from tasks.regressions.night import judge_night
-from tasks.regressions.nightly_gate import State
+from tasks.regressions.nightly_gate import SeriesState
 from tasks.regressions.tickets import verdicts_of
 from tasks.report.html.tickets import write_tickets
 from tests.tasks.examples.nights import HERE, keep, measured, plan_of, run_name
@@ -61,8 +61,8 @@ def judged(results, number):
 
 def test_quiet_nights_have_no_ticket(quiet):
     tonight, verdicts = judged(quiet, COUNT - 1)
-    assert tonight.again == {} and not verdicts.tickets and not verdicts.odd
-    assert {one.state for one in verdicts.series} == {State.WATCHING}
+    assert tonight.to_confirm == {} and not verdicts.tickets and not verdicts.odd
+    assert {one.state for one in verdicts.series} == {SeriesState.WATCHING}
     assert verdicts.answer == "Nothing has got worse. 2 series: 2 watching."
     assert all(0.02 <= one.smallest_change < 0.10 for one in verdicts.series)
 
@@ -70,18 +70,18 @@ def test_quiet_nights_have_no_ticket(quiet):
 def test_a_slowdown_is_measured_again_then_filed_once(quiet):
     one_night(quiet, COUNT, slow=1.2)
     tonight, verdicts = judged(quiet, COUNT)
-    assert tonight.again == {HERE: (MATMUL.id,)} and tonight.repeats == 5 * tonight.night.plan.repeats
-    assert not verdicts.tickets and [one.state for one in verdicts.series].count(State.SUSPECT) == 1
+    assert tonight.to_confirm == {HERE: (MATMUL.id,)} and tonight.repeats == 5 * tonight.night.plan.repeats
+    assert not verdicts.tickets and [one.state for one in verdicts.series].count(SeriesState.SUSPECT) == 1
     fresh_runs(quiet, COUNT, slow=1.2)
     tonight, verdicts = judged(quiet, COUNT)
     (ticket,) = verdicts.bad
     assert (ticket.kind, ticket.cases) == ("regression", (MATMUL.id,)) and 0.17 < ticket.share < 0.23
-    assert verdicts.confirmations == (f"{run_name(COUNT)}-again",) and not tonight.again
+    assert verdicts.confirmations == (f"{run_name(COUNT)}-again",) and not tonight.to_confirm
     write_verdicts(tonight.night.folder, verdicts)
     assert read_verdicts(tonight.night.folder) == verdicts
     one_night(quiet, COUNT + 1, slow=1.2)
     later, after = judged(quiet, COUNT + 1)
-    assert later.again == {} and not after.tickets
+    assert later.to_confirm == {} and not after.tickets
 
 
 def test_a_slow_box_is_the_machine_and_no_ticket(quiet):
@@ -90,14 +90,14 @@ def test_a_slow_box_is_the_machine_and_no_ticket(quiet):
     fresh_runs(quiet, COUNT, slow=1.3, control=1.3)
     _, verdicts = judged(quiet, COUNT)
     (one,) = [one for one in verdicts.series if one.case == MATMUL.id]
-    assert not verdicts.tickets and one.state is State.CLEARED
-    assert any("it is the machine" in sentence for sentence in one.because)
+    assert not verdicts.tickets and one.state is SeriesState.CLEARED
+    assert any("the cause is the machine" in sentence for sentence in one.because)
 
 
 def test_a_noisy_night_is_no_ticket_and_says_so(quiet):
     one_night(quiet, COUNT, slow=1.5, verdict=Verdict.NOISY)
     tonight, verdicts = judged(quiet, COUNT)
-    assert tonight.again == {} and not verdicts.tickets
+    assert tonight.to_confirm == {} and not verdicts.tickets
     assert {one.because for one in verdicts.series} == {("Tonight's verdict is noisy.",)}
     assert "2 of 2 series have no number tonight" in verdicts.answer
 
@@ -133,18 +133,18 @@ def test_another_driver_starts_anew(quiet):
     from tests.tasks.examples.nights import NEW_DRIVER
 
     one_night(quiet, COUNT, slow=1.5, environment=NEW_DRIVER)
-    assert {one.state for one in judged(quiet, COUNT)[1].series} == {State.WARMING}
+    assert {one.state for one in judged(quiet, COUNT)[1].series} == {SeriesState.WARMING}
 
 
 def test_what_no_night_is_is_one_sentence(quiet):
-    with pytest.raises(GridbenchError, match=r"run 2026 in .* is no night that can be judged"):
+    with pytest.raises(GridbenchError, match=r"run 2026 in .* is not a night that can be judged"):
         judge_night(quiet, "2026")
 
 
 def test_nights_of_another_channel_are_not_compared(quiet):
     one_night(quiet, COUNT, slow=1.5, plan=plan_of(COUNT, Night(channel="torch-nightly")))
     tonight, verdicts = judged(quiet, COUNT)
-    assert {one.state for one in verdicts.series} == {State.WARMING} and len(tonight.series) == 2
+    assert {one.state for one in verdicts.series} == {SeriesState.WARMING} and len(tonight.series) == 2
 
 
 def test_a_ticket_is_a_page(quiet, tmp_path):
@@ -194,11 +194,11 @@ def test_a_suspect_that_could_not_be_measured_again_stays_one(quiet):
     shutil.rmtree(store.folder)
     keep(quiet, plan, failed)
     tonight, verdicts = judged(quiet, COUNT)
-    assert tonight.again and State.CLEARED not in {one.state for one in verdicts.series}
+    assert tonight.to_confirm and SeriesState.CLEARED not in {one.state for one in verdicts.series}
     shutil.rmtree(store.folder)
     keep(quiet, plan, records[:2])
     (one,) = [one for one in judged(quiet, COUNT)[1].series if one.case == MATMUL.id]
-    assert one.state is State.SUSPECT and "Too few fresh runs" in one.because[0]
+    assert one.state is SeriesState.SUSPECT and "Too few fresh runs" in one.because[0]
 
 
 def test_a_change_that_is_confirmed_late_names_the_commits_from_before_it_came(quiet):

@@ -13,8 +13,8 @@ from tasks.planning.channel import Night
 from tasks.planning.plan import PlannedSkip
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
-from tasks.regressions.nights import confirmation, confirmations, fresh_of, read_others, series_of
 from tasks.regressions.series import MISSING
+from tasks.regressions.series_reader import confirmation, confirmations, fresh_runs, read_others, series_of
 from tests.tasks.examples.nights import (
     FIRST,
     HERE,
@@ -45,7 +45,7 @@ def test_a_night_is_the_median_of_its_ok_repeats_with_all_that_a_gate_needs(tmp_
     found, odd = by_case(tmp_path)
     assert odd == [] and {*found} == {MATMUL.id, IMAGES.id}
     series = found[MATMUL.id]
-    assert series.key.id == f"{HERE}/{MATMUL.id}@main" and series.asked
+    assert series.key.id == f"{HERE}/{MATMUL.id}@main" and series.planned
     assert [night.run for night in series.nights] == [run_name(number) for number in range(3)]
     assert [night.at for night in series.nights] == [FIRST + timedelta(days=number) for number in range(3)]
     assert np.allclose([night.seconds for night in series.nights], np.array([1, 1.1, 0.9]) * math.sqrt(1.02))
@@ -127,7 +127,7 @@ def test_a_time_that_is_none_in_utc_is_a_sentence(tmp_path, at):
     a_night(tmp_path, 0)
     a_night(tmp_path, 1, created_at=at)
     nights, odd = read(tmp_path)
-    one_sentence(odd, "plan.json", f"created_at {at} is no time")
+    one_sentence(odd, "plan.json", f"created_at {at} is not a time in UTC")
     assert names(nights) == [run_name(0)]
 
 
@@ -139,7 +139,7 @@ def test_a_renamed_case_ends_and_nothing_of_it_is_missing(tmp_path):
         a_night(tmp_path, number, cases=[renamed, IMAGES])
     found, _ = by_case(tmp_path)
     assert [len(found[case.id].nights) for case in (MATMUL, renamed, IMAGES)] == [2, 2, 4]
-    assert [found[case.id].asked for case in (MATMUL, renamed, IMAGES)] == [False, True, True]
+    assert [found[case.id].planned for case in (MATMUL, renamed, IMAGES)] == [False, True, True]
     assert all(night.ok for series in found.values() for night in series.nights)
 
 
@@ -152,7 +152,7 @@ def test_a_cell_that_was_planned_and_has_no_record_is_missing(tmp_path):
     one_sentence(odd, f"run {run_name(2)} was cut short", "it has no record")
     assert [night.verdict for night in found[MATMUL.id].nights] == ["ok", MISSING, MISSING]
     assert [night.verdict for night in found[IMAGES.id].nights] == ["ok", "ok", MISSING]
-    assert found[MATMUL.id].asked and not found[MATMUL.id].nights[2].ok
+    assert found[MATMUL.id].planned and not found[MATMUL.id].nights[2].ok
 
 
 def test_what_is_planned_as_skipped_is_not_asked_for(tmp_path):
@@ -167,7 +167,7 @@ def test_two_machines_may_have_nights_of_their_own(tmp_path):
     a_night(tmp_path, 0, hardware=["local-cpu-1"])
     a_night(tmp_path, 1, hardware=[HERE])
     nights, _ = read(tmp_path)
-    assert [series.asked for series in series_of(nights)] == [True, True, False, False]
+    assert [series.planned for series in series_of(nights)] == [True, True, False, False]
     assert all(night.ok for series in series_of(nights) for night in series.nights), "nothing is missing"
 
 
@@ -192,7 +192,7 @@ def test_runs_that_are_no_nights_are_in_no_series_and_confirmations_are_read_by_
     assert (fresh.confirms, fresh.channel) == (run_name(0), "main")
     assert confirmations(tmp_path) == {run_name(0): [run_name(2)]}
     night = replace(confirmation(tmp_path, run_name(0)), plan=plan_of(0, repeats=1))
-    found = fresh_of(fresh, night)[HERE, MATMUL.id]
+    found = fresh_runs(fresh, night)[HERE, MATMUL.id]
     assert np.allclose(found.seconds, (1.5, 1.53)) and np.allclose(found.control_s, 2.0) and found.count == 2
     with pytest.raises(GridbenchError, match=r"plan\.json can't be read"):
         confirmation(tmp_path, "nope")
@@ -207,7 +207,7 @@ def test_fresh_runs_are_groups_of_as_many_repeats_as_the_night_has(tmp_path):
     made = [replace(r, repeat=2 * g + n) for g in range(3) for n, r in enumerate(measured(plan), start=1)]
     keep(tmp_path, plan, [replace(r, control=None) if r.repeat > 4 else r for r in made])
     night, again = confirmation(tmp_path, run_name(0)), confirmation(tmp_path, run_name(1))
-    found = fresh_of(again, night)[HERE, MATMUL.id]
+    found = fresh_runs(again, night)[HERE, MATMUL.id]
     assert np.allclose(found.seconds, math.sqrt(1.02)) and len(found.seconds) == 3
     assert np.allclose(found.control_s[:2], 2.0) and math.isnan(found.control_s[2])
 
@@ -216,7 +216,7 @@ def test_fresh_runs_on_another_machine_are_none(tmp_path):
     a_night(tmp_path, 0)
     plan = plan_of(1, Night(confirms=run_name(0)), cases=[MATMUL])
     keep(tmp_path, plan, measured(plan, 1.3, environment=NEW_DRIVER))
-    assert fresh_of(confirmation(tmp_path, run_name(1)), confirmation(tmp_path, run_name(0))) == {}
+    assert fresh_runs(confirmation(tmp_path, run_name(1)), confirmation(tmp_path, run_name(0))) == {}
 
 
 def test_other_settings_start_a_segment(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tasks.regressions.nights import series_of
+from tasks.regressions.series_reader import series_of
 from tests.tasks.examples.nights import a_night, by_case, one_sentence, read, run_name
 from tests.tasks.examples.records import IMAGES, MATMUL
 

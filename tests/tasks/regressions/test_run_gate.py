@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.two_runs import Side
-from tasks.regressions.run_gate import Against, Standing, compare_cells
-from tasks.regressions.shifts import Sample, repeats_needed, shifts
+from tasks.regressions.change import Sample, changes_between, repeats_needed
+from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, failed, machine, record
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.parts import Control
@@ -29,11 +29,11 @@ def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
     return Side(name, tuple(found), (machine(HERE),), HERE)
 
 
-def against(now, before, planned=(CELL,), **options) -> Against:
+def against(now, before, planned=(CELL,), **options) -> RunComparison:
     return compare_cells(now, before, set(planned), **options)
 
 
-def only(found: Against):
+def only(found: RunComparison):
     (one,) = found.cells
     return one
 
@@ -45,19 +45,19 @@ def slower(*factors, times=CALM):
 
 def test_a_change_that_the_interval_supports_is_told_in_both_directions():
     found = only(against(side("now", slower(1.1)), side("before", CALM)))
-    assert found.standing is Standing.SLOWER and found.shift.change.value == pytest.approx(0.1)
-    assert 0 < found.shift.change.low < 0.1 < found.shift.change.high
+    assert found.status is CellStatus.SLOWER and found.change.share.value == pytest.approx(0.1)
+    assert 0 < found.change.share.low < 0.1 < found.change.share.high
     assert found.now_s.value == pytest.approx(1.1 * found.before_s.value)
     found = only(against(side("now", CALM), side("before", slower(1.1))))
-    assert found.standing is Standing.FASTER and found.shift.change.value == pytest.approx(1 / 1.1 - 1)
+    assert found.status is CellStatus.FASTER and found.change.share.value == pytest.approx(1 / 1.1 - 1)
 
 
 def test_a_change_below_the_least_one_or_within_its_interval_is_unchanged():
     now, before = side("now", slower(1.015)), side("before", CALM)
-    assert only(against(now, before)).standing is Standing.UNCHANGED
-    assert only(against(now, before, least=0.01)).standing is Standing.SLOWER
+    assert only(against(now, before)).status is CellStatus.UNCHANGED
+    assert only(against(now, before, least=0.01)).status is CellStatus.SLOWER
     noisy = only(against(side("now", [1.0, 1.3, 1.1]), side("before", [1.2, 0.9, 1.05])))
-    assert noisy.standing is Standing.UNCHANGED and noisy.shift.smallest > 0.2
+    assert noisy.status is CellStatus.UNCHANGED and noisy.change.smallest > 0.2
 
 
 def test_exit_codes():
@@ -72,8 +72,11 @@ def test_exit_codes():
 
 def test_too_few_repeats_say_how_many_it_takes():
     one = only(against(side("now", CALM[:1]), side("before", CALM)))
-    assert one.standing is Standing.UNDECIDED and one.shift is None
-    assert one.why == "now has 1 ok repeat of it, and 2 are the least; measure both with --repeats 3 or more"
+    assert one.status is CellStatus.UNDECIDED and one.change is None
+    assert (
+        one.why
+        == "now has 1 ok repeat of it, and at least 2 are needed; measure both with --repeats 3 or more"
+    )
     noisy = only(against(side("now", [1.0]), side("before", [1.0, 1.05, 0.96])))
     assert "--repeats" not in noisy.why and "quieter machine" in noisy.why
     neither = only(against(side("now", CALM[:1]), side("before", CALM[:1])))
@@ -86,47 +89,47 @@ def test_the_repeats_it_takes_grow_with_noise_and_suffice():
     rng, told = random.Random(5), 0
     for _ in range(200):
         times = [[math.exp(rng.gauss(shift, 0.01)) for _ in range(more)] for shift in (0.02, 0.0)]
-        (shift,) = shifts([(Sample(tuple(times[0])), Sample(tuple(times[1])))], 0.99, 0.0)
-        told += shift.change.low > 0
+        (change,) = changes_between([(Sample(tuple(times[0])), Sample(tuple(times[1])))], 0.99, 0.0)
+        told += change.share.low > 0
     assert 80 < told < 170  # even odds, and somewhat better: the last repeat is a whole one
 
 
 def test_repeats_that_would_not_show_a_doubling_decide_nothing():
     one = only(against(side("now", [1.0, 4.0]), side("before", [2.0, 1.5])))
-    assert one.standing is Standing.UNDECIDED and one.shift.smallest > 1
-    assert "no doubling would show" in one.why and one.shift.repeats is None
+    assert one.status is CellStatus.UNDECIDED and one.change.smallest > 1
+    assert "show even a doubling" in one.why and one.change.repeats is None
 
 
 def test_a_cell_that_was_ok_and_is_not_is_lost():
     bad = replace(side("now", []), records=(replace(failed(Verdict.CRASHED, "it died"), run="now"),))
     one = only(against(bad, side("before", CALM)))
-    assert one.standing is Standing.LOST and one.why == "it was ok, and is crashed: it died"
+    assert one.status is CellStatus.LOST and one.why == "it was ok, and is crashed: it died"
     gone = only(against(side("now", []), side("before", CALM)))
-    assert gone.standing is Standing.LOST and gone.why == "now has no record of it"
+    assert gone.status is CellStatus.LOST and gone.why == "now has no record of it"
     assert against(side("now", []), side("before", CALM)).exit_code == 1
 
 
 def test_what_was_not_asked_for_or_not_ok_before_is_not_lost():
     dropped = against(side("now", []), side("before", CALM), planned=())
-    assert only(dropped).standing is Standing.NOT_COMPARABLE and dropped.exit_code == 3
-    assert only(dropped).why == "now was not asked for it"
+    assert only(dropped).status is CellStatus.NOT_COMPARABLE and dropped.exit_code == 3
+    assert only(dropped).why == "now was not to measure it"
     new = only(against(side("now", CALM), side("before", [])))
-    assert new.standing is Standing.NOT_COMPARABLE and new.why == "before has no record of it"
+    assert new.status is CellStatus.NOT_COMPARABLE and new.why == "before has no record of it"
     bad = replace(side("before", []), records=(replace(failed(Verdict.TIMEOUT, "late"), run="before"),))
     old = only(against(side("now", CALM), bad))
-    assert old.standing is Standing.NOT_COMPARABLE and old.why == "before has it as timeout: late"
+    assert old.status is CellStatus.NOT_COMPARABLE and old.why == "in before it is timeout: late"
 
 
 def test_another_machine_is_not_comparable_and_its_difference_is_named():
     now = side("now", slower(1.5), environment=ENVIRONMENT | {"nvidia_driver": "580.1", "hostname": "b"})
     before = side("before", CALM, environment=ENVIRONMENT | {"nvidia_driver": "570.1", "hostname": "a"})
     one = only(against(now, before))
-    assert one.standing is Standing.NOT_COMPARABLE
-    assert one.why == "the machine is another: nvidia_driver 580.1 against 570.1"
+    assert one.status is CellStatus.NOT_COMPARABLE
+    assert one.why == "the machine differs: nvidia_driver 580.1 against 570.1"
     unknown = side("before", CALM, environment={})
-    assert only(against(now, unknown)).standing is Standing.SLOWER  # what is unknown is no difference
+    assert only(against(now, unknown)).status is CellStatus.SLOWER  # what is unknown is no difference
     hostile = side("before", CALM, environment={"gpus": [3], "memory_total_bytes": "much"})
-    assert only(against(now, hostile)).standing is Standing.SLOWER
+    assert only(against(now, hostile)).status is CellStatus.SLOWER
 
 
 def test_another_torch_is_told_and_does_not_stop_the_comparison():
@@ -139,9 +142,9 @@ def test_records_of_another_run_and_implausible_ones_do_not_count():
     now = side("now", CALM)
     mixed = replace(now, records=(*now.records, *side("other", [9.0, 9.1]).records))
     one = only(against(mixed, side("before", CALM)))
-    assert one.standing is Standing.UNCHANGED and one.shift.change.value == pytest.approx(0)
+    assert one.status is CellStatus.UNCHANGED and one.change.share.value == pytest.approx(0)
     impossible = side("now", CALM, wall_s=-1.0)
-    assert only(against(impossible, side("before", CALM))).standing is Standing.LOST
+    assert only(against(impossible, side("before", CALM))).status is CellStatus.LOST
 
 
 def test_the_slower_come_first_the_most_changed_before_the_others():
@@ -162,28 +165,28 @@ def test_a_slow_box_whose_controls_show_it_is_no_failure():
     now = side("now", slower(*box), controls=slower(*box, times=(2.0, 2.01, 1.99)))
     before = side("before", CALM, controls=(2.0, 2.01, 1.99))
     one = only(against(now, before))
-    assert one.standing is Standing.UNCHANGED and one.shift.paired
+    assert one.status is CellStatus.UNCHANGED and one.change.paired
     alone = only(against(side("now", slower(*box)), side("before", CALM)))
-    assert alone.standing is Standing.SLOWER and not alone.shift.paired
+    assert alone.status is CellStatus.SLOWER and not alone.change.paired
 
 
 def test_a_slowdown_on_a_slow_box_is_found_beside_its_controls():
     now = side("now", slower(1.2 * 1.1), controls=[2.40, 2.41, 2.39])
     one = only(against(now, side("before", CALM, controls=[2.0, 2.01, 1.99])))
-    assert one.standing is Standing.SLOWER and one.shift.change.value == pytest.approx(0.1, abs=0.002)
+    assert one.status is CellStatus.SLOWER and one.change.share.value == pytest.approx(0.1, abs=0.002)
 
 
 def test_controls_of_another_reference_or_that_failed_do_not_count():
     now = side("now", slower(1.2), controls=[2.4, 2.41, 2.39], reference="newer")
     found = against(now, side("before", CALM, controls=[2.0, 2.01, 1.99]))
-    assert only(found).standing is Standing.SLOWER and not only(found).shift.paired
+    assert only(found).status is CellStatus.SLOWER and not only(found).change.paired
     assert found.notes == (f"{HERE}: the controls ran in another reference, and don't count",)
     dead = side("now", slower(1.2), controls=[2.4, 2.41, 2.39])
     dead = replace(
         dead,
         records=tuple(replace(r, control=replace(r.control, verdict="crashed")) for r in dead.records),
     )
-    assert only(against(dead, side("before", CALM, controls=[2.0, 2.01, 1.99]))).shift.paired is False
+    assert only(against(dead, side("before", CALM, controls=[2.0, 2.01, 1.99]))).change.paired is False
 
 
 def simulated(rng, cells, repeats, sd, box=0.0, slow=0.0, shared=0.0):
@@ -203,8 +206,8 @@ def failures(trials, cells, least=0.0, **of):
     """Share of comparisons in which some cell seems slower, and share of cells that do."""
     rng, any_, each = random.Random(7), 0, 0
     for _ in range(trials):
-        found = shifts(simulated(rng, cells, **of), 1 - 2 * 0.05 / cells, least)
-        told = sum(shift.change.low > 0 and shift.change.value > least for shift in found)
+        found = changes_between(simulated(rng, cells, **of), 1 - 2 * 0.05 / cells, least)
+        told = sum(change.share.low > 0 and change.share.value > least for change in found)
         any_, each = any_ + (told > 0), each + told
     return any_ / trials, each / trials / cells
 
@@ -230,7 +233,7 @@ def test_a_lone_cell_whose_better_interval_is_chosen_fails_no_more():
 
 def test_a_change_is_found_at_the_size_that_is_called_the_smallest():
     sides = simulated(random.Random(3), 20, 5, 0.01)
-    smallest = sorted(shift.smallest for shift in shifts(sides, 0.995, 0.02))[10]
+    smallest = sorted(change.smallest for change in changes_between(sides, 0.995, 0.02))[10]
     assert 0.02 < smallest < 0.05
     found = failures(40, 20, least=0.02, repeats=5, sd=0.01, slow=math.log1p(smallest))[1]
     assert 0.3 < found < 0.7
@@ -242,4 +245,4 @@ def test_images_and_matmuls_are_judged_apart():
     before = [*side("before", CALM).records, *side("before", CALM, IMAGES).records]
     sides = [replace(side(name, []), records=tuple(of)) for name, of in (("now", now), ("before", before))]
     found = against(*sides, planned=[CELL, Cell(HERE, IMAGES)])
-    assert [one.standing for one in found.cells] == [Standing.SLOWER, Standing.UNCHANGED]
+    assert [one.status for one in found.cells] == [CellStatus.SLOWER, CellStatus.UNCHANGED]

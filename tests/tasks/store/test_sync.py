@@ -7,7 +7,7 @@ from prefect.filesystems import LocalFileSystem
 from prefect_aws import AwsCredentials, S3Bucket
 
 from tasks.errors import GridbenchError
-from tasks.regressions.nights import read_nights, series_of
+from tasks.regressions.series_reader import read_nights, series_of
 from tasks.store import bucket as bucket_module
 from tasks.store.bucket import Bucket
 from tasks.store.sync import bring, fetch_history

@@ -16,9 +16,9 @@ from tasks.planning.channel import Night
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.publish import write_comparison
-from tasks.regressions.history import past_runs, trends
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.html.site import changes, write_site
+from tasks.report.html.trends import site_runs, trends
 from tasks.results.values import Outcome
 from tasks.store.frames import results_table
 from tasks.store.store import Store
@@ -88,13 +88,13 @@ def results(tmp_path_factory):
 
 
 def test_runs_come_oldest_first_with_what_is_ok_in_them(results):
-    past, odd = past_runs(results)
+    past, odd = site_runs(results)
     assert [run.plan.run[-4:] for run in past] == ["0000", "0001", "0002"] and odd == []
     assert all(run.cells == 18 and run.ok_cells == 18 and run.has_report and not run.missing for run in past)
 
 
 def test_a_trend_tells_a_change_from_noise_and_names_a_new_environment(results):
-    found = {(trend.case, trend.hardware): trend.points for trend in trends(past_runs(results)[0])}
+    found = {(trend.case, trend.hardware): trend.points for trend in trends(site_runs(results)[0])}
     points = found["matmul/n=5000/fp32", "local-cpu"]
     assert [point.change and point.change.outcome for point in points] == [
         None,
@@ -118,14 +118,14 @@ def with_plan_and_table(store, night=None, **columns):
 def test_a_new_machine_is_told_from_a_new_environment_where_both_are_known(tmp_path):
     for number, machine in enumerate(("a", "a", "b")):
         with_plan_and_table(a_night(tmp_path, number), machine_id=machine)
-    found = {(trend.case, trend.hardware): trend.points for trend in trends(past_runs(tmp_path)[0])}
+    found = {(trend.case, trend.hardware): trend.points for trend in trends(site_runs(tmp_path)[0])}
     points = found["matmul/n=5000/fp32", "local-cpu"]
     assert [(point.new_environment, point.new_machine) for point in points[1:]] == [
         (False, False),
         (True, True),
     ]
     with_plan_and_table(Store(tmp_path / points[1].run), machine_id=None)
-    points = trends(past_runs(tmp_path)[0])[0].points
+    points = trends(site_runs(tmp_path)[0])[0].points
     assert [point.new_machine for point in points] == [False, False, False]
 
 
@@ -133,7 +133,7 @@ def test_a_confirmation_says_what_it_is_and_hides_no_change(tmp_path):
     kinds = (Night(), Night(confirms="20261101-quick-0000"), Night())
     for number, night in enumerate(kinds):
         with_plan_and_table(a_night(tmp_path, number), night)
-    past = past_runs(tmp_path)[0]
+    past = site_runs(tmp_path)[0]
     assert [run.label for run in past] == ["night of main", "confirms 20261101-quick-0000", "night of main"]
     points = {(trend.case, trend.hardware): trend.points for trend in trends(past)}
     first, again, last = points["matmul/n=5000/fp32", "local-cpu"]
@@ -153,7 +153,7 @@ def test_a_site_marks_confirmations_and_new_machines(tmp_path):
         path = store.folder / "results.parquet"
         rows = pd.read_parquet(path)
         rows[rows["case"] == "matmul/n=5000/fp32"].to_parquet(path, index=False)  # pictures take their time
-    index = write_site(tmp_path / "site", *past_runs(tmp_path))
+    index = write_site(tmp_path / "site", *site_runs(tmp_path))
     page, trend = (words((index.parent / name).read_text()) for name in ("index.html", "trend-matmul.html"))
     assert "confirms 20261101-quick-0000" in page and "night of main" in page
     assert "and its machine or driver has changed" in page
@@ -161,7 +161,7 @@ def test_a_site_marks_confirmations_and_new_machines(tmp_path):
 
 
 def test_slower_cells_come_first_and_only_those_that_an_interval_shows(results):
-    told = changes(trends(past_runs(results)[0]))
+    told = changes(trends(site_runs(results)[0]))
     assert {trend.workload for trend, _ in told} == {"matmul"} and len(told) == 6
     values = [point.change.estimate.value for _, point in told]
     assert values == sorted(values) and max(values) < 1
@@ -174,7 +174,7 @@ def test_a_number_that_its_run_refused_is_no_point_and_no_base(tmp_path):
     text = table.read_text()
     row = next(line for line in text.splitlines() if line.startswith("local-cpu/matmul/n=5000"))
     table.write_text(text.replace(row, row.replace(",ok,", ",impossible,", 1)))
-    found = {(trend.case, trend.hardware): trend.points for trend in trends(past_runs(tmp_path)[0])}
+    found = {(trend.case, trend.hardware): trend.points for trend in trends(site_runs(tmp_path)[0])}
     first, second = found["matmul/n=5000/fp32", "local-cpu"]
     assert (first.seconds, first.verdict) == (None, "impossible")
     assert second.seconds and second.change is None
@@ -185,7 +185,7 @@ def test_an_unfinished_run_a_corrupt_plan_and_a_broken_file_are_named_not_hidden
     a_night(tmp_path, 0)
     (a_night(tmp_path, 1).folder / "results.parquet").write_bytes(b"no parquet")
     (a_night(tmp_path, 2).folder / "plan.json").write_text("{")
-    past, odd = past_runs(tmp_path)
+    past, odd = site_runs(tmp_path)
     assert [bool(run.missing) for run in past] == [False, True] and "gridbench resume" in past[1].missing
     assert len(odd) == 1 and "plan.json can't be read" in odd[0]
     page = write_site(tmp_path / "site", past, odd).read_text()
@@ -194,7 +194,7 @@ def test_an_unfinished_run_a_corrupt_plan_and_a_broken_file_are_named_not_hidden
 
 @pytest.mark.server
 def test_a_site_has_a_page_a_workload_every_report_and_no_dead_link(results, tmp_path):
-    index = write_site(tmp_path / "out", *past_runs(results))
+    index = write_site(tmp_path / "out", *site_runs(results))
     pages = {path.name: path.read_text() for path in index.parent.glob("*.html")}
     assert {*pages} == {"index.html", "trend-matmul.html", "trend-gcn.html", "trend-image_pipeline.html"}
     assert words(pages["index.html"]).count("is slower than before in 20261103-quick-0002") == 6
@@ -215,19 +215,19 @@ def test_hostile_names_stay_text(tmp_path):
     (store.folder / "plan.json").write_text(
         plan.replace('"suite": "quick"', '"suite": "<script>alert(1)</script>"')
     )
-    page = write_site(tmp_path / "site", *past_runs(tmp_path)).read_text()
+    page = write_site(tmp_path / "site", *site_runs(tmp_path)).read_text()
     assert "<script" not in page and "&lt;script&gt;" in page
 
 
 def test_no_run_at_all_is_a_sentence(tmp_path):
     with pytest.raises(GridbenchError, match="there is no run in"):
-        past_runs(tmp_path)
+        site_runs(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(results, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(GridbenchError, match="the site can't be written"):
-        write_site(tmp_path / "file", *past_runs(results))
+        write_site(tmp_path / "file", *site_runs(results))
 
 
 @pytest.mark.server
@@ -249,4 +249,4 @@ def test_the_commands_say_where_they_wrote(results):
     assert (results / "comparisons" / "20261101-quick-0000..20261102-quick-0001" / "report.html").is_file()
     ran = CliRunner().invoke(app, ["site", "--results", str(results)])
     assert ran.exit_code == 0 and (results / "site" / "index.html").is_file()
-    assert len(past_runs(results)[0]) == NIGHTS, "neither of the folders counts as a run"
+    assert len(site_runs(results)[0]) == NIGHTS, "neither of the folders counts as a run"

@@ -1,0 +1,274 @@
+"""How far a time has changed between two sets of measurements: one type, and its two estimators.
+
+`Change.direction` is the one rule by which a change counts: its interval excludes no change, and it is
+larger than what anybody would act on. The run gate, the bisect and the search for slow drifts apply it to
+intervals of their own:
+
+- `changes_between` compares two runs of a few repeats each. It trusts every repeat, takes the spread from
+  each side alone (Welch), and its confidence covers all cells of the comparison.
+- `robust_change` compares two sets of processes of one version each, 15 by default. It withstands a stray
+  process, which must not decide where a search goes on.
+
+Two further rules are different in kind. `baseline.confirmed` has a history: it compares fresh runs with the
+spread from night to night, which repeats of one run can't show. `tasks.results.speedup.decide` compares two
+machines, of which neither is expected to be equal: it has no smallest change of interest.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+
+from tasks.plausibility.contradictions import out_of_range
+from tasks.regressions.baseline import LEAST_CHANGE, LEAST_SPREAD, RERUN_VARIANCE, threshold_z
+from tasks.regressions.robust import PSEUDOMEDIAN_VARIANCE, pseudomedian, spread
+from tasks.results.repeats import Repeats
+from tasks.results.speedup import MOST_REPEATS
+from tasks.results.values import Estimate
+from workloads.harness.records.intervals import (
+    Interval,
+    log_mean_interval,
+    ratio_interval,
+    t_quantile,
+    variance,
+)
+from workloads.harness.records.record import Verdict
+
+FEWEST = 2  # repeats that have an interval
+USUAL = 3  # repeats to advise where nothing is known of their spread
+CONTROL_CONFIDENCE = 0.95  # that controls have moved; too low only makes an interval wider
+WIDEST = 50.0  # half-width in logs that stands for every larger one
+# Quantiles of t at the bounds of an interval: of one that confirms a change, and of one of 95 %.
+CONFIRM_P = NormalDist().cdf(threshold_z(1))
+INTERVAL_P = 0.975
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a time from one set of measurements to another.
+
+    Attributes:
+        share: seconds now over seconds before, minus 1, with its interval; above 0 is slower.
+        smallest: the share that would have been detected with even odds; NaN where it was not computed.
+        paired: whether times were divided by those of their controls.
+        repeats: of each side that would detect the least change of interest with even odds; None where that
+            is more than anybody measures, or was not computed.
+    """
+
+    share: Estimate
+    smallest: float = math.nan
+    paired: bool = False
+    repeats: int | None = None
+
+    @property
+    def size(self) -> float:
+        """Return the seconds of the slower side over those of the faster one, minus 1."""
+        return self.share.value if self.share.value > 0 else 1 / (1 + self.share.value) - 1
+
+    def direction(self, least: float = 0.0) -> int:
+        """Return +1 for slower, -1 for faster; 0 if the interval includes 0, or `size` is `least` or less."""
+        sign = ((self.share.low or 0.0) > 0) - ((self.share.high or 0.0) < 0)
+        return sign if sign and self.size > least else 0
+
+    def __str__(self) -> str:
+        """Return the change in words, such as `5.2 % slower`."""
+        return share_in_words(self.share.value)
+
+
+def share_in_words(share: float) -> str:
+    """Return a change of seconds in words, such as `5.2 % slower`."""
+    return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The times of a cell's ok repeats in one run.
+
+    Attributes:
+        seconds: per step, of each repeat.
+        controlled: the same over the seconds of its control, for repeats that have an ok control.
+        controls: seconds of those controls.
+        reference: id of the environment that the controls ran in; empty without controls, or with several.
+    """
+
+    seconds: tuple[float, ...]
+    controlled: tuple[float, ...] = ()
+    controls: tuple[float, ...] = ()
+    reference: str = ""
+
+    @property
+    def spread(self) -> float | None:
+        """Return the standard deviation of a repeat as a share; None for fewer than two."""
+        return math.sqrt(variance([math.log(s) for s in self.seconds])) if len(self.seconds) > 1 else None
+
+
+def sample(cell: Repeats) -> Sample:
+    """Return the times and controls of a cell's usable repeats."""
+    usable = [record for record in cell.usable if record.compute_s]
+    pairs = [
+        (record.compute_s or 0.0, control.compute_s, control.reference)
+        for record in usable
+        if (control := record.control) and control.verdict == Verdict.OK and control.compute_s
+        if not out_of_range(control.compute_s)
+    ]
+    references = {reference for *_, reference in pairs}
+    return Sample(
+        seconds=tuple(record.compute_s or 0.0 for record in usable),
+        controlled=tuple(seconds / control_s for seconds, control_s, _ in pairs),
+        controls=tuple(control_s for _, control_s, _ in pairs),
+        reference=references.pop() if len(references) == 1 else "",
+    )
+
+
+def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, least: float) -> list[Change]:
+    """Return the change of each cell of one machine, from (now, before) with two or more repeats each.
+
+    Times are divided by those of their controls where both runs have controls of one reference, and where
+    that makes intervals narrower over all cells of the machine (chance would choose for a single cell), or
+    the box may be another.
+
+    Args:
+        sides: the cells, all of one machine.
+        confidence: of each interval.
+        least: share below which a change is of no interest.
+    """
+    plain = [_interval(now.seconds, before.seconds, confidence) for now, before in sides]
+    paired = [
+        _interval(now.controlled, before.controlled, confidence) if _controlled(now, before) else None
+        for now, before in sides
+    ]
+    widths = [_half(beside) / _half(alone) for alone, beside in zip(plain, paired, strict=True) if beside]
+    always = bool(widths) and (statistics.median(widths) < 1 or _all_moved(sides))
+    changes = []
+    for (now, before), alone, beside in zip(sides, plain, paired, strict=True):
+        if beside and (always or _box_may_have(now, before, alone)):
+            changes.append(_change(beside, now.controlled, before.controlled, confidence, least, True))
+        else:
+            changes.append(_change(alone, now.seconds, before.seconds, confidence, least, False))
+    return changes
+
+
+def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
+    """Return the repeats of each side that detect a change by `least` with even odds; None above 20.
+
+    Args:
+        spread: standard deviation of the logs of repeats, the same on both sides.
+        confidence: of the interval.
+        least: above 0.
+    """
+    for count in range(FEWEST, MOST_REPEATS + 1):
+        reach = t_quantile(0.5 + confidence / 2, 2 * count - 2) * spread * math.sqrt(2 / count)
+        if reach <= math.log1p(least):
+            return count
+    return None
+
+
+def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTERVAL_P) -> Change:
+    """Return the change between two sets of log seconds of three values or more each.
+
+    Args:
+        p: quantile of t at the bounds of the interval.
+    """
+    sd, freedom = spread_within((now, before))
+    error = sd * math.sqrt(_variance(len(now)) + _variance(len(before)))
+    return _by_t(centre(now) - centre(before), error, freedom, p)
+
+
+def change_from_middle(own: Sequence[float], good: Sequence[float], bad: Sequence[float]) -> Change:
+    """Return the change of a set of log seconds from the middle between two others."""
+    sd, freedom = spread_within((own, good, bad))
+    ends = (_variance(len(good)) + _variance(len(bad))) / 4
+    error = sd * math.sqrt(_variance(len(own)) + ends)
+    return _by_t(centre(own) - (centre(good) + centre(bad)) / 2, error, freedom, INTERVAL_P)
+
+
+def centre(values: Sequence[float]) -> float:
+    """Return the pseudomedian of some values, which one or two stray ones hardly move."""
+    return float(pseudomedian(np.array([values], dtype=np.float64))[0])
+
+
+def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """Return the standard deviation of a value around the centre of its own set, and its degrees of freedom.
+
+    Each set needs one value, and one of them two.
+    """
+    left = np.concatenate([np.asarray(values, dtype=np.float64) - centre(values) for values in sets])
+    freedom = len(left) - len(sets)
+    sd = float(spread(left[None, :], np.zeros(1))[0]) * math.sqrt(len(left) / freedom)
+    return max(sd, LEAST_SPREAD), freedom
+
+
+def _by_t(log: float, error: float, freedom: int, p: float) -> Change:
+    """Return a change from its log, the log's standard error, and that error's degrees of freedom."""
+    half = t_quantile(p, freedom) * error
+    return Change(
+        share=Estimate(*(math.expm1(log + far) for far in (0.0, -half, half))),
+        smallest=_smallest(half, LEAST_CHANGE),
+    )
+
+
+def _smallest(half: float, least: float) -> float:
+    """Return the share that is detected with even odds, from the half-width of an interval in logs."""
+    return math.expm1(max(half, math.log1p(least)))
+
+
+def _variance(count: int) -> float:
+    """Return the variance of the pseudomedian of so many standard normal values."""
+    return RERUN_VARIANCE.get(count, PSEUDOMEDIAN_VARIANCE / count)
+
+
+def _controlled(now: Sample, before: Sample) -> bool:
+    enough = min(len(now.controls), len(before.controls)) >= FEWEST
+    return enough and now.reference == before.reference != ""
+
+
+def _box_may_have(now: Sample, before: Sample, alone: Interval) -> bool:
+    """Tell whether a cell's controls have changed, or may have changed by as much as the cell did."""
+    control = _interval(now.controls, before.controls, CONTROL_CONFIDENCE)
+    changed = not alone.low <= 1 <= alone.high
+    return not control.low <= 1 <= control.high or (changed and control.low <= alone.value <= control.high)
+
+
+def _all_moved(sides: Sequence[tuple[Sample, Sample]]) -> bool:
+    """Tell whether the controls of a machine's cells, taken together, show another box than before."""
+    ratios = [
+        statistics.geometric_mean(now.controls) / statistics.geometric_mean(before.controls)
+        for now, before in sides
+        if _controlled(now, before)
+    ]
+    together = log_mean_interval(ratios, CONTROL_CONFIDENCE)
+    return together is not None and not together.low <= 1 <= together.high
+
+
+def _interval(now: Sequence[float], before: Sequence[float], confidence: float) -> Interval:
+    interval = ratio_interval(now, before, confidence)
+    if interval is None:
+        raise ValueError(f"a change needs 2 repeats on each side, got {len(now)} and {len(before)}")
+    return interval
+
+
+def _change(
+    interval: Interval,
+    now: Sequence[float],
+    before: Sequence[float],
+    confidence: float,
+    least: float,
+    paired: bool,
+) -> Change:
+    spread = math.sqrt(statistics.fmean(variance([math.log(v) for v in side]) for side in (now, before)))
+    return Change(
+        share=Estimate(interval.value - 1, interval.low - 1, interval.high - 1),
+        smallest=_smallest(_half(interval), least),
+        paired=paired,
+        repeats=repeats_needed(spread, confidence, least) if least > 0 else None,
+    )
+
+
+def _half(interval: Interval) -> float:
+    """Return the half-width of a ratio's interval in logs, above 0 and never infinite."""
+    if not interval.low or interval.high == math.inf:
+        return WIDEST
+    return min(max(math.log(interval.high / interval.low) / 2, 1e-12), WIDEST)

@@ -1,0 +1,92 @@
+"""The records of one run as rows: from its table if that is intact, else from the records themselves."""
+
+from functools import cache
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tasks.errors import GridbenchError, one_line
+from tasks.planning.plan import Plan
+from tasks.plausibility.physics import gate
+from tasks.results.repeats import latest
+from tasks.store.frames import results_table
+from tasks.store.store import Store
+
+TABLE = "results.parquet"
+TEXTS = ("machine_id", "environment_id", "commit", "reference", "hostname")
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("run", "hardware", "case", "verdict", "control_verdict", *TEXTS)]
+    + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s")]
+)
+CELL = ["hardware", "case"]
+NEEDED = {"run", *CELL, "repeat", "verdict", "compute_s"}  # the others are missing from older tables
+
+
+class MissingColumnError(ValueError):
+    """A table lacks a column, as one of a run without records does."""
+
+
+def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
+    """Return one row a record with the columns of `SCHEMA`, and a sentence for each problem."""
+    name = plan.run
+    try:
+        rows, problems = read_table(folder), []
+    except FileNotFoundError:
+        rows, problems = _from_records(
+            folder, plan, f"run {name} was cut short or is under way, it has no {TABLE}"
+        )
+    except Exception as error:  # a damaged file makes pyarrow raise nearly anything
+        why = f"{TABLE} of run {name} can't be read ({one_line(error, 120)})"
+        rows, problems = _from_records(folder, plan, why)
+    own = rows["run"].isin([name, folder.name]) & rows["hardware"].notna() & rows["case"].notna()
+    if own.all():
+        return rows, problems
+    foreign = f"left out: {int((~own).sum())} records in run {name} are of another run, or of no cell"
+    return rows[own], [*problems, foreign]
+
+
+def read_table(folder: Path) -> pd.DataFrame:
+    """Return the columns of `SCHEMA` from a run's table; those that an older version did not write are null.
+
+    Raises:
+        MissingColumnError: it lacks a column of `NEEDED`.
+        Exception: the file is missing or damaged; pyarrow raises nearly anything.
+    """
+    with pq.ParquetFile(folder / TABLE, page_checksum_verification=True) as file:
+        names = {*file.schema_arrow.names}
+        present = [name for name in SCHEMA.names if name in names]
+        table = file.read(columns=present)
+    if absent := NEEDED - {*present}:
+        raise MissingColumnError(f"it has no column {min(absent)}")
+    table.validate(full=True)  # else damaged offsets of texts would lead out of the file's memory
+    columns = [
+        table[field.name].cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
+        for field in SCHEMA
+    ]
+    return pa.table(columns, schema=SCHEMA).to_pandas(ignore_metadata=True)
+
+
+@cache
+def no_rows() -> pd.DataFrame:
+    """Return the same columns without a row."""
+    return _frame(pd.DataFrame())
+
+
+def _from_records(folder: Path, plan: Plan, why: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of the records, with the verdicts that a report would give them."""
+    try:
+        records, problems = Store(folder).records()
+    except GridbenchError as error:
+        return no_rows(), [f"{why}, and its records can't be read: {error}"]
+    if not records:
+        return no_rows(), [f"{why}, and it has no record", *problems]
+    refusals = gate(latest(records), plan.machines)
+    return _frame(results_table(records, refusals)), [f"{why}: its {len(records)} records count", *problems]
+
+
+def _frame(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of `SCHEMA` in their types."""
+    kinds = {field.name: float if pa.types.is_floating(field.type) else "str" for field in SCHEMA}
+    return table.reindex(columns=SCHEMA.names).astype(kinds)

@@ -1,0 +1,271 @@
+"""The one reader of history: the runs of a results folder, and the series that their nights make.
+
+`history`, the nightly gate, `bisect` and `site` all read runs here; they differ in which runs they take.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tasks.errors import GridbenchError
+from tasks.planning.plan import Plan
+from tasks.regressions.run_rows import CELL, TEXTS, no_rows, read_rows
+from tasks.regressions.series import MISSING, OK, FreshRuns, Observation, Series, SeriesKey
+from tasks.store.store import Store, runs
+
+AHEAD = timedelta(days=1)  # by which a plan may be later than now: clocks of several machines differ
+FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: a clock that was never set
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastRun:
+    """One run of a results folder.
+
+    Attributes:
+        at: when it was planned, UTC.
+        rows: one row a record with the columns of `run_rows.SCHEMA`; none before they are read.
+    """
+
+    folder: Path
+    plan: Plan
+    at: datetime
+    rows: pd.DataFrame
+
+    @property
+    def channel(self) -> str:
+        """Return the software channel that it follows; empty for a run that is no night."""
+        return self.plan.night.channel if self.plan.night else ""
+
+    @property
+    def confirms(self) -> str | None:
+        """Return the night whose suspects it measured again; None for other runs."""
+        return self.plan.night.confirms if self.plan.night else None
+
+    @property
+    def planned(self) -> set[tuple[str, str]]:
+        """Return hardware and case of each cell that it was to measure."""
+        skipped = {(skip.hardware, skip.case.case.id) for skip in self.plan.skips}
+        cases = [planned.case.id for planned in self.plan.cases]
+        return {(machine.name, case) for machine in self.plan.hardware for case in cases} - skipped
+
+
+def read_plans(results: Path) -> tuple[list[PastRun], list[str]]:
+    """Return every run of a folder once, without rows, oldest first, and a sentence for each problem."""
+    by_name: dict[str, PastRun] = {}
+    problems = []
+    for name in sorted(runs(results)):
+        try:
+            run = _read_plan(results, name)
+        except GridbenchError as error:
+            problems.append(str(error))
+            continue
+        other = by_name.get(run.plan.run)
+        if other:
+            copy = run if other.folder.name == run.plan.run else other
+            problems.append(f"{copy.folder} is a second folder of run {run.plan.run}")
+        if not other or copy is other:
+            by_name[run.plan.run] = run
+    return sorted(by_name.values(), key=_order), problems
+
+
+def read_nights(
+    results: Path, channel: str | None = None, before: str | None = None, now: datetime | None = None
+) -> tuple[list[PastRun], list[str]]:
+    """Return the nights of a folder, oldest first, and a sentence for each problem.
+
+    Args:
+        channel: nights of that software channel alone.
+        before: name of a run; only nights that were planned before it.
+        now: a plan after it lies in the future.
+
+    Raises:
+        GridbenchError: there is no run `before`, or its plan can't be read.
+    """
+    past, problems = _plans_and_left_out(results)
+    if before is not None:
+        end = _order(_read_plan(results, before))
+        past = [run for run in past if _order(run) < end]
+    nights = [run for run in past if run.channel and run.confirms is None and channel in (None, run.channel)]
+    return _with_rows(nights, [*problems, *_clock_problems(nights, now or datetime.now(UTC))])
+
+
+def read_others(results: Path) -> tuple[list[PastRun], list[str]]:
+    """Return the runs of a folder that are not nights, confirmations included, oldest first, and problems."""
+    past, problems = _plans_and_left_out(results)
+    return _with_rows([run for run in past if not run.channel or run.confirms is not None], problems)
+
+
+def confirmation(results: Path, run: str) -> PastRun:
+    """Return one run by its whole name, such as one that measured suspects again.
+
+    Raises:
+        GridbenchError: there is no such run, or its plan can't be read.
+    """
+    (past,), _ = _with_rows([_read_plan(results, run)], [])
+    return past
+
+
+def confirmations(results: Path) -> dict[str, list[str]]:
+    """Return the folders of confirming runs, oldest first, by the night or search that they belong to."""
+    by_night: dict[str, list[str]] = {}
+    for run in read_plans(results)[0]:
+        if run.confirms:
+            by_night.setdefault(run.confirms, []).append(run.folder.name)
+    return by_night
+
+
+def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], FreshRuns]:
+    """Return a confirmation's repeats by hardware and case, in groups of as many as the night has.
+
+    Repeats on another machine than the night's, or beside another reference, are left out.
+    """
+    rows = _valid_rows([confirming]).dropna(subset=["repeat"])
+    night_ids = night.rows.groupby(CELL, observed=True)[["machine_id", "reference"]].first()
+    for name in night_ids.columns:
+        before = pd.Series(_cells(rows), index=rows.index, dtype=object).map(night_ids[name].to_dict())
+        both = before.notna() & (before != "") & rows[name].notna() & (rows[name] != "")
+        rows = rows[~(both & (rows[name] != before))]
+    rows = rows.assign(group=(rows["repeat"].astype("int64") - 1) // max(night.plan.repeats, 1))
+    medians = rows.groupby([*CELL, "group"], observed=True)[["log_s", "log_control_s"]].median()
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for (hardware, case, _), (log_s, log_control_s) in zip(medians.index, medians.to_numpy(), strict=True):
+        pair = float(np.exp(log_s)), float(np.exp(log_control_s))
+        pairs.setdefault((str(hardware), str(case)), []).append(pair)
+    return {cell: FreshRuns(*map(tuple, zip(*of_cell, strict=True))) for cell, of_cell in pairs.items()}
+
+
+def series_of(nights: Sequence[PastRun]) -> list[Series]:
+    """Return the series of some nights, each with its observations in the nights' order.
+
+    A cell that a night had planned, and of which it has no record, is `missing` in that night.
+    """
+    nights = sorted(nights, key=_order)
+    by_key: dict[SeriesKey, dict[int, Observation]] = {}
+    for index, cell, observation in _observations(nights):
+        by_key.setdefault(SeriesKey(*cell, nights[index].channel), {})[index] = observation
+    newest_plan: dict[str, set[SeriesKey]] = {}
+    for index, night in enumerate(nights):
+        newest_plan[night.channel] = keys = {SeriesKey(*cell, night.channel) for cell in night.planned}
+        nothing = Observation(night.plan.run, night.at, None, verdict=MISSING, repeats=0)
+        for key in keys:
+            by_key.setdefault(key, {}).setdefault(index, nothing)
+    return [
+        Series(key, tuple(by_night[i] for i in sorted(by_night)), key in newest_plan[key.channel])
+        for key, by_night in sorted(by_key.items())
+    ]
+
+
+def settings_of(plan: Plan) -> str:
+    """Return the settings of a plan that change the spread of its numbers."""
+    return f"{plan.repeats} repeats{', quick' if plan.quick else ''}"
+
+
+def _order(run: PastRun) -> tuple[datetime, str]:
+    return run.at, run.plan.run
+
+
+def _plans_and_left_out(results: Path) -> tuple[list[PastRun], list[str]]:
+    past, problems = read_plans(results)
+    return past, [f"left out: {problem}" for problem in problems]
+
+
+def _read_plan(results: Path, name: str) -> PastRun:
+    """Return a run without its rows."""
+    store = Store(results / name)
+    plan = store.plan
+    try:
+        at = datetime.fromisoformat(plan.created_at).astimezone(UTC)
+    except OverflowError:  # the first or the last day that there is
+        raise GridbenchError(
+            f"{store.folder / 'plan.json'}: created_at {plan.created_at} is not a time in UTC"
+        ) from None
+    return PastRun(store.folder, plan, at, no_rows())
+
+
+def _clock_problems(nights: Sequence[PastRun], now: datetime) -> Iterator[str]:
+    """Yield a sentence for each time that can't be right; `created_at` decides the order all the same."""
+    for run in nights:
+        if run.at > now + AHEAD or run.at < FIRST:
+            kind = "in the future" if run.at > now else "before any version of this program"
+            yield f"night {run.plan.run} was planned at {run.plan.created_at}, {kind}: a clock was wrong"
+    for first, second in pairwise(nights):
+        names, at = f"nights {first.plan.run} and {second.plan.run}", second.plan.created_at
+        if first.at == second.at:
+            yield f"{names} were planned at the same time, {at}: both count, in this order"
+        elif _stamp(first) > _stamp(second) != "":
+            yield f"{names} are named in another order than created_at has, which counts: a clock jumped"
+
+
+def _stamp(run: PastRun) -> str:
+    """Return the time in a run's name."""
+    match = re.match(r"\d{8}(-\d{6})?", run.plan.run)
+    return match.group() if match else ""
+
+
+def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastRun], list[str]]:
+    complete = []
+    for run in past:
+        rows, more = read_rows(run.folder, run.plan)
+        problems = [*problems, *more]
+        complete.append(replace(run, rows=rows))
+    return complete, problems
+
+
+def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
+    """Return all rows, with logs of what counts: `log_s`, `log_control_s`, `ok`, and `night`, an index."""
+    rows = pd.concat([night.rows for night in nights], ignore_index=True)
+    rows[CELL] = rows[CELL].astype("category")
+    rows["night"] = np.repeat(np.arange(len(nights)), [len(night.rows) for night in nights])
+    rows = rows.drop_duplicates(["night", *CELL, "repeat"], keep="last")  # a copy would fake a second repeat
+    recorded_ok = (rows["verdict"] == OK).fillna(False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs, control = np.log(rows["compute_s"]), np.log(rows["control_s"])
+    rows["ok"] = recorded_ok & np.isfinite(logs)
+    rows["verdict"] = rows["verdict"].mask(recorded_ok & ~rows["ok"], "impossible")  # ok, without a time
+    rows["log_s"] = logs.where(rows["ok"])
+    control_ok = rows["ok"] & (rows["control_verdict"] == OK).fillna(False) & np.isfinite(control)
+    rows["log_control_s"] = control.where(control_ok)
+    return rows
+
+
+def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, str], Observation]]:
+    """Yield the index of a night, hardware and case, and the observation, for all that was measured."""
+    if not any(len(night.rows) for night in nights):
+        return
+    rows, by = _valid_rows(nights), [*CELL, "night"]
+    rows = rows.sort_values("ok", ascending=False, kind="stable")  # the box of an ok repeat counts
+    rows[[*TEXTS]] = rows[[*TEXTS]].replace("", None)
+    grouped = rows.groupby(by, sort=False, observed=True)
+    table = grouped[["log_s", "log_control_s"]].median().join(grouped[[*TEXTS]].first())
+    table["repeats"] = grouped["ok"].sum()
+    verdicts = rows.groupby([*by, "verdict"], sort=False, observed=True).size().reset_index(name="count")
+    verdicts = verdicts.sort_values("count", ascending=False, kind="stable").drop_duplicates(by)
+    commonest = verdicts.set_index(by)["verdict"].reindex(table.index).fillna("unknown")
+    table["verdict"] = commonest.where(table["repeats"] == 0, OK)
+    table = table.reset_index()
+    times = np.exp(table[["log_s", "log_control_s"]].to_numpy())
+    texts = table[["verdict", *TEXTS]].fillna("").to_numpy(dtype=object)
+    columns = (_cells(table), table["night"].tolist(), times.tolist(), texts, table["repeats"].tolist())
+    for cell, index, pair, words, repeats in zip(*columns, strict=True):
+        night, (seconds, control_s) = nights[index], map(_number_or_none, pair)
+        settings = settings_of(night.plan)
+        yield (
+            index,
+            cell,
+            Observation(night.plan.run, night.at, seconds, control_s, *words, repeats, settings),
+        )
+
+
+def _number_or_none(number: float) -> float | None:
+    return None if math.isnan(number) else number
+
+
+def _cells(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    return list(zip(rows["hardware"].tolist(), rows["case"].tolist(), strict=True))

@@ -1,0 +1,186 @@
+"""What the site shows: every run of a results folder, and each cell's times from run to run.
+
+It reads with the reader of history. Its numbers are those of reports (means with intervals, speedups),
+because a site lists what each run said; a `Series` holds medians of nights, for the gate.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import pandas as pd
+
+from tasks.errors import GridbenchError
+from tasks.planning.plan import Plan
+from tasks.regressions.run_rows import MissingColumnError, read_table
+from tasks.regressions.series_reader import PastRun, read_plans
+from tasks.results.speedup import speedup
+from tasks.results.summaries import over_repeats
+from tasks.results.values import Estimate, Ratio
+
+
+@dataclass(frozen=True, slots=True)
+class SiteRun:
+    """A run as the site lists it.
+
+    Attributes:
+        past: the run, with its rows; without rows where `missing` is set.
+        verdicts: of each cell by the run's own comparison, by hardware and case.
+        missing: the reason, in words, for which its numbers are not in the trends; empty where they are.
+    """
+
+    past: PastRun
+    verdicts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    missing: str = ""
+
+    @property
+    def plan(self) -> Plan:
+        """Return the run's plan."""
+        return self.past.plan
+
+    @property
+    def folder(self) -> Path:
+        """Return the run's folder."""
+        return self.past.folder
+
+    @property
+    def cells(self) -> int:
+        """Return the number of cells that it measured."""
+        return len(self.verdicts)
+
+    @property
+    def ok_cells(self) -> int:
+        """Return the number of cells that have a number that counts."""
+        return sum(verdict == "ok" for verdict in self.verdicts.values())
+
+    @property
+    def label(self) -> str:
+        """Return the kind of run in words; empty for one that is part of no history."""
+        if self.past.confirms:
+            return f"confirms {self.past.confirms}"
+        return f"night of {self.past.channel}" if self.past.channel else ""
+
+    @property
+    def has_report(self) -> bool:
+        """Tell whether its report was written."""
+        return (self.folder / "report.html").is_file()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The time of a cell in one run.
+
+    Attributes:
+        seconds: per step with the data in place; None where no repeat counts, and `verdict` says why.
+        change: speed over that of the point before it with a number, above 1 is faster; None for the first.
+        new_environment: the fingerprint of the machine or its software is another than before.
+        new_machine: that of machine and driver alone is, as far as both are known.
+        confirms: the run whose suspects were measured again. Such a point is compared with none, and none
+            with it: it was measured because of what the one before it was.
+    """
+
+    run: str
+    started_at: datetime
+    verdict: str
+    seconds: Estimate | None
+    change: Ratio | None = None
+    new_environment: bool = False
+    new_machine: bool = False
+    confirms: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbers:
+    """What counts of a cell in one run: its times (s), and the ids of where they were measured."""
+
+    times: list[float]
+    environments: frozenset[str]
+    machines: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One cell through all runs, oldest first."""
+
+    workload: str
+    case: str
+    hardware: str
+    points: tuple[Point, ...]
+
+
+def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
+    """Return the runs of a folder, oldest first, and a sentence for each that can't be listed.
+
+    Raises:
+        GridbenchError: there is no run in the folder.
+    """
+    past, problems = read_plans(results)
+    if not past and not problems:
+        raise GridbenchError(f"there is no run in {results}: measure one with `gridbench run`")
+    return [_site_run(run) for run in past], problems
+
+
+def trends(listed: Sequence[SiteRun]) -> list[Trend]:
+    """Return each cell that any run measured, with its points in the runs' order."""
+    points: dict[tuple[str, str], list[Point]] = {}
+    last: dict[tuple[str, str], _Numbers] = {}
+    for run in listed:
+        for name, rows in _rows_by_cell(run):
+            case, hardware = name
+            verdict = run.verdicts.get((hardware, case), "not compared")
+            numbers, confirms = _numbers(verdict, rows), run.past.confirms
+            before = None if confirms else last.get(name)
+            points.setdefault(name, []).append(_point(run.past, verdict, numbers, before))
+            if numbers.times and not confirms:
+                last[name] = numbers
+    return [Trend(name[0].partition("/")[0], *name, tuple(of_cell)) for name, of_cell in points.items()]
+
+
+def _site_run(past: PastRun) -> SiteRun:
+    """Return a run with the rows of its table and the verdicts of its comparison, if it was finished."""
+    try:
+        table = pd.read_csv(past.folder / "comparison.csv", keep_default_na=False, na_values=[""])
+        rows = read_table(past.folder)
+    except MissingColumnError:
+        return SiteRun(past, missing="it has no record")
+    except Exception:  # a damaged file makes pandas and pyarrow raise nearly anything
+        return SiteRun(past, missing=f"unfinished: gridbench resume {past.plan.run}")
+    if rows.empty or not {"verdict", "hardware", "case"} <= {*table}:
+        return SiteRun(past, missing="it has no record")
+    cells = zip(table["hardware"], table["case"], strict=True)
+    verdicts = dict(zip(cells, table["verdict"], strict=True))
+    return SiteRun(PastRun(past.folder, past.plan, past.at, rows), verdicts)
+
+
+def _rows_by_cell(run: SiteRun) -> Iterable[tuple[tuple[str, str], pd.DataFrame]]:
+    """Return case and hardware of each cell, with its rows, in the order of the table."""
+    grouped = run.past.rows.groupby(["case", "hardware"], sort=False)
+    return [((str(cell[0]), str(cell[1])), rows) for cell, rows in grouped]
+
+
+def _usable_s(verdict: str, rows: pd.DataFrame) -> list[float]:
+    """Return the medians (s) of the ok repeats; none of a cell that the run's own comparison has refused."""
+    if verdict != "ok":
+        return []
+    times = rows.loc[rows["verdict"] == "ok", "compute_s"].dropna()
+    return [float(seconds) for seconds in times if seconds > 0]
+
+
+def _numbers(verdict: str, rows: pd.DataFrame) -> _Numbers:
+    ids = (frozenset(rows[name].dropna()) for name in ("environment_id", "machine_id"))
+    return _Numbers(_usable_s(verdict, rows), *ids)
+
+
+def _point(run: PastRun, verdict: str, numbers: _Numbers, before: _Numbers | None) -> Point:
+    both_known = bool(before and numbers.machines and before.machines)
+    return Point(
+        run=run.plan.run,
+        started_at=run.at,
+        verdict=verdict,
+        seconds=over_repeats(numbers.times),
+        change=speedup(before.times, numbers.times) if before else None,
+        new_environment=before is not None and numbers.environments != before.environments,
+        new_machine=both_known and before is not None and numbers.machines != before.machines,
+        confirms=run.confirms or "",
+    )
