@@ -15,8 +15,8 @@ from tasks.dispatch.flow_runs import is_final, lane_jobs, repeats_of
 from tasks.dispatch.job_end import stages_s
 from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
-from tasks.findings.bills import LaneJob
 from tasks.results.cost import usd
+from tasks.results.finding import LaneJob
 from tasks.schema import Strict
 from tasks.store.store import Store
 from workloads.harness.records.errors import WorkloadsError

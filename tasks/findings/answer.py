@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from tasks.findings.totals import Suite, fewest_repeats, seconds, time_ratio
+from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
 from tasks.results.format import format_count, format_ratio
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import decide, scaled
@@ -16,7 +16,7 @@ Over = Callable[[str, str], Estimate]
 
 
 def answer(
-    suite: Suite,
+    suite: CommonCases,
     machines: Sequence[Machine],
     baseline: str,
     summaries: Sequence[Summary],
@@ -33,7 +33,7 @@ def answer(
     )
 
 
-def fastest(suite: Suite, baseline: str) -> list[str]:
+def fastest(suite: CommonCases, baseline: str) -> list[str]:
     """Say which machine needs the least time for one pass through the suite."""
     if baseline not in suite.logs:
         return [f"The baseline, {baseline}, has no ok cell, so there is no speedup."]
@@ -49,7 +49,7 @@ def fastest(suite: Suite, baseline: str) -> list[str]:
     return [f"Fastest for this suite: {best}"]
 
 
-def cheapest(suite: Suite, machines: Sequence[Machine], baseline: str) -> list[str]:
+def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
     """Say which machine needs the least money for one pass, from the prices and the same times."""
     price = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour is not None and m.usd_per_hour > 0}
     priced = [name for name in suite.logs if name in price]
@@ -118,7 +118,7 @@ def price_notes(machines: Sequence[Machine]) -> list[str]:
 
 
 def _best(
-    suite: Suite, baseline: str, names: Sequence[str], amount: Amount, over: Over, adjective: str
+    suite: CommonCases, baseline: str, names: Sequence[str], amount: Amount, over: Over, adjective: str
 ) -> str:
     """The machine with the least amount, if every other's is shown to be more; else what isn't told apart."""
     best, *others = sorted(names, key=amount)

@@ -1,15 +1,17 @@
-"""What a run cost in all, beside what its steps alone would have: where every billed second went."""
+"""What a run cost in all, and where every billed second went."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from tasks.plausibility.contradictions import clock_ran_backwards
 from tasks.results.cost import usd
-from tasks.results.finding_types import Bill
+from tasks.results.finding import Finding, LaneJob, Results
 from tasks.results.format import format_count
 from tasks.results.model import Machine
 from tasks.results.scaling import devices
+from tasks.results.table import Column, Parts, Quantity, Table
 from workloads.harness.records.amounts import LONGEST_S
 from workloads.harness.records.record import Record
 
@@ -22,22 +24,92 @@ WORDS = {
     "host_to_device": "to the device",
     "device_to_host": "from the device",
 }
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Billed", Quantity.TIME),
+    Column("Cost", Quantity.MONEY),
+    Column("Timed steps alone", Quantity.MONEY),
+    Column("Share of the bill", Quantity.SHARE),
+    Column("What the time went to", Quantity.PARTS),
+)
 ALONE = "from the records alone: boot, image pull and idle time are not in it"
 
 
 @dataclass(frozen=True, slots=True)
-class LaneJob:
-    """One job of a lane: seconds until it started to measure, and from then until it ended.
+class Bill:
+    """What a machine's part of a run cost, beside what its steps alone would have.
 
-    `stages_s` are the parts of `wait_s` by name, where its work pool says them. `usd` is what was paid for a
-    rented box; jobs on it have none of their own, and take their start out of its time by a negative `run_s`.
+    Attributes:
+        parts_s: billed seconds by what they went to, such as boot, import, warm-up, samples, idle.
+        billed_s: all of them; the machine was paid for that long. Time in a provider's queue is in it where
+            it can't be told from the boot, so it errs on the side of too much.
+        usd: `billed_s` at the machine's price; None without one.
+        compute_usd: the timed steps alone at that price.
+        notes: what the bill lacks, and which accelerators were paid for and left unused, in words.
     """
 
     hardware: str
-    wait_s: float
-    run_s: float
-    stages_s: tuple[tuple[str, float], ...] = ()
-    usd: float | None = None
+    parts_s: tuple[tuple[str, float], ...]
+    billed_s: float
+    usd: float | None
+    compute_usd: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bills(Finding):
+    """The bill of each machine: where every billed second went, and what the timed steps alone would cost."""
+
+    name = "bills"
+    title = "Billed, and what for"
+    section = "money"
+    order = 70
+    bills: tuple[Bill, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "Bills":
+        """Add up what each machine was paid for."""
+        return cls(bills(results.records, results.machines, results.jobs))
+
+    def table(self) -> Table | None:
+        """Return a row a machine; bars are by cost where every bill has one, else by time."""
+        if not self.bills:
+            return None
+        priced = all(bill.usd is not None for bill in self.bills) and any(bill.usd for bill in self.bills)
+        weights = [(bill.usd if priced else bill.billed_s) or 0.0 for bill in self.bills]
+        longest = max(weights) or 1.0
+        return Table(
+            columns=COLUMNS,
+            rows=tuple(
+                (
+                    bill.hardware,
+                    bill.billed_s,
+                    bill.usd,
+                    bill.compute_usd,
+                    bill.compute_usd / bill.usd if bill.usd and bill.compute_usd is not None else None,
+                    Parts(bill.parts_s, weight / longest),
+                )
+                for bill, weight in zip(self.bills, weights, strict=True)
+            ),
+            lead="Everything that the machines of this run were paid for, beside the timed steps alone. "
+            f"Bars are by {'USD' if priced else 'time'}, all on one scale.",
+            notes=self._notes(),
+        )
+
+    def published(self) -> dict[str, Any]:
+        """Return `bills`, with seconds by part."""
+        return {"bills": [asdict(bill) | {"parts_s": dict(bill.parts_s)} for bill in self.bills]}
+
+    def _notes(self) -> tuple[str, ...]:
+        """Return each note with its machines; without them where it is true of all."""
+        machines: dict[str, list[str]] = {}
+        for bill in self.bills:
+            for note in bill.notes:
+                machines.setdefault(note, []).append(bill.hardware)
+        return tuple(
+            f"{'All machines' if len(names) == len(self.bills) > 1 else ', '.join(names)}: {note}."
+            for note, names in machines.items()
+        )
 
 
 def bills(

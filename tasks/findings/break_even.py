@@ -1,11 +1,13 @@
 """Where a machine starts to pay: along each size by time and by money, and over many calls."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from tasks.findings.size_series import WAYS, Line, lines
-from tasks.results.finding_types import Crossing
+from tasks.results.finding import Finding, Results
 from tasks.results.model import Pairing, Summary
+from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import Outcome
 
 Verdicts = Mapping[int, Outcome | None]
@@ -15,12 +17,21 @@ _AHEAD = {
     "cost": "{} is cheaper than {}",
 }
 LISTED = 5  # break-evens that the answer tells; all of them are in the report
+MOST_SHOWN = 40  # break-evens that people see
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("By"),
+    Column("Parameter"),
+    Column("Lead changes above", Quantity.COUNT),
+    Column("And up to", Quantity.COUNT),
+    Column("In words", Quantity.VERDICT),
+)
 _DECIDED = (Outcome.FASTER, Outcome.SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Where the lead changes, as in `Crossing`; `inside` are the undecided values between the two."""
+    """Where the lead changes, as in `BreakEven`; `inside` are the undecided values between the two."""
 
     below: int | None
     above: int | None
@@ -28,27 +39,86 @@ class Bracket:
     falls: bool = False
 
 
-def crossings(pairings: Iterable[Pairing]) -> tuple[Crossing, ...]:
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """Where, along one size parameter, a machine starts to beat the baseline.
+
+    Attributes:
+        parameter: the parameter that grows; `fixed` are the others.
+        by: `time` (compute), `end to end` or `cost`.
+        below: largest measured value at which the baseline is still ahead; None: the machine is ahead from
+            the smallest on.
+        above: smallest measured value from which the machine is ahead at every larger one; None: at none.
+        sentence: the finding in words, such as "gke-l4 is faster than local-cpu from n between 400 and 480".
+        undecided: values at which the interval holds 1.
+        falls: the other way round: the machine is ahead up to `below`, and the baseline from `above` on.
+    """
+
+    hardware: str
+    baseline: str
+    workload: str
+    precision: str
+    parameter: str
+    fixed: tuple[tuple[str, int], ...]
+    by: str
+    below: int | None
+    above: int | None
+    sentence: str
+    undecided: tuple[int, ...] = ()
+    falls: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEvens(Finding):
+    """The sizes at which a machine starts to beat the baseline: in time, end to end and in cost."""
+
+    name = "break-evens"
+    title = "Break-even by size"
+    section = "time"
+    order = 20
+    break_evens: tuple[BreakEven, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "BreakEvens":
+        """Bracket the last change of the lead on every row of sizes."""
+        return cls(break_evens(results.pairings))
+
+    def table(self) -> Table | None:
+        """Return a row a break-even, those in time first."""
+        ordered = sorted(self.break_evens, key=lambda found: WAYS.index(found.by))
+        rows = tuple((f.hardware, f.by, f.parameter, f.below, f.above, Mark(f.sentence)) for f in ordered)
+        return Table(COLUMNS, rows, brief=MOST_SHOWN) if rows else None
+
+    def answer(self) -> tuple[str, ...]:
+        """Return the first few in time whose two ends are known."""
+        return tuple(where_it_pays(self.break_evens))
+
+    def published(self) -> dict[str, Any]:
+        """Return `crossings`, with the other parameters as an object."""
+        return {"crossings": [asdict(found) | {"fixed": dict(found.fixed)} for found in self.break_evens]}
+
+
+def break_evens(pairings: Iterable[Pairing]) -> tuple[BreakEven, ...]:
     """Find where along each row of cases the lead changes, for each comparison that has a verdict.
 
     Nothing is interpolated: in a coarse grid that puts the change, with confidence, where it isn't.
     """
     found = ((line, way, line.verdicts(way)) for line in lines(pairings) for way in WAYS)
-    return tuple(crossing(line, way, verdicts) for line, way, verdicts in found if any(verdicts.values()))
+    return tuple(break_even(line, way, verdicts) for line, way, verdicts in found if any(verdicts.values()))
 
 
-def where_it_pays(found: Iterable[Crossing]) -> list[str]:
-    """Where, as a size grows, the lead changes: the crossings by time that have both ends, the first few."""
+def where_it_pays(found: Iterable[BreakEven]) -> list[str]:
+    """Return the first few break-evens by time of which both ends are known."""
     told = [f"{c.sentence}." for c in found if c.by == "time" and None not in (c.below, c.above)]
     more = len(told) - LISTED
     rest = f"The lead changes along {more} more rows of sizes, which the table of break-evens has."
     return [*told[:LISTED], *([rest] if more > 0 else [])]
 
 
-def crossing(line: Line, way: str, verdicts: Verdicts) -> Crossing:
+def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
     """One bracket, and the sentence that says it."""
     found = bracket(verdicts)
-    return Crossing(
+    return BreakEven(
         hardware=line.hardware,
         baseline=line.baseline,
         workload=line.workload,

@@ -1,7 +1,9 @@
 """What it takes until a first result: the start of a process, and its first call."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio, format_seconds, significant
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
@@ -13,6 +15,25 @@ from workloads.harness.records.record import Record
 
 BEFORE = {"process_start": "process start", "import": "import", "context": "context"}
 WORTH_SAYING = 3.0  # times a later call
+
+
+@dataclass(frozen=True, slots=True)
+class ColdStarts(Finding):
+    """The time of a fresh process until its first result."""
+
+    name = "cold-starts"
+    title = "Cold start"
+    order = 45
+    sentences: tuple[str, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "ColdStarts":
+        """Compare the starts and the first calls of all machines."""
+        return cls((*cold_starts(results.cells, results.pairings), *first_calls(results.cells)))
+
+    def observations(self) -> tuple[str, ...]:
+        """Return what the intervals support."""
+        return self.sentences
 
 
 def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[str]:

@@ -3,19 +3,15 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from tasks.findings.answer import answer
-from tasks.findings.bills import LaneJob, bills
 from tasks.findings.bottleneck import with_bounds
-from tasks.findings.break_even import crossings, where_it_pays, with_payback
-from tasks.findings.node_variation import sentence, siblings
-from tasks.findings.observations import observations
-from tasks.findings.pareto import offers
-from tasks.findings.ranking import rankings
+from tasks.findings.break_even import with_payback
+from tasks.findings.registry import find_all
 from tasks.findings.scaling_families import families, sentences
-from tasks.findings.totals import Suite, totals
+from tasks.findings.totals import CommonCases, totals
 from tasks.plausibility.physics import gate
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
-from tasks.results.finding_types import Siblings
+from tasks.results.finding import LaneJob, Results
 from tasks.results.model import Comparison, Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -44,12 +40,10 @@ def compare(
     cells, refusals = judged_cells(records, machines)
     summaries = with_bounds(summarise(cells, machines), cells)
     pairings = with_payback(pairs(cells, machines, baseline), summaries)
-    found, scaled = crossings(pairings), families(cells)
-    wanted = set(suite_cases) or {cell.cell.case for cell in cells}
-    of_suite = [cell for cell in cells if cell.cell.case in wanted]
-    suite, boxes = Suite.of(of_suite), siblings(of_suite, machines)
-    told = [pairing for pairing in pairings if pairing.case in wanted]
-    ranked = rankings(suite, cells, machines)
+    cases = set(suite_cases) or {cell.cell.case for cell in cells}
+    results = Results(records, machines, baseline, cells, summaries, pairings, cases, jobs)
+    findings, scaled = find_all(results), families(cells)
+    suite = CommonCases.of(results.suite_cells)
     return Comparison(
         baseline=baseline,
         machines=tuple(machines),
@@ -57,29 +51,17 @@ def compare(
         pairings=pairings,
         totals=totals(suite, machines, baseline),
         answer=(
-            *_with_boxes(answer(suite, machines, baseline, summaries, told), boxes, machines),
-            *where_it_pays(found),
+            *(sentence for finding in findings if finding.leads for sentence in finding.answer()),
+            *answer(suite, machines, baseline, summaries, [p for p in pairings if p.case in cases]),
+            *(sentence for finding in findings if not finding.leads for sentence in finding.answer()),
             *sentences(scaled),
         ),
         unpaired=unpaired(cells, baseline),
         families=scaled,
-        offers=offers(suite, cells, machines),
-        crossings=found,
-        bills=bills(records, machines, jobs),
-        observations=observations(cells, pairings, ranked),
-        rankings=ranked,
-        siblings=boxes,
+        observations=tuple(sentence for finding in findings for sentence in finding.observations()),
+        findings=findings,
         refusals=refusals,
     )
-
-
-def _with_boxes(
-    told: Sequence[str], boxes: Sequence[Siblings], machines: Sequence[Machine]
-) -> tuple[str, ...]:
-    """The answer with a sentence for each kind of box: first where all machines are boxes of one kind."""
-    apart = [sentence(found) for found in boxes]
-    alike = len({machine.shape or machine.name for machine in machines}) == 1
-    return (*apart, *told) if alike else (*told, *apart)
 
 
 def judged_cells(

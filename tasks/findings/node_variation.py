@@ -1,15 +1,18 @@
-"""Boxes of one kind against each other: how far apart they are, and which is slower than its siblings."""
+"""Node variation: how far machines of one kind differ, and which is slower than the others."""
 
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from tasks.findings.totals import Logs, Suite, half_width
-from tasks.results.finding_types import SiblingBox, Siblings
+from tasks.findings.totals import CommonCases, Logs, half_width
+from tasks.results.finding import Finding, Results
 from tasks.results.format import format_count, format_ratio
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
-from tasks.results.values import Estimate
+from tasks.results.table import Column, Mark, Quantity, Table
+from tasks.results.values import Estimate, Outcome
 
 STRAGGLES = 3.5
 """Modified z-score above which a value is an outlier. Source: Iglewicz & Hoaglin 1993, How to Detect and
@@ -21,12 +24,113 @@ LEAST_MAD = math.log(1.01)
 FEWEST = 3
 """Boxes that it takes to tell which is the odd one."""
 CONFIDENCE = 0.95
+STRAGGLER = "straggler"
+ODD_OF_TWO = "either may be the exception"
+COLUMNS = (
+    Column("Kind"),
+    Column("Machine", Quantity.MACHINE),
+    Column("Time over the median machine", Quantity.RATIO),
+    Column("Standing", Quantity.VERDICT),
+    Column("Slowest over fastest", Quantity.RATIO),
+    Column("Cases", Quantity.COUNT),
+)
 _MOST_LOG = 709  # of the largest float
 
 Part = tuple[float, Logs]  # a weight and the logs of a cell's repeats
 
 
-def siblings(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Siblings, ...]:
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A machine among others of its kind.
+
+    Attributes:
+        ratio: its time over that of the median box, over the common cases; above 1 is slower.
+        straggler: whether it is shown to be slower than its siblings differ among themselves.
+    """
+
+    hardware: str
+    ratio: Estimate
+    straggler: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Machines of one kind against each other.
+
+    Attributes:
+        shape: the hardware that each of them is.
+        boxes: the fastest first.
+        spread: the slowest box's time over the fastest's, over the common cases. Its interval allows for the
+            two being picked out of all pairs.
+        cases: how many cases are ok on every one of the boxes.
+        left_out: boxes without an ok cell.
+    """
+
+    shape: str
+    boxes: tuple[Node, ...]
+    spread: Estimate
+    cases: int
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVariation(Finding):
+    """How much machines of one kind differ from each other.
+
+    Attributes:
+        alike: whether all machines of the run are of one kind: then this is what the run is about.
+    """
+
+    name = "node-variation"
+    title = "Node variation"
+    artifact = "bench-siblings"
+    section = "machines"
+    order = 10
+    groups: tuple[NodeGroup, ...]
+    alike: bool = False
+
+    @classmethod
+    def find(cls, results: Results) -> "NodeVariation":
+        """Compare the machines of each kind over the suite's cases."""
+        alike = len({machine.shape or machine.name for machine in results.machines}) == 1
+        return cls(node_groups(results.suite_cells, results.machines), alike)
+
+    @property
+    def leads(self) -> bool:
+        """Return whether the run compares machines of one kind only."""
+        return self.alike
+
+    def table(self) -> Table | None:
+        """Return a row a machine, the fastest of each kind first."""
+        rows = tuple(
+            (group.shape, node.hardware, node.ratio, mark_of(group, node), group.spread, group.cases)
+            for group in self.groups
+            for node in group.boxes
+        )
+        lead = "Machines of one kind should take the same time. Each is compared with the median machine."
+        notes = tuple(note for group in self.groups for note in _notes(group))
+        return Table(COLUMNS, rows, lead, notes) if rows else None
+
+    def answer(self) -> tuple[str, ...]:
+        """Return a sentence for each kind."""
+        return tuple(map(sentence, self.groups))
+
+    def published(self) -> dict[str, Any]:
+        """Return `siblings`, an object for each kind."""
+        return {"siblings": [asdict(group) for group in self.groups]}
+
+
+def mark_of(group: NodeGroup, node: Node) -> Mark | None:
+    """Return the standing of a machine in its group; None where the intervals show none."""
+    if node.straggler:
+        return Mark(STRAGGLER, Outcome.SLOWER)
+    apart = group.spread.low is not None and group.spread.low > 1
+    ends = {group.boxes[0].hardware: "fastest", group.boxes[-1].hardware: "slowest"}
+    text = ends.get(node.hardware, "") if apart else ""
+    return Mark(text) if text else None
+
+
+def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[NodeGroup, ...]:
     """One finding for each kind of machine of which two boxes or more have cases in common that are ok."""
     kinds: dict[str, list[str]] = {}
     for machine in machines:
@@ -34,34 +138,47 @@ def siblings(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Sib
             kinds.setdefault(machine.shape, []).append(machine.name)
     found = []
     for shape, names in kinds.items():
-        suite = Suite.of([cell for cell in cells if cell.cell.hardware in names])
+        suite = CommonCases.of([cell for cell in cells if cell.cell.hardware in names])
         if len(suite.logs) > 1 and suite.cases:
             found.append(_compared(shape, suite, [name for name in names if name not in suite.logs]))
     return tuple(found)
 
 
-def sentence(found: Siblings) -> str:
-    """The spread, who is slowest, and who straggles, as far as the intervals support it."""
-    fastest, slowest = found.boxes[0].hardware, found.boxes[-1].hardware
-    takes = f"{slowest} takes {format_ratio(found.spread)} the time of {fastest}"
-    count, cases = f"{len(found.boxes)} boxes of {found.shape}", f"over {format_count(found.cases, 'case')}"
-    if found.spread.low is None:
+def sentence(group: NodeGroup) -> str:
+    """State the spread, the slowest machine and the stragglers, as far as the intervals support it."""
+    fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
+    takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
+    count, cases = (
+        f"{len(group.boxes)} machines of {group.shape}",
+        f"over {format_count(group.cases, 'case')}",
+    )
+    if group.spread.low is None:
         text = f"Of {count} {takes} {cases}; one repeat has no interval"
-    elif found.spread.low > 1:
+    elif group.spread.low > 1:
         text = f"Of {count} {takes} {cases}"
     else:
-        text = f"The {count} are not told apart {cases}: {takes}"
-    for box in found.boxes:
-        if box.straggler:
-            text += f"; {box.hardware} is a straggler at {format_ratio(box.ratio)} the time of the median box"
-    if found.spread.low is not None and found.spread.low > 1 and len(found.boxes) < FEWEST:
-        text += "; of two boxes nobody knows which is the odd one"
-    if found.left_out:
-        text += f"; without an ok cell: {', '.join(found.left_out)}"
+        text = f"The {count} are statistically indistinguishable {cases}: {takes}"
+    for node in group.boxes:
+        if node.straggler:
+            ratio = format_ratio(node.ratio)
+            text += f"; {node.hardware} is a straggler at {ratio} the time of the median machine"
+    if group.spread.low is not None and group.spread.low > 1 and len(group.boxes) < FEWEST:
+        text += f"; with two machines, {ODD_OF_TWO}"
+    if group.left_out:
+        text += f"; without an ok cell: {', '.join(group.left_out)}"
     return f"{text}."
 
 
-def _compared(shape: str, suite: Suite, left_out: Sequence[str]) -> Siblings:
+def _notes(group: NodeGroup) -> list[str]:
+    """Return what the rows of a group do not say."""
+    few = (
+        [f"Of {group.shape}, two machines were compared: {ODD_OF_TWO}."] if len(group.boxes) < FEWEST else []
+    )
+    left_out = [f"Without an ok cell: {', '.join(group.left_out)}."] if group.left_out else []
+    return [*few, *left_out]
+
+
+def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGroup:
     """The boxes of one kind, the fastest first."""
     middles = [_middle(suite, place) for place in range(len(suite.cases))]
     offsets = {name: _offset(suite, name, middles) for name in suite.logs}
@@ -74,17 +191,17 @@ def _compared(shape: str, suite: Suite, left_out: Sequence[str]) -> Siblings:
         [(1 / len(suite.cases), logs) for name in ends for logs in suite.logs[name]],
         1 - (1 - CONFIDENCE) / math.comb(count, 2),  # Bonferroni: the widest of all pairs was picked
     )
-    boxes = tuple(SiblingBox(name, ratios[name], name in odd) for name in ordered)
-    return Siblings(shape, boxes, spread, len(suite.cases), tuple(left_out))
+    boxes = tuple(Node(name, ratios[name], name in odd) for name in ordered)
+    return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out))
 
 
-def _middle(suite: Suite, place: int) -> tuple[str, ...]:
+def _middle(suite: CommonCases, place: int) -> tuple[str, ...]:
     """The box of median time in a case, or the two of an even number."""
     ordered = sorted(suite.logs, key=lambda name: statistics.fmean(suite.logs[name][place]))
     return tuple(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1])
 
 
-def _offset(suite: Suite, name: str, middles: Sequence[Sequence[str]]) -> float:
+def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> float:
     """Mean over the cases of a box's log time less that of the median box."""
     return statistics.fmean(
         statistics.fmean(logs) - statistics.fmean(statistics.fmean(suite.logs[m][place]) for m in middle)
@@ -92,7 +209,7 @@ def _offset(suite: Suite, name: str, middles: Sequence[Sequence[str]]) -> float:
     )
 
 
-def _own_and_middle(suite: Suite, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
+def _own_and_middle(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
     """Return the parts that the offset of a box is made of.
 
     A box that is the middle itself keeps its scatter: which one is the middle is measured, too.

@@ -16,7 +16,7 @@ Logs = list[float]  # log seconds of a case, one per repeat
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
+class CommonCases:
     """The cases that every compared machine has ok, with the logs of their compute times by machine.
 
     A machine without a single ok cell is not compared: it would leave no case. Where a step is more work on
@@ -27,7 +27,7 @@ class Suite:
     logs: dict[str, list[Logs]]
 
     @classmethod
-    def of(cls, cells: Sequence[Repeats]) -> "Suite":
+    def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
         """Pick the common cases of all machines that have an ok cell."""
         ok: dict[str, dict[Case, Repeats]] = {}
         for cell in cells:
@@ -38,23 +38,23 @@ class Suite:
         return cls(cases, {name: [_logs(of[c], first[c]) for c in cases] for name, of in ok.items()})
 
 
-def totals(suite: Suite, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
+def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
     """One total per compared machine; empty where no case is ok on all of them."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
 
 
-def seconds(suite: Suite, hardware: str) -> float:
+def seconds(suite: CommonCases, hardware: str) -> float:
     """Time (s) of one pass: a step of every case."""
     return math.fsum(_times(suite, hardware))
 
 
-def fewest_repeats(suite: Suite) -> int:
+def fewest_repeats(suite: CommonCases) -> int:
     """The least repeats that any compared cell has."""
     return min((len(logs) for of_machine in suite.logs.values() for logs in of_machine), default=0)
 
 
-def time_ratio(suite: Suite, over: str, under: str) -> Estimate:
+def time_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
     """Ratio of total times with its interval, by the delta method: a case weighs by its share of the total.
 
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
@@ -63,12 +63,12 @@ def time_ratio(suite: Suite, over: str, under: str) -> Estimate:
     return _interval(value, [*_shares(suite, over), *_shares(suite, under)])
 
 
-def total_seconds(suite: Suite, hardware: str) -> Estimate:
+def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
     """Time (s) of one pass with its interval, by the same delta method."""
     return _interval(seconds(suite, hardware), _shares(suite, hardware))
 
 
-def geomean_ratio(suite: Suite, over: str, under: str) -> Estimate:
+def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
     """Geometric mean of the cases' ratios with its interval: se_log = sqrt(sum se_i^2) / k.
 
     It is the measurement error of this suite; its cases are no random sample of all workloads.
@@ -80,7 +80,7 @@ def geomean_ratio(suite: Suite, over: str, under: str) -> Estimate:
     )
 
 
-def _total(suite: Suite, name: str, usd_per_hour: float | None, baseline: str) -> Total:
+def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: str) -> Total:
     against = baseline in suite.logs and name != baseline
     return Total(
         hardware=name,
@@ -116,7 +116,7 @@ def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
     )
 
 
-def _shares(suite: Suite, hardware: str) -> list[tuple[float, Logs]]:
+def _shares(suite: CommonCases, hardware: str) -> list[tuple[float, Logs]]:
     """Each case's part of the total time, with the logs of its repeats."""
     times = _times(suite, hardware)
     total = math.fsum(times)
@@ -128,5 +128,5 @@ def _logs(cell: Repeats, reference: Repeats) -> Logs:
     return [math.log(t * factor) for t in cell.compute_s]
 
 
-def _times(suite: Suite, hardware: str) -> list[float]:
+def _times(suite: CommonCases, hardware: str) -> list[float]:
     return [math.exp(statistics.fmean(logs)) for logs in suite.logs[hardware]]

@@ -1,7 +1,9 @@
 """What moving the data costs: its part of a step, and where it turns a verdict around."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from tasks.results.finding import Finding, Results
 from tasks.results.format import format_percent
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
@@ -11,6 +13,25 @@ from workloads.harness.records.record import Record
 
 WORTH_SAYING = 0.1  # of a step
 LISTED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Transfers(Finding):
+    """The cost of moving the data."""
+
+    name = "transfers"
+    title = "Transfers"
+    order = 40
+    sentences: tuple[str, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "Transfers":
+        """Find the largest shares of transfers, and the verdicts that they reverse."""
+        return cls((*turned_around(results.pairings), *shares(results.cells)))
+
+    def observations(self) -> tuple[str, ...]:
+        """Return what the intervals support."""
+        return self.sentences
 
 
 def share(cell: Repeats) -> Estimate | None:

@@ -1,17 +1,14 @@
 """What the Prefect UI shows of a comparison: a table a stage, every number as text with its interval."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from tasks.findings.pareto import LISTED, SPOT
 from tasks.report.grid import grid_of
-from tasks.report.html.node_variation import place_of
 from tasks.report.scaling_rows import level_row
-from tasks.results.cost import cost_words
-from tasks.results.finding_types import Offer
-from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd
+from tasks.results.format import format_percent, format_ratio, format_seconds
 from tasks.results.model import Comparison, Pairing, Summary
+from tasks.results.table import Table, cell_text
 from tasks.results.values import Ratio
-from tasks.results.wording import few, price_text, standing, verdict_text
+from tasks.results.wording import few, verdict_text
 
 MOST_ROWS = 500
 """Rows of an artifact: the page draws all of them at once. Every row is in the run's comparison.csv."""
@@ -21,14 +18,19 @@ Row = dict[str, str]
 
 def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
     """Artifact key to description and rows; a stage with nothing to show is left out."""
-    stages: dict[str, tuple[str, Callable[[Comparison], Iterable[Row]]]] = {
-        "bench-speedups": (f"Time, and speedup over {comparison.baseline}: above 1× is faster", speedup_rows),
-        "bench-cost": ("Time against money; what nothing else beats in both is on the front", cost_rows),
-        "bench-siblings": ("Boxes of one kind against each other", sibling_rows),
-        "bench-scaling": ("How cases scale with the number of processes", scaling_rows),
-        "bench-refused": ("Numbers that enter no ratio, and why", refused_rows),
+    found = {
+        "bench-speedups": (
+            f"Time, and speedup over {comparison.baseline}: above 1× is faster",
+            list(speedup_rows(comparison)),
+        ),
+        **{
+            finding.artifact or f"bench-{finding.name}": (finding.title, list(finding_rows(table)))
+            for finding in comparison.findings
+            if (table := finding.table())
+        },
+        "bench-scaling": ("How cases scale with the number of processes", list(scaling_rows(comparison))),
+        "bench-refused": ("Numbers that enter no ratio, and why", list(refused_rows(comparison))),
     }
-    found = {key: (text, list(rows(comparison))) for key, (text, rows) in stages.items()}
     return {key: (_described(text, rows), rows[:MOST_ROWS]) for key, (text, rows) in found.items() if rows}
 
 
@@ -42,48 +44,18 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
                 "cell": summary.cell.id,
                 "time": format_seconds(summary.compute_s),
                 "repeats": f"{summary.ok_repeats} of {summary.repeats}",
-                "speedup": _ratio(pairing and pairing.compute),
-                "end to end": _ratio(pairing and pairing.end_to_end),
+                "speedup": _ratio(pairing.compute if pairing else None),
+                "end to end": _ratio(pairing.end_to_end if pairing else None),
                 "verdict": _verdict(comparison, summary, pairing),
                 "note": _note(pairing),
             }
 
 
-def cost_rows(comparison: Comparison) -> Iterable[Row]:
-    """A row a machine at each of its prices: one pass through the suite first, then each case."""
-    pairings = grid_of((), comparison).pairings
-    prices = {
-        (machine.name, purchase): price
-        for machine in comparison.machines
-        for purchase, price in ((LISTED, machine.usd_per_hour), (SPOT, machine.spot_usd_per_hour))
-    }
-    for offer in comparison.offers:
-        pairing = pairings.get((offer.hardware, offer.case)) if offer.case else None
-        ratio = pairing.cost if pairing and offer.purchase == LISTED else None
-        yield {
-            "what": offer.case.id if offer.case else "one pass through the suite",
-            "machine": offer.hardware,
-            "price": price_text(prices.get((offer.hardware, offer.purchase))) + _spot(offer),
-            "time": format_seconds(offer.seconds),
-            "money": format_usd(offer.usd),
-            "cost efficiency": _ratio(ratio),
-            "verdict": cost_words(ratio) if ratio else "",
-            "front": standing(offer),
-        }
-
-
-def sibling_rows(comparison: Comparison) -> Iterable[Row]:
-    """A row a box of several of one kind, the fastest first."""
-    for found in comparison.siblings:
-        for sibling in found.boxes:
-            yield {
-                "kind": found.shape,
-                "box": sibling.hardware,
-                "time over the median box": format_ratio(sibling.ratio),
-                "place": place_of(found, sibling),
-                "slowest over fastest": format_ratio(found.spread),
-                "cases": str(found.cases),
-            }
+def finding_rows(table: Table) -> Iterable[Row]:
+    """A row a row of the table, every value as text."""
+    places = table.filled(table.rows)
+    for row in table.rows:
+        yield {table.columns[i].title: cell_text(row[i], table.columns[i].quantity) for i in places}
 
 
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
@@ -153,7 +125,3 @@ def _note(pairing: Pairing | None) -> str:
     why = pairing.compute.why if pairing.compute else ""
     confounded = f"confounded by {', '.join(pairing.confounds)}" if pairing.confounds else ""
     return "; ".join(filter(None, (pairing.refused, why, confounded)))
-
-
-def _spot(offer: Offer) -> str:
-    return ", spot" if offer.purchase == SPOT else ""

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-from tasks.results.finding_types import Bill, Crossing, Offer, Ranking, Siblings
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import Verdict
 from workloads.harness.roofline.roofline import Bound
+
+if TYPE_CHECKING:
+    from tasks.results.finding import Finding
+
+F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +225,8 @@ class Comparison:
         answer: sentences, the most useful first: what is fastest, what is cheapest, what is undecided.
         unpaired: cells that no baseline cell matches, with what to run to pair them.
         families: how cases that several processes measured together scale with their number.
-        offers: time against money of every machine at every price, of the suite first and then of each case.
-        crossings: where a machine starts to beat the baseline as a size grows.
-        bills: what each machine's part of the run cost in all.
         observations: what else the intervals support, in sentences.
-        rankings: machines in order with ties, by time and by cost, of the suite and of each case.
-        siblings: boxes of one kind against each other.
+        findings: one of every kind, in the order of a report.
         refusals: why an ok record can't be true and is in no estimate, by run, hardware, case id and repeat.
     """
 
@@ -237,10 +238,10 @@ class Comparison:
     answer: tuple[str, ...]
     unpaired: tuple[str, ...] = ()
     families: tuple[Family, ...] = ()
-    offers: tuple[Offer, ...] = ()
-    crossings: tuple[Crossing, ...] = ()
-    bills: tuple[Bill, ...] = ()
     observations: tuple[str, ...] = ()
-    rankings: tuple[Ranking, ...] = ()
-    siblings: tuple[Siblings, ...] = ()
+    findings: "tuple[Finding, ...]" = ()
     refusals: Mapping[tuple[str, str, str, int], tuple[str, ...]] = field(default_factory=dict)
+
+    def finding(self, kind: type[F]) -> F | None:
+        """Return the finding of a kind; None where it was not looked for."""
+        return next((finding for finding in self.findings if isinstance(finding, kind)), None)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from tasks.results.finding_types import Offer
 from tasks.results.model import Summary
 from tasks.results.values import Outcome
 from workloads.harness.records.case import Case
@@ -25,14 +24,6 @@ def price_text(usd_per_hour: float | None) -> str:
 def verdict_text(verdict: Verdict) -> str:
     """A verdict as a word, such as `out of memory`."""
     return str(verdict).replace("_", " ")
-
-
-def standing(offer: Offer) -> str:
-    """What an offer is worth, in words: `on the front`, `beaten by gke-l4`, `tied with gke-l4`."""
-    if offer.dominated_by:
-        return f"beaten by {offer.dominated_by}"
-    ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
-    return f"on the front{ties}"
 
 
 def rate_text(value: float | None, unit: str) -> str:

@@ -5,37 +5,41 @@ from typing import Any
 
 import altair as alt
 
+from tasks.findings.offers import Offer, Offers, passes_of, standing
 from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.charts.theme import SECONDS_LABEL, padded
 from tasks.report.grid import Grid
-from tasks.results.finding_types import Offer
 from tasks.results.format import format_seconds, format_usd
 from tasks.results.speedup import scaled
-from tasks.results.wording import size_text, standing
+from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 
 MOST_CASES = 5  # panels beside the suite's
 MOST_NAMES = 6  # offers that a panel has room to name; of more the fastest and the cheapest have their names
 USD_LABEL = "'$' + format(datum.value, '~g')"
 NEUTRAL = "#7b838c"  # has a contrast of 3:1 with white and with the dark page
-_PASSES = (1, 1_000, 1_000_000)
 
 
 def pareto_panels(grid: Grid) -> list[Panel]:
     """The suite first, then the first cases of which two machines have a price."""
-    of: dict[Case | None, list[Offer]] = {}
-    for offer in grid.comparison.offers:
-        of.setdefault(offer.case, []).append(offer)
-    worth = {case: found for case, found in of.items() if len({offer.hardware for offer in found}) > 1}
+    worth = _contested(grid)
     cases = [case for case in worth if case is not None][:MOST_CASES]
     order = ([None] if None in worth else []) + cases
     return [_panel(grid, case, worth[case]) for case in order]
 
 
-def passes_of(offers: Sequence[Offer]) -> int:
-    """For how many passes to state the money, so that the dearest offer is more than a cent."""
-    dearest = max((offer.usd.value for offer in offers), default=0.0)
-    return next((passes for passes in _PASSES if dearest * passes >= 0.01), _PASSES[-1])
+def cases_left(grid: Grid) -> int:
+    """Return how many cases of which two machines have a price have no picture."""
+    return max(sum(1 for case in _contested(grid) if case is not None) - MOST_CASES, 0)
+
+
+def _contested(grid: Grid) -> dict[Case | None, list[Offer]]:
+    """Return the offers of two machines or more, by case; None stands for the suite."""
+    by_case: dict[Case | None, list[Offer]] = {}
+    offers = grid.comparison.finding(Offers)
+    for offer in offers.offers if offers else ():
+        by_case.setdefault(offer.case, []).append(offer)
+    return {case: found for case, found in by_case.items() if len({o.hardware for o in found}) > 1}
 
 
 def _rows(offers: Sequence[Offer], passes: int) -> list[dict[str, Any]]:

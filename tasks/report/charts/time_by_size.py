@@ -5,11 +5,11 @@ from typing import Any
 
 import altair as alt
 
+from tasks.findings.break_even import BreakEven, BreakEvens
 from tasks.findings.scaling_families import PROCESSES
 from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
 from tasks.report.charts.theme import SECONDS_LABEL, padded
 from tasks.report.grid import Grid, Group
-from tasks.results.finding_types import Crossing
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
@@ -25,21 +25,22 @@ def time_panels(grid: Grid) -> list[Panel]:
     return [_panel(grid, group, rows) for group, rows in panels if rows]
 
 
-def crossing_ends(grid: Grid, group: Group) -> list[tuple[Crossing, float, float]]:
+def break_even_ends(grid: Grid, group: Group) -> list[tuple[BreakEven, float, float]]:
     """Return where machines start to beat the baseline within a group: the work on both sides."""
     found = []
-    for crossing in grid.comparison.crossings:
-        if (crossing.workload, crossing.precision) != (group.workload, group.precision):
+    break_evens = grid.comparison.finding(BreakEvens)
+    for break_even in break_evens.break_evens if break_evens else ():
+        if (break_even.workload, break_even.precision) != (group.workload, group.precision):
             continue
-        if crossing.by == "time" and crossing.below is not None and crossing.above is not None:
-            ends = [_work_at(group, crossing, value) for value in (crossing.below, crossing.above)]
+        if break_even.by == "time" and break_even.below is not None and break_even.above is not None:
+            ends = [_work_at(group, break_even, value) for value in (break_even.below, break_even.above)]
             if ends[0] is not None and ends[1] is not None:
-                found.append((crossing, min(ends[0], ends[1]), max(ends[0], ends[1])))
+                found.append((break_even, min(ends[0], ends[1]), max(ends[0], ends[1])))
     return found
 
 
-def _work_at(group: Group, crossing: Crossing, value: int) -> float | None:
-    params = dict(crossing.fixed) | {crossing.parameter: value}
+def _work_at(group: Group, break_even: BreakEven, value: int) -> float | None:
+    params = dict(break_even.fixed) | {break_even.parameter: value}
     case = Case.of(group.workload, params, group.precision)
     return group.work.get(case)
 
@@ -96,13 +97,13 @@ def _bands(grid: Grid, group: Group, x: Any, span: tuple[float, float]) -> list[
     low, high = span
     rows = [
         {
-            "hardware": crossing.hardware,
+            "hardware": break_even.hardware,
             "from": start,
             "to": end,
             "top": high / (high / low) ** (0.03 + 0.07 * place),
-            "break-even": crossing.sentence,
+            "break-even": break_even.sentence,
         }
-        for place, (crossing, start, end) in enumerate(crossing_ends(grid, group))
+        for place, (break_even, start, end) in enumerate(break_even_ends(grid, group))
     ]
     if not rows:
         return []

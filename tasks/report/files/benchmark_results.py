@@ -21,10 +21,12 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     families             how cases scale with their processes: a row a number of processes in `levels`
     offers               time against money: {hardware, purchase, case (its id, null for the suite), seconds,
                          usd, energy_j, dominated_by, tied_with}, seconds and usd as {value, low, high}
-    crossings            break-evens along a size: the fields of `tasks.results.finding_types.Crossing`
+    crossings            break-evens along a size: the fields of `tasks.findings.break_even.BreakEven`
     bills                what each machine was paid for: the fields of `Bill`, parts_s as {part: seconds}
     observations         what else the intervals support, in sentences
-    siblings             boxes of one kind against each other: the fields of `Siblings`
+    siblings             machines of one kind against each other: the fields of `NodeGroup`
+    findings             every finding by name: {title, columns: [{title, quantity, unit}], rows,
+                         notes, sentences}
 
 A run with whole jobs of several processes has the keys of `tasks.report.files.epochs` too.
 """
@@ -35,6 +37,7 @@ from typing import Any
 
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.files.epochs import epoch_keys
+from tasks.report.files.findings import finding_keys
 from tasks.report.info import RunInfo
 from tasks.results.model import Comparison, Family, Machine
 from tasks.results.repeats import standing
@@ -58,11 +61,8 @@ def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunIn
         "rows": [_row(record, comparison) for record in records],
         "environments": {record.environment_id: record.environment for record in records},
         "families": [_family(family) for family in comparison.families],
-        "offers": [asdict(o) | {"case": o.case.id if o.case else None} for o in comparison.offers],
-        "crossings": [asdict(c) | {"fixed": dict(c.fixed)} for c in comparison.crossings],
-        "bills": [asdict(bill) | {"parts_s": dict(bill.parts_s)} for bill in comparison.bills],
         "observations": list(comparison.observations),
-        "siblings": [asdict(found) for found in comparison.siblings],
+        **finding_keys(comparison),
         **epoch_keys(records, comparison),
     }
 

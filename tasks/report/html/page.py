@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
@@ -16,7 +16,7 @@ from tasks.report.charts.heat_map import case_ids, heat_map
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
 from tasks.report.charts.panel import Panel
-from tasks.report.charts.pareto import pareto_panels
+from tasks.report.charts.pareto import cases_left, pareto_panels
 from tasks.report.charts.pictures import VEGA_LITE
 from tasks.report.charts.scaling import scaling_panels
 from tasks.report.charts.speedup import COST, speedup_panels
@@ -26,9 +26,8 @@ from tasks.report.charts.training import loss_panels, memory_panels
 from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid, grid_of
 from tasks.report.html import machines, records_table
+from tasks.report.html.findings import finding_sections
 from tasks.report.html.matrix import comparison_groups, detailed_cases
-from tasks.report.html.money import bill_table, offer_table
-from tasks.report.html.node_variation import sibling_tables
 from tasks.report.html.templates import TEMPLATES, environment, style
 from tasks.report.info import RunInfo
 from tasks.report.models import device_times, model_rows
@@ -116,12 +115,11 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
     return {
         "map": heat_map(grid, ids),
         "machines": machines.machine_rows(grid),
-        "siblings": sibling_tables(grid),
         "passes": machines.money_passes(grid),
         "groups": comparison_groups(grid, ids),
         "detailed": min(detailed_cases(grid), len(ids)),
-        "offers": offer_table(grid),
-        "bills": bill_table(grid),
+        "findings": defaultdict(list, finding_sections(grid)),
+        "cases_left": cases_left(grid),
         "records": records_table.record_rows(grid, records),
         "environments": records_table.environments(records),
         **{name: rows for name, (rows, _) in shown.items()},
@@ -133,17 +131,12 @@ def _sentences(grid: Grid) -> dict[str, Any]:
     """Findings in words, each list with how many are left out of it."""
     comparison = grid.comparison
     observed = firsts(comparison.observations, MOST_SENTENCES)
-    crossed = firsts([c.sentence for c in comparison.crossings if c.by == "time"], MOST_SENTENCES)
-    others = firsts([c.sentence for c in comparison.crossings if c.by != "time"], MOST_SENTENCES)
     unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
     return {
         "undrawn": undrawn(grid),
         "observations": observed[0],
         "observations_left": observed[1],
         "most_open": MOST_OPEN,
-        "crossings": crossed[0],
-        "other_crossings": others[0],
-        "crossings_left": crossed[1] + others[1],
         "unpaired": unpaired[0],
         "unpaired_left": unpaired[1],
     }

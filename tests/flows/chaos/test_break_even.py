@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tasks.findings.bills import Bills
+from tasks.findings.break_even import BreakEvens
 from tasks.gather import judged
 
 pytestmark = pytest.mark.flaky(
@@ -19,7 +21,7 @@ async def test_further_sizes_are_measured_until_the_break_even_is_known(bench):
     store = await bench.store(run_id)
     records, odd = store.records()
     found = judged(records, store)
-    (time,) = (crossing for crossing in found.crossings if crossing.by == "time")
+    (time,) = (crossing for crossing in found.finding(BreakEvens).break_evens if crossing.by == "time")
     assert not odd and time.below < CROSSING < time.above <= 1.25 * time.below, time.sentence
     # the geometric middle of 340 and 500, on both machines
     assert {r.case.params["n"] for r in records} == {340, 412, 500} and len(records) == 2 * 3 * 3
@@ -30,7 +32,7 @@ async def test_further_sizes_are_measured_until_the_break_even_is_known(bench):
     jobs = json.loads((store.folder / "jobs.json").read_text())
     assert sum(job["repeats"] for job in jobs) == len(records)
     assert all(job["ended_at"] for job in jobs[:-2])
-    for bill in found.bills:
+    for bill in found.finding(Bills).bills:
         parts = dict(bill.parts_s)
         billed = [job["billed_s"] for job in jobs if job["hardware"] == bill.hardware]
         assert parts["queue, boot and pull"] > 0 and parts["idle"] > 0 and bill.notes == ()

@@ -1,6 +1,7 @@
 """The records and bills of the one run on rented boxes."""
 
 from tasks.dispatch.job_notes import jobs_of
+from tasks.findings.bills import Bills
 from tasks.gather import judged
 from workloads.harness.records.record import Verdict
 
@@ -12,7 +13,7 @@ def run_of(gridbench):
     store = gridbench.records()
     records, odd = store.records()
     assert not odd
-    return store, records, {bill.hardware: bill for bill in judged(records, store).bills}
+    return store, records, {bill.hardware: bill for bill in judged(records, store).finding(Bills).bills}
 
 
 def paid(store, hardware):

@@ -13,11 +13,12 @@ from tasks.dispatch.dispatcher import Dispatcher
 from tasks.dispatch.job_end import stages_s
 from tasks.dispatch.job_notes import FILE, REST, jobs_of
 from tasks.errors import GridbenchError
-from tasks.findings.bills import LaneJob
+from tasks.findings.break_even import BreakEvens
 from tasks.gather import judged
 from tasks.planning.plan import PlannedCase
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
+from tasks.results.finding import LaneJob
 from tasks.store.store import Store
 from tests.tasks.dispatch.fake_prefect import installed
 from tests.tasks.examples.records import record
@@ -93,7 +94,9 @@ async def serve(api, jobs):
 
 
 def crossing(store):
-    return next(c for c in judged(store.records()[0], store).crossings if c.by == "time")
+    return next(
+        c for c in judged(store.records()[0], store).finding(BreakEvens).break_evens if c.by == "time"
+    )
 
 
 def further(store):

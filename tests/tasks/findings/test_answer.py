@@ -2,7 +2,7 @@ import pytest
 
 from tasks.findings.answer import answer, case_by_case, cheapest, fastest, not_ok, price_notes
 from tasks.findings.compare import compare
-from tasks.findings.totals import Suite
+from tasks.findings.totals import CommonCases
 from tasks.results.model import Machine
 from tasks.results.repeats import group
 from tasks.results.values import Outcome
@@ -20,7 +20,7 @@ def suite(**times):
         for case in (MATMUL, IMAGES)
         for r in repeats([seconds * t for t in STEADY], case, name)
     ]
-    return Suite.of(group(records, (), {}))
+    return CommonCases.of(group(records, (), {}))
 
 
 def test_the_winner_is_told_against_the_baseline_and_the_next():
@@ -69,7 +69,7 @@ def test_there_must_be_two_to_compare():
 
 
 def test_there_must_be_a_case_in_common():
-    apart = Suite.of(group([*repeats([1.0], MATMUL, "a"), *repeats([1.0], IMAGES, "b")], (), {}))
+    apart = CommonCases.of(group([*repeats([1.0], MATMUL, "a"), *repeats([1.0], IMAGES, "b")], (), {}))
     assert fastest(apart, "a") == [
         "No case is ok on every machine, so there is no total: see the cases one by one."
     ]
@@ -110,6 +110,6 @@ def test_unpriced_machines_have_no_price_to_note():
 
 
 def test_an_empty_run_has_an_answer():
-    assert answer(Suite.of(()), (), "base", (), ()) == (
+    assert answer(CommonCases.of(()), (), "base", (), ()) == (
         "The baseline, base, has no ok cell, so there is no speedup.",
     )

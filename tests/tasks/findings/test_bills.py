@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.findings.bills import ALONE, LaneJob, bills
+from tasks.findings.bills import ALONE, Bills, bills
 from tasks.findings.compare import compare
+from tasks.results.finding import LaneJob
 from tests.tasks.examples.records import A10G, IMAGES, MATMUL, failed, machine, record, repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
@@ -105,5 +106,9 @@ def test_the_parts_add_up_to_what_is_billed(steps, jobs):
 
 def test_a_comparison_has_the_bills_in_the_order_of_its_machines():
     records = [*repeats([1.0, 1.0], hardware="b"), *repeats([1.0, 1.0], hardware="a")]
-    found = compare(records, (machine("a"), machine("b")), "a", jobs=[LaneJob("a", 1.0, 100.0)]).bills
+    found = (
+        compare(records, (machine("a"), machine("b")), "a", jobs=[LaneJob("a", 1.0, 100.0)])
+        .finding(Bills)
+        .bills
+    )
     assert [(bill.hardware, bill.notes) for bill in found] == [("a", ()), ("b", (ALONE,))]

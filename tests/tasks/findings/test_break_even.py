@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.findings.break_even import bracket, payback_calls
+from tasks.findings.break_even import BreakEvens, bracket, payback_calls
 from tasks.findings.compare import compare
 from tasks.results.values import Outcome
 from tests.tasks.examples.records import machine, repeats
@@ -74,7 +74,7 @@ def compared(gpu_usd=1.0, sizes=(200, 500, 1000), spread=TIGHT, cpu=lambda n: 2e
 
 
 def test_crossings_by_time_end_to_end_and_cost():
-    time, end_to_end, cost = compared(gpu_usd=2.0).crossings
+    time, end_to_end, cost = compared(gpu_usd=2.0).finding(BreakEvens).break_evens
     assert (time.by, time.below, time.above, time.parameter, time.fixed) == ("time", 200, 500, "n", ())
     assert time.sentence == "matmul fp32: gpu is faster than cpu from n between 200 and 500"
     assert (end_to_end.by, end_to_end.above) == ("end to end", 500)
@@ -107,7 +107,7 @@ def test_crossings_by_time_end_to_end_and_cost():
     ],
 )
 def test_sentences_cover_everything_that_was_measured(changes, sentence):
-    assert compared(**changes).crossings[0].sentence == sentence
+    assert compared(**changes).finding(BreakEvens).break_evens[0].sentence == sentence
 
 
 def test_every_size_parameter_is_followed_with_the_others_fixed_but_not_hands():
@@ -123,7 +123,7 @@ def test_every_size_parameter_is_followed_with_the_others_fixed_but_not_hands():
         for name, slow in (("cpu", 2.0), ("gpu", 1.0))
         for r in repeats([case.params["pixels"] * slow * s for s in TIGHT], case, name)
     ]
-    found = compare(records, (machine("cpu"), machine("gpu")), "cpu").crossings
+    found = compare(records, (machine("cpu"), machine("gpu")), "cpu").finding(BreakEvens).break_evens
     rows = {(c.parameter, c.fixed) for c in found}
     assert rows == {
         (name, tuple((other, v) for other, v in case.size if other != name))
@@ -139,7 +139,7 @@ def test_a_size_without_a_counterpart_leaves_the_rest_alone():
         *times((200, 500), lambda n: 8e-3, "gpu"),
         *lonely,
     ]
-    found = compare(records, (machine("cpu"), machine("gpu")), "cpu").crossings[0]
+    found = compare(records, (machine("cpu"), machine("gpu")), "cpu").finding(BreakEvens).break_evens[0]
     assert (found.below, found.above) == (200, 500)
 
 

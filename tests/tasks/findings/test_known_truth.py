@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from tasks.findings.totals import Suite, geomean_ratio, time_ratio, total_seconds
+from tasks.findings.totals import CommonCases, geomean_ratio, time_ratio, total_seconds
 from tasks.results.cost import cost_efficiency
 from tasks.results.speedup import speedup
 from workloads.harness.records.case import Case
@@ -70,7 +70,7 @@ def suites(repeats, noise, runs):
     for _ in range(runs):
         drawn = chance.normal(0, noise, (2, len(TIMES_S), repeats))
         logs = {"base": (base + drawn[0]).tolist(), "side": (side + drawn[1]).tolist()}
-        yield Suite(cases, logs)
+        yield CommonCases(cases, logs)
 
 
 SUITE_RUNS = 2500

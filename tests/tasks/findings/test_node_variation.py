@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tasks.findings.compare import compare
-from tasks.findings.node_variation import siblings
+from tasks.findings.node_variation import NodeVariation, node_groups
 from tasks.results.repeats import group
 from tests.tasks.examples.records import failed, machine, repeats
 from workloads.harness.records.case import Case
@@ -43,12 +43,12 @@ def compared(made, names, others=()):
 def alone(made, names):
     """The finding without the rest of a comparison."""
     machines = [machine(box(name), shape=KIND) for name in names]
-    (one,) = siblings(group(made, machines, {}), machines)
+    (one,) = node_groups(group(made, machines, {}), machines)
     return one
 
 
 def found(factors, **changes):
-    (one,) = compared(records(factors, **changes), factors).siblings
+    (one,) = compared(records(factors, **changes), factors).finding(NodeVariation).groups
     return one
 
 
@@ -78,10 +78,10 @@ def test_a_fast_box_is_no_straggler():
 
 def test_of_two_nobody_is_flagged():
     comparison = compared(records({"a": 1.0, "b": 1.3}), "ab")
-    (one,) = comparison.siblings
+    (one,) = comparison.finding(NodeVariation).groups
     assert not any(b.straggler for b in one.boxes) and one.spread.low > 1.28
-    assert comparison.answer[0].startswith(f"Of 2 boxes of {KIND} {box('b')} takes 1.30")
-    assert comparison.answer[0].endswith("of two boxes nobody knows which is the odd one.")
+    assert comparison.answer[0].startswith(f"Of 2 machines of {KIND} {box('b')} takes 1.30")
+    assert comparison.answer[0].endswith("with two machines, either may be the exception.")
 
 
 def test_a_box_that_lacks_a_case_is_compared_on_the_common_ones():
@@ -89,30 +89,33 @@ def test_a_box_that_lacks_a_case_is_compared_on_the_common_ones():
         r for r in records({"a": 1.0, "b": 1.0, "c": 1.0}) if r.case != CASES[1] or r.hardware != box("b")
     ]
     made += [failed(Verdict.OUT_OF_MEMORY, "full", CASES[1], box("b"))]
-    assert compared(made, "abc").siblings[0].cases == 3
+    assert compared(made, "abc").finding(NodeVariation).groups[0].cases == 3
 
 
 def test_a_box_without_an_ok_cell_is_named_and_the_others_are_compared():
     made = [*records({"a": 1.0, "b": 1.1}), failed(Verdict.CAPACITY, "none", CASES[0], box("c"))]
     comparison = compared(made, "abc")
-    assert comparison.siblings[0].left_out == (box("c"),) and len(comparison.siblings[0].boxes) == 2
+    assert (
+        comparison.finding(NodeVariation).groups[0].left_out == (box("c"),)
+        and len(comparison.finding(NodeVariation).groups[0].boxes) == 2
+    )
     assert f"without an ok cell: {box('c')}." in comparison.answer[0]
 
 
 def test_one_box_or_no_common_case_is_nothing_to_compare():
-    assert compared(records({"a": 1.0}), "a").siblings == ()
+    assert compared(records({"a": 1.0}), "a").finding(NodeVariation).groups == ()
     apart = [*records({"a": 1.0}, CASES[:2]), *records({"b": 1.0}, CASES[2:])]
-    assert compared(apart, "ab").siblings == ()
+    assert compared(apart, "ab").finding(NodeVariation).groups == ()
 
 
-def test_machines_that_are_no_boxes_have_no_siblings():
+def test_machines_that_are_no_boxes_have_no_node_groups():
     made = records({"a": 1.0, "b": 1.0})
-    assert compare(made, (machine(box("a")), machine(box("b"))), box("a")).siblings == ()
+    assert compare(made, (machine(box("a")), machine(box("b"))), box("a")).finding(NodeVariation).groups == ()
 
 
 def test_one_repeat_has_no_interval_and_flags_nobody():
     comparison = compared(records({"a": 1.0, "b": 1.0, "c": 2.0}, count=1), "abc")
-    (one,) = comparison.siblings
+    (one,) = comparison.finding(NodeVariation).groups
     assert one.spread.low is None and not any(b.straggler for b in one.boxes)
     assert "one repeat has no interval" in comparison.answer[0]
 
@@ -120,7 +123,7 @@ def test_one_repeat_has_no_interval_and_flags_nobody():
 def test_boxes_that_are_not_told_apart_are_said_to_be():
     made = records(dict.fromkeys("abc", 1.0), noise=0.01)
     text = compared(made, "abc").answer[0]
-    assert text.startswith(f"The 3 boxes of {KIND} are not told apart over 4 cases: ")
+    assert text.startswith(f"The 3 machines of {KIND} are statistically indistinguishable over 4 cases: ")
 
 
 def test_the_answer_names_the_straggler_and_comes_after_that_of_other_machines():
@@ -130,14 +133,14 @@ def test_the_answer_names_the_straggler_and_comes_after_that_of_other_machines()
     ]
     answer = compared(made, "abc", [machine("cpu")]).answer
     assert answer[0].startswith("Fastest for this suite: ")
-    (text,) = (sentence for sentence in answer if sentence.startswith("Of 3 boxes"))
-    assert f"; {box('c')} is a straggler at 1.2" in text and "the time of the median box." in text
+    (text,) = (sentence for sentence in answer if sentence.startswith("Of 3 machines"))
+    assert f"; {box('c')} is a straggler at 1.2" in text and "the time of the median machine." in text
 
 
 def test_cases_beyond_the_suite_do_not_count():
     made = records({"a": 1.0, "b": 1.0})
     machines = [machine(box(name), shape=KIND) for name in "ab"]
-    (one,) = compare(made, machines, machines[0].name, suite_cases=CASES[:2]).siblings
+    (one,) = compare(made, machines, machines[0].name, suite_cases=CASES[:2]).finding(NodeVariation).groups
     assert one.cases == 2
 
 
@@ -145,7 +148,10 @@ def test_two_kinds_are_two_findings():
     made = records({"a": 1.0, "b": 1.1})
     made += [r for name in ("x.1", "x.2") for r in repeats([1.0, 1.01], CASES[0], name)]
     machines = [machine(box(n), shape=KIND) for n in "ab"] + [machine(f"x.{n}", shape="x") for n in "12"]
-    assert [one.shape for one in compare(made, machines, box("a")).siblings] == [KIND, "x"]
+    assert [one.shape for one in compare(made, machines, box("a")).finding(NodeVariation).groups] == [
+        KIND,
+        "x",
+    ]
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
@@ -167,4 +173,4 @@ def test_the_widest_interval_is_still_a_number():
 
 
 def test_nothing_measured_is_no_finding():
-    assert siblings([], [machine(box("a"), shape=KIND), machine(box("b"), shape=KIND)]) == ()
+    assert node_groups([], [machine(box("a"), shape=KIND), machine(box("b"), shape=KIND)]) == ()

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.compare import compare
+from tasks.findings.ranking import Rankings
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, record, repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Transfer
@@ -117,7 +118,7 @@ def test_machines_are_ranked_with_ties():
     cells = [cell(1.0), cell(0.5, hardware="a"), cell(0.5005, hardware="b"), cell(0.1, hardware="c")]
     machines = [machine("cpu", 1.0), machine("a", 1.0), machine("b", 9.0), machine("c", 9.0)]
     found = compare([r for c in cells for r in c], machines, "cpu")
-    assert [(r.case, r.by, r.places) for r in found.rankings] == [
+    assert [(r.case, r.by, r.places) for r in found.finding(Rankings).rankings] == [
         (case, *told)
         for case in (None, MATMUL)
         for told in (
@@ -126,12 +127,12 @@ def test_machines_are_ranked_with_ties():
         )
     ]
     assert starting("Over the suite, by time", found.observations) == [
-        "Over the suite, by time: 1. c, 2. a and b, 4. cpu; who shares a place is not told apart."
+        "Over the suite, by time: 1. c, 2. a and b, 4. cpu; machines that share a rank are statistically indistinguishable."
     ]
 
 
 def test_nothing_is_ranked_that_is_alone_and_nothing_told_of_a_tie_of_all():
-    assert compare(cell(1.0), [machine("cpu")], "cpu").rankings == ()
+    assert compare(cell(1.0), [machine("cpu")], "cpu").finding(Rankings).rankings == ()
     many = said(*(cell(1.0, hardware=name) for name in ("cpu", "a", "b")))
     assert starting("Over the suite", many) == []
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tasks.findings.totals import Suite, geomean_ratio, time_ratio, totals
+from tasks.findings.totals import CommonCases, geomean_ratio, time_ratio, totals
 from tasks.results.repeats import group
 from tasks.results.speedup import speedup
 from tasks.results.values import Estimate
@@ -17,7 +17,7 @@ A, B = machine("a", 3600.0), machine("b", None)
 
 
 def suite_of(*records):
-    return Suite.of(group([r for group in records for r in group], (A, B), {}))
+    return CommonCases.of(group([r for group in records for r in group], (A, B), {}))
 
 
 def test_totals_are_over_the_cases_that_all_have():
@@ -44,7 +44,7 @@ def test_a_machine_without_any_ok_cell_is_not_compared():
 
 def test_no_common_case_no_total():
     assert totals(suite_of(repeats([1.0], MATMUL, "a"), repeats([1.0], IMAGES, "b")), (A, B), "a") == ()
-    assert totals(Suite.of(()), (A, B), "a") == ()
+    assert totals(CommonCases.of(()), (A, B), "a") == ()
 
 
 def test_more_work_per_step_is_counted_as_the_same_work():
@@ -96,7 +96,7 @@ def test_suite_ratios_cover_the_truth_as_often_as_they_say(ratio):
     logs = np.log(lengths)[:, None] + chance.normal(0, 0.02, (draws, 2, 6, 3))
     covered = 0
     for a, b in logs.tolist():
-        estimate = ratio(Suite((IMAGES,) * 6, {"a": a, "b": b}), "a", "b")
+        estimate = ratio(CommonCases((IMAGES,) * 6, {"a": a, "b": b}), "a", "b")
         covered += estimate.low <= 1 <= estimate.high
     assert 0.92 <= covered / draws <= 0.98
 
@@ -104,9 +104,9 @@ def test_suite_ratios_cover_the_truth_as_often_as_they_say(ratio):
 def test_the_published_total_hides_what_is_in_no_row():
     """The blog says 3.34 times; its rows say 4.77, and 10.3 without the one cold call."""
     cells = group(seed_table.records(), (seed_table.CPU, seed_table.GPU), {})
-    rows = Suite.of(cells)
+    rows = CommonCases.of(cells)
     assert time_ratio(rows, "r5.4xlarge", "g5.8xlarge").value == pytest.approx(4.77, abs=0.005)
     assert seed_table.JOB_S[0] / seed_table.JOB_S[1] == pytest.approx(3.34, abs=0.005)
-    warm = Suite.of([cell for cell in cells if cell.cell.case.params.get("n") != 1000])
+    warm = CommonCases.of([cell for cell in cells if cell.cell.case.params.get("n") != 1000])
     assert time_ratio(warm, "r5.4xlarge", "g5.8xlarge").value == pytest.approx(10.3, abs=0.05)
     assert geomean_ratio(rows, "r5.4xlarge", "g5.8xlarge").value == pytest.approx(4.71, abs=0.05)

@@ -3,9 +3,12 @@
 import json
 from dataclasses import replace
 
+from tasks.findings.offers import Offers
 from tasks.report import artifacts
 from tasks.report.artifacts import stage_tables
 from tests.tasks.examples.reports import BASELINE, HOSTILE, comparison, nothing_ok, records
+
+STAGES = ("bench-speedups", "bench-cost", "bench-refused")
 
 
 def rows(found, key):
@@ -14,7 +17,7 @@ def rows(found, key):
 
 def test_every_stage_has_its_table_and_json_can_carry_it():
     found = stage_tables(comparison(records()))
-    assert {*found} == {"bench-speedups", "bench-cost", "bench-refused"}
+    assert {*found} == {*STAGES, "bench-bills", "bench-break-evens", "bench-price-break-evens"}
     assert all(isinstance(text, str) for _, table in found.values() for row in table for text in row.values())
     assert len(json.dumps(found)) < 512_000
 
@@ -29,10 +32,14 @@ def test_a_speedup_has_its_interval_and_the_baseline_is_named():
 
 def test_cost_names_the_front_and_what_beats_the_rest():
     table = rows(stage_tables(comparison(records())), "bench-cost")
-    assert table[0]["what"] == "one pass through the suite"
-    assert {row["machine"] for row in table} == {BASELINE, "aws-g5.8xlarge"}, "gke-l4 has no price"
-    assert any(row["front"] == "on the front" for row in table)
-    assert {row["verdict"] for row in table if row["cost efficiency"]} <= {"cheaper", "dearer", "undecided"}
+    assert table[0]["Work"] == "one pass through the suite"
+    assert {row["Machine"] for row in table} == {BASELINE, "aws-g5.8xlarge"}, "gke-l4 has no price"
+    assert any(row["Standing"] == "on the front" for row in table)
+    assert {row["Verdict"] for row in table if row["Cost efficiency"] != "–"} <= {
+        "cheaper",
+        "dearer",
+        "undecided",
+    }
 
 
 def test_refused_numbers_have_their_reasons():
@@ -42,7 +49,7 @@ def test_refused_numbers_have_their_reasons():
 
 
 def test_nothing_ok_leaves_only_the_refusals():
-    assert {*stage_tables(nothing_ok()[1])} == {"bench-refused"}
+    assert {*stage_tables(nothing_ok()[1])} == {"bench-refused", "bench-bills"}
 
 
 def test_a_long_table_is_cut_and_says_so(monkeypatch):
@@ -54,6 +61,11 @@ def test_a_long_table_is_cut_and_says_so(monkeypatch):
 def test_a_spot_price_is_said_to_be_one():
     made = comparison(records())
     machines = tuple(replace(machine, spot_usd_per_hour=0.5) for machine in made.machines)
-    spot = tuple(replace(offer, purchase="spot") for offer in made.offers[:1])
-    table = rows(stage_tables(replace(made, machines=machines, offers=spot)), "bench-cost")
-    assert table[0]["price"] == "0.50 USD/h, spot"
+    (offers,) = (finding for finding in made.findings if isinstance(finding, Offers))
+    spot = replace(
+        offers,
+        offers=(replace(offers.offers[0], purchase="spot"),),
+        prices={(machine.name, "spot"): machine.spot_usd_per_hour for machine in machines},
+    )
+    table = rows(stage_tables(replace(made, machines=machines, findings=(spot,))), "bench-cost")
+    assert (table[0]["Price"], table[0]["Purchase"]) == ("0.50 USD/h", "spot")

@@ -1,9 +1,11 @@
 """Offers, break-evens and bills in `comparison.txt`."""
 
-from tasks.findings.bills import LaneJob
+from tasks.findings.bills import Bills
 from tasks.findings.compare import compare
+from tasks.findings.offers import Offers
 from tasks.report.text.comparison import full_text
-from tasks.report.text.findings import bills_box, findings, offers_box
+from tasks.report.text.findings import finding_text, findings
+from tasks.results.finding import LaneJob
 from tests.tasks.examples.records import machine, repeats
 from workloads.harness.records.case import Case
 
@@ -31,35 +33,36 @@ def test_the_text_tells_where_it_pays_by_size_price_and_calls():
     records, comparison = compared()
     text = full_text(records, comparison)
     assert text.isascii()
-    assert "* matmul fp32: gpu is faster than cpu from n between 200 and 500\n" in text
-    assert "* matmul fp32: gpu is cheaper than cpu from n between 500 and 2000\n" in text
-    (line,) = (line for line in text.splitlines() if line.startswith("* matmul/n=2000/fp32: gpu is cheaper"))
-    assert "while it costs less than 4.99 x cpu per hour, and dearer above 5.01 x" in line
-    assert line.endswith("its longer start has paid after about 1.1 calls")
-    assert not any(line.startswith("* matmul/n=200/fp32: gpu is cheaper") for line in text.splitlines())
+    lines = text.splitlines()
+    assert any("matmul fp32: gpu is faster than cpu from n between 200 and 500 " in line for line in lines)
+    assert any("matmul fp32: gpu is cheaper than cpu from n between 500 and 2000 " in line for line in lines)
+    start = lines.index("Break-even by price and by calls:")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines[start + 4 :]]
+    assert ["matmul/n=2000/fp32", "gpu", "4.99x", "5.01x", "about 1.1"] in rows
+    assert not any(row and row[0] == "matmul/n=200/fp32" for row in rows[: rows.index([])])
 
 
 def test_offers_say_what_is_worth_it():
     _, comparison = compared()
-    rows = offers_box([offer for offer in comparison.offers if offer.case is None]).splitlines()
-    assert [row.split("|")[1:3] + row.split("|")[-2:-1] for row in rows if "pu" in row] == [
-        [" gpu     ", " spot   ", " yes               "],
-        [" gpu     ", " listed ", " yes               "],
-        [" cpu     ", " listed ", " no, gpu is better "],
+    lines = finding_text(comparison.finding(Offers)).splitlines()
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "one pass" in line]
+    assert [(row[0], row[2], row[-1]) for row in rows[-3:]] == [
+        ("gpu", "spot", "on the front"),
+        ("gpu", "listed", "on the front"),
+        ("cpu", "listed", "beaten by gpu"),
     ]
 
 
 def test_bills_name_their_largest_parts_and_what_they_lack():
     _, alone = compared()
-    assert "* cpu: from the records alone: boot, image pull and idle time are not in it" in bills_box(
-        alone.bills
-    )
+    text = finding_text(alone.finding(Bills))
+    assert "* All machines: from the records alone: boot, image pull and idle time are not in it" in text
     _, whole = compared(jobs=[LaneJob("cpu", 600.0, 1000.0), LaneJob("gpu", 60.0, 100.0)])
-    box = bills_box(whole.bills)
+    box = finding_text(whole.finding(Bills))
     assert "queue, boot and pull 3" in box and "records alone" not in box
 
 
 def test_one_repeat_of_one_machine_leaves_only_its_bill():
     records = repeats([1.0], Case.of("matmul", {"n": 100}), "cpu")
     (part,) = findings(compare(records, [machine("cpu", None)], "cpu"))
-    assert part.startswith("What the run was billed for:")
+    assert part.startswith("Billed, and what for:")

@@ -6,18 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from tasks.findings.bills import Bill, Bills
+from tasks.findings.break_even import BreakEven, BreakEvens
+from tasks.findings.offers import Offer, Offers, passes_of, standing
 from tasks.report.charts.cold_start import waterfall_panels
 from tasks.report.charts.monitor import MEMORY, POWER, UTILISATION, monitor_panels, series
-from tasks.report.charts.pareto import pareto_panels, passes_of
+from tasks.report.charts.pareto import cases_left, pareto_panels
 from tasks.report.charts.speedup import COST, speedup_panels
-from tasks.report.charts.time_by_size import crossing_ends
+from tasks.report.charts.time_by_size import break_even_ends
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.grid import grid_of
-from tasks.report.html.money import OTHER, bill_table, offer_table
+from tasks.report.html.findings import OTHER, finding_sections
 from tasks.report.html.page import report_html
-from tasks.results.finding_types import Bill, Crossing, Offer
 from tasks.results.values import Estimate
-from tasks.results.wording import standing
 from tests.tasks.examples.reports import BASELINE, CASES, RUN, bad_record, comparison, good_record, records
 from workloads.harness.records.record import Verdict
 
@@ -31,9 +32,9 @@ OFFERS = (
 )
 
 
-def crossing(below, above, by="time", workload="gcn", parameter="nodes", fixed=()):
+def break_even(below, above, by="time", workload="gcn", parameter="nodes", fixed=()):
     sentence = f"gcn fp32: gke-l4 is faster than {BASELINE} from nodes between {below} and {above}"
-    return Crossing("gke-l4", BASELINE, workload, "fp32", parameter, fixed, by, below, above, sentence)
+    return BreakEven("gke-l4", BASELINE, workload, "fp32", parameter, fixed, by, below, above, sentence)
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +42,13 @@ def made():
     return records()
 
 
-def grid_with(made, **changes):
-    return grid_of(made, replace(comparison(made), **changes))
+def grid_with(made, *findings):
+    return grid_of(made, replace(comparison(made), findings=findings))
+
+
+def shown(made, finding):
+    """The finding as the page shows it."""
+    return finding_sections(grid_with(made, finding))[finding.section][0]
 
 
 def rows_of(panel):
@@ -50,7 +56,7 @@ def rows_of(panel):
 
 
 def test_an_offer_is_a_point_with_both_intervals_and_its_standing(made):
-    panel = pareto_panels(grid_with(made, offers=OFFERS))[0]
+    panel = pareto_panels(grid_with(made, Offers(OFFERS)))[0]
     rows = {(row["hardware"], row["purchase"]): row for row in rows_of(panel)}
     assert len(rows) == 4 and panel.title == "The suite"
     spot = rows["aws-g5.8xlarge", "spot"]
@@ -66,14 +72,14 @@ def test_money_is_for_so_many_passes_that_it_is_more_than_a_cent():
 
 
 def test_one_machine_alone_is_no_choice_and_no_picture(made):
-    assert pareto_panels(grid_with(made, offers=OFFERS[:2])) == []
-    assert offer_table(grid_with(made, offers=OFFERS[:2]))["rows"][0]["purchase"] == "spot"
+    assert pareto_panels(grid_with(made, Offers(OFFERS[:2]))) == []
+    assert "spot" in [cell["text"] for cell in shown(made, Offers(OFFERS[:2]))["rows"][0]]
 
 
 def test_cases_beyond_the_drawn_ones_are_counted(made):
     offers = tuple(replace(offer, case=case) for case in CASES for offer in OFFERS)
-    grid = grid_with(made, offers=offers)
-    assert len(pareto_panels(grid)) == 5 and offer_table(grid)["cases_left"] == len(CASES) - 5
+    grid = grid_with(made, Offers(offers))
+    assert len(pareto_panels(grid)) == 5 and cases_left(grid) == len(CASES) - 5
     page = report_html(made, grid.comparison, RUN)
     assert "4 more cases that two machines offer are in benchmark_results.json" in page
 
@@ -84,30 +90,33 @@ def test_a_bill_has_every_second_in_its_bar_and_the_longest_bar_is_whole(made):
         Bill("gke-l4", parts, 78.0, 0.5, 0.1, ("all", "one")),
         Bill(BASELINE, parts[:3], 6.0, 1.0, 0.2, ("all",)),
     )
-    table = bill_table(grid_with(made, bills=bills))
+    table = shown(made, Bills(bills))
     assert table["parts"][-1] == OTHER and len(table["parts"]) == 8
-    shares = [sum(segment["share"] for segment in row["bar"]) for row in table["rows"]]
-    assert shares == pytest.approx([50.0, 100.0], abs=0.1)  # by USD
-    assert table["notes"] == ["all"] and [row["notes"] for row in table["rows"]] == [["one"], []]
-    assert [row["compute"] for row in table["rows"]] == ["20 %", "20 %"]
+    shares = [sum(segment["share"] for segment in row[-1]["bar"]) for row in table["rows"]]
+    assert shares == pytest.approx([50.0, 100.0], abs=0.1) and "by USD" in table["lead"]
+    assert table["notes"] == ("All machines: all.", "gke-l4: one.")
+    place = table["columns"].index("Share of the bill")
+    assert [row[place]["text"] for row in table["rows"]] == ["20 %", "20 %"]
 
 
 def test_bills_without_a_price_are_by_time_and_have_no_share(made):
     bills = (Bill("gke-l4", (("import", 2.0),), 2.0, None, None), Bill(BASELINE, (), 0.0, 1.0, 0.5))
-    table = bill_table(grid_with(made, bills=bills))
-    assert table["by"] == "time" and table["rows"][0]["compute"] == "–" and table["rows"][1]["bar"] == []
+    table = shown(made, Bills(bills))
+    place = table["columns"].index("Share of the bill")
+    assert "by time" in table["lead"] and table["rows"][0][place]["text"] == "–"
+    assert table["rows"][1][-1]["bar"] == []
 
 
 def test_a_break_even_lies_between_the_work_of_its_two_sizes(made):
     found = (
-        crossing(2708, 20000),
-        crossing(2708, 20000, by="cost"),
-        crossing(None, 2708),
-        crossing(1, 20000),
+        break_even(2708, 20000),
+        break_even(2708, 20000, by="cost"),
+        break_even(None, 2708),
+        break_even(1, 20000),
     )
-    grid = grid_with(made, crossings=found)
+    grid = grid_with(made, BreakEvens(found))
     group = next(group for group in grid.groups if group.workload == "gcn")
-    ends = crossing_ends(grid, group)
+    ends = break_even_ends(grid, group)
     assert [(start, end) for _, start, end in ends] == [(group.work[CASES[6]], group.work[CASES[7]])]
     page = report_html(made, grid.comparison, RUN)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
@@ -163,9 +172,11 @@ def test_programs_find_offers_break_evens_bills_and_observations_in_the_json(mad
     case = replace(OFFERS[0], case=CASES[0])
     found = replace(
         comparison(made),
-        offers=(*OFFERS, case),
-        crossings=(crossing(2708, 20000, fixed=(("k", 2),)),),
-        bills=(bill,),
+        findings=(
+            Offers((*OFFERS, case)),
+            BreakEvens((break_even(2708, 20000, fixed=(("k", 2),)),)),
+            Bills((bill,)),
+        ),
     )
     read = json.loads(json.dumps(benchmark_json(made, found, RUN), allow_nan=False))
     assert [offer["case"] for offer in read["offers"]] == [None] * 4 + [CASES[0].id]
@@ -177,5 +188,5 @@ def test_programs_find_offers_break_evens_bills_and_observations_in_the_json(mad
 
 def test_a_run_without_findings_has_no_empty_sections():
     broken = [bad_record(BASELINE, CASES[0], 0, Verdict.CRASHED, "exit status 139")]
-    page = report_html(broken, replace(comparison(broken), bills=()), RUN)
+    page = report_html(broken, replace(comparison(broken), findings=()), RUN)
     assert 'id="money"' not in page and 'id="monitor"' not in page and 'href="#money"' not in page

@@ -1,4 +1,4 @@
-"""Box against box, wherever people and programs read it."""
+"""Node variation, wherever people and programs read it."""
 
 import json
 import re
@@ -26,7 +26,9 @@ def made():
 
 def shown(page):
     """The table of the boxes, as words."""
-    part = page[page.index('id="boxes"') : page.index("</section>", page.index('id="boxes"'))]
+    part = page[
+        page.index('id="node-variation"') : page.index("</section>", page.index('id="node-variation"'))
+    ]
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", part))
 
 
@@ -35,26 +37,26 @@ def test_the_page_has_a_table_with_the_straggler(made):
     text = shown(page)
     assert text.index("my-box.a") < text.index("my-box.&lt;c&gt;") < text.index("my-box.b")
     assert "▼ straggler" in text and text.count("straggler") == 1 and "fastest" in text
-    assert 'href="#boxes"' in page and "<c>" not in page[: page.index('id="data"')]
+    assert 'href="#node-variation"' in page and "<c>" not in page[: page.index('id="data"')]
     assert "straggler" in page[page.index('id="answer"') : page.index('id="machines"')]
 
 
 def test_a_page_without_boxes_has_no_such_table(made):
     records, _ = made
     page = report_html(records, compare(records, [machine(name) for name in FACTORS], "my-box.a"), RUN)
-    assert 'id="boxes"' not in page and 'href="#boxes"' not in page
+    assert 'id="boxes"' not in page and 'href="#node-variation"' not in page
 
 
 def test_of_two_boxes_the_page_says_what_can_not_be_known(made):
     two = [record for record in made[0] if record.hardware != "my-box.<c>"]
     machines = [machine(name, shape="my-box") for name in ("my-box.a", "my-box.b")]
     text = shown(report_html(two, compare(two, machines, "my-box.a"), RUN))
-    assert "Of two boxes nobody knows which is the odd one." in text and "straggler" not in text
+    assert "two machines were compared: either may be the exception." in text and "straggler" not in text
 
 
 def test_the_text_has_it(made):
     text = full_text(*made)
-    assert "Box against box:" in text and re.search(r"\| my-box \| my-box\.b +\| 1\.29.*straggler", text)
+    assert "Node variation:" in text and re.search(r"\| my-box \| my-box\.b +\| 1\.29.*straggler", text)
 
 
 def test_programs_find_it_in_the_json(made):
@@ -67,9 +69,9 @@ def test_programs_find_it_in_the_json(made):
 
 def test_the_ui_has_a_table_of_it(made):
     _, rows = stage_tables(made[1])["bench-siblings"]
-    assert [row["place"] for row in rows] == ["fastest", "", "straggler"]
+    assert [row["Standing"] for row in rows] == ["fastest", "–", "straggler"]
     assert (
-        rows[2]["box"] == "my-box.b"
-        and rows[2]["kind"] == "my-box"
-        and "×" in rows[2]["slowest over fastest"]
+        rows[2]["Machine"] == "my-box.b"
+        and rows[2]["Kind"] == "my-box"
+        and "×" in rows[2]["Slowest over fastest"]
     )

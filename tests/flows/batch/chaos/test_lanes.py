@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tasks.findings.bills import Bills
 from tasks.gather import judged
 from tests.emulators import containers
 from tests.flows.batch.lanes import MEASURED, save
@@ -28,7 +29,7 @@ async def test_a_reclaimed_lane_goes_on_with_what_is_left(bench, cloud):
     first, second = json.loads((store.folder / "jobs.json").read_text())
     assert (first["repeats"], second["repeats"]) == (6, 4), "two records had come"
     assert len({r.environment["instance_id"] for r in records}) == 2
-    (bill,) = judged(records, store).bills
+    (bill,) = judged(records, store).finding(Bills).bills
     assert bill.billed_s == pytest.approx(first["billed_s"] + second["billed_s"]), "lost minutes are paid for"
     async with bench.client() as client:
         lost = await client.read_flow_run(first["flow_run_id"])

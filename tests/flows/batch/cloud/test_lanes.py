@@ -6,6 +6,7 @@ import urllib.request
 import pytest
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId, ArtifactFilterKey
 
+from tasks.findings.bills import Bills
 from tasks.gather import judged
 from tests.flows.batch.lanes import MEASURED
 from tests.flows.conftest import CLOUDS
@@ -50,9 +51,12 @@ async def test_two_machines_are_measured_in_containers_and_the_report_is_in_the_
     assert not found.refusals
     for summary in found.summaries:
         assert summary.usd_per_million_units or not summary.ok_repeats
-    assert all(bill.billed_s > 0 and bill.usd > 0 for bill in found.bills) and len(found.bills) == 2
+    assert (
+        all(bill.billed_s > 0 and bill.usd > 0 for bill in found.finding(Bills).bills)
+        and len(found.finding(Bills).bills) == 2
+    )
     stages = {"queue and boot", "start of the container and Prefect", "import", "idle"}
-    assert all(stages <= dict(bill.parts_s).keys() for bill in found.bills)
+    assert all(stages <= dict(bill.parts_s).keys() for bill in found.finding(Bills).bills)
     run = store.folder.name
     local = {f"{run}/{p.relative_to(store.folder)}" for p in store.folder.rglob("*") if p.is_file()}
     assert local == keys_in(cloud) and f"{run}/report.html" in local

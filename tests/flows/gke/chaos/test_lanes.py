@@ -2,6 +2,7 @@
 
 import pytest
 
+from tasks.findings.bills import Bills
 from tasks.gather import judged
 from tasks.measure import FAILURES
 from tests.flows.gke.lanes import finished, nodes_of, notes, things, until
@@ -40,7 +41,7 @@ async def test_a_reclaimed_lane_goes_on_with_what_is_left_on_a_new_node(bench, c
     placed = nodes_of(cluster)
     there = [placed[record.environment["hostname"]] for record in records]
     assert len(set(there)) == 2 and there.count(pod["spec"]["nodeName"]) == 2
-    (bill,) = judged(records, store).bills
+    (bill,) = judged(records, store).finding(Bills).bills
     assert bill.billed_s == pytest.approx(first["billed_s"] + second["billed_s"]), "lost minutes are paid for"
     async with bench.client() as client:
         lost = await client.read_flow_run(first["flow_run_id"])

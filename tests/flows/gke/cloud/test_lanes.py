@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from infra.workers.kubernetes.api import OF_RUNS
+from tasks.findings.bills import Bills
 from tasks.gather import judged
 from tasks.measure import FAILURES
 from tasks.planning.hardware import DEPLOYMENTS
@@ -76,8 +77,10 @@ def compared(found):
 
 def billed(found, jobs):
     """Each lane's bill: the node that came, the image, and every second at the price of host and GPU."""
-    assert [job["hardware"] for job in jobs] == POOLS == [bill.hardware for bill in found.bills]
-    for job, bill, machine in zip(jobs, found.bills, found.machines, strict=True):
+    assert (
+        [job["hardware"] for job in jobs] == POOLS == [bill.hardware for bill in found.finding(Bills).bills]
+    )
+    for job, bill, machine in zip(jobs, found.finding(Bills).bills, found.machines, strict=True):
         assert job["stages_s"].keys() == {"queue and boot", "image pull"}
         assert dict(bill.parts_s)["queue and boot"] >= NODE_AFTER_S - 1, "Kubernetes tells whole seconds"
         assert bill.billed_s == pytest.approx(job["billed_s"])

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.findings.compare import compare
-from tasks.findings.pareto import dominates, front, tied
-from tasks.results.finding_types import Offer
+from tasks.findings.offers import Offer, Offers, dominates, front, tied
 from tasks.results.speedup import scaled
 from tasks.results.values import Estimate
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, repeats, timing
@@ -119,7 +118,7 @@ def test_offers_of_a_comparison_are_the_suite_first_then_each_case():
         machine("gpu-box", 7200.0, spot_usd_per_hour=3600.0),
         machine("free", 0.0),
     )
-    found = compare(records, machines, "cpu-box").offers
+    found = compare(records, machines, "cpu-box").finding(Offers).offers
     assert [(o.case, o.hardware, o.purchase) for o in found] == [
         (case, *offer)
         for case in (None, MATMUL, IMAGES)
@@ -136,10 +135,12 @@ def test_offers_of_a_comparison_are_the_suite_first_then_each_case():
 def test_energy_counts_every_step_of_a_block():
     block = replace(timing(1.0), block=4)
     records = repeats([1.0, 1.0], MATMUL, "cpu-box", energy_j=440.0, wall=block)
-    assert compare(records, (machine(),), "cpu-box").offers[-1].energy_j == pytest.approx(10.0)
+    assert compare(records, (machine(),), "cpu-box").finding(Offers).offers[-1].energy_j == pytest.approx(
+        10.0
+    )
 
 
 def test_a_single_repeat_shows_nothing():
     records = [*repeats([1.0], MATMUL, "a"), *repeats([100.0], MATMUL, "b")]
-    found = compare(records, (machine("a"), machine("b")), "a").offers
+    found = compare(records, (machine("a"), machine("b")), "a").finding(Offers).offers
     assert [(o.dominated_by, o.tied_with) for o in found] == [("", ("b",)), ("", ("a",))] * 2

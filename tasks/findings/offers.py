@@ -1,0 +1,230 @@
+"""Time against money: which machine, at which of its prices, is worth having at all."""
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from tasks.findings.totals import CommonCases, total_seconds
+from tasks.results.cost import SECONDS_PER_HOUR, cost_words
+from tasks.results.finding import Finding, Results
+from tasks.results.model import Machine
+from tasks.results.repeats import Repeats
+from tasks.results.speedup import scaled
+from tasks.results.table import Column, Mark, Quantity, Table, Value
+from tasks.results.values import Estimate, Outcome, Ratio
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+
+LISTED, SPOT = "listed", "spot"
+_PASSES = (1, 1_000, 1_000_000)
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Work"),
+    Column("Purchase"),
+    Column("Price", Quantity.PRICE),
+    Column("Time", Quantity.TIME),
+    Column("Energy", Quantity.ENERGY),
+    Column("Cost efficiency", Quantity.RATIO),
+    Column("Verdict", Quantity.VERDICT),
+    Column("Standing", Quantity.VERDICT),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A machine at one of its prices, as a point of time against money.
+
+    Attributes:
+        case: what is weighed; None for one pass through the suite's common cases.
+        purchase: `listed` for the machine's own price, `spot` for spot capacity.
+        seconds, usd: of one step, or of one pass through the suite.
+        energy_j: of one step, where it was measured.
+        dominated_by: a machine that is better in one and no worse in the other; empty on the front.
+        tied_with: machines that can't be told from it in time nor money.
+    """
+
+    hardware: str
+    purchase: str
+    case: Case | None
+    seconds: Estimate
+    usd: Estimate
+    energy_j: float | None = None
+    dominated_by: str = ""
+    tied_with: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Offers(Finding):
+    """Every machine at every price: the time and the cost of the suite, and of each case.
+
+    Attributes:
+        prices: USD per hour by machine and purchase.
+        efficiency: cost efficiency over the baseline by machine and case, at listed prices.
+    """
+
+    name = "offers"
+    title = "Offers for one pass through the suite"
+    artifact = "bench-cost"
+    section = "money"
+    order = 60
+    offers: tuple[Offer, ...]
+    prices: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    efficiency: Mapping[tuple[str, Case], Ratio] = field(default_factory=dict)
+
+    @classmethod
+    def find(cls, results: Results) -> "Offers":
+        """Price the suite and every case on every machine."""
+        suite = CommonCases.of(results.suite_cells)
+        return cls(
+            offers(suite, results.cells, results.machines),
+            {(m.name, purchase): price for m in results.machines for purchase, price in _prices(m)},
+            {(p.hardware, p.case): p.cost for p in results.pairings if p.cost},
+        )
+
+    @property
+    def of_suite(self) -> list[Offer]:
+        """Return the offers for one pass through the suite, the cheapest first."""
+        whole = (offer for offer in self.offers if offer.case is None)
+        return sorted(whole, key=lambda offer: offer.usd.value)
+
+    def table(self) -> Table | None:
+        """Return a row an offer: the suite's first, which people see, then those of each case."""
+        suite = self.of_suite
+        rows = [*suite, *(offer for offer in self.offers if offer.case is not None)]
+        passes = passes_of(suite or rows)
+        cost = f"Cost of {passes:,} passes" if passes > 1 else "Cost"
+        columns = (*COLUMNS[:5], Column(cost, Quantity.MONEY), *COLUMNS[5:])
+        return (
+            Table(columns, tuple(self._row(offer, passes) for offer in rows), brief=len(suite))
+            if rows
+            else None
+        )
+
+    def published(self) -> dict[str, Any]:
+        """Return `offers`, each with the id of its case."""
+        return {"offers": [asdict(o) | {"case": o.case.id if o.case else None} for o in self.offers]}
+
+    def _row(self, offer: Offer, passes: int) -> tuple[Value, ...]:
+        ratio = self.efficiency.get((offer.hardware, offer.case)) if offer.case else None
+        ratio = ratio if offer.purchase == LISTED else None
+        return (
+            offer.hardware,
+            offer.case.id if offer.case else "one pass through the suite",
+            offer.purchase,
+            self.prices.get((offer.hardware, offer.purchase)),
+            offer.seconds,
+            scaled(offer.usd, passes),
+            offer.energy_j,
+            ratio,
+            Mark(cost_words(ratio), ratio.outcome) if ratio else None,
+            Mark(standing(offer), None if offer.dominated_by else Outcome.FASTER),
+        )
+
+
+def standing(offer: Offer) -> str:
+    """Return the worth of an offer: `on the front`, `beaten by gke-l4`, `on the front, tied with gke-l4`."""
+    if offer.dominated_by:
+        return f"beaten by {offer.dominated_by}"
+    ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
+    return f"on the front{ties}"
+
+
+def passes_of(offers: Sequence[Offer]) -> int:
+    """Return the number of passes for which to state the cost, so that the dearest offer is above a cent."""
+    dearest = max((offer.usd.value for offer in offers), default=0.0)
+    return next((passes for passes in _PASSES if dearest * passes >= 0.01), _PASSES[-1])
+
+
+def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Offer, ...]:
+    """Every machine at every price: one pass through the suite's common cases, then a step of each case.
+
+    A machine without a price above 0 makes no offer.
+    """
+    joules: dict[Case, dict[str, float]] = {}
+    of_case: dict[Case, list[Repeats]] = {}
+    for cell in cells:
+        of_case.setdefault(cell.cell.case, []).append(cell)
+        if (energy := step_energy_j(cell)) is not None:
+            joules.setdefault(cell.cell.case, {})[cell.cell.hardware] = energy
+    passes = _sum([joules.get(case, {}) for case in suite.cases])
+    found = [*front(_priced(None, suite, machines, passes))]
+    for case, same in of_case.items():
+        found += front(_priced(case, CommonCases.of(same), machines, joules.get(case, {})))
+    return tuple(found)
+
+
+def front(rivals: Sequence[Offer]) -> tuple[Offer, ...]:
+    """The offers for one and the same work, each with what beats it and what it can't be told from.
+
+    Source: Pareto dominance, with intervals in place of points: see `dominates`.
+    """
+    return tuple(_placed(offer, rivals) for offer in rivals)
+
+
+def dominates(one: Offer, other: Offer) -> bool:
+    """Return whether one offer is shown to be better in time or in money, and the other in neither.
+
+    Better is shown where the intervals do not overlap. A spot offer beats spot offers only, because spot
+    capacity may be taken away. Between two prices of one machine the times are the same to the last digit.
+    """
+    if one.purchase == SPOT and other.purchase != SPOT:
+        return False
+    if one.hardware == other.hardware:
+        return one.usd.value < other.usd.value
+    ahead = one.seconds.below(other.seconds) or one.usd.below(other.usd)
+    return ahead and not (other.seconds.below(one.seconds) or other.usd.below(one.usd))
+
+
+def tied(one: Offer, other: Offer) -> bool:
+    """Return whether neither time nor money tells two machines apart."""
+    pairs = ((one.seconds, other.seconds), (one.usd, other.usd))
+    return one.hardware != other.hardware and not any(a.below(b) or b.below(a) for a, b in pairs)
+
+
+def step_energy_j(cell: Repeats) -> float | None:
+    """Joules of one step, median over the usable repeats that measured it; None where none did."""
+    found = [energy for energy in map(_energy_j, cell.usable) if energy is not None]
+    return statistics.median(found) if found else None
+
+
+def _energy_j(record: Record) -> float | None:
+    """The window's energy over the steps in it."""
+    if record.energy_j is None or record.wall is None or not record.wall.samples_s:
+        return None
+    return record.energy_j / (len(record.wall.samples_s) * record.wall.block)
+
+
+def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """By machine, where every case has one."""
+    names = set(parts[0]).intersection(*parts[1:]) if parts else set()
+    return {name: sum(part[name] for part in parts) for name in names}
+
+
+def _priced(
+    case: Case | None, suite: CommonCases, machines: Sequence[Machine], joules: Mapping[str, float]
+) -> list[Offer]:
+    """The offers for a suite, or for a case alone, which is a suite of one."""
+    if not suite.cases:
+        return []
+    found = []
+    for machine in machines:
+        if machine.name not in suite.logs:
+            continue
+        seconds = total_seconds(suite, machine.name)
+        for purchase, price in _prices(machine):
+            usd = scaled(seconds, price / SECONDS_PER_HOUR)
+            found.append(Offer(machine.name, purchase, case, seconds, usd, joules.get(machine.name)))
+    return found
+
+
+def _prices(machine: Machine) -> Iterable[tuple[str, float]]:
+    both = ((LISTED, machine.usd_per_hour), (SPOT, machine.spot_usd_per_hour))
+    return [(purchase, price) for purchase, price in both if price]
+
+
+def _placed(offer: Offer, rivals: Sequence[Offer]) -> Offer:
+    better = [rival for rival in rivals if dominates(rival, offer)]
+    cheapest = min(better, key=lambda o: (o.usd.value, o.seconds.value, o.hardware), default=None)
+    equal = {rival.hardware for rival in rivals if tied(rival, offer)}
+    return replace(offer, dominated_by=cheapest.hardware if cheapest else "", tied_with=tuple(sorted(equal)))

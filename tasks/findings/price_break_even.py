@@ -1,0 +1,46 @@
+"""The price up to which a faster machine is the cheaper one, and the calls after which its start has paid."""
+
+from dataclasses import dataclass
+
+from tasks.results.finding import Finding, Results
+from tasks.results.model import Pairing
+from tasks.results.table import Column, Quantity, Table
+from tasks.results.values import Outcome
+
+MOST_SHOWN = 12  # rows that people see
+COLUMNS = (
+    Column("Case"),
+    Column("Machine", Quantity.MACHINE),
+    Column("Cheaper below, times the baseline's price", Quantity.RATIO),
+    Column("Dearer above", Quantity.RATIO),
+    Column("Start paid after, calls", Quantity.CALLS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBreakEvens(Finding):
+    """The break-even ratio of prices for every case on which a machine is faster than the baseline.
+
+    It is the speedup itself: within its interval neither machine is shown to be cheaper.
+    """
+
+    name = "price-break-evens"
+    title = "Break-even by price and by calls"
+    section = "money"
+    order = 65
+    faster: tuple[Pairing, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "PriceBreakEvens":
+        """Take the pairings whose speedup is decided."""
+        pairings = results.pairings
+        return cls(tuple(p for p in pairings if p.compute and p.compute.outcome is Outcome.FASTER))
+
+    def table(self) -> Table | None:
+        """Return a row a case and machine."""
+        rows = tuple(
+            (p.case.id, p.hardware, p.compute.estimate.low, p.compute.estimate.high, p.payback_calls or None)
+            for p in self.faster
+            if p.compute
+        )
+        return Table(COLUMNS, rows, brief=MOST_SHOWN) if rows else None
