@@ -44,3 +44,14 @@ def engine(cheats):
         return measure(repeat, 1, Phases(), lambda text: None, rules)
 
     return run
+
+
+@pytest.fixture
+def one_thread():
+    """One thread of torch's: several would wait for each other on a machine that runs other tests, too."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from tests.workloads.building import build, takes_seconds
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.correctness import BOUNDS, check, check_inputs, check_loss, first_step, recheck
-from workloads.harness.engine.device import UnsupportedError, dtype_of, open_device
+from workloads.harness.engine.device import UnsupportedError, open_device
 from workloads.harness.engine.jobs import measure_job
 from workloads.harness.engine.phases import Phases
-from workloads.harness.prepared import Env, Job
+from workloads.harness.prepared import Job
 from workloads.harness.records.case import PRECISIONS
 from workloads.harness.registry import LAYOUTS, all_workloads, find
 
@@ -25,11 +26,6 @@ def made_alone(name):
     return not workload.in_group and "cpu" in workload.devices
 
 
-def takes_seconds(name):
-    workload = find(name)
-    return bool(workload.flops) and workload.flops(**workload.tiny) > SLOW_FLOPS
-
-
 def named(are_jobs):
     names = [name for name in OURS if (find(name).kind == "job") == are_jobs and made_alone(name)]
     return [pytest.param(n, marks=pytest.mark.server) if is_slow(n) else n for n in names]
@@ -40,19 +36,7 @@ def is_slow(name):
     return takes_seconds(name) or name.startswith("resnet_train")
 
 
-SLOW_FLOPS = 1e10
 STEPS = named(are_jobs=False)
-
-
-def build(name, precision="fp32", layout="contiguous", seed=0, **size):
-    import torch
-
-    device, workload = open_device("cpu", precision, 1), find(name)
-    generator = torch.Generator().manual_seed(seed)
-    env = Env(device.torch_device, dtype_of(precision), layout, generator, lambda tensor: tensor)
-    env.precision = precision
-    torch.manual_seed(seed)
-    return workload.build(env, **(size or workload.tiny))
 
 
 def other_size(workload):

@@ -1,7 +1,5 @@
 """Seed 3's three models: the networks, how they learn, and that a training that goes wrong is seen."""
 
-import re
-from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -9,40 +7,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from tests.workloads.nets import env
 from workloads import cifar10, gcn, mnist
-from workloads.command.model_table import model_table
-from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.correctness import WrongError, check, first_step
-from workloads.harness.engine.device import Device, dtype_of
-from workloads.harness.engine.profiling import profiled
-from workloads.harness.prepared import Env
-from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
-from workloads.harness.training import data, fitting
-from workloads.harness.training.data import CIFAR10, MNIST, load_images
+from workloads.harness.training import fitting
+from workloads.harness.training.data import MNIST, load_images
 from workloads.harness.training.fitting import Recipe, classifier_job
 from workloads.harness.training.layers import parameter_count
-from workloads.nets.graph import GraphNet, normalised_links
 
-JOBS = {
-    "cifar10_job": {"epochs": 1, "samples": 5000, "batch": 32},
-    "gcn_job": {"hidden": 16, "epochs": 200},
-}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Threads that wait for each other on a busy machine would make seconds into minutes."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-def env(seed=0, precision="fp32"):
-    generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    return Env(torch.device("cpu"), dtype_of(precision), "contiguous", generator, lambda t: t, precision)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class TestNetworks:
@@ -92,57 +66,6 @@ class TestNetworks:
             0.01,
             5e-4,
         )
-
-
-def small_graph():
-    """Five papers, four links, three words, with the dense matrices that belong to them."""
-    links = torch.tensor([[0, 0, 1, 3], [1, 2, 2, 4]])
-    dense = torch.eye(5, dtype=torch.float64)
-    dense[links[0], links[1]] = dense[links[1], links[0]] = 1
-    scale = dense.sum(1).rsqrt().diag()
-    entries = torch.tensor([[0, 0, 1, 2, 3, 4, 4], [0, 2, 1, 0, 1, 0, 2]])
-    return links, scale @ dense @ scale, entries
-
-
-class TestGraphNet:
-    def test_links_are_normalised_by_both_degrees(self):
-        links, dense, _ = small_graph()
-        torch.testing.assert_close(normalised_links(links, 5).to_dense().double(), dense)
-
-    def test_scores_and_gradients_are_those_of_dense_matrices(self):
-        links, dense, entries = small_graph()
-        net = GraphNet(normalised_links(links, 5).double(), entries, 3, 4, 2).double().eval()
-        weights = torch.rand(7, dtype=torch.float64)
-        papers = torch.zeros(5, 3, dtype=torch.float64).index_put((entries[0], entries[1]), weights)
-        mine = net(weights)
-        theirs = F.log_softmax(dense @ F.relu(dense @ papers @ net.first) @ net.second, 1)
-        torch.testing.assert_close(mine, theirs, rtol=1e-6, atol=1e-6)  # the links are made in float32
-        wanted = torch.autograd.grad(theirs[:, 0].sum(), [net.first, net.second])
-        found = torch.autograd.grad(mine[:, 0].sum(), [net.first, net.second])
-        for one, other in zip(found, wanted, strict=True):
-            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
-
-    def test_its_flops_are_counted_entry_by_entry(self):
-        task = gcn.gcn_task(env())
-        nonzeros = int((task.links.to_dense() != 0).sum())
-        assert nonzeros == 2 * 5429 + 2708
-        words, links, dense = len(task.weights) * 16, nonzeros * (16 + 7), 2708 * 16 * 7
-        forward, training, counted = gcn.flops(task, 16)
-        assert forward == 2 * (words + links + dense)
-        assert training == 2 * (2 * words + 2 * links + 3 * dense)
-        assert counted == 2 * 3 * dense
-
-    def test_papers_are_split_as_in_the_example(self):
-        one, same, other = (gcn.gcn_task(env(seed)) for seed in (1, 1, 2))
-        assert [len(part) for part in (one.test, one.validation, one.train)] == [1000, 500, 1208]
-        assert sorted(torch.cat([one.test, one.validation, one.train]).tolist()) == list(range(2708))
-        assert torch.equal(one.test, same.test)
-        assert not torch.equal(one.test, other.test)
-
-    def test_a_papers_words_weigh_one_together(self):
-        task = gcn.gcn_task(env())
-        sums = torch.zeros(2708).index_add(0, task.entries[0], task.weights)
-        torch.testing.assert_close(sums, torch.ones(2708))
 
 
 class Watching(nn.Module):
@@ -219,62 +142,6 @@ class TestJob:
         assert gcn._target(16, 20) is gcn._target(4, 200) is None
 
 
-@pytest.mark.server
-@pytest.mark.parametrize(
-    ("name", "precision"),
-    [
-        ("cifar10_job", "fp32"),
-        ("cifar10_job", "bf16"),
-        ("gcn_job", "fp32"),
-        ("gcn_job", "bf16"),
-    ],
-)
-def test_a_sound_job_reaches_its_target(name, precision):
-    outcome = find(name).build(env(1, precision), **JOBS[name]).run()
-    assert outcome.target is not None
-    assert outcome.met
-    assert outcome.losses[-1] < outcome.losses[0] / 2
-
-
-@pytest.mark.server
-def test_mnist_learns_from_few_images():
-    outcome = find("mnist_job").build(env(), epochs=2, samples=1500, batch=32).run()
-    assert outcome.value > 0.7  # chance is 0.1
-    assert outcome.losses[-1] < outcome.losses[0] / 2
-
-
-def without_a_rate(recipe):
-    def broken(*given):
-        return replace(recipe(*given), optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.0))
-
-    return broken
-
-
-def with_other_labels(load):
-    def broken(*given, **named):
-        found = load(*given, **named)
-        return replace(found, labels=found.labels[torch.randperm(len(found.labels))])
-
-    return broken
-
-
-@pytest.mark.server
-@pytest.mark.parametrize(
-    ("name", "module", "part", "broken"),
-    [
-        ("cifar10_job", cifar10, "recipe", without_a_rate),
-        ("cifar10_job", cifar10, "load_images", with_other_labels),
-        ("gcn_job", gcn, "gcn_recipe", without_a_rate),
-        ("gcn_job", gcn, "load_graph", with_other_labels),
-    ],
-)
-def test_a_job_that_learns_nothing_misses_its_target(monkeypatch, name, module, part, broken):
-    monkeypatch.setattr(module, part, broken(getattr(module, part)))
-    outcome = find(name).build(env(1), **JOBS[name]).run()
-    assert outcome.value < 0.5
-    assert not outcome.met
-
-
 class ForgetsToScale(nn.Dropout):
     """Drops, but leaves what it keeps as small as it was."""
 
@@ -307,68 +174,3 @@ def test_a_convolution_that_is_hardly_off_is_seen(monkeypatch):
     )
     with pytest.raises(WrongError, match="the result is off by"):
         check(prepared, first_step(prepared), "fp32")
-
-
-class TestTable:
-    def test_it_shows_the_layers_as_they_are_called(self):
-        text = model_table(find("mnist").case({"batch": 3}), 1)
-        assert re.search(r"^2 +Conv2d +3 x 64 x 24 x 24 +18,496$", text, re.MULTILINE)
-        assert re.search(r"^7 +Linear +3 x 128 +1,179,776$", text, re.MULTILINE)
-        assert re.search(r"^\(whole\) +Sequential +3 x 10$", text, re.MULTILINE)
-        assert text.endswith(
-            "mnist/batch=3/fp32: 1,199,882 trainable parameters, 2.14696e+08 FLOPs in a step"
-        )
-
-    def test_it_shows_a_jobs_model_and_parts_without_a_layer_of_their_own(self):
-        text = model_table(find("gcn_job").case({"hidden": 4, "epochs": 2}), 1)
-        assert re.search(r"^\(whole\) +GraphNet +2708 x 7 +5,760$", text, re.MULTILINE)
-        assert "5,760 trainable parameters" in text
-        assert text.endswith("FLOPs in the whole job")
-
-    def test_what_has_no_model_is_said(self):
-        with pytest.raises(WorkloadsError, match="matmul has no model"):
-            model_table(find("matmul").case({"n": 8}), 1)
-        with pytest.raises(WorkloadsError, match="does not run in one process on a CPU"):
-            model_table(find("transfer_bandwidth").case({"mib": 1}), 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "size", "wanted"),
-    [("mnist", {"batch": 8}, "convolution"), ("gcn", {"hidden": 16}, "addmm")],
-)
-def test_the_profile_names_what_took_most_with_shapes_and_memory(name, size, wanted):
-    prepared = find(name).build(env(), **size)
-    found = profiled(prepared.step, Device("cpu", torch.device("cpu"), HostClock()))
-    assert len(found.operators) == 10
-    assert found.sorted_by == "self_cpu_time_total"
-    times = [row.self_cpu_s for row in found.operators]
-    assert times == sorted(times, reverse=True)
-    assert any(wanted in row.name for row in found.operators)
-    assert any("[" in row.shapes and row.shapes != "[]" for row in found.operators)
-    assert any(row.self_memory_bytes for row in found.operators)
-
-
-def test_steps_say_which_files_they_read(tmp_path):
-    (tmp_path / "cora.content").write_text("".join(f"p{i}\t1\t{i % 2}\tc{i % 3}\n" for i in range(1600)))
-    (tmp_path / "cora.cites").write_text("".join(f"p{i}\tp{i + 1}\n" for i in range(1599)))
-    prepared = find("gcn").build(replace(env(), data=tmp_path), hidden=4)
-    assert prepared.data.startswith("cora.content, cora.cites (sha256 ")
-    assert check(prepared, first_step(prepared), "fp32").error < 1e-5
-
-
-@pytest.mark.parametrize(
-    ("name", "size"), [("mnist", {"batch": 2}), ("cifar10_job", JOBS["cifar10_job"]), ("gcn", {"hidden": 4})]
-)
-def test_missing_files_are_named_before_anything_is_trained(tmp_path, name, size):
-    with pytest.raises(WorkloadsError, match=f"the data folder {tmp_path} lacks "):
-        find(name).build(replace(env(), data=tmp_path), **size)
-
-
-def test_the_examples_sets_are_the_published_ones():
-    assert (MNIST.images, MNIST.held_out, CIFAR10.images, CIFAR10.held_out) == (
-        60_000,
-        10_000,
-        50_000,
-        10_000,
-    )
-    assert sum(data.CORA_CLASSES) == 2708

@@ -141,7 +141,7 @@ class TestCase:
 
 def test_what_a_machine_can_not_hold_is_not_even_tried(box_lock, monkeypatch):
     """The bound is certain, so no process is started for it, and the box is held all the while."""
-    from tests.workloads.harness.repeat.test_exclusive import is_free
+    from tests.workloads.harness.repeat.box_holders import is_free
 
     tried, said = [], []
 

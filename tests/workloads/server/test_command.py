@@ -1,53 +1,22 @@
 """python -m workloads, as a person or a lane calls it."""
 
-import json
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.workloads.harness.records.test_record import FULL, timing
+from tests.workloads.command_line import ROOT, command
 from workloads.__main__ import main
-from workloads.command import measure, read
-from workloads.harness.records.case import Case
-from workloads.harness.records.files import read_records, write_record
-from workloads.harness.records.record import Record, Verdict
-from workloads.harness.registry import all_workloads
-from workloads.harness.repeat.suite import suite_names
+from workloads.command import measure
+from workloads.harness.records.record import Record
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="a neighbour's load changes what is measured, and when processes end"
 )
-
-ROOT = Path(__file__).parents[3]
-
-
-def command(*arguments):
-    """Run the program; returns its exit code, standard output and standard error."""
-    program = [sys.executable, "-m", "workloads", *map(str, arguments)]
-    options = {"capture_output": True, "text": True, "errors": "replace", "cwd": ROOT, "timeout": 120}
-    found = subprocess.run(program, **options)
-    return found.returncode, found.stdout, found.stderr
-
-
-def records_at(seconds, hardware="a-box", case=FULL.case, **changes):
-    """Three ok repeats around a time per step."""
-    return [
-        Record("r", hardware, case, n, Verdict.OK, wall=timing(median_s=seconds * (1 + n / 1000)), **changes)
-        for n in (1, 2, 3)
-    ]
-
-
-def written(folder, records):
-    for record in records:
-        write_record(folder, record)
-    return folder
 
 
 @pytest.fixture(scope="module")
@@ -228,183 +197,3 @@ def assert_refused(capfd, arguments):
     assert out == ""
     assert re.fullmatch(r"error: [^\n]+\n", err), err
     return err
-
-
-class TestList:
-    def test_names_everything(self, capsys):
-        assert main(["list"]) == 0
-        out = capsys.readouterr().out
-        for name in [*all_workloads(), *suite_names()]:
-            assert name in out
-
-    def test_as_json(self, capsys):
-        assert main(["list", "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert found.keys() == all_workloads().keys()
-        assert found["matmul"]["tiny"] == {"n": 64}
-        assert 5000 in found["matmul"]["sizes"]["n"]
-
-    def test_a_reader_that_leaves_early_gets_no_traceback(self):
-        script = f"{sys.executable} -m workloads list --json | true; exit ${{PIPESTATUS[0]}}"
-        found = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=ROOT)
-        assert found.stderr == ""
-
-
-class TestShow:
-    def test_a_folder_is_a_table(self, tmp_path, capsys):
-        records = [
-            FULL,
-            replace(FULL, repeat=3, verdict=Verdict.CRASHED, reasons=("it fell over",), wall=None),
-        ]
-        assert main(["show", str(written(tmp_path, records))]) == 0
-        out = capsys.readouterr().out
-        assert len(out.splitlines()) == 4
-        assert re.search(r"a-box/matmul/n=5000/fp32#3 .* crashed +it fell over", out)
-
-    def test_one_record_is_shown_in_full(self, tmp_path, capsys):
-        assert main(["show", str(written(tmp_path, [FULL]))]) == 0
-        out = capsys.readouterr().out
-        for words in (
-            "noisy",
-            "2 s",
-            "1 s",
-            "end to end",
-            "2.75 s",
-            "250 GFLOP/s",
-            "phase import",
-            "1.5 s",
-            "steal_share",
-        ):
-            assert words in out
-        assert "null: measured on the CPU" in out
-
-    def test_as_json_lines_that_can_be_read_again(self, tmp_path, capsys):
-        records = records_at(1.0)
-        assert main(["show", "--json", str(written(tmp_path, records))]) == 0
-        (tmp_path / "again.jsonl").write_text(capsys.readouterr().out)
-        assert list(read_records(tmp_path / "again.jsonl")) == records
-
-    def test_an_unreadable_record_is_named_and_the_others_shown(self, tmp_path, capsys):
-        written(tmp_path, records_at(1.0))
-        (tmp_path / "bad.json").write_text('{"schema": 99}')
-        assert main(["show", str(tmp_path)]) == 1
-        out, err = capsys.readouterr()
-        assert len(out.splitlines()) == 5
-        assert re.fullmatch(
-            r"error: .*bad.json, line 1: the record has schema 99, this version reads 1 to 3; [^\n]+\n", err
-        )
-
-    @pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["compare", "."]])
-    def test_an_empty_folder_says_so(self, tmp_path, monkeypatch, capsys, command):
-        monkeypatch.chdir(tmp_path)
-        assert main([*command, str(tmp_path)]) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert re.fullmatch(r"error: .* holds no records; name a file of records or a run's folder\n", err)
-
-
-class TestCompare:
-    @pytest.mark.parametrize(
-        ("seconds", "verdict"), [(0.5, "2x .* faster"), (2.0, r"0.5x .* slower"), (1.0, "1x .* undecided")]
-    )
-    def test_says_who_is_faster(self, tmp_path, capsys, seconds, verdict):
-        base = written(tmp_path / "base", records_at(1.0))
-        other = written(tmp_path / "other", records_at(seconds, "b-box"))
-        assert main(["compare", str(base), str(other)]) == 0
-        assert re.search(rf"matmul/n=5000/fp32 .* {verdict}", capsys.readouterr().out)
-
-    def test_only_ok_records_of_the_same_case_are_paired(self, tmp_path, capsys):
-        base = written(tmp_path / "base", records_at(1.0))
-        wrong = [replace(r, verdict=Verdict.WRONG) for r in records_at(0.1)]
-        larger = records_at(1.0, case=Case.of("matmul", {"n": 6000}))
-        other = written(tmp_path / "other", wrong + larger)
-        assert main(["compare", str(base), str(other)]) == 0
-        out = capsys.readouterr().out
-        assert re.search("n=5000/fp32 +ok +no ok record .* unpaired", out)
-        assert re.search("n=6000/fp32 +no ok record +ok .* unpaired", out)
-
-
-class TestCheck:
-    @pytest.mark.parametrize(("fit", "code"), [(True, 0), (False, 1)])
-    def test_the_exit_code_says_whether_the_machine_is_fit(self, monkeypatch, capsys, fit, code):
-        monkeypatch.setattr(
-            read, "findings", lambda: [(True, "torch is here"), (fit, "others are busy: stop them")]
-        )
-        assert main(["check"]) == code
-        assert capsys.readouterr().out.splitlines() == [
-            "ok    torch is here",
-            f"{'ok  ' if fit else 'warn'}  others are busy: stop them",
-        ]
-
-    def test_for_real(self, box_lock):
-        code, out, err = command("check")
-        assert code in (0, 1)
-        assert err == ""
-        assert re.search(r"^ok    torch 2\.", out, re.M)
-        assert re.search(r"GiB of memory are free", out)
-
-
-SUITE = """
-repeats = 2
-quick = true
-timeout_s = 60
-[[cases]]
-workload = "matmul"
-size = { n = 64 }
-[[cases]]
-workload = "edge_detection"
-size = { pixels = 64 }
-"""
-
-
-class TestSuite:
-    def test_two_cases_twice_in_fresh_processes(self, box_lock, tmp_path):
-        (tmp_path / "mine.toml").write_text(SUITE)
-        code, out, err = command("suite", tmp_path / "mine.toml", "--out", tmp_path / "records", "--seed=3")
-        assert out == ""
-        records = list(read_records(tmp_path / "records"))
-        assert sorted(f"{r.case.id}#{r.repeat}" for r in records) == [
-            *("edge_detection/pixels=64/fp32#1", "edge_detection/pixels=64/fp32#2"),
-            *("matmul/n=64/fp32#1", "matmul/n=64/fp32#2"),
-        ]
-        assert sorted(r.order for r in records) == [0, 1, 2, 3]
-        assert {r.seed for r in records} == {4, 5}  # the suite's seed and the repeat's number
-        assert (code == 0) == all(r.ok for r in records)
-        assert re.search(r"^\[1/4\] here/", err, re.M)
-        assert len({r.phases_s["process_start"] for r in records}) > 1
-
-    def test_records_go_to_standard_output_and_a_second_time_changes_nothing(
-        self, monkeypatch, tmp_path, capsys
-    ):
-        (tmp_path / "mine.toml").write_text(SUITE)
-        ended = iter(range(100))
-
-        def measure(repeat, *_):
-            return replace(repeat.failed(Verdict.OK, ""), wall_s=float(next(ended)))
-
-        monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
-        assert main(["suite", str(tmp_path / "mine.toml")]) == 0
-        out, _ = capsys.readouterr()
-        assert [Record.from_json(line).order for line in out.splitlines()] == [0, 1, 2, 3]
-        arguments = ["suite", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "records")]
-        assert main(arguments) == 0
-        first = list(read_records(tmp_path / "records"))
-        capsys.readouterr()
-        assert main(arguments) == 0
-        assert list(read_records(tmp_path / "records")) == first
-        assert "exists already" in capsys.readouterr().err
-
-    def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(
-        self, monkeypatch, tmp_path, capsys
-    ):
-        (tmp_path / "mine.toml").write_text(SUITE)
-        measured = []
-        monkeypatch.setattr(
-            "workloads.harness.repeat.series.measure_or_skip", lambda repeat, *_: measured.append(repeat)
-        )
-        out = tmp_path / "mine.toml" / "records"
-        assert main(["suite", str(tmp_path / "mine.toml"), "--out", str(out)]) == 2
-        assert re.fullmatch(
-            r"error: .* can't be written \(.*\); name another folder or make room\n", capsys.readouterr().err
-        )
-        assert measured == []

@@ -1,57 +1,16 @@
 """Controls: a repeat once more beside itself in a frozen environment; none of its troubles costs the record."""
 
-import json
-import os
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
-from workloads.harness.probes.frozen import CODE, MARK, content_id, versions
-from workloads.harness.records.case import Case
+from tests.workloads.harness.repeat.controls import CASE, frozen, printing, repeat_of
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Record, Verdict
-from workloads.harness.records.repeat import Repeat
-from workloads.harness.repeat.control import NOT_FROZEN, run_control
-from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.control import NOT_FROZEN
 from workloads.harness.repeat.series import measure_or_skip
 
-ROOT = Path(__file__).parents[4]
-CASE = Case.of("matmul", {"n": 64})
 NOBODY = ("/no/such/reference/bin/python", "-P", "-m", "workloads")
-
-
-def repeat_of(number=1, **more):
-    return Repeat("a-run", "a-box", CASE, repeat=number, **{"threads": 1, "timeout_s": 300.0, **more})
-
-
-def printing(number=1, **changes):
-    """A command that prints a record, as a measuring process does."""
-    wall = {
-        "samples_s": [2.0],
-        "block": 1,
-        "median_s": 2.0,
-        "ci_low_s": None,
-        "ci_high_s": None,
-        "p95_s": 2.0,
-        "max_s": 2.0,
-        "outliers_mild": 0,
-        "outliers_severe": 0,
-        "steady": True,
-        "precision_reached": True,
-    }
-    raw = json.loads(Record("a-run", "a-box", CASE, number, Verdict.OK).to_json())
-    raw |= {"wall": wall, "environment_id": "here", "environment": {"reference": None}, **changes}
-    return (
-        sys.executable,
-        "-c",
-        f"import sys; print({json.dumps(raw)!r}); print(*sys.argv, file=sys.stderr)",
-    )
-
-
-def frozen(number=1, **changes):
-    return printing(number, environment={"reference": "abc"}, environment_id="there", **changes)
 
 
 class TestWithoutTorch:
@@ -128,59 +87,3 @@ class TestWithoutTorch:
         ended = [Record("a-run", "a-box", CASE, 1, Verdict.OUT_OF_MEMORY)]
         record = measure_or_skip(repeat_of(2), ended, pytest.fail, NOBODY, NOBODY)
         assert (record.verdict, record.control) == (Verdict.SKIPPED, None)
-
-
-@pytest.fixture
-def reference(tmp_path, box_lock):
-    """A frozen copy of the workloads that differs from the checkout, with this environment's packages."""
-    code = tmp_path / "frozen" / "workloads"
-    shutil.copytree(CODE, code, ignore=shutil.ignore_patterns("__pycache__"))
-    (code / "matmul.py").write_text((code / "matmul.py").read_text() + "# as it was\n")
-    (code / MARK).write_text("{}\n")
-    path = f"PYTHONPATH={code.parent}"
-    return code, ("/usr/bin/env", path, sys.executable, "-P", "-m", "workloads")
-
-
-@pytest.mark.server
-class TestForReal:
-    """The same through `python -m workloads` and torch."""
-
-    def test_both_are_measured_and_tell_their_code(self, reference):
-        code, command = reference
-        record = measure_or_skip(repeat_of(quick=True), [], lambda text: None, reference=command)
-        assert record.compute_s > 0 and record.environment["reference"] is None
-        assert record.control.compute_s > 0
-        assert record.control.reference == content_id(code, versions()) != content_id(CODE, versions())
-        assert record.control.environment_id == record.environment_id  # the same stack on the same machine
-        assert record.control.started_at >= record.started_at
-
-    def controlled(self, repeat, command):
-        with whole_box() as lock:
-            return run_control(repeat, lock, lambda text: None, command)
-
-    def test_no_variable_leads_it_to_other_code(self, reference, monkeypatch, tmp_path):
-        (tmp_path / "mine").mkdir()
-        (tmp_path / "mine" / "broken.py").write_text("1 / 0\n")
-        monkeypatch.setenv("PYTHONPATH", str(ROOT))
-        monkeypatch.setenv("GRIDBENCH_WORKLOADS", str(tmp_path / "mine"))
-        monkeypatch.chdir(ROOT)
-        code, command = reference
-        assert self.controlled(repeat_of(trial=True), command).reference == content_id(code, versions())
-
-    @pytest.mark.chaos
-    def test_nor_do_its_ranks_find_the_checkout_where_they_work(self, reference, monkeypatch):
-        monkeypatch.chdir(ROOT)
-        code, command = reference
-        case = Case.of("ddpm_weak", {"batch": 1, "processes": 2})
-        control = self.controlled(
-            Repeat("a-run", "a-box", case, threads=1, trial=True, timeout_s=300), command
-        )
-        if control.verdict == "unsupported" and "2 CPUs" in control.reasons[0]:
-            pytest.skip(control.reasons[0])
-        assert control.reference == content_id(code, versions()), control
-
-    def test_the_checkout_is_no_reference(self, box_lock):
-        command = ("/usr/bin/env", f"PYTHONPATH={ROOT}", sys.executable, "-m", "workloads")
-        control = self.controlled(repeat_of(trial=True), command)
-        assert (control.verdict, control.reasons) == ("unsupported", (NOT_FROZEN,))
-        assert os.environ.get("PYTHONSAFEPATH") is None  # its own process had it, not this one

@@ -1,22 +1,18 @@
 """A box measures one thing at a time, whoever asks, and no crash leaves it locked."""
 
-import fcntl
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from datetime import datetime
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
+from tests.workloads.harness.repeat.box_holders import ROOT, is_free
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.exclusive import INHERITED, lock_path, not_for_children, whole_box
 
-ROOT = Path(__file__).parents[4]
 TAKES_TURNS = """
 import sys, time
 from workloads.harness.repeat.exclusive import whole_box
@@ -27,6 +23,8 @@ for _ in range(8):
         print(began, time.monotonic(), flush=True)
     time.sleep(0.001)
 """
+
+
 HOLDS = """
 import sys, time
 from workloads.harness.repeat.exclusive import whole_box
@@ -38,15 +36,6 @@ with whole_box():
 
 def start(script):
     return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-
-
-def is_free(path):
-    with open(path) as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
 
 @pytest.fixture
@@ -182,25 +171,3 @@ class TestPath:
             whole_box(),
         ):
             pass
-
-
-@pytest.mark.server
-def test_two_runs_of_the_command_never_measure_at_once(box_lock):
-    command = [sys.executable, "-m", "workloads", "run", "matmul", "--size", "n=64", "--threads=1", "--quick"]
-    runs = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
-        for _ in "ab"
-    ]
-    outputs = [run.communicate(timeout=240) for run in runs]
-    records = [json.loads(out) for out, _ in outputs]
-    spans = []
-    for record in records:
-        phases = record["phases_s"]
-        ended = record["wall_s"]  # since the process began; both began within a few milliseconds
-        spans.append((phases["process_start"] + phases["waiting"], ended))
-    (_, first_ended), (second_began, _) = sorted(spans)
-    assert second_began >= first_ended - 0.3
-    assert sum(record["phases_s"]["waiting"] > 0.5 for record in records) == 1
-    assert sum("another measurement holds this box" in err for _, err in outputs) == 1
-    began = sorted(datetime.fromisoformat(record["started_at"]) for record in records)
-    assert (began[1] - began[0]).total_seconds() >= 1

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.workloads.harness.training.environments import environment
 from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
 from workloads.harness.engine.count import counted
 from workloads.harness.engine.restarts import RESTART_AFTER, Restarts
-from workloads.harness.prepared import Env, JobResult
+from workloads.harness.prepared import JobResult
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import find
 from workloads.harness.training.layers import layer_flops, parameter_count
@@ -71,14 +72,6 @@ def test_a_loss_must_fall_once_there_are_steps_enough():
         check_loss(1.0, 1.0, 10)
     with pytest.raises(WrongError, match="after 1 steps the loss is nan"):
         check_loss(1.0, float("nan"), 1)
-
-
-def environment(precision="fp32", layout="contiguous", seed=0):
-    import torch
-
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    generator = torch.Generator().manual_seed(seed)
-    return Env(torch.device("cpu"), dtype, layout, generator, lambda t: t, precision)
 
 
 def convolutions():

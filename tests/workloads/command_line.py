@@ -1,0 +1,15 @@
+"""`python -m workloads` in a process of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*arguments):
+    """Run the program; returns its exit code, standard output and standard error."""
+    program = [sys.executable, "-m", "workloads", *map(str, arguments)]
+    options = {"capture_output": True, "text": True, "errors": "replace", "cwd": ROOT, "timeout": 120}
+    found = subprocess.run(program, **options)
+    return found.returncode, found.stdout, found.stderr

@@ -1,0 +1,113 @@
+"""An NVML that answers as it is told."""
+
+import os
+from types import SimpleNamespace
+
+UUID = "GPU-4f6ec1ba-0000-1111-2222-333344445555"
+
+
+class NotSupported(Exception):
+    """As pynvml's NVMLError_NotSupported."""
+
+    def __str__(self):
+        return "Not Supported"
+
+
+class FakeNvml:
+    """A card whose answers are attributes; a name in `silent` raises Not Supported."""
+
+    nvmlMemory_v2 = 0x02000028
+
+    def __init__(self, *silent):
+        self.silent = set(silent)
+        self.violation_ns = {0: 10**9, 1: 0}
+        self.energy_mj = 1_000_000
+        self.reasons = 0x4
+        self.utilisation = 50
+        self.pids = [os.getpid()]
+        self.handles = {UUID: "handle"}
+        self.inits = 0
+
+    def __getattribute__(self, name):
+        if name.startswith("nvml") and name in object.__getattribute__(self, "silent"):
+            if name == "nvmlMemory_v2":
+                raise AttributeError(name)
+            return self._refuse
+        return object.__getattribute__(self, name)
+
+    def _refuse(self, *_, **__):
+        raise NotSupported
+
+    def nvmlInit(self):
+        self.inits += 1
+
+    def nvmlShutdown(self):
+        self.inits -= 1
+
+    def nvmlDeviceGetHandleByUUID(self, uuid):
+        if uuid not in self.handles:
+            raise NotSupported
+        return self.handles[uuid]
+
+    def nvmlDeviceGetUtilizationRates(self, _):
+        return SimpleNamespace(gpu=self.utilisation, memory=3)
+
+    def nvmlDeviceGetMemoryInfo(self, _, version=None):
+        return SimpleNamespace(used=100 if version else 700, total=24 * 2**30, version=version)
+
+    def nvmlDeviceGetPowerUsage(self, _):
+        return 71_500
+
+    def nvmlDeviceGetClockInfo(self, _, kind):
+        return {1: 1410}[kind]
+
+    def nvmlDeviceGetMaxClockInfo(self, _, kind):
+        return {1: 1710}[kind]
+
+    def nvmlDeviceGetTemperature(self, _, sensor):
+        return {0: 55}[sensor]
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, _):
+        return self.reasons
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, _):
+        return self.reasons
+
+    def nvmlDeviceGetViolationStatus(self, _, policy):
+        return SimpleNamespace(referenceTime=1, violationTime=self.violation_ns[policy])
+
+    def nvmlDeviceGetTotalEnergyConsumption(self, _):
+        return self.energy_mj
+
+    def nvmlDeviceGetComputeRunningProcesses(self, _):
+        return [SimpleNamespace(pid=pid) for pid in self.pids]
+
+    def nvmlDeviceGetName(self, _):
+        return "NVIDIA L4"
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.65.06"
+
+    def nvmlDeviceGetVbiosVersion(self, _):
+        return "95.04"
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, _):
+        return 72_000
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, _):
+        return 1
+
+    def nvmlDeviceGetMaxPcieLinkGeneration(self, _):
+        return 4
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, _):
+        return 16
+
+    def nvmlDeviceGetEccMode(self, _):
+        return [1, 1]
+
+    def nvmlDeviceGetMigMode(self, _):
+        return [0, 0]
+
+    def nvmlDeviceGetComputeMode(self, _):
+        return 0

@@ -1,0 +1,29 @@
+"""Two runs of the command take turns on a box."""
+
+import json
+import subprocess
+import sys
+from datetime import datetime
+
+from tests.workloads.harness.repeat.box_holders import ROOT
+
+
+def test_two_runs_of_the_command_never_measure_at_once(box_lock):
+    command = [sys.executable, "-m", "workloads", "run", "matmul", "--size", "n=64", "--threads=1", "--quick"]
+    runs = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+        for _ in "ab"
+    ]
+    outputs = [run.communicate(timeout=240) for run in runs]
+    records = [json.loads(out) for out, _ in outputs]
+    spans = []
+    for record in records:
+        phases = record["phases_s"]
+        ended = record["wall_s"]  # since the process began; both began within a few milliseconds
+        spans.append((phases["process_start"] + phases["waiting"], ended))
+    (_, first_ended), (second_began, _) = sorted(spans)
+    assert second_began >= first_ended - 0.3
+    assert sum(record["phases_s"]["waiting"] > 0.5 for record in records) == 1
+    assert sum("another measurement holds this box" in err for _, err in outputs) == 1
+    began = sorted(datetime.fromisoformat(record["started_at"]) for record in records)
+    assert (began[1] - began[0]).total_seconds() >= 1

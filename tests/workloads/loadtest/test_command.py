@@ -1,0 +1,140 @@
+"""The load test's command: its options, its log, and tests that fail."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.workloads.loadtest.load_runs import SYSTEM, TWELVE, record_of
+from workloads.__main__ import main
+from workloads.harness.records.record import Verdict
+from workloads.loadtest import command
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["quick", "--num-epochs=2"], "--num-epochs is of the suite loadtest alone; quick has its sizes"),
+            (["quick", "-o", "x.json"], "--output is of the suite loadtest alone"),
+            (["quick", "--log-file=x"], "--log-file is of the suite loadtest alone"),
+            (["quick", "--metrics-sample-rate=1"], "--metrics-sample-rate is of the suite loadtest alone"),
+            (["loadtest", "--quick", "--num-batches=3"], "--quick has epochs and batches of its own"),
+            (["loadtest", "--output=/proc/self/status/r.json"], "/proc/self/status can't be written"),
+            (["loadtest", "--output=/"], "--output / is a folder; name a file in it"),
+            (
+                ["loadtest", "--log-file=/proc/self/status/l"],
+                "--log-file /proc/self/status/l can't be written",
+            ),
+        ],
+        ids=str,
+    )
+    def test_one_sentence_before_anything_is_measured(self, monkeypatch, tmp_path, capsys, arguments, words):
+        monkeypatch.chdir(tmp_path)
+        for place in ("loadtest.command", "harness.repeat.series"):
+            monkeypatch.setattr(f"workloads.{place}.measure_or_skip", lambda *_: pytest.fail("it went on"))
+        assert main(["suite", *arguments]) == 2
+        err = capsys.readouterr().err
+        assert re.fullmatch(r"error: [^\n]+\n", err)
+        assert words in err
+        assert [*tmp_path.iterdir()] == []
+
+    @pytest.mark.parametrize(
+        "flag",
+        [
+            *(
+                "--num-epochs=0",
+                "--num-epochs=-1",
+                "--num-epochs=x",
+                "--num-epochs=1.5",
+                "--num-epochs=9999999999",
+            ),
+            *("--num-batches=0", "--num-batches=", "--num-workers=-1", "--num-workers=²"),
+            *("--metrics-sample-rate=0", "--metrics-sample-rate=nan", "--metrics-sample-rate=-5"),
+            *("--metrics-sample-rate=inf", "--metrics-sample-rate=0.1", "--device=tpu"),
+        ],
+    )
+    def test_nonsense_is_named(self, capsys, flag):
+        with pytest.raises(SystemExit) as ended:
+            main(["suite", "loadtest", flag])
+        assert ended.value.code == 2
+        assert f"argument {flag.partition('=')[0]}" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.fixture
+def on_paper(monkeypatch):
+    """The load test with records made up for speed: everything but the measuring itself is real."""
+    monkeypatch.setattr(command, "system_info", lambda: replace(SYSTEM, gpu_names=()))
+
+    def measure(repeat, ended, say):
+        say("a detail of the measuring process")
+        seconds, units = (4.0, 9600) if repeat.case.workload.endswith("_job") else (0.004, 16)
+        return replace(record_of(repeat.case, seconds, units), device=repeat.device, order=repeat.order)
+
+    monkeypatch.setattr(command, "measure_or_skip", measure)
+    return measure
+
+
+class TestRun:
+    def test_all_twelve_and_the_log(self, on_paper, tmp_path, capsys):
+        output, log = tmp_path / "new" / "r.json", tmp_path / "log.txt"
+        code = main(
+            [
+                "suite",
+                "loadtest",
+                "--output",
+                str(output),
+                "--log-file",
+                str(log),
+                "--out",
+                str(tmp_path / "records"),
+            ]
+        )
+        assert code == 0
+        found = json.loads(output.read_text())
+        assert [result["test_name"] for result in found["results"]] == TWELVE
+        assert {result["device"] for result in found["results"]} == {"cpu"}  # no GPU was seen
+        assert len([*(tmp_path / "records").rglob("*.json")]) == 24
+        lines = log.read_text().splitlines()
+        assert all(re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (INFO|DEBUG) ", line) for line in lines)
+        assert sum("a detail of the measuring process" in line for line in lines) == 24
+        out, err = capsys.readouterr()
+        assert "a detail" not in err
+        assert "[24/24]" in err
+        assert "inference_resnet_bs8" in out
+        assert "geometric mean of 6 tests" in out
+
+    def test_the_default_name_has_the_time(self, on_paper, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        assert main(["suite", "loadtest", "--quick"]) == 0
+        (path,) = tmp_path.iterdir()
+        assert re.fullmatch(r"loadtest_results_\d{8}_\d{6}\.json", path.name)
+        assert json.loads(path.read_text())["test_summary"]["total_tests"] == 2
+
+    def test_one_failure_is_its_own(self, on_paper, tmp_path, monkeypatch):
+        def measure(repeat, ended, say):
+            if repeat.case.id == "simple_cnn_infer_job/batch=32,batches=50,workers=0/fp32":
+                return repeat.failed(Verdict.CRASHED, "it fell over")
+            return on_paper(repeat, ended, say)
+
+        monkeypatch.setattr(command, "measure_or_skip", measure)
+        assert main(["suite", "loadtest", "--quick", "--output", str(tmp_path / "r.json")]) == 1
+        well, ill = json.loads((tmp_path / "r.json").read_text())["results"]
+        assert (well["success"], ill["success"], ill["error_message"]) == (
+            True,
+            False,
+            "crashed: it fell over",
+        )
+
+    def test_an_interrupt_keeps_what_was_measured(self, on_paper, tmp_path, monkeypatch):
+        def measure(repeat, ended, say):
+            if len(ended) == 7:
+                raise KeyboardInterrupt
+            return on_paper(repeat, ended, say)
+
+        monkeypatch.setattr(command, "measure_or_skip", measure)
+        assert main(["suite", "loadtest", "--output", str(tmp_path / "r.json")]) == 130
+        found = json.loads((tmp_path / "r.json").read_text())
+        assert found["test_summary"]["tests_not_run"] == 12 - len(found["results"]) > 0
+        assert [path.name for path in tmp_path.iterdir()] == ["r.json"]
