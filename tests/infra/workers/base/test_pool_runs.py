@@ -2,14 +2,17 @@
 
 import datetime as dt
 import uuid
+from typing import get_args
 
 import httpx
 import pytest
 from prefect import states
 from prefect.client.schemas.objects import FlowRun, Worker
 
-from infra.workers.base.outcome import JobOutcome
-from infra.workers.base.pool_runs import NOBODY, OWNER, UNCLAIMED_S, PoolRuns, alive, heir, verdict
+from infra.workers.base.ad_hoc import refusal_of
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.base.outcome import CAUSES, Cause, JobOutcome, StateName, is_state_name
+from infra.workers.base.pool_runs import NOBODY, OWNER, UNCLAIMED_S, PoolRuns, alive, heir, tries, verdict
 from infra.workers.base.retry import call_until_answered
 
 GONE = JobOutcome("Reclaimed", "Host EC2 terminated.")
@@ -53,6 +56,20 @@ def test_a_command_that_is_no_flow_is_judged_by_its_exit_code():
     assert verdict(run(states.Pending()), "job", FINE, own_command=True).name == "Completed"
     assert verdict(run(states.Running()), "job", FINE, own_command=True).name == "Crashed"
     assert verdict(run(states.Pending()), "job", CRASHED, own_command=True).name == "Crashed"
+
+
+@pytest.mark.parametrize(
+    ("names", "count"),
+    [
+        (["Scheduled", "Pending", "Submitting", "Running"], 1),
+        (["Scheduled", "Pending", "Running", "AwaitingRetry", "Running"], 2),
+        (["Pending", "Running"], 1),  # an ad-hoc run is never scheduled
+        (["Pending", "Submitting", "Running", "Completed"], 1),
+        (["Pending", "Running", "Crashed", "Pending", "Running"], 2),
+    ],
+)
+def test_a_try_begins_when_a_run_is_scheduled_or_given_to_a_worker(names, count):
+    assert tries([getattr(states, name)() for name in names]) == count
 
 
 def test_an_earlier_trys_job_says_nothing_about_the_next_try():
@@ -131,3 +148,17 @@ async def test_a_refusal_is_not_repeated():
     with pytest.raises(httpx.HTTPStatusError):
         await call_until_answered(call)
     assert len(calls) == 1
+
+
+def test_every_state_name_has_a_cause_and_unknown_names_are_none():
+    names = get_args(StateName)
+    assert {JobOutcome(name, "").cause for name in names} == set(Cause) and {*CAUSES} <= {*names}
+    assert all(is_state_name(name) for name in names) and not is_state_name("Failed")
+
+
+def test_a_failed_bundle_is_a_sentence_and_a_wrong_job_variable_its_own():
+    wrong = JobRefused("image is not set", "Unfit")
+    assert refusal_of(wrong) is wrong
+    assert str(refusal_of(RuntimeError("no bucket"))) == (
+        "The flow could not be submitted (RuntimeError: no bucket)."
+    )
