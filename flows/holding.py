@@ -170,11 +170,11 @@ class Holding:
             await call_until_answered(secret.asave, self.lease.name, overwrite=True, client=self.client)
             at = {"address": box.ip, "user": box.user, "host_key": " ".join(box.host_key.split()[:2])}
             self.know(**at, answered=_now(), until=until)
-            self.say(f"{self.rental.type} in {self.rental.region} lets us in at {box.user}@{box.ip}")
+            self.say(f"{self.rental.type} in {self.rental.region} accepts our login at {box.user}@{box.ip}")
             return await self._lost(box.instance.id)
         return Failed(
             name=DUE,
-            message=f"the box was held for {self.order.most_s:.0f} s, as long as was asked for: given back",
+            message=f"the box was held for {self.order.most_s:.0f} s, as long as requested: given back",
         )
 
     async def _lost(self, instance_id: str) -> State[Any]:

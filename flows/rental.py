@@ -79,7 +79,7 @@ async def janitor() -> State[None]:
     async with get_client() as client:
         blocks = await sweep_blocks(client, now)
     for name in blocks:
-        say(f"the Secret block {name} was left over and is deleted")
+        say(f"the Secret block {name} was left over and has been deleted")
     if swept.problems:
         return Failed(message="; ".join(swept.problems))
     keys = len(swept.removed_keys) + len(blocks)

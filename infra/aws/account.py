@@ -52,7 +52,7 @@ def region_of(region: str | None = None) -> str:
     if name not in regions:
         near = get_close_matches(name, regions, n=1)
         like = f"did you mean {near[0]}?" if near else "such as us-east-1 or eu-central-1"
-        raise AwsError(f"region {name!r} is none that AWS Batch is in; {like}")
+        raise AwsError(f"region {name!r} has no AWS Batch; {like}")
     return str(name)
 
 

@@ -188,7 +188,7 @@ def look(account: Account, project: str) -> Left:
         except ClientError as error:
             if code_of(error) not in DENIED:
                 raise
-            unseen.append(f"{kind} could not be looked at: {sentence(error)}")
+            unseen.append(f"{kind} could not be listed: {sentence(error)}")
             continue
         if names:
             by_kind[kind] = names

@@ -179,7 +179,7 @@ def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) 
     if stack is None or stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
         why = first_reason(cfn, change_set.stack_id, before) or (stack.reason if stack else "")
         status = stack.status if stack else "gone"
-        after = "`gridbench down aws` clears it away" if change_set.creates else "the stack is as it was"
+        after = "`gridbench down aws` deletes it" if change_set.creates else "the stack is unchanged"
         raise AwsError(f"the stack could not be made ({status}): {why or 'no reason given'}; {after}")
     return stack
 

@@ -41,7 +41,7 @@ def _remove_slowly(
         elif settled:
             getattr(batch, f"delete_{kind}")(**{argument: name})
         if time.monotonic() > deadline:
-            raise AwsError(f"{kind.replace('_', ' ')} {name} does not go: try again in some minutes")
+            raise AwsError(f"{kind.replace('_', ' ')} {name} is not deleted yet: try again in a few minutes")
         time.sleep(stacks.POLL_S)
 
 

@@ -68,7 +68,7 @@ def start_queues(batch: Any, project: str, say: Say) -> None:
     """Take jobs again: an interrupted `down` leaves queues off, and CloudFormation does not see that."""
     for queue in queues_of(batch, project):
         if queue["state"] != "ENABLED":
-            say(f"job queue {queue['jobQueueName']} was off and takes jobs again")
+            say(f"job queue {queue['jobQueueName']} was disabled and is enabled again")
             batch.update_job_queue(jobQueue=queue["jobQueueName"], state="ENABLED")
 
 
@@ -92,7 +92,7 @@ def stop_queues(batch: Any, project: str, say: Say) -> None:
                 ended.add(job["jobId"])
         if time.monotonic() > deadline:
             raise AwsError(
-                f"{len(jobs)} jobs do not end, such as {jobs[0]['jobId']}: try again in some minutes"
+                f"{len(jobs)} jobs do not end, among them {jobs[0]['jobId']}: try again in some minutes"
             )
         time.sleep(stacks.POLL_S)
 

@@ -75,7 +75,7 @@ def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
     if gpus not in model.shapes:
         counts = ", ".join(map(str, model.shapes))
         raise GkeError(
-            f"--accelerator {name}:{gpus}: no machine has {gpus} of it; there are those with {counts}"
+            f"--accelerator {name}:{gpus}: no machine has {gpus} of it; there are machines with {counts}"
         )
     shape = model.shapes[gpus]
     if shape.spot_only and not spot:

@@ -10,7 +10,7 @@ from infra.gke.plan import BROKEN, ClusterPlan
 from infra.gke.pools import GkePool, pool_message
 
 OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the next pool may still be had
-CLEAR = "`gridbench down gke` clears away what there is of it"
+CLEAR = "`gridbench down gke` deletes what was made of it"
 
 
 def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
@@ -41,7 +41,7 @@ def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluste
 
 def _make_cluster(location: GkeLocation, name: str, say: Say) -> None:
     doing = f"making cluster {name}"
-    say(f"{doing}: some 5 to 10 minutes")
+    say(f"{doing}: takes 5 to 10 minutes")
     message = cluster_message(name, location.project)
 
     def call() -> Operation:
@@ -62,7 +62,7 @@ def _read(location: GkeLocation, name: str) -> GkeCluster:
     """Read the cluster that was made; refuse somebody else's of the same name."""
     cluster = find_ours(location, name)
     if cluster is None:
-        raise GkeError(f"cluster {name} is gone: somebody has deleted it; `gridbench up gke` makes it anew")
+        raise GkeError(f"cluster {name} is gone: somebody deleted it; `gridbench up gke` makes a new one")
     return cluster
 
 

@@ -104,7 +104,7 @@ TEXTS: dict[type[GkeError], str] = {
     PermissionMissing: "Google refuses {doing}: {said}; docs/gke.md lists the rights that are needed",
     ApiDisabled: (
         "the Kubernetes Engine API is not enabled ({doing}: {said}): "
-        "`gcloud services enable container.googleapis.com`, then again in some minutes"
+        "`gcloud services enable container.googleapis.com`, then try again in a few minutes"
     ),
     GkeQuotaExceeded: (
         "{doing}: a quota of this project is used up: {said}; ask for more at "
@@ -112,17 +112,17 @@ TEXTS: dict[type[GkeError], str] = {
         "which has quotas of its own"
     ),
     Stockout: (
-        "{doing}: the zone has none free now: {said}; try again later, another --zone, "
+        "{doing}: the zone has no capacity now: {said}; try again later, another --zone, "
         "or the other of spot and on demand"
     ),
     NotInZone: (
         "{doing}: the zone does not have it: {said}; `gcloud compute accelerator-types list` shows the zones "
         "that do, and another --zone gets a cluster of its own"
     ),
-    Exists: "{doing}: it is there already: {said}",
-    Missing: "{doing}: there is none: {said}",
+    Exists: "{doing}: it exists already: {said}",
+    Missing: "{doing}: it does not exist: {said}",
     ClusterBusy: "{doing}: the cluster is not ready for it: {said}; wait until that has ended, then again",
-    Invalid: "{doing}: GKE finds the request wrong: {said}",
+    Invalid: "{doing}: GKE rejects the request: {said}",
     GkeUnreachable: "{doing}: GKE does not answer ({said}): check the network, then again",
 }
 NUMBERS = {code.value[0]: code for code in StatusCode}

@@ -28,7 +28,7 @@ def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
     """
     if not cluster.endpoint or not cluster.ca:
         raise GkeError(
-            f"cluster {cluster.name} has no address yet ({cluster.status}): repeat in some minutes"
+            f"cluster {cluster.name} has no address yet ({cluster.status}): try again in a few minutes"
         )
     name = context_name(project, cluster.zone, cluster.name)
     plugin = {
@@ -111,4 +111,4 @@ def _context_in(path: Path) -> str | None:
             return str(context["name"])
     except (KeyError, TypeError, ValueError):
         pass
-    raise GkeError(f"--kubeconfig {path} holds what Gridbench did not write: name another file")
+    raise GkeError(f"--kubeconfig {path} was not written by Gridbench: name another file")

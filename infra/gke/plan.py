@@ -51,7 +51,7 @@ def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> Cluste
     wished = wished_pools(wishes)
     cluster = find_ours(location, wishes.cluster)
     if cluster and settle(location, wishes.cluster, say):
-        say("that failed; what it left is looked at now")
+        say("that failed; now reading what it left")
     cluster = find_ours(location, wishes.cluster) if cluster else None
     if cluster is None:
         return ClusterPlan(wishes.cluster, None, wished)

@@ -62,7 +62,7 @@ def check_zone(zone: str) -> None:
     if REGION.fullmatch(zone):
         raise GkeError(f"--zone {zone!r} is a region: name one of its zones, such as {zone}-a")
     if not ZONE.fullmatch(zone):
-        raise GkeError(f"--zone {zone!r} is no zone, such as us-central1-a")
+        raise GkeError(f"--zone {zone!r} is not a zone, such as us-central1-a")
 
 
 def check(wishes: ClusterOptions) -> None:
@@ -115,7 +115,7 @@ def _parsed(text: str) -> tuple[str, int]:
     name, colon, count = text.strip().partition(":")
     if colon and not (count.isascii() and count.isdigit()):
         raise GkeError(
-            f"--accelerator {text!r}: after the colon comes how many of one machine, such as {name}:2"
+            f"--accelerator {text!r}: the number of GPUs in one machine follows the colon, such as {name}:2"
         )
     return name, int(count) if colon else 1
 

@@ -18,7 +18,7 @@ def take_down(location: GkeLocation, name: str, say: Say) -> None:
     if find_ours(location, name) is None:  # what was under way was its deletion
         return
     doing = f"deleting cluster {name}"
-    say(f"{doing} with its pools: some 5 minutes")
+    say(f"{doing} with its pools: takes 5 minutes")
     try:
         carry_out(
             location, name, doing, lambda: location.client.delete_cluster(name=location.path(name)), say

@@ -33,9 +33,9 @@ class Inputs:
             ImageError: a path is wrong.
         """
         if self.wheels and not list(self.wheels.glob("*.whl")):
-            raise ImageError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that does")
+            raise ImageError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that holds some")
         if self.ca_bundle and not self.ca_bundle.is_file():
-            raise ImageError(f"--ca-bundle {self.ca_bundle} is no file; name one of PEM certificates")
+            raise ImageError(f"--ca-bundle {self.ca_bundle} is not a file; name one of PEM certificates")
 
 
 def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> None:

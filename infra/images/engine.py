@@ -97,5 +97,5 @@ def digest_of(references: Sequence[str], target: str) -> str:
     repository = target.rpartition(":")[0]
     digests = [text.partition("@")[2] for text in references if text.partition("@")[0] == repository]
     if not digests:
-        raise ImageError(f"the registry told no digest for {target}")
+        raise ImageError(f"the registry reported no digest for {target}")
     return digests[0]

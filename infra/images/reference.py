@@ -88,7 +88,7 @@ def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
         raise ImageError(f"GRIDBENCH_WORKLOADS={more} is no folder; name one with workload files")
     for path in sorted(Path(more).glob("[!_]*.py")) if more else ():
         if (target / path.name).exists():
-            raise ImageError(f"{path} has the name of a workload that is there already; rename it")
+            raise ImageError(f"{path} has the name of an existing workload; rename it")
         shutil.copyfile(path, target / path.name)
 
 
@@ -99,8 +99,8 @@ def _same(folder: Path, expected_id: str) -> Reference:
         present_id = None
     if present_id == expected_id:
         return Reference(expected_id, command_of(folder))
-    what = f"holds reference {present_id}" if present_id else "is there and holds no reference"
-    raise ImageError(f"{folder} {what}, and what measures here is {expected_id}; name a folder that is new")
+    what = f"holds reference {present_id}" if present_id else "exists and holds no reference"
+    raise ImageError(f"{folder} {what}, but the environment here is {expected_id}; name a new folder")
 
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:

@@ -51,7 +51,7 @@ def api_key() -> str:
     if not key:
         raise LambdaError(f"Lambda's API needs a key: set {KEY_VARIABLE} to one from {KEYS_PAGE}")
     if not (key.isascii() and key.isprintable()) or " " in key:
-        raise LambdaError(f"{KEY_VARIABLE} holds characters that no key has: copy it anew from {KEYS_PAGE}")
+        raise LambdaError(f"{KEY_VARIABLE} holds characters that no key has: copy it again from {KEYS_PAGE}")
     return key
 
 
@@ -64,7 +64,7 @@ def api_url() -> str:
     url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/") or URL
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise LambdaError(f"{URL_VARIABLE} is {url!r}, which is no address: it looks like {URL}")
+        raise LambdaError(f"{URL_VARIABLE} is {url!r}, which is not an address: it looks like {URL}")
     if parts.scheme == "http" and not _private(parts.hostname):
         raise LambdaError(f"{URL_VARIABLE} is {url!r}: the key would be sent in the clear, so use https")
     return url
@@ -225,7 +225,7 @@ class LambdaApi:
                         return instance.id
             except LambdaError as error:
                 raise Doubtful(
-                    f"nobody can say whether an instance named {name} runs now ({lost}; then {error}): "
+                    f"it is unknown if an instance named {name} runs now ({lost}; then {error}): "
                     "`gridbench lambda janitor` gives it back after its deadline"
                 ) from None
         raise lost

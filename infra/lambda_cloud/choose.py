@@ -57,11 +57,11 @@ def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
     """
     for name in wish.instance_types or ("",):
         if name not in offers:
-            raise BadRequest(f"instance type {name!r} is none of Lambda's: {hint(name, list(offers))}")
+            raise BadRequest(f"instance type {name!r} is unknown to Lambda: {hint(name, list(offers))}")
     regions = {*REGIONS, *(region for offer in offers.values() for region in offer.regions)}
     for name in wish.regions or ():
         if name not in regions:
-            raise BadRequest(f"region {name!r} is none of Lambda's: {hint(name, sorted(regions))}")
+            raise BadRequest(f"region {name!r} is unknown to Lambda: {hint(name, sorted(regions))}")
     affordable(wish, offers)
 
 
@@ -76,8 +76,8 @@ def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
     if prices and not fitting:
         listed = ", ".join(f"{name} {usd:.2f}" for name, usd in prices.items())
         raise TooDear(
-            f"Lambda asks more than may be paid: {listed} USD an hour, "
-            f"the most is {wish.most_usd_per_hour:.2f}; prices change, so raise that if today's is right"
+            f"Lambda's price is above the limit: {listed} USD an hour, "
+            f"the limit is {wish.most_usd_per_hour:.2f}; raise it if today's price is right"
         )
     return fitting
 

@@ -113,7 +113,7 @@ async def _clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None
             mine = {i.id for i in await api.instances() if lease.owns(i) and not i.ended}
             strays |= mine - rented.launched - rented.returned
     except LambdaError as error:
-        words = f"whether another box named {lease.name} runs could not be seen ({error})"
+        words = f"the search for other boxes named {lease.name} failed ({error})"
         tell(say, words)
         if rented.doubt:
             failures.append(f"{words}: run `gridbench lambda janitor`, or look at {INSTANCES_PAGE}")

@@ -69,7 +69,7 @@ async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
     try:
         problems += await _remove_keys(api, now, removed, say)
     except LambdaError as error:
-        problems.append(f"left-over SSH keys could not be looked for: {error}")
+        problems.append(f"leftover SSH keys could not be listed: {error}")
     return Swept(tuple(returned), tuple(removed), tuple(problems))
 
 
@@ -107,5 +107,5 @@ async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: S
             failures.append(f"the SSH key {key.name} could not be removed: {error}")
         else:
             removed.append(key.name)
-            tell(say, f"the SSH key {key.name} was left over and is removed")
+            tell(say, f"the SSH key {key.name} was left over and has been removed")
     return failures

@@ -38,7 +38,7 @@ async def return_earlier(
     # A name is in the labels before anything of that name is launched: so the instances are listed first.
     held = await in_use()
     for name in sorted(name for name in mine if name and name not in held):
-        say(f"an earlier box for {hardware} of run {run} was left ({name}): it is given back")
+        say(f"an earlier box for {hardware} of run {run} was left behind ({name}): giving it back")
         await return_all(api, name, say)
         await call_until_answered(delete_block, client, name)
 

@@ -197,7 +197,7 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
             search.held.returned.add(instance_id)
             search.note(dataclasses.replace(launch, returned=datetime.now(UTC)))
             last = BadBox(words)
-    raise BadBox(f"{wish.boxes} boxes in a row booted badly; the last: {last}")
+    raise BadBox(f"{wish.boxes} boxes in a row failed to boot; the last: {last}")
 
 
 async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: str) -> None:
@@ -220,7 +220,7 @@ async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
     while datetime.now(UTC) < until:
         try:
             options = launch_options(wish, await search.api.offers(), search.failed)
-            last = last if options else "none is listed with capacity"
+            last = last if options else "no region reports capacity"
         except Unavailable as error:
             options, last = [], str(error)
         for option in options:

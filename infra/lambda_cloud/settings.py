@@ -51,15 +51,19 @@ class HoldSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="LAMBDA_RENTAL_")
 
-    poll_s: float = Field(default=3, gt=0, description="Seconds between looks at the labels of its flow run.")
-    look_s: float = Field(default=15, gt=0, description="Seconds between looks at the box, and for its run.")
+    poll_s: float = Field(default=3, gt=0, description="Seconds between reads of its flow run's labels.")
+    look_s: float = Field(
+        default=15, gt=0, description="Seconds between checks of the box and of the run that uses it."
+    )
     alone_s: float = Field(
-        default=120, gt=0, description="Seconds that nobody measures the run, until return."
+        default=120,
+        gt=0,
+        description="Seconds without anybody measuring the run, after which the box goes back.",
     )
     api_factor: float = Field(
         default=1,
         gt=0,
-        description="Lambda's API is asked with waits so many times ours; 1 for the real one.",
+        description="Factor on all waits between requests to Lambda's API; 1 for the real one.",
     )
 
     @property

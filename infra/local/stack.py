@@ -156,7 +156,7 @@ class LocalStack:
         workers.sort(key=lambda worker: not worker.runs_here)
         for worker in workers:
             worker.create_pool()
-            worker.settle("The local stack that had this run ended without it.")
+            worker.settle("The local stack stopped before this run ended.")
         for worker in workers:
             worker.start(self._parent_pipes())
             self._workers.append(worker)

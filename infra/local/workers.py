@@ -96,8 +96,8 @@ class PoolWorker:
         sweep(self._state, role=self._role)
         lost = self.settle("The worker that had this run died.") if self.runs_here else 0
         self.start(hold)
-        runs = "with the runs it had" if self.runs_here else "while its runs go on"
-        also = f"; {lost} of its runs could not say how they ended and were marked as crashed" if lost else ""
+        runs = "with its runs" if self.runs_here else "while its runs go on"
+        also = f"; {lost} of its runs did not report their end and were marked as crashed" if lost else ""
         return f"The worker of pool {self.pool} had stopped ({ending}) {runs}, and was started again{also}."
 
     def end_runs(self, grace_s: float, hurry: Callable[[], bool]) -> None:

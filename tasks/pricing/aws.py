@@ -58,7 +58,7 @@ def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> Pri
     new_facts = tuple(fact for answer in answers for fact in answer.facts)
     missing = tuple(dict.fromkeys(reason for answer in answers for reason in answer.missing))
     if not new_facts:
-        raise GridbenchError(missing[0] if missing else "the snapshot has no aws instance with a region")
+        raise GridbenchError(missing[0] if missing else "the snapshot has no AWS instance with a region")
     return PriceAnswer(new_facts, missing, broken=any(answer.broken for answer in answers))
 
 
@@ -112,7 +112,7 @@ def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
         products = [json.loads(product) for page in pages for product in page["PriceList"]]
         prices = {usd for product in products for usd in _hourly(product)}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise NoAnswer(f"{where}: the Price List's answer has another shape than documented") from None
+        raise NoAnswer(f"{where}: the Price List's answer is not as documented") from None
     if reasons := [reason for usd in prices if (reason := no_price(usd))]:
         raise NoAnswer(f"{where}: {reasons[0]}")
     prices.discard(0.0)  # rows of capacity that is paid for elsewhere

@@ -44,14 +44,14 @@ def no_price(usd_per_hour: float) -> str:
     """Reject a value that is no price: NaN, infinite or negative."""
     if isfinite(usd_per_hour) and usd_per_hour >= 0:
         return ""
-    return f"{usd_per_hour:g} USD/h is no price: one is finite and not negative"
+    return f"{usd_per_hour:g} USD/h is not a price: it must be finite and not negative"
 
 
 def placeholder(quote: Quote, today: date) -> str:
     """Flag values that stand for "unknown": zero, all nines, and the round ones that catalogues hold."""
     usd = quote.usd_per_hour
     if usd == 0:
-        return "0 USD/h stands for no price, and no cost is compared with it"
+        return "0 USD/h stands for no price, so costs are not compared"
     digits = usd_text(usd).replace(".", "")
     if usd >= 99 and set(digits) == {"9"}:
         return f"{usd_text(usd)} USD/h is all nines, which stands for an unknown price"

@@ -107,7 +107,7 @@ def numbers(
             raise GridbenchError(f"{where}: {cell!r} has no unit; write the header as '{column.header} (s)'")
         if cut is None or cut[1] not in factors:
             raise GridbenchError(
-                f"{where}: {cell!r} is no number such as 0.50; write a point, and no sign like ~ or <"
+                f"{where}: {cell!r} is not a number such as 0.50; write a decimal point, no sign like ~ or <"
             )
         if header.kind is ColumnKind.SIZE and not 0 < float(cut[0]) < math.inf:
             raise GridbenchError(f"{where}: {cell!r} must be above 0")

@@ -65,7 +65,9 @@ def read_table(text: str, where: str) -> Table:
     first = tables[timed[0]]
     _check_shape(first)
     table = _table(first, headings[timed[0]])
-    more = [f"the file has {len(timed) - 1} more tables with times: put each into its own"] * (len(timed) > 1)
+    more = [f"the file has {len(timed) - 1} more tables with times: put each into a file of its own"] * (
+        len(timed) > 1
+    )
     return replace(table, skipped=(*table.skipped, *more))
 
 
@@ -91,7 +93,7 @@ def _csv(text: str, where: str) -> Cells:
         raise GridbenchError(f"{where} is neither CSV nor a table of lines with | ({error})") from None
     rows = [row for line in lines if any(row := tuple(map(_line, line)))]
     if len(rows) < 2:
-        raise GridbenchError(f"{where} holds no table: a header and at least one row are needed")
+        raise GridbenchError(f"{where} holds no table: it needs a header and at least one row")
     return Cells(where, rows[0], tuple(rows[1:]))
 
 
@@ -116,7 +118,7 @@ def _check_shape(cells: Cells) -> None:
         for name, cell in zip(header, row, strict=True):
             if len(cell) > MOST_CELL:
                 where = f"{cells.row_name(number)}, column {name[:60]!r}"
-                raise GridbenchError(f"{where} has {len(cell)} letters, at most {MOST_CELL} are read")
+                raise GridbenchError(f"{where} has {len(cell)} characters, at most {MOST_CELL} are read")
 
 
 def _table(cells: Cells, headings: Sequence[Heading]) -> Table:

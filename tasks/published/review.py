@@ -73,7 +73,7 @@ def _peaks_used(table: Table, machine: Machine | None) -> tuple[str, ...]:
         return ()
     rows = [row for row in table.rows if flops(row) or "bytes" in dict(row.sizes)]
     if not rows or not gpu_columns(table):
-        return (f"no row states work that the peaks of {machine.name} could bound",)
+        return (f"no row states work that the peaks of {machine.name} could limit",)
     unsaid = [row for row in rows if flops(row) and precision(row) not in dict(machine.peak_flops)]
     if not unsaid:
         return ()

@@ -130,7 +130,7 @@ def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
         ("r.json", b"{}", "r.json is no published table; of records"),
         ("results.parquet", b"PAR1", "results.parquet is no published table"),
         ("comparison.csv", b"hardware,case,verdict,compute_s\n", "is a comparison of ours, judged already"),
-        ("t.csv", b"op,t (s)\na,zero\n", "t.csv, row 1 (a), column 't (s)': 'zero' is no number"),
+        ("t.csv", b"op,t (s)\na,zero\n", "t.csv, row 1 (a), column 't (s)': 'zero' is not a number"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence_and_code_2(run, tmp_path, name, content, words):

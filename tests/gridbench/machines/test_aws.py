@@ -86,14 +86,14 @@ def answers(monkeypatch):
         (["up", "aws", "--project", "Gridbench"], "project 'Gridbench' must be 2 to 21 small letters"),
         (
             ["up", "aws", "--region", "us-est-1"],
-            "region 'us-est-1' is none that AWS Batch is in; did you mean us-west-1?",
+            "region 'us-est-1' has no AWS Batch; did you mean us-west-1?",
         ),
         (["up", "aws", "--instances", "p3.2xlarge"], "p3.2xlarge: AWS Batch has no machine image for it"),
         (["up", "aws", "--instances", " , "], "--instances is empty"),
         (["up", "aws", "--email", "nobody"], "--email 'nobody' is no address"),
         (["up", "aws", "--secret", "pnu_secret"], "--secret must be the ARN of a secret"),
         (["status", "aws", "--project", "A"], "project 'A' must be"),
-        (["down", "aws", "--region", "mars"], "region 'mars' is none that AWS Batch is in"),
+        (["down", "aws", "--region", "mars"], "region 'mars' has no AWS Batch"),
     ],
 )
 def test_nonsense_is_refused_before_aws_hears_of_it(run, offline, words, sentence):

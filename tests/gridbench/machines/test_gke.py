@@ -68,14 +68,14 @@ DISK = gke_text.DISK_USD_PER_HOUR
             [*UP[:3], "us-central1", *UP[4:]],
             "'us-central1' is a region: name one of its zones, such as us-central1-a",
         ),
-        ([*UP[:3], "mars", *UP[4:]], "--zone 'mars' is no zone"),
+        ([*UP[:3], "mars", *UP[4:]], "--zone 'mars' is not a zone"),
         ([*UP, "--cluster", "My_Cluster"], "--cluster 'My_Cluster' must be 1 to 40 small letters"),
         ([*UP, "--max-nodes", "0"], "--max-nodes is 0: a node pool may have 1 to 1000"),
         ([*UP, "--driver", "newest"], "--driver 'newest' must be one of LATEST, DEFAULT"),
         ([*UP, "--max-run-hours", "0"], "--max-run-hours is 0: a node may run 0.5 to 168 hours"),
         ([*UP[:5], "nvidia-tesla-k80"], "nvidia-tesla-k80 is unsupported"),
         ([*UP, "--project", "x"], "project 'x' must be a project's id"),
-        (["status", "gke", "--zone", "mars"], "--zone 'mars' is no zone"),
+        (["status", "gke", "--zone", "mars"], "--zone 'mars' is not a zone"),
         (["down", "gke", "--cluster", "-"], "--cluster '-' must be"),
     ],
 )
@@ -168,7 +168,7 @@ def test_somebody_elses_cluster_is_refused(run, account, command):
 def test_a_kubeconfig_of_others_is_refused_before_anything_is_made(run, account, tmp_path):
     (tmp_path / "config").write_text("contexts: []")
     code, output = run(*UP, "--kubeconfig", "config", "--yes")
-    assert code == 2 and "holds what Gridbench did not write" in output and not account.requests
+    assert code == 2 and "was not written by Gridbench" in output and not account.requests
 
 
 def test_an_interrupted_up_says_that_gke_goes_on(run, account, monkeypatch):

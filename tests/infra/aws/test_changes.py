@@ -186,8 +186,8 @@ def test_every_event_is_told_once(cfn, answers):
 @pytest.mark.parametrize(
     ("creates", "end", "after"),
     [
-        (True, "ROLLBACK_COMPLETE", "`gridbench down aws` clears it"),
-        (False, "UPDATE_ROLLBACK_COMPLETE", "as it was"),
+        (True, "ROLLBACK_COMPLETE", "`gridbench down aws` deletes it"),
+        (False, "UPDATE_ROLLBACK_COMPLETE", "the stack is unchanged"),
     ],
 )
 def test_a_rolled_back_stack_ends_with_the_first_reason(cfn, answers, creates, end, after):

@@ -170,7 +170,7 @@ def test_a_type_that_the_region_lacks_is_refused():
     ],
 )
 def test_an_unknown_region_is_refused(name, words):
-    with pytest.raises(AwsError, match=f"region '{name}' is none that AWS Batch is in; {words}"):
+    with pytest.raises(AwsError, match=f"region '{name}' has no AWS Batch; {words}"):
         account.region_of(name)
 
 

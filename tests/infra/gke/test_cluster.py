@@ -82,7 +82,9 @@ def test_a_pool_out_of_stock_does_not_cost_the_others(account):
     cluster, failed = up(wishes("nvidia-l4", "nvidia-tesla-t4"))
     assert pools(cluster) == {"system": "RUNNING", "nvidia-l4": "ERROR", "nvidia-tesla-t4": "RUNNING"}
     (error,) = failed
-    assert type(error) is Stockout and "making node pool nvidia-l4: the zone has none free now" in str(error)
+    assert type(error) is Stockout and "making node pool nvidia-l4: the zone has no capacity now" in str(
+        error
+    )
     assert not cluster.well
 
 
@@ -110,7 +112,7 @@ def test_without_the_right_the_other_pools_are_not_tried(account):
 
 def test_a_cluster_that_failed_can_only_be_taken_down(account):
     account.failing["gridbench"] = STOCKOUT
-    with pytest.raises(GkeError, match="gridbench down gke` clears away what there is of it"):
+    with pytest.raises(GkeError, match="gridbench down gke` deletes what was made of it"):
         up(wishes())
     with pytest.raises(
         GkeError, match=r"is in ERROR .*it can only be deleted; `gridbench down gke`"

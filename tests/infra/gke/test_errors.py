@@ -38,7 +38,7 @@ CASES = [
         "used up",
     ),
     (StatusCode.FAILED_PRECONDITION, "Quota 'CPUS' exceeded. Limit: 8.0", GkeQuotaExceeded, "used up"),
-    (StatusCode.ALREADY_EXISTS, "Already exists: x.", Exists, "it is there already"),
+    (StatusCode.ALREADY_EXISTS, "Already exists: x.", Exists, "it exists already"),
     (
         StatusCode.PERMISSION_DENIED,
         'Required "container.clusters.create" permission(s)',
@@ -58,7 +58,7 @@ CASES = [
         ClusterBusy,
         "wait until",
     ),
-    (StatusCode.INVALID_ARGUMENT, "Bad request: nope.", Invalid, "finds the request wrong"),
+    (StatusCode.INVALID_ARGUMENT, "Bad request: nope.", Invalid, "rejects the request"),
     (
         StatusCode.INVALID_ARGUMENT,
         'Accelerator type "nvidia-tesla-p4" does not exist in zone us-central1-b.',

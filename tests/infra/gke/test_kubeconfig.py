@@ -71,9 +71,7 @@ def test_what_somebody_else_wrote_is_not_replaced(tmp_path, content):
     path = tmp_path / "config"
     path.write_text(content)
     for attempt in (check_free, lambda path: write(path, "my-project", CLUSTER)):
-        with pytest.raises(
-            GkeError, match=r"--kubeconfig .* (holds what Gridbench did not write|can't be read)"
-        ):
+        with pytest.raises(GkeError, match=r"--kubeconfig .* (was not written by Gridbench|can't be read)"):
             attempt(path)
     assert not forget(path, CONTEXT) and path.read_text() == content
 

@@ -150,9 +150,9 @@ def test_older_gpus_compare_on_the_same_host():
     [
         ("nvidia-tesla-k80", False, "nvidia-tesla-k80 is unsupported: Google has retired it"),
         ("nvidia-h100-80gb", False, "add --spot, or --accelerator nvidia-h100-80gb:8"),
-        ("nvidia-tesla-p4:2", False, "no machine has 2 of it; there are those with 1"),
+        ("nvidia-tesla-p4:2", False, "no machine has 2 of it; there are machines with 1"),
         ("nvidia-l44", False, "'nvidia-l44' is unknown; did you mean nvidia-l4?"),
-        ("nvidia-l4:two", False, "after the colon comes how many of one machine, such as nvidia-l4:2"),
+        ("nvidia-l4:two", False, "the number of GPUs in one machine follows the colon, such as nvidia-l4:2"),
         ("nvidia-l4:0", True, "no machine has 0 of it"),
     ],
 )

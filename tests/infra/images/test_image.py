@@ -88,7 +88,7 @@ def test_a_revision_tells_a_dirty_tree(tmp_path):
 def test_mistakes_are_one_sentence(tmp_path):
     assert "there are cpu, cuda11, cuda12" in refused("build", "--flavour", "cuda9")
     assert "holds no wheels" in refused("build", "--wheels", str(tmp_path))
-    assert "is no file" in refused("build", "--ca-bundle", str(tmp_path))
+    assert "is not a file" in refused("build", "--ca-bundle", str(tmp_path))
     assert "there are docker, podman" in refused("build", "--engine", "nerdctl")
     assert "must be HOST/NAME" in refused("push", "gridbench")
     assert "must be HOST/NAME" in refused("push", f"{REPOSITORY}:latest")

@@ -50,7 +50,7 @@ class TestCode:
         with pytest.raises(ImageError, match="is no folder; name one with workload files"):
             reference.collect_code(tmp_path / "code", {"GRIDBENCH_WORKLOADS": str(tmp_path / "none")})
         (tmp_path / "matmul.py").touch()
-        with pytest.raises(ImageError, match=r"matmul\.py has the name of a workload that is there"):
+        with pytest.raises(ImageError, match=r"matmul\.py has the name of an existing workload"):
             reference.collect_code(tmp_path / "more", {"GRIDBENCH_WORKLOADS": str(tmp_path)})
 
 
@@ -76,7 +76,9 @@ class TestFreezing:
         matmul.write_text(matmul.read_text() + "# changed\n")
         changed = reference.id_of(folder)
         assert changed not in (None, first.id)
-        with pytest.raises(ImageError, match=f"holds reference {changed}, and .* {first.id}; name a folder"):
+        with pytest.raises(
+            ImageError, match=f"holds reference {changed}, but .* {first.id}; name a new folder"
+        ):
             reference.freeze(folder, print)
         assert matmul.read_text().endswith("# changed\n")
 
@@ -89,7 +91,7 @@ class TestFreezing:
             path.mkdir()
         else:
             venv.create(path, symlinks=True)
-        with pytest.raises(ImageError, match="is there and holds no reference") as caught:
+        with pytest.raises(ImageError, match="exists and holds no reference") as caught:
             reference.freeze(path, print)
         assert "\n" not in str(caught.value) and path.exists()
 

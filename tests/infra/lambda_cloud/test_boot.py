@@ -78,7 +78,7 @@ async def test_a_box_that_never_answers_is_given_back(cloud, take, said, fate, w
 
 async def test_boxes_are_not_tried_for_ever(cloud, take):
     cloud.control.fates += [Fate("unhealthy")] * 9
-    with pytest.raises(BadBox, match="2 boxes in a row booted badly; the last: gpu_1x_a10 in us-east-1"):
+    with pytest.raises(BadBox, match="2 boxes in a row failed to boot; the last: gpu_1x_a10 in us-east-1"):
         await take(wish(boxes=2))
     assert len(cloud.account.launched) == 2
     assert nothing_left(cloud)

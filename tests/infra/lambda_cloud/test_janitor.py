@@ -135,7 +135,7 @@ async def test_keys_that_cannot_be_listed_are_a_problem_not_a_failure(cloud, lau
         cloud.control.fault("listSSHKeys", "server_error")
         swept = await sweep(api, NOW, print)
     assert swept.returned == (late,)
-    assert [problem.startswith("left-over SSH keys") for problem in swept.problems] == [True]
+    assert [problem.startswith("leftover SSH keys") for problem in swept.problems] == [True]
 
 
 async def test_a_sweep_goes_on_where_nobody_listens(cloud, api, launch):

@@ -153,9 +153,9 @@ async def test_a_lease_that_is_over_rents_nothing(cloud, api, said):
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (wish("gpu_1x_a11"), "'gpu_1x_a11' is none of Lambda's: did you mean gpu_1x_a10?"),
-        (wish(A10, "tpu"), "'tpu' is none of Lambda's: there are gpu_1x_a10, "),
-        (wish(regions=("us-east1",)), "region 'us-east1' is none of Lambda's: did you mean us-east-1?"),
+        (wish("gpu_1x_a11"), "'gpu_1x_a11' is unknown to Lambda: did you mean gpu_1x_a10?"),
+        (wish(A10, "tpu"), "'tpu' is unknown to Lambda: there are gpu_1x_a10, "),
+        (wish(regions=("us-east1",)), "region 'us-east1' is unknown to Lambda: did you mean us-east-1?"),
     ],
 )
 async def test_what_does_not_exist_is_refused_before_anything_is_made(cloud, take, wanted, words):
@@ -177,7 +177,7 @@ def test_a_wish_that_makes_no_sense_is_refused(options):
 
 async def test_a_price_above_the_most_is_refused(cloud, take):
     cloud.control.prices |= {A10: 199}
-    with pytest.raises(TooDear, match=r"gpu_1x_a10 1\.99 USD an hour, the most is 1\.29"):
+    with pytest.raises(TooDear, match=r"gpu_1x_a10 1\.99 USD an hour, the limit is 1\.29"):
         await take(wish(most_usd_per_hour=1.29))
     assert places(cloud) == []
     assert nothing_left(cloud)

@@ -16,7 +16,7 @@ def test_without_a_key_it_is_said_which_variable_is_read(monkeypatch, value):
 @pytest.mark.parametrize("value", ["secret key", "sécret", "secret\nkey"])
 def test_a_key_that_cannot_be_sent_is_refused_unseen(monkeypatch, value):
     monkeypatch.setenv("LAMBDA_API_KEY", value)
-    with pytest.raises(LambdaError, match="copy it anew") as caught:
+    with pytest.raises(LambdaError, match="copy it again") as caught:
         apis.api_key()
     assert "cret" not in str(caught.value)
 

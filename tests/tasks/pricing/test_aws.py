@@ -117,12 +117,12 @@ class TestAws:
             ((), "the Price List has no price"),
             ((product(), product("9.9900000000")), "the Price List has several prices, 2.448, 9.99"),
             ((product("0.0000000000"),), "the Price List has no price"),
-            ((product("-1.0"),), "-1 USD/h is no price"),
-            ((product("NaN"),), "nan USD/h is no price"),
-            ((product("free"),), "has another shape than documented"),
+            ((product("-1.0"),), "-1 USD/h is not a price"),
+            ((product("NaN"),), "nan USD/h is not a price"),
+            ((product("free"),), "is not as documented"),
             ((product(unit="Quantity"),), "the Price List has no price"),
-            (("{",), "has another shape than documented"),
-            (("[]",), "has another shape than documented"),
+            (("{",), "is not as documented"),
+            (("[]",), "is not as documented"),
         ],
     )
     def test_what_is_no_single_price_is_said_and_not_taken(self, pricing, ec2, products, reason):
@@ -144,7 +144,7 @@ class TestAws:
         self.spot(ec2, answer)
         found = self.ask(pricing, ec2)
         assert found.missing == (
-            "us-east-1: aws g5.8xlarge in us-east-1c: -1 USD/h is no price: one is finite and not negative",
+            "us-east-1: aws g5.8xlarge in us-east-1c: -1 USD/h is not a price: it must be finite and not negative",
         )
         assert found.facts[1].usd_per_hour == 1.1324
 

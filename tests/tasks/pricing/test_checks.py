@@ -27,7 +27,7 @@ def test_a_sound_price_has_no_doubts():
 @pytest.mark.parametrize("usd", [nan, inf, -inf, -0.01])
 def test_what_is_no_number_is_said_alone(usd):
     (doubt,) = said(usd_per_hour=usd, date=date(2020, 1, 1))
-    assert "is no price: one is finite and not negative" in doubt
+    assert "is not a price: it must be finite and not negative" in doubt
 
 
 @pytest.mark.parametrize(

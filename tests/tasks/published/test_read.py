@@ -125,7 +125,9 @@ def test_what_is_left_out_is_said():
         "row 'Mean' sums up others and is not judged",
     )
     two = "| op | t (s) |\n|--|--|\n| a | 1 |\n\n| op | t (s) |\n|--|--|\n| b | 1 |\n"
-    assert read_table(two, "f").skipped == ("the file has 1 more tables with times: put each into its own",)
+    assert read_table(two, "f").skipped == (
+        "the file has 1 more tables with times: put each into a file of its own",
+    )
 
 
 def test_a_total_is_no_operation_with_that_word_in_its_name():
@@ -138,23 +140,23 @@ def test_a_total_is_no_operation_with_that_word_in_its_name():
         ("", "f holds no table"),
         ("hello", "f holds no table"),
         ("\n\n\n", "f holds no table"),
-        ("op,time (s)\n", "f holds no table: a header and at least one row are needed"),
+        ("op,time (s)\n", "f holds no table: it needs a header and at least one row"),
         ("op,price\na,1\n", "f has no column of times among 'op', 'price'; write the unit into the header"),
         (
             "op,time\na,1\n",
             r"f, row 1 \(a\), column 'time': '1' has no unit; write the header as 'time \(s\)'",
         ),
-        ("op,a (s)\nx,1\ny,0.0four\n", r"f, row 2 \(y\), column 'a \(s\)': '0.0four' is no number"),
-        ('op,a (s)\nx,"0,50"\n', "'0,50' is no number such as 0.50; write a point"),
-        ('op,a (s)\nx,"1,234"\n', "'1,234' is no number"),
+        ("op,a (s)\nx,1\ny,0.0four\n", r"f, row 2 \(y\), column 'a \(s\)': '0.0four' is not a number"),
+        ('op,a (s)\nx,"0,50"\n', "'0,50' is not a number such as 0.50; write a decimal point"),
+        ('op,a (s)\nx,"1,234"\n', "'1,234' is not a number"),
         ("op,a (s)\nx,<0.01\n", "no sign like ~ or <"),
-        ("op,a (s)\nx,1 GB\n", "'1 GB' is no number"),
+        ("op,a (s)\nx,1 GB\n", "'1 GB' is not a number"),
         ("op,n,a (s)\nx,-5,1\n", r"row 1 \(x\), column 'n': '-5' must be above 0"),
         ("op,a (s)\nx,1,2\n", r"f, row 1 \(x\) has 3 cells, the header has 2"),
         ("op,a (s),a (s)\nx,1,2\n", r"f has two columns named 'a \(s\)'; name each once"),
         ('op,a (s)\n"x,1\n', "f is neither CSV nor a table"),
         ("op,a (s)\n" + "x,1\n" * 1001, "f has 1001 rows, a published table at most 1000"),
-        (f"op,a (s)\nx,{'1' * 400}\n", "has 400 letters, at most 300 are read"),
+        (f"op,a (s)\nx,{'1' * 400}\n", "has 400 characters, at most 300 are read"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(text, words):

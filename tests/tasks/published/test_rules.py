@@ -197,7 +197,7 @@ def test_above_the_bandwidth_and_nothing_to_hold():
         in found(table(row("copy", "1.00", "0.10", bytes=1e11)), PEAKS)["above the peak"]
     )
     assert review(table(row("a", "1.00", "0.50")), PEAKS).notes == (
-        "no row states work that the peaks of card could bound",
+        "no row states work that the peaks of card could limit",
     )
 
 

@@ -57,7 +57,7 @@ def test_down_ends_jobs_and_may_be_interrupted(aws, base_image, run, monkeypatch
     assert wait(aws, job, ("FAILED",))["statusReason"] == "gridbench down aws"
     assert "DISABLED" in run("status")[1]
     code, said = run("up", "--yes")
-    assert code == 0 and "job queue gridbench-c5-2xlarge was off and takes jobs again" in said
+    assert code == 0 and "job queue gridbench-c5-2xlarge was disabled and is enabled again" in said
     assert "DISABLED" not in run("status")[1]
     code, said = run("down", "--yes")
     assert code == 0, said
