@@ -149,7 +149,7 @@ def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run,
     code, output = run(*UP, "--accelerator", "nvidia-tesla-t4", "--yes")
     assert code == 2
     assert (
-        "error: 1 of the pools could not be created: making node pool nvidia-tesla-t4: the zone has none"
+        "error: 1 of the pools could not be created: making node pool nvidia-tesla-t4: the zone has no capacity"
         in output
     )
     assert "try again later, another --zone" in output and "`gridbench up gke` may be repeated" in output
