@@ -20,7 +20,7 @@ Trial = Callable[[int], Record]
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """How a search ended.
+    """The result of a search.
 
     Attributes:
         fits: the largest value that fits, None where not even the smallest does.
@@ -52,7 +52,7 @@ def search(start: int, limit: int | None, trial: Trial) -> Largest:
 
 
 def _next(fits: int, over: int | None, tried_over: bool) -> int:
-    """Twice as much until something is too large, the middle from then on."""
+    """Double until a size is too large, then take the middle."""
     if not tried_over:
         double = max(2 * fits, 1)
         return double if over is None else min(double, over - 1)

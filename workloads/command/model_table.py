@@ -86,6 +86,6 @@ def _called() -> Iterator[dict[Any, str]]:
 
 
 def _own(part: Any) -> str:
-    """Parameters of a layer itself, without those of the layers in it."""
+    """Count a layer's own parameters, without those of the layers in it."""
     count = sum(parameter.numel() for parameter in part.parameters(recurse=False))
     return f"{count:,}" if count else ""

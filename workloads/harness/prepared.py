@@ -1,4 +1,4 @@
-"""What a workload hands to the engine, and what the engine hands to a workload."""
+"""The contract of engine and workload: a workload gets an `Env` and returns a `Prepared` or a `Job`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """What a whole job came to.
+    """The result of a whole job.
 
     Attributes:
         losses: loss of every step, in order; empty where nothing is learnt.
@@ -96,7 +96,7 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A whole piece of work, such as training to a target: timed once a process, so repeats carry its spread.
+    """A whole piece of work, such as training to a target, timed once a process.
 
     Attributes:
         run: does all of it from the beginning and waits for the device; returns what it came to.
@@ -118,7 +118,7 @@ class Job:
 
 @dataclass(slots=True)
 class Env:
-    """Where a workload is built: device, precision, layout and the one source of randomness.
+    """The environment of a workload: device, precision, layout and the only source of randomness.
 
     Data is drawn on the CPU whatever the device, so that every machine gets the same numbers for a seed.
 
@@ -140,13 +140,13 @@ class Env:
     world: int = 1
 
     def randn(self, *shape: int) -> torch.Tensor:
-        """Standard normal values of this shape, on the device, in the case's precision and layout."""
+        """Draw standard normal values of this shape, on the device, in the case's precision and layout."""
         import torch
 
         return self.place(torch.randn(*shape, generator=self.generator))
 
     def rand(self, *shape: int) -> torch.Tensor:
-        """Uniform values in [0, 1) of this shape, such as images, on the device."""
+        """Draw uniform values in [0, 1) of this shape, such as images, on the device."""
         import torch
 
         return self.place(torch.rand(*shape, generator=self.generator))
@@ -160,13 +160,13 @@ class Env:
         return self.to_device(self._ordered(tensor))
 
     def draw(self, high: int, count: int = 1) -> list[int]:
-        """`count` sorted whole numbers in [0, high), without repetition; fewer where `high` is smaller."""
+        """Draw `count` different whole numbers in [0, high), sorted; fewer if `high` is smaller."""
         import torch
 
         return sorted(torch.randperm(high, generator=self.generator)[:count].tolist())
 
     def model(self, build: Callable[[], Module], dtype: torch.dtype | None = None) -> Module:
-        """A model with weights drawn from the seed, on the device, in the layout and in `dtype` (fp32)."""
+        """Build a model with weights drawn from the seed, on the device, in the layout and `dtype` (fp32)."""
         import torch
 
         with torch.random.fork_rng(devices=[]):
@@ -177,7 +177,7 @@ class Env:
         return cast(Module, placed.to(memory_format=channels_last) if channels_last else placed)
 
     def autocast(self) -> torch.autocast:
-        """The context of mixed precision for fp16 and bf16; one that does nothing for fp32 and tf32."""
+        """Return the context of mixed precision for fp16 and bf16; one without effect for fp32 and tf32."""
         import torch
 
         return torch.autocast(self.device.type, self.dtype, enabled=self.precision in ("fp16", "bf16"))

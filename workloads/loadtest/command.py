@@ -76,7 +76,7 @@ def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
 
 
 def run(options: argparse.Namespace, suite: Suite, base: Repeat) -> int:
-    """Run the load test with the settings of `base`; returns the exit code: 0 all successful, 1 otherwise.
+    """Run the load test with the settings of `base`; return 0 if all succeeded, else 1.
 
     Raises:
         WorkloadsError: the options contradict each other, or the output can't be written.
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace, suite: Suite, base: Repeat) -> int:
 
 
 def planned(options: argparse.Namespace, suite: Suite) -> list[LoadTest]:
-    """The tests that are asked for, in the order of the results.
+    """Return the tests that the options ask for, in the order of the results.
 
     Raises:
         WorkloadsError: --quick, which has sizes of its own, comes with others; or there is no test.
@@ -137,7 +137,7 @@ def _resized(case: Case, chosen: dict[str, int | None]) -> Case:
 
 
 def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -> Iterator[Repeat]:
-    """Each test and the computation alone beside it, in shuffled order, with time enough for its size."""
+    """Return each test and its computation alone, in shuffled order, with timeouts for their sizes."""
     base = replace(base, threads=base.threads or suite.threads, quick=base.quick or suite.quick)
     usual = {test.name: test for test in map(LoadTest.of, _jobs(suite))}
     more = {test.job: test.iterations / usual.get(test.name, test).iterations for test in tests}
@@ -187,7 +187,7 @@ def _debug(record: Record, log: logging.Logger) -> None:
 
 @contextmanager
 def logged(path: Path | None) -> Iterator[logging.Logger]:
-    """A log of what happens on standard error, and of every detail with its time in a file.
+    """Log events to standard error, and every detail with its time to a file.
 
     Raises:
         WorkloadsError: the file can't be written.
@@ -229,7 +229,7 @@ def check_writable(path: Path) -> None:
 
 
 def system_info() -> System:
-    """This machine, and what torch sees of it: asked in a process of its own, which leaves no GPU context.
+    """Describe this machine; torch is asked in a process of its own, which leaves no GPU context.
 
     Raises:
         WorkloadsError: torch can't be imported.

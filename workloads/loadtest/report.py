@@ -1,4 +1,4 @@
-"""What the load test has to say: its JSON, from records, and its summary for a terminal."""
+"""The load test's results: its JSON, from records, and its summary for a terminal."""
 
 import math
 import statistics
@@ -26,7 +26,7 @@ STATS = {  # key of the results: column of the monitor, what one unit of the key
 
 
 def document(run: Run) -> dict[str, Any]:
-    """The results as the load test's users know them; what a key means is under `definitions`."""
+    """Return the load test's JSON; `definitions` says what each key means."""
     results = [result(test, job, alone, run.sample_rate_s) for test, job, alone in run.measured()]
     system, now = run.system, datetime.now(UTC).isoformat(timespec="seconds")
     passed, total = sum(r["success"] for r in results), len(run.tests) * run.repeats
@@ -64,7 +64,7 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: float) -> dict[str, Any]:
-    """One test's part of the results. A number that was not measured is null, and `missing` says why."""
+    """Return one test's part of the results. Unmeasured numbers are null, and `missing` says why."""
     well = successful(job)
     seconds = job.wall.median_s if well and job.wall else None
     images, columns = test.batch * test.iterations, in_window(job)
@@ -182,7 +182,7 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
 
 
 def words(run: Run, record: Record) -> str:
-    """One line on a record that has just come in."""
+    """Return one line on a record that has just come in."""
     progress = f"[{len(run.records)}/{2 * len(run.tests) * run.repeats}]"
     test = next(test for test in run.tests if record.case in (test.job, test.alone))
     what = test.name if record.case == test.job else f"{test.name}, computation alone"

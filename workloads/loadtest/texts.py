@@ -1,4 +1,4 @@
-"""What the load test's tests and keys mean, in words."""
+"""The texts of the load test: the meaning of its tests and keys."""
 
 SIZES = ("small", "medium", "large")
 BATCHES = {"simple_cnn": (16, 32, 64), "resnet": (8, 16, 32)}  # small, medium, large

@@ -88,7 +88,7 @@ class Trainer:
             return losses(self.learner.exact(), as_exact(self._amounts), *map(as_exact, inputs))
 
     def reset(self) -> None:
-        """Back to the beginning."""
+        """Restore the beginning."""
         self.learner.reset()
 
     def unexchanged(self) -> AbstractContextManager[Any]:
@@ -110,7 +110,7 @@ class Epoch:
             self._images = self._images.pin_memory()
 
     def warm_up(self) -> None:
-        """Some steps, of which nothing stays."""
+        """Take some steps, without a trace."""
         self._train(min(WARM_UP, self._steps))
 
     def run(self) -> JobResult:

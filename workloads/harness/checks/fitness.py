@@ -1,4 +1,4 @@
-"""Is this machine fit to measure on? Each answer is a sentence that says what to do where it isn't."""
+"""Checks that a machine is fit to measure on; a sentence for each says what to do if it isn't."""
 
 import importlib.util
 import os
@@ -43,7 +43,7 @@ def _threads() -> tuple[bool, str]:
 
 
 def _quiet() -> list[tuple[bool, str]]:
-    """A second of doing nothing: what others do meanwhile shows."""
+    """Observe other programs' activity for a second of doing nothing."""
     before, canary_s = cpu.counters(), cpu.canary_s()
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())

@@ -1,4 +1,4 @@
-"""What would spoil every measurement of a container, found before the first: driver, GPUs, shared memory.
+"""Checks of a container before its first measurement: driver, GPUs, shared memory.
 
 Each finding is whether it is well, and one sentence that says what to do where it isn't. Nothing is computed
 on a GPU; torch is imported only to learn which GPUs its build has kernels for.
@@ -79,7 +79,7 @@ def _too_old(driver: str, oldest: str, cuda: str) -> str:
 
 
 def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]:
-    """The kinds of GPU that this build of torch has no kernels for."""
+    """Find the kinds of GPU that this build of torch has no kernels for."""
     has = torch.cuda.get_arch_list()
     kinds = {}
     for handle in handles:

@@ -1,1 +1,1 @@
-"""What a machine can tell of itself: one file a probe, each with a null object that says why it is silent."""
+"""Probes of a machine: one file each, with a null object that gives the reason for missing readings."""

@@ -1,4 +1,4 @@
-"""Where in a cloud this machine is, and how it was bought: by EC2's metadata; elsewhere, a reason."""
+"""This machine's place in a cloud and its purchase, by EC2's metadata; elsewhere, a reason."""
 
 import urllib.request
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What the CPU did beside our work: steal, others' load, throttling, pressure; and which cores are ours.
+"""CPU activity beside our work: steal, others' load, throttling, pressure; and the cores that are ours.
 
 Every reader of files takes a `root`, so that a fake /proc and /sys can stand in for the machine's.
 """
@@ -35,7 +35,7 @@ class CpuCounters:
 
 
 def own_cpu_s() -> float:
-    """CPU seconds of this process and of its children, living and gone."""
+    """Return the CPU seconds of this process and of its children, living and gone."""
     used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
     with suppress(Exception):  # a child may end at any moment, and psutil may be absent
@@ -95,7 +95,7 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 
 
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of a fixed loop of plain arithmetic, best of 20 pieces of about 1 ms.
+    """Time a fixed loop of plain arithmetic: seconds, best of 20 pieces of about 1 ms.
 
     The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise.
     """
@@ -114,14 +114,14 @@ def canary_drift(before_s: float, after_s: float) -> float:
 
 
 def affinity() -> frozenset[int]:
-    """Numbers of the logical CPUs that this process may run on."""
+    """Return the numbers of the logical CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return frozenset(os.sched_getaffinity(0))
     return frozenset(range(os.cpu_count() or 1))  # macOS has no affinity
 
 
 def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
-    """The default number of CPU threads: physical cores inside our affinity and cgroup quota, at least 1.
+    """Return the default number of CPU threads: physical cores in our affinity and quota, at least 1.
 
     A quota of 2.5 CPUs gives 2 threads: a third would run into the throttle.
     """
@@ -174,7 +174,7 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
 
 
 def cpuinfo(root: Path = ROOT) -> list[dict[str, str]]:
-    """The blocks of /proc/cpuinfo, one for each logical CPU; empty where there is none."""
+    """Split /proc/cpuinfo into blocks, one for each logical CPU; none without it."""
     blocks: list[dict[str, str]] = [{}]
     for line in read_text(root / "proc/cpuinfo")[0].splitlines():
         name, colon, value = line.partition(":")

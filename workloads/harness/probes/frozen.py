@@ -1,4 +1,4 @@
-"""Whether the code that runs is that of a frozen reference environment, and which one it is."""
+"""The identity of a frozen reference environment, if the code that runs is of one."""
 
 import hashlib
 import importlib.metadata
@@ -13,7 +13,7 @@ PACKAGES = ("torch", "numpy", "psutil", "nvidia-ml-py")  # all that a measuring 
 
 
 def reference_id(code: Path = CODE) -> str | None:
-    """The id of the frozen environment that this process runs in; None where it is none.
+    """Return the id of the frozen environment that this process runs in; None outside of one.
 
     Taken from what is there and not from a note: one that is changed after all is another reference.
     """

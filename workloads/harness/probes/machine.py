@@ -1,4 +1,4 @@
-"""What a machine is: the fingerprint in every record, its hash, and a bound of what its CPU can compute."""
+"""The identity of a machine: the fingerprint in every record, its hash, and a bound of its CPU's speed."""
 
 import hashlib
 import importlib.metadata
@@ -71,7 +71,7 @@ _AMX = 2048.0
 
 
 def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """The machine and its software: JSON-able, None for what can't be read. Never raises.
+    """Describe the machine and its software: JSON-able, None for what can't be read. Never raises.
 
     `gpus` are descriptions by `Gpu.describe`. `instance_type` is the cloud's name where its metadata or the
     firmware has it, `purchase` how it was bought (`on-demand`, `spot`);
@@ -152,7 +152,7 @@ def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> 
 
 
 def git_commit(start: Path = Path(__file__), environ: Mapping[str, str] = os.environ) -> str | None:
-    """The commit of the code: `GRIDBENCH_COMMIT`, as images set it, else of the checkout around `start`."""
+    """Return the code's commit: `GRIDBENCH_COMMIT`, as images set it, or that of the checkout of `start`."""
     if commit := environ.get("GRIDBENCH_COMMIT"):
         return commit
     for folder in start.absolute().parents:
@@ -201,7 +201,7 @@ def _cpu(root: Path) -> dict[str, Any]:
 
 
 def _container(root: Path, environ: Mapping[str, str]) -> str | None:
-    """A hint at what runs us; None for no sign of a container."""
+    """Return the kind of container that runs us; None without a sign of one."""
     for variable, name in (
         ("KUBERNETES_SERVICE_HOST", "kubernetes"),
         ("ECS_CONTAINER_METADATA_URI_V4", "ecs"),

@@ -1,4 +1,4 @@
-"""Host memory: the most that we used, what is left to us, and whether the kernel killed for lack of it."""
+"""Host memory: the peak that we used, the bytes left to us, and kills for lack of memory."""
 
 import re
 import resource
@@ -13,7 +13,7 @@ _NO_LIMIT_BYTES = 2**62  # cgroup v1 says "none" with the largest multiple of a 
 
 
 def peak_rss_bytes(root: Path = ROOT) -> int:
-    """Most resident memory that this process has had since it began.
+    """Return the peak of this process's resident memory, in bytes.
 
     VmHWM where there is one: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of
     400 MB claims 400 MB itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
@@ -27,7 +27,7 @@ def peak_rss_bytes(root: Path = ROOT) -> int:
 
 
 def host_available_bytes() -> int | None:
-    """Bytes that the machine could give without swapping; None where psutil can't tell."""
+    """Return the bytes that the machine can give without swapping; None if psutil can't tell."""
     try:
         import psutil
 
@@ -53,7 +53,7 @@ def total_bytes(root: Path = ROOT) -> int | None:
 
 
 def machine_bytes(root: Path = ROOT) -> int | None:
-    """Bytes of the machine's memory; None where the kernel doesn't say."""
+    """Return the bytes of the machine's memory; None if unknown."""
     match = re.search(r"^MemTotal:\s*(\d{1,15}) kB", read_text(root / "proc/meminfo")[0], re.MULTILINE)
     return int(match[1]) * 1024 if match else None
 

@@ -1,4 +1,4 @@
-"""Which times and amounts of work can be: beyond these bounds a figure is a mistake, whoever measured it."""
+"""Bounds of times and amounts of work: a figure beyond them is a mistake, whoever measured it."""
 
 SHORTEST_S, LONGEST_S = 1e-10, 1e9  # below a cycle of any clock; above 31 years
 MOST_WORK = 1e30  # FLOPs, bytes or units of a step: above what all machines do in a year

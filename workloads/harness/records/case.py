@@ -16,7 +16,7 @@ _SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A workload at one size and precision: what two machines must share to be compared."""
+    """A workload at one size and precision; two machines are compared by the same case."""
 
     workload: str
     size: tuple[tuple[str, int], ...]

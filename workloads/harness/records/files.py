@@ -27,7 +27,7 @@ def record_path(record: Record) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder where there is none, as a first sign that records can be kept in it.
+    """Make a folder if there is none, and so find out early whether records can be kept in it.
 
     Raises:
         WorkloadsError: it can't be made.
@@ -48,7 +48,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a file in its place in one step: a reader sees the old one or the new one, never a half.
+    """Replace a file in one step: a reader sees the old one or the new one, never a part.
 
     Raises:
         WorkloadsError: the folder can't be written or the disk is full.
@@ -71,7 +71,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_record(folder: Path, record: Record) -> bool:
-    """Write a record below `folder`, once: False where that repeat is there already.
+    """Write a record below `folder` once; return False if that repeat exists already.
 
     A profile in it lies beside it as a table for people, `<repeat>.profile.txt`. A file that can't be read
     as a record is moved aside, so that measuring again replaces nothing.
@@ -92,7 +92,7 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Every record of a file, a run or below a folder; what can't be read comes as the error that names it.
+    """Yield every record of a file, a run or a folder, and an error for each that can't be read.
 
     Raises:
         WorkloadsError: there is nothing at that path.

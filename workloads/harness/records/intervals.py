@@ -21,7 +21,7 @@ class Interval:
 
 @lru_cache(maxsize=1024)
 def _median_rank(n: int, confidence: float) -> int | None:
-    """Largest k such that the k-th smallest and k-th largest of n bound the median, by the binomial law."""
+    """Return the largest k whose k-th smallest and k-th largest of n bound the median (binomial law)."""
     tail, k = 0.0, 0
     while True:
         tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
@@ -112,7 +112,7 @@ def _away(value: float, tiny: float) -> float:
 
 
 def _exp(log: float) -> float:
-    """e to a power; infinity where that is beyond every float."""
+    """Return e to a power; infinity beyond the range of floats."""
     return math.exp(log) if log < _MOST_LOG else math.inf
 
 

@@ -1,4 +1,4 @@
-"""Parts of a record that only some repeats leave: a training, a group, a profile, a control."""
+"""Parts of a record that only some repeats have: a training, a group, a profile, a control."""
 
 from dataclasses import dataclass
 
@@ -16,7 +16,7 @@ class MemoryAt:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a training or a whole job went.
+    """The course of a training or of a whole job.
 
     Attributes:
         first_loss, last_loss: of the first step, and of the last one since the weights were new; None in a
@@ -87,7 +87,7 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The operators that took most, of a pass apart from the timed one.
+    """The operators that took most time in a pass apart from the timed one.
 
     Attributes:
         kernels: kernels that ran on the device; None where the host is the device.

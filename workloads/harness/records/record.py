@@ -21,7 +21,7 @@ READABLE = (1, 2, 3)  # what was added since has a default
 
 
 class Verdict(StrEnum):
-    """What a record is worth. Only `ok` enters a ratio."""
+    """The worth of a record. Only `ok` enters a ratio."""
 
     OK = "ok"
     UNSTEADY = "unsteady"
@@ -66,7 +66,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one step does, by the workload's own formulas: `units` counts things of name `unit`.
+    """The work of a step, by the workload's own formulas: `units` counts things of name `unit`.
 
     `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
     counted of them in a step, `launches` the operations that it handed to the device. `parameters` are the
@@ -83,7 +83,7 @@ class Work:
     parameters: int | None = None
 
     def with_counts(self, flops: float, launches: int) -> "Work":
-        """The same work, with what torch counted of it."""
+        """Return the same work with torch's counts."""
         return replace(self, counted_flops=flops, launches=launches)
 
 
@@ -120,7 +120,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Cache:
-    """Whether a step can find its data in the last-level cache.
+    """The state of the last-level cache before a step.
 
     Attributes:
         state: `warm` (as the step before left it), `cold` (emptied before each sample), `n/a` (the data is at
@@ -224,7 +224,7 @@ class Record:
         return self.wall.median_s + self.transfer.h2d_pageable_s + self.transfer.d2h_pageable_s
 
     def to_json(self) -> str:
-        """One line of JSON. NaN and infinity can't occur: they are refused here.
+        """Return one line of JSON. NaN and infinity are refused.
 
         Raises:
             ValueError: a number is not finite.

@@ -12,7 +12,7 @@ BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def seconds(value: float | None) -> str:
-    """A duration with four digits and a unit that suits it; a dash where there is none."""
+    """Format a duration with four digits and a suitable unit; None is a dash."""
     if value is None:
         return "–"
     scale, unit = next(((s, u) for s, u in SCALES if abs(value) >= s), SCALES[-1])
@@ -33,7 +33,7 @@ def duration(seconds: float) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Columns padded to their widest entry; the first row is the head."""
+    """Pad columns to their widest entry; the first row is the head."""
     rows = [list(row) for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = [
@@ -43,7 +43,7 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 
 
 def line(record: Record) -> list[str]:
-    """One row for a record: what, how long, how sure, how good."""
+    """Return a record's row: cell, time, its interval, throughput, verdict and reasons."""
     timing = record.device_time or record.wall
     spread = "–"
     if timing and timing.median_s > 0 and timing.ci_low_s is not None and timing.ci_high_s is not None:
@@ -65,7 +65,7 @@ HEAD = ["cell", "time per step", "median ±", "throughput", "verdict", "why"]
 
 
 def detail(record: Record) -> str:
-    """Everything that a person asks of one record, line by line."""
+    """Describe one record in full, line by line."""
     rows = [("verdict", record.verdict.value + "".join(f"\n{'':22}{reason}" for reason in record.reasons))]
     for name, timing in (("wall", record.wall), ("device", record.device_time)):
         if timing:
@@ -89,7 +89,7 @@ def detail(record: Record) -> str:
 
 
 def profile_table(profile: Profile) -> str:
-    """The operators of a profile pass, those that took most of the time first."""
+    """List the operators of a profile pass, the slowest first."""
     by = "self CPU time" if profile.sorted_by == "self_cpu_time_total" else "self device time"
     head = f"{profile.steps} steps under the profiler took {seconds(profile.wall_s)}; operators by {by}"
     if profile.busy_s is not None:
@@ -112,7 +112,7 @@ def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
 
 
 def cache_text(cache: Cache) -> str:
-    """The state of the last-level cache before a step, and why that matters or does not."""
+    """Describe the state of the last-level cache before a step, and the reason."""
     held = f"{cache.working_set_bytes / 2**20:.3g} MiB at least"
     if cache.last_level_bytes is None:
         return f"{cache.state}: {held}, of a cache of unknown size ({cache.why})"
@@ -120,7 +120,7 @@ def cache_text(cache: Cache) -> str:
 
 
 def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
-    """Speedup of `other` over `base` for every case that both have, by repeats."""
+    """Tabulate the speedup of `other` over `base` for every case that both have, by repeats."""
     rows = [["case", "base", "other", "speedup", "95 % interval", "verdict"]]
     for case in dict.fromkeys(r.case for r in [*base, *other]):
         sides = [

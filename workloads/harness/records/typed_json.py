@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def finite(text: str) -> float:
-    """A number in JSON, unless it could not be written again: NaN, Infinity and 1e999 raise ValueError."""
+    """Parse a number of JSON; NaN, Infinity and 1e999, which can't be written again, raise ValueError."""
     if math.isfinite(value := float(text)):
         return value
     raise ValueError(f"{text} is not a finite number")

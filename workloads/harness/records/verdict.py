@@ -1,4 +1,4 @@
-"""What a measured record is worth, from its own readings."""
+"""The verdict on a measurement, from its own readings."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,7 +18,7 @@ Finding = tuple[Verdict, str]
 def judge(
     wall: Timing, probes: Mapping[str, float], flops: float, peak_flops: float | None
 ) -> tuple[Finding, ...]:
-    """Everything that speaks against a record, gravest first; empty when it is ok.
+    """Return the findings against a record, gravest first; none if it is ok.
 
     `peak_flops` is a bound in FLOP/s that the device can't exceed, None where it isn't known.
     """

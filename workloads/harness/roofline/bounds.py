@@ -1,4 +1,4 @@
-"""Records to rows: each cell with its middle repeat, held against the ceilings of its own machine."""
+"""The bound of each cell: its middle repeat, compared with the ceilings of its own machine."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -44,7 +44,7 @@ def _possible(record: Record) -> bool:
 
 
 def roofline_text(records: Sequence[Record]) -> str:
-    """The ceilings of each machine, a row for each cell, and what is still to be measured."""
+    """List the ceilings of each machine, a row for each cell, and the measurements that are missing."""
     rows = bounds(records)
     parts = [
         _ceilings_text(key, ceilings)
@@ -58,7 +58,7 @@ def roofline_text(records: Sequence[Record]) -> str:
 
 
 def roofline_json(records: Sequence[Record]) -> str:
-    """The same as one JSON object: `ceilings` and `cells`."""
+    """Return the same as one JSON object: `ceilings` and `cells`."""
     machines = [
         {
             "hardware": key[0],
@@ -85,7 +85,7 @@ def _by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
 
 
 def _middle(records: Sequence[Record]) -> Record:
-    """The repeat with the median time, the lower of two, and the profile of whichever has one."""
+    """Return the repeat with the median time (the lower of two), with the profile of any that has one."""
     ordered = sorted(records, key=lambda record: record.compute_s or 0.0)
     profile = next((record.profile for record in records if record.profile), None)
     return replace(ordered[(len(ordered) - 1) // 2], profile=profile)

@@ -18,7 +18,7 @@ MachineKey = tuple[str, str, str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The most that was measured of one thing.
+    """The highest measured rate of one kind.
 
     Attributes:
         value: FLOP/s, bytes/s, or seconds for a launch.
@@ -33,7 +33,7 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Ceilings:
-    """What one machine can do at most, with the same device and threads; None is what was not measured.
+    """The measured maxima of a machine, with the same device and threads; None if not measured.
 
     Attributes:
         compute: by precision, FLOP/s of the fastest matrix product that fills the device, or of the
@@ -64,7 +64,7 @@ def machine_of(record: Record) -> MachineKey:
 
 
 def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]:
-    """The ceilings of every machine that has records."""
+    """Return the ceilings of every machine that has records."""
     records_of: dict[MachineKey, list[Record]] = {}
     for record in records:
         records_of.setdefault(machine_of(record), []).append(record)
@@ -72,7 +72,7 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """The ceilings in the records of one machine. Only ok records count, and the fastest repeat of them.
+    """Return the ceilings in one machine's records: of the ok ones, the fastest repeats.
 
     Raises:
         ValueError: the records are of several machines, whose ceilings have nothing to do with each other.

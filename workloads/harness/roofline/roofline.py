@@ -1,4 +1,4 @@
-"""What bounds a cell: the share of its time that each measured ceiling explains, and the largest of them."""
+"""The bound of a cell: the share of its time that each measured ceiling explains, and the largest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -211,12 +211,12 @@ def _command(what: str, workload: str, size: str, device: str, precision: str = 
 
 
 def percent(share: float) -> str:
-    """A share in two digits, such as `83 %` or `0.4 %`."""
+    """Format a share in two digits, such as `83 %` or `0.4 %`."""
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
 def si(value: float) -> str:
-    """A number in three digits with the prefix of its unit: `104 G` for 104e9."""
+    """Format a number in three digits with the prefix of its unit: `104 G` for 104e9."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}"

@@ -69,11 +69,11 @@ class Loader:
 
     @property
     def batches(self) -> int:
-        """Batches in an epoch."""
+        """Number of batches in an epoch."""
         return len(self._loader)
 
     def restart(self, epoch: int | None = None) -> None:
-        """Begin the next epoch, or that of a number; loader processes begin anew, with the data as it is."""
+        """Begin the next epoch, or the one of a number; loader processes restart, with the data as it is."""
         self.stop()
         self.epoch, self._place = self.epoch + 1 if epoch is None else epoch, -1
         self._order.manual_seed(self._seed + self.epoch)
@@ -84,7 +84,7 @@ class Loader:
         self._batches = iter(())
 
     def take(self) -> Batch:
-        """The next batch, on the device; after the last of an epoch the first of the next one."""
+        """Take the next batch, on the device; after an epoch's last, the first of the next epoch."""
         batch = next(self._batches, None)
         if batch is None:
             self.restart()
@@ -211,6 +211,6 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
 
 
 def _end_with_parent(worker: int) -> None:
-    """In a loader process: end with the measuring process, however that ends."""
+    """Make a loader process end with the measuring process, however that ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

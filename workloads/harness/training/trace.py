@@ -1,4 +1,4 @@
-"""What a whole job of several ranks notes on its way, step by step."""
+"""The trace of a whole job of several ranks, step by step."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 
 
 class Trace:
-    """Of every step the time, without waiting for the device; of some the memory, each rank its own.
+    """The time of every step, without waiting for the device; of some steps each rank's memory.
 
     No other process can see what a rank holds.
     """
 
     def __init__(self, device: torch.device, steps: int, every: int = 50) -> None:
-        """Memory is noted after each `every` steps, and after the last of `steps`."""
+        """Note memory after each `every` steps, and after the last of `steps`."""
         self._device, self._steps, self._every = device, steps, every
         self._marks: list[Any] = [self._mark()]
         self._memory: list[tuple[int, int, int, int, int]] = []
 
     def step_ended(self) -> None:
-        """A step has been handed to the device."""
+        """Note that a step has been handed to the device."""
         self._marks.append(self._mark())
         step = len(self._marks) - 1
         if step % self._every == 0 or step == self._steps:
@@ -33,7 +33,7 @@ class Trace:
             self._memory.append((step, dist.get_rank(), *_held_bytes(self._device)))
 
     def step_s(self) -> tuple[float, ...]:
-        """Seconds of every step on its slowest rank, by the device's own clock where it has one."""
+        """Return the seconds of every step on its slowest rank, by the device's own clock if it has one."""
         if self._device.type == "cuda":
             self._marks[-1].synchronize()
             pairs = zip(self._marks, self._marks[1:], strict=False)
@@ -41,7 +41,7 @@ class Trace:
         return tuple(slowest([b - a for a, b in zip(self._marks, self._marks[1:], strict=False)]))
 
     def memory(self) -> tuple[tuple[int, int, int, int, int], ...]:
-        """Of every rank: step, rank, bytes allocated, reserved and at the peak; in order."""
+        """Return rows of step, rank, and bytes allocated, reserved and at the peak; in order."""
         return tuple(sorted(row for rows in gathered(self._memory) for row in rows))
 
     def _mark(self) -> Any:

@@ -153,7 +153,7 @@ class Learner:
         self.optimizer = optimizer(model.parameters())
 
     def learn(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """One step: forward, backward, update; returns the loss, on the device."""
+        """Take one step: forward, backward, update; return the loss, on the device."""
         self.optimizer.zero_grad(set_to_none=True)
         with self._env.autocast():
             value = loss()
@@ -163,7 +163,7 @@ class Learner:
         return value.detach()
 
     def reset(self) -> None:
-        """Back to the initial weights and an optimizer that has seen nothing."""
+        """Restore the initial weights and a fresh optimizer."""
         for module, beginning in zip(self._state, self._beginning, strict=True):
             module.load_state_dict(beginning)
         self.optimizer = self._make_optimizer(self.model.parameters())
@@ -193,7 +193,7 @@ class Learner:
         return loss, _gradients(self.model)
 
     def check_changed(self) -> None:
-        """See that a step changed something.
+        """Check that a step changed something.
 
         Raises:
             WrongError: every weight is as it was; dropout's luck may let the loss fall even so.
