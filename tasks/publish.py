@@ -20,7 +20,7 @@ from prefect.cache_policies import NO_CACHE
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.errors import GridbenchError
-from tasks.findings.two_runs import Side, compare_runs
+from tasks.findings.two_runs import ComparedRun, compare_runs
 from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines
 from tasks.report.artifacts import stage_tables
 from tasks.report.info import RunInfo
@@ -128,11 +128,11 @@ def _written(
         raise GridbenchError(f"{what}: {error}") from None
 
 
-def _side(store: Store) -> tuple[Side, list[str]]:
+def _side(store: Store) -> tuple[ComparedRun, list[str]]:
     plan, (records, odd) = store.plan, store.records()
     if not records:
         raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
-    return Side(plan.run, tuple(records), tuple(plan.machines), plan.baseline), odd
+    return ComparedRun(plan.run, tuple(records), tuple(plan.machines), plan.baseline), odd
 
 
 def report_url(report: Path) -> str:

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from gridbench.terminal import Results, log_or_screen, say, table_of
 from tasks.errors import GridbenchError, one_line
-from tasks.findings.two_runs import Side
+from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.run_gate import LEAST_CHANGE, CellStatus, RunComparison, compare_cells
 from tasks.report.text.run_gate import answer, change_text, numbers_text, share_text
 from tasks.results.format import format_seconds
@@ -112,7 +112,7 @@ def _newest(results: Path) -> str:
         raise GridbenchError(f"results: {results} can't be read: {one_line(error)}") from None
 
 
-def _side(store: Store) -> tuple[Side, list[str]]:
+def _side(store: Store) -> tuple[ComparedRun, list[str]]:
     """Return the records of a run, and a sentence for each that can't be read.
 
     Raises:
@@ -121,7 +121,7 @@ def _side(store: Store) -> tuple[Side, list[str]]:
     plan, (records, problems) = store.plan, store.records()
     if not records:
         raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
-    return Side(plan.run, tuple(records), tuple(plan.machines), plan.baseline), problems
+    return ComparedRun(plan.run, tuple(records), tuple(plan.machines), plan.baseline), problems
 
 
 def _write(path: Path, comparison: RunComparison) -> None:

@@ -220,9 +220,7 @@ class RentedBoxes:
             return
         for run in left:
             name = status_of(run).name or run.name
-            self.say(
-                f"{name} was not seen to give its box back: see `gridbench lambda rented`"
-            )
+            self.say(f"{name} was not seen to give its box back: see `gridbench lambda rented`")
 
     def _tell_boot(self, held: LaneBox) -> None:
         rental = held.rental

@@ -6,7 +6,7 @@ from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_rat
 from tasks.results.format import format_count, format_ratio
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import decide, scaled
-from tasks.results.values import Estimate, Outcome, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.record import Verdict
 
 LISTED = 5  # cells that a sentence names before it counts the rest
@@ -123,7 +123,7 @@ def _best(
     """The machine with the least amount, if every other's is shown to be more; else what isn't told apart."""
     best, *others = sorted(names, key=amount)
     verdicts = {name: decide(over(name, best), fewest_repeats(suite)) for name in others}
-    tied = [name for name in others if verdicts[name].outcome is not Outcome.FASTER]
+    tied = [name for name in others if verdicts[name].outcome is not RatioVerdict.FASTER]
     cases = f"over {format_count(len(suite.cases), 'case')}"
     if tied:
         return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}."
@@ -133,9 +133,9 @@ def _best(
 
 
 def _tally(ratios: Sequence[Ratio]) -> str:
-    counts = {outcome: sum(r.outcome is outcome for r in ratios) for outcome in Outcome}
+    counts = {outcome: sum(r.outcome is outcome for r in ratios) for outcome in RatioVerdict}
     text = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
-    whys = {ratio.why for ratio in ratios if ratio.outcome is Outcome.UNDECIDED}
+    whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
     advice = f" ({whys.pop()})" if len(whys) == 1 else ""
     return f"{text} of {len(ratios)}{advice}"
 

@@ -8,9 +8,9 @@ from tasks.findings.size_series import WAYS, Line, lines
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Pairing, Summary
 from tasks.results.table import Column, Mark, Quantity, Table
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 
-Verdicts = Mapping[int, Outcome | None]
+Verdicts = Mapping[int, RatioVerdict | None]
 _AHEAD = {
     "time": "{} is faster than {}",
     "end to end": "{} is faster than {} end to end",
@@ -26,7 +26,7 @@ COLUMNS = (
     Column("And up to", Quantity.COUNT),
     Column("In words", Quantity.VERDICT),
 )
-_DECIDED = (Outcome.FASTER, Outcome.SLOWER)
+_DECIDED = (RatioVerdict.FASTER, RatioVerdict.SLOWER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
         below=found.below,
         above=found.above,
         sentence=_sentence(line, way, verdicts, found),
-        undecided=tuple(value for value, verdict in verdicts.items() if verdict is Outcome.UNDECIDED),
+        undecided=tuple(value for value, verdict in verdicts.items() if verdict is RatioVerdict.UNDECIDED),
         falls=found.falls,
     )
 
@@ -142,8 +142,8 @@ def bracket(verdicts: Verdicts) -> Bracket:
     """
     decided = {value: verdicts[value] for value in sorted(verdicts) if verdicts[value] in _DECIDED}
     last = next(reversed(decided.values()), None)
-    falls = last is Outcome.SLOWER and Outcome.FASTER in decided.values()
-    wins = Outcome.SLOWER if falls else Outcome.FASTER
+    falls = last is RatioVerdict.SLOWER and RatioVerdict.FASTER in decided.values()
+    wins = RatioVerdict.SLOWER if falls else RatioVerdict.FASTER
     below = max((value for value, verdict in decided.items() if verdict is not wins), default=None)
     above = None
     for value in sorted((v for v, verdict in verdicts.items() if verdict is not None), reverse=True):
@@ -152,7 +152,7 @@ def bracket(verdicts: Verdicts) -> Bracket:
         above = value
     if below is None or above is None:
         return Bracket(below, above, falls=falls)
-    inside = (v for v in sorted(verdicts) if below < v < above and verdicts[v] is Outcome.UNDECIDED)
+    inside = (v for v in sorted(verdicts) if below < v < above and verdicts[v] is RatioVerdict.UNDECIDED)
     return Bracket(below, above, tuple(inside), falls)
 
 
@@ -178,7 +178,7 @@ def payback_calls(cold_s: float, baseline_cold_s: float, step_s: float, baseline
 def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> float | None:
     if side is None or base is None or pairing.compute is None or side.units != base.units:
         return None
-    if pairing.compute.outcome is not Outcome.FASTER or side.compute_s is None or base.compute_s is None:
+    if pairing.compute.outcome is not RatioVerdict.FASTER or side.compute_s is None or base.compute_s is None:
         return None
     if side.cold_s is None or base.cold_s is None or side.whole:
         return None  # a whole job is one call, and nobody calls it again in the same process
@@ -187,18 +187,18 @@ def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> fl
 
 def _sentence(line: Line, way: str, verdicts: Verdicts, found: Bracket) -> str:
     """The finding in words. Every measured value is covered: what does not fit the rule is named."""
-    at = {verdict: [v for v, told in verdicts.items() if told is verdict] for verdict in Outcome}
+    at = {verdict: [v for v, told in verdicts.items() if told is verdict] for verdict in RatioVerdict}
     who = {
-        Outcome.FASTER: _AHEAD[way].format(line.hardware, line.baseline),
-        Outcome.SLOWER: _AHEAD[way].format(line.baseline, line.hardware),
-        Outcome.UNDECIDED: "undecided",
+        RatioVerdict.FASTER: _AHEAD[way].format(line.hardware, line.baseline),
+        RatioVerdict.SLOWER: _AHEAD[way].format(line.baseline, line.hardware),
+        RatioVerdict.UNDECIDED: "undecided",
     }
-    name, wins = line.parameter, Outcome.SLOWER if found.falls else Outcome.FASTER
+    name, wins = line.parameter, RatioVerdict.SLOWER if found.falls else RatioVerdict.FASTER
     told = [(verdict, values) for verdict, values in at.items() if values]
     if found.above is not None and found.below is not None:
         parts = [f"{who[wins]} from {name} between {found.below} and {found.above}"]
         parts += [f"and at {_list(odd)}"] if (odd := [v for v in at[wins] if v < found.above]) else []
-        parts += [f"undecided at {_list(at[Outcome.UNDECIDED])}"] if at[Outcome.UNDECIDED] else []
+        parts += [f"undecided at {_list(at[RatioVerdict.UNDECIDED])}"] if at[RatioVerdict.UNDECIDED] else []
     elif len(told) == 1 and len(told[0][1]) > 1:
         verdict, values = told[0]
         parts = [f"{who[verdict]} at every measured {name}, {values[0]} to {values[-1]}"]

@@ -9,7 +9,7 @@ from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import speedup
 from tasks.results.summaries import over_repeats
-from tasks.results.values import Estimate, Outcome
+from tasks.results.values import Estimate, RatioVerdict
 from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
@@ -90,7 +90,7 @@ def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings
     """Say how much longer a start takes than on the baseline, and how many calls make up for it."""
     ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
     longer = speedup(ours, theirs)
-    if longer is None or longer.outcome is not Outcome.FASTER:
+    if longer is None or longer.outcome is not RatioVerdict.FASTER:
         return ""
     text = f"; that is {format_ratio(longer)} as long as on {base}"
     calls = [p.payback_calls for p in pairings if p.hardware == hardware and p.payback_calls]

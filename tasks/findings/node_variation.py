@@ -12,7 +12,7 @@ from tasks.results.format import format_count, format_ratio
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
 from tasks.results.table import Column, Mark, Quantity, Table
-from tasks.results.values import Estimate, Outcome
+from tasks.results.values import Estimate, RatioVerdict
 
 STRAGGLES = 3.5
 """Modified z-score above which a value is an outlier. Source: Iglewicz & Hoaglin 1993, How to Detect and
@@ -123,7 +123,7 @@ class NodeVariation(Finding):
 def mark_of(group: NodeGroup, node: Node) -> Mark | None:
     """Return the standing of a machine in its group; None where the intervals show none."""
     if node.straggler:
-        return Mark(STRAGGLER, Outcome.SLOWER)
+        return Mark(STRAGGLER, RatioVerdict.SLOWER)
     apart = group.spread.low is not None and group.spread.low > 1
     ends = {group.boxes[0].hardware: "fastest", group.boxes[-1].hardware: "slowest"}
     text = ends.get(node.hardware, "") if apart else ""

@@ -12,7 +12,7 @@ from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import scaled
 from tasks.results.table import Column, Mark, Quantity, Table, Value
-from tasks.results.values import Estimate, Outcome, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 
@@ -118,7 +118,7 @@ class Offers(Finding):
             offer.energy_j,
             ratio,
             Mark(cost_words(ratio), ratio.outcome) if ratio else None,
-            Mark(standing(offer), None if offer.dominated_by else Outcome.FASTER),
+            Mark(standing(offer), None if offer.dominated_by else RatioVerdict.FASTER),
         )
 
 

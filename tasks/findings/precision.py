@@ -7,7 +7,7 @@ from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import speedup
-from tasks.results.values import Outcome, Ratio
+from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import Case
 
 FP32 = "fp32"
@@ -45,7 +45,7 @@ def precisions(cells: Sequence[Repeats]) -> list[str]:
     return [
         _precision_sentence(hardware, precision, gains)
         for (hardware, precision), gains in found.items()
-        if any(gain.outcome is not Outcome.UNDECIDED for gain, _ in gains)
+        if any(gain.outcome is not RatioVerdict.UNDECIDED for gain, _ in gains)
     ]
 
 
@@ -54,10 +54,10 @@ def _but_precision(cell: Repeats) -> tuple[str, str, tuple[tuple[str, int], ...]
 
 
 def _precision_sentence(hardware: str, precision: str, gains: Sequence[tuple[Ratio, Case]]) -> str:
-    tally = {outcome: sum(gain.outcome is outcome for gain, _ in gains) for outcome in Outcome}
+    tally = {outcome: sum(gain.outcome is outcome for gain, _ in gains) for outcome in RatioVerdict}
     text = ", ".join(f"{outcome} in {count}" for outcome, count in tally.items() if count)
     most, case = max(gains, key=lambda pair: pair[0].estimate.low or 0.0)
     sentence = f"On {hardware} {precision} against {FP32} is {text} of {len(gains)}"
-    if most.outcome is Outcome.FASTER:
+    if most.outcome is RatioVerdict.FASTER:
         sentence += f", at most {format_ratio(most)} as fast, at {case.workload} {case.size_text}"
     return f"{sentence}."

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Pairing
 from tasks.results.table import Column, Quantity, Table
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 
 MOST_SHOWN = 12  # rows that people see
 COLUMNS = (
@@ -34,7 +34,7 @@ class PriceBreakEvens(Finding):
     def find(cls, results: Results) -> "PriceBreakEvens":
         """Take the pairings whose speedup is decided."""
         pairings = results.pairings
-        return cls(tuple(p for p in pairings if p.compute and p.compute.outcome is Outcome.FASTER))
+        return cls(tuple(p for p in pairings if p.compute and p.compute.outcome is RatioVerdict.FASTER))
 
     def table(self) -> Table | None:
         """Return a row a case and machine."""

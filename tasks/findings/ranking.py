@@ -8,7 +8,7 @@ from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import decide, scaled
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
 
 
@@ -93,4 +93,4 @@ def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, 
 
 def _better(suite: CommonCases, weights: Mapping[str, float], one: str, other: str) -> bool:
     ratio = scaled(time_ratio(suite, other, one), weights[other] / weights[one])
-    return decide(ratio, fewest_repeats(suite)).outcome is Outcome.FASTER
+    return decide(ratio, fewest_repeats(suite)).outcome is RatioVerdict.FASTER

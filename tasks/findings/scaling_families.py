@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from tasks.plausibility.coherence import superlinear
 from tasks.results.format import format_percent, format_ratio
-from tasks.results.model import Family, Level
+from tasks.results.model import Family, ScalingLevel
 from tasks.results.repeats import Repeats
 from tasks.results.scaling import ABOVE_LINEAR, TOO_GOOD, band, efficiency, serial
 from tasks.results.speedup import speedup
@@ -151,10 +151,10 @@ def _kind(grouped: Sequence[Repeats], whole: bool) -> str:
     return "strong" if whole and works and max(works) < SAME_WORK * min(works) else stated
 
 
-def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) -> Level:
+def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) -> ScalingLevel:
     usable = cell.usable
     step, units = over_repeats(_times(cell)), cell.units
-    level = Level(
+    level = ScalingLevel(
         cell=cell.cell,
         processes=_count(cell),
         grouped=True,
@@ -175,7 +175,7 @@ def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) 
     return level if base is None or base is cell else _judged(level, cell, base, kind)
 
 
-def _judged(level: Level, cell: Repeats, base: Repeats, kind: str) -> Level:
+def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> ScalingLevel:
     """The level with its efficiency, or with the reason why it has none."""
     ratio = _device_ratio(cell, base)
     if level.over_base is None or ratio is None:

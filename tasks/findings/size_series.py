@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tasks.results.model import Pairing
-from tasks.results.values import Outcome, Ratio
+from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import HELPERS
 
 WAYS = ("time", "end to end", "cost")
@@ -34,7 +34,7 @@ class Line:
         fixed = "".join(f"{name}={value} " for name, value in self.fixed)
         return f"{self.workload} {fixed}{self.precision}"
 
-    def verdicts(self, way: str) -> dict[int, Outcome | None]:
+    def verdicts(self, way: str) -> dict[int, RatioVerdict | None]:
         """Return who is ahead at each value in one of `WAYS`; None where there is no ratio."""
         ratios = {value: ratio(pairing, way) for value, pairing in self.pairings.items()}
         return {value: found.outcome if found else None for value, found in ratios.items()}

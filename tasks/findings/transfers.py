@@ -7,7 +7,7 @@ from tasks.results.finding import Finding, Results
 from tasks.results.format import format_percent
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
-from tasks.results.values import Estimate, Outcome
+from tasks.results.values import Estimate, RatioVerdict
 from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
@@ -66,7 +66,7 @@ def turned_around(pairings: Sequence[Pairing]) -> list[str]:
     found: dict[tuple[str, str], list[str]] = {}
     for p in pairings:
         ratios = (p.compute, p.end_to_end)
-        if tuple(r.outcome for r in ratios if r) == (Outcome.FASTER, Outcome.SLOWER):
+        if tuple(r.outcome for r in ratios if r) == (RatioVerdict.FASTER, RatioVerdict.SLOWER):
             found.setdefault((p.hardware, p.baseline), []).append(f"{p.case.workload} {p.case.size_text}")
     return [
         f"Transfers turn it around: {hardware} is faster than {baseline} with the data in place and slower "

@@ -11,7 +11,7 @@ from workloads.harness.records.record import Record, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class ComparedRun:
     """One of the two runs: its name, its records, its machines at the prices of its plan, its baseline."""
 
     name: str
@@ -20,7 +20,7 @@ class Side:
     baseline: str
 
 
-def compare_runs(first: Side, second: Side) -> tuple[list[Record], Comparison]:
+def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record], Comparison]:
     """Compare `second` with `first`, and return the records as the comparison names them.
 
     Where both measured the same hardware, each run stands as a machine and each case is named by its hardware
@@ -39,11 +39,11 @@ def compare_runs(first: Side, second: Side) -> tuple[list[Record], Comparison]:
     return records, compare(records, runs, first.name)
 
 
-def _hardware(side: Side) -> set[str]:
+def _hardware(side: ComparedRun) -> set[str]:
     return {record.hardware for record in side.records}
 
 
-def _as_machine(side: Side) -> list[Record]:
+def _as_machine(side: ComparedRun) -> list[Record]:
     """The run's records under its own name, judged by the machines' facts, which a run has none of."""
     records: Sequence[Record] = latest(side.records)
     doubts = gate(records, side.machines)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tasks.findings.compare import judged_cells
-from tasks.findings.two_runs import Side
+from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import (
     FEWEST,
@@ -78,8 +78,8 @@ class RunComparison:
         notes: other differences between the runs, a sentence each.
     """
 
-    now: Side
-    before: Side
+    now: ComparedRun
+    before: ComparedRun
     cells: tuple[CellComparison, ...]
     confidence: float
     least: float
@@ -98,7 +98,7 @@ class RunComparison:
 
 
 def compare_cells(
-    now: Side, before: Side, planned: Collection[Cell], least: float = LEAST_CHANGE
+    now: ComparedRun, before: ComparedRun, planned: Collection[Cell], least: float = LEAST_CHANGE
 ) -> RunComparison:
     """Compare a run with an earlier one.
 
@@ -131,7 +131,7 @@ def compare_cells(
     return RunComparison(now, before, tuple(sorted(cells, key=_rank)), confidence, least, notes)
 
 
-def _cells(side: Side) -> dict[Cell, Repeats]:
+def _cells(side: ComparedRun) -> dict[Cell, Repeats]:
     own = [record for record in latest(side.records) if record.run == side.name]
     return {cell.cell: cell for cell in judged_cells(own, side.machines)[0]}
 

@@ -12,7 +12,7 @@ _WORK = (("flops", "FLOP"), ("bytes", "bytes"))
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CaseGroup:
     """The cases of one workload in one precision, from little work to much.
 
     Attributes:
@@ -45,7 +45,7 @@ class Grid:
 
     comparison: Comparison
     machines: tuple[Machine, ...]
-    groups: tuple[Group, ...]
+    groups: tuple[CaseGroup, ...]
     summaries: Mapping[tuple[str, Case], Summary]
     pairings: Mapping[tuple[str, Case], Pairing]
 
@@ -78,7 +78,7 @@ def _machines(comparison: Comparison) -> tuple[Machine, ...]:
     return tuple(sorted(known.values(), key=lambda machine: machine.name != comparison.baseline))
 
 
-def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[Group, ...]:
+def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[CaseGroup, ...]:
     works = {record.case: record.work for record in records if record.work is not None}
     jobs = {summary.cell.case for summary in comparison.summaries if summary.whole}
     cases: dict[tuple[str, str], dict[Case, None]] = {}
@@ -90,7 +90,7 @@ def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[Group, .
 
 def _group(
     key: tuple[str, str], cases: list[Case], works: Mapping[Case, Work], jobs: Collection[Case]
-) -> Group:
+) -> CaseGroup:
     whole = any(case in jobs for case in cases)
     title, work = _measure_of_work({case: works[case] for case in cases if case in works})
     ordered = sorted(
@@ -101,7 +101,7 @@ def _group(
             [value for _, value in case.size],
         ),
     )
-    return Group(*key, tuple(ordered), work, f"{title} per {'job' if whole else 'step'}", whole)
+    return CaseGroup(*key, tuple(ordered), work, f"{title} per {'job' if whole else 'step'}", whole)
 
 
 def _measure_of_work(works: Mapping[Case, Work]) -> tuple[str, dict[Case, float]]:

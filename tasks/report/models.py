@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
@@ -14,7 +14,7 @@ BUSY, EVENTS, HOST = "busy by profile", "device events", "host clock, the CPU is
 Cells = dict[tuple[str, Case], list[Record]]
 
 
-def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[Group, Cells]]:
+def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup, Cells]]:
     """Groups of cases that have a model, which is what has parameters, with the records of each cell."""
     cells: Cells = {}
     for record in records:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 
 MOST_GROUPS = 12  # panels of one kind
 MOST_BARS = 48  # cells in one panel
@@ -41,7 +41,7 @@ def firsts(values: Sequence[T], most: int = MOST_ROWS) -> tuple[Sequence[T], int
     return values[:most], max(len(values) - most, 0)
 
 
-def _thinned(group: Group, most: int) -> Group:
+def _thinned(group: CaseGroup, most: int) -> CaseGroup:
     count = len(group.cases)
     if count <= most:
         return group

@@ -11,7 +11,7 @@ from tasks.results.format import (
     format_seconds,
     significant,
 )
-from tasks.results.model import Comparison, Family, Level
+from tasks.results.model import Comparison, Family, ScalingLevel
 from tasks.results.wording import bytes_text, few, verdict_text
 from workloads.harness.records.record import Record
 
@@ -41,7 +41,7 @@ def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def level_row(level: Level) -> dict[str, Any]:
+def level_row(level: ScalingLevel) -> dict[str, Any]:
     """One number of processes, every value as text with its interval."""
     return {
         "processes": processes_text(level),
@@ -62,12 +62,12 @@ def level_row(level: Level) -> dict[str, Any]:
     }
 
 
-def processes_text(level: Level) -> str:
+def processes_text(level: ScalingLevel) -> str:
     """Return the number of processes, and whether they were a group: `1, no DDP`."""
     return f"{level.processes}" if level.grouped else f"{level.processes}, no DDP"
 
 
-def memory_text(level: Level) -> str:
+def memory_text(level: ScalingLevel) -> str:
     """Peak memory of every rank, or the range over many; `?` for a rank that did not tell."""
     ranks = [bytes_text(held) if held else "?" for held in level.memory_bytes]
     known = [held for held in level.memory_bytes if held]
@@ -86,7 +86,7 @@ def families_of_interest(comparison: Comparison) -> list[Family]:
     return jobs or list(comparison.families)
 
 
-def median_repeat(records: Sequence[Record], level: Level | None) -> Record | None:
+def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Record | None:
     """Return the ok repeat with the median time of a level; None where it has none."""
     cell = level.cell if level and level.ok_repeats else None
     same = [r for r in records if cell and r.cell == cell and r.ok and r.wall]
@@ -99,7 +99,7 @@ def _range(known: list[int]) -> str:
     return f"{bytes_text(min(known))} to {bytes_text(max(known))}"
 
 
-def _css(level: Level) -> str:
+def _css(level: ScalingLevel) -> str:
     if level.impossible:
         return "slower"
     return {"perfect": "faster", "very good": "faster", "good": "faster", "poor": "slower"}.get(

@@ -3,10 +3,10 @@
 import math
 
 from tasks.results.speedup import decide, scaled
-from tasks.results.values import Estimate, Outcome, Ratio
+from tasks.results.values import Estimate, RatioVerdict, Ratio
 
 SECONDS_PER_HOUR = 3600
-_WORDS = {Outcome.FASTER: "cheaper", Outcome.SLOWER: "dearer", Outcome.UNDECIDED: "undecided"}
+_WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVerdict.UNDECIDED: "undecided"}
 
 
 def usd(seconds: float, usd_per_hour: float | None) -> float | None:

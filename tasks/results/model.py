@@ -145,7 +145,7 @@ class Total:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ScalingLevel:
     """One number of processes in a family of cases that differ only in it.
 
     Attributes:
@@ -206,8 +206,8 @@ class Family:
     precision: str
     scaling: str
     whole: bool
-    base: Level | None
-    levels: tuple[Level, ...]
+    base: ScalingLevel | None
+    levels: tuple[ScalingLevel, ...]
     notes: tuple[str, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
-from tasks.results.values import Estimate, Outcome, Ratio
+from tasks.results.values import Estimate, RatioVerdict, Ratio
 from workloads.harness.records.intervals import ratio_interval, t_quantile
 from workloads.harness.records.record import Verdict
 
@@ -44,12 +44,12 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
 def decide(estimate: Estimate, repeats: int) -> Ratio:
     """The verdict that an interval supports: it excludes 1, or nothing is decided and `why` says more."""
     if estimate.low is None or estimate.high is None:
-        return Ratio(estimate, Outcome.UNDECIDED, ONE_REPEAT)
+        return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT)
     if estimate.low > 1:
-        return Ratio(estimate, Outcome.FASTER)
+        return Ratio(estimate, RatioVerdict.FASTER)
     if estimate.high < 1:
-        return Ratio(estimate, Outcome.SLOWER)
-    return Ratio(estimate, Outcome.UNDECIDED, _advice(estimate, estimate.low, estimate.high, repeats))
+        return Ratio(estimate, RatioVerdict.SLOWER)
+    return Ratio(estimate, RatioVerdict.UNDECIDED, _advice(estimate, estimate.low, estimate.high, repeats))
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:

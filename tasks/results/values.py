@@ -6,7 +6,7 @@ from enum import StrEnum
 from workloads.harness.records.intervals import Interval
 
 
-class Outcome(StrEnum):
+class RatioVerdict(StrEnum):
     """The verdict of a ratio: its interval lies above 1, below 1, or spans it (or there is no interval)."""
 
     FASTER = "faster"
@@ -37,5 +37,5 @@ class Ratio:
     """A ratio against the baseline, above 1 is better; `why` says what an undecided one lacks."""
 
     estimate: Estimate
-    outcome: Outcome
+    outcome: RatioVerdict
     why: str = ""

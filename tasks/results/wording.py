@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from tasks.results.model import Summary
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 
-MARKS = {Outcome.FASTER: "▲", Outcome.SLOWER: "▼", Outcome.UNDECIDED: "◆"}
+MARKS = {RatioVerdict.FASTER: "▲", RatioVerdict.SLOWER: "▼", RatioVerdict.UNDECIDED: "◆"}
 FEW = 3
 _PREFIXED = ("FLOP/s", "B/s")
 PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->"})

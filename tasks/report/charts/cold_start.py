@@ -5,8 +5,8 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import Panel, chart_of, tooltip
-from tasks.report.grid import Grid, Group
+from tasks.report.charts.panel import ChartPanel, chart_of, tooltip
+from tasks.report.grid import CaseGroup, Grid
 from tasks.report.page_limits import MOST_GROUPS
 from tasks.results.format import format_seconds
 from tasks.results.summaries import COLD_PHASES
@@ -15,14 +15,14 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 
 
-def cold_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+def cold_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """A panel for each workload, a bar for each cell: the phases of its median repeat."""
     medians = _medians(records)
     panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
     return [_panel(group, rows) for group, rows in panels if rows]
 
 
-def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """A panel a machine, a row a phase that starts where the one before it ended.
 
     It is the repeat with the median cold start of all that are ok on the machine.
@@ -42,7 +42,7 @@ def _middle(records: Sequence[Record]) -> Record:
     return sorted(records, key=lambda record: sum(_phases(record).values()))[(len(records) - 1) // 2]
 
 
-def _waterfall(name: str, record: Record, most: float) -> Panel:
+def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
     """All machines on one scale; seconds stand at the phase's name, so that they never cover a bar."""
     rows: list[dict[str, Any]] = []
     start = 0.0
@@ -65,7 +65,7 @@ def _waterfall(name: str, record: Record, most: float) -> Panel:
     )
     told = f"Cold start of {name} as a waterfall: {format_seconds(start)} in {len(rows)} phases."
     title = f"{name}, {record.case.workload} {size_text(record.case)}: {format_seconds(start)}"
-    return Panel(title, told, alt.layer(chart).properties(height=24 * len(rows) + 10))
+    return ChartPanel(title, told, alt.layer(chart).properties(height=24 * len(rows) + 10))
 
 
 def _phases(record: Record) -> dict[str, float]:
@@ -82,7 +82,7 @@ def _medians(records: Sequence[Record]) -> dict[tuple[str, Case], Record]:
     return {key: _middle(members) for key, members in repeats.items()}
 
 
-def _rows(grid: Grid, group: Group, medians: dict[tuple[str, Case], Record]) -> list[dict[str, Any]]:
+def _rows(grid: Grid, group: CaseGroup, medians: dict[tuple[str, Case], Record]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for case in group.cases:
         for name in grid.names:
@@ -103,7 +103,7 @@ def _rows(grid: Grid, group: Group, medians: dict[tuple[str, Case], Record]) -> 
     return rows
 
 
-def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
+def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
     """Names stand above their bars, so that a phone leaves the whole width to the bars."""
     names = [phase.replace("_", " ") for phase in COLD_PHASES]
     totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
@@ -123,4 +123,4 @@ def _panel(group: Group, rows: list[dict[str, Any]]) -> Panel:
         .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N")),
     )
     told = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
-    return Panel(group.title, told, chart.properties(height=30 * len(totals)))
+    return ChartPanel(group.title, told, chart.properties(height=30 * len(totals)))

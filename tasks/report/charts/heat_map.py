@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 from tasks.report.page_limits import MOST_CELLS
 from tasks.results.format import format_ratio
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tasks.results.wording import MARKS, size_text, verdict_text
 from workloads.harness.records.case import Case
 
@@ -16,7 +16,7 @@ _ACROSS = 40  # fields beside each other over all machines
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FieldState:
     """What the map says of a cell: a class for its colour, a mark, a word, and the number behind it."""
 
     css: str
@@ -26,30 +26,30 @@ class State:
 
 
 LEGEND = (
-    State("faster", MARKS[Outcome.FASTER], "faster"),
-    State("slower", MARKS[Outcome.SLOWER], "slower"),
-    State("undecided", MARKS[Outcome.UNDECIDED], "undecided"),
-    State("bad", "✕", "not ok"),
-    State("base", "●", "baseline"),
-    State("alone", "○", "ok, no ratio"),
-    State("none", "·", "not measured"),
+    FieldState("faster", MARKS[RatioVerdict.FASTER], "faster"),
+    FieldState("slower", MARKS[RatioVerdict.SLOWER], "slower"),
+    FieldState("undecided", MARKS[RatioVerdict.UNDECIDED], "undecided"),
+    FieldState("bad", "✕", "not ok"),
+    FieldState("base", "●", "baseline"),
+    FieldState("alone", "○", "ok, no ratio"),
+    FieldState("none", "·", "not measured"),
 )
 _OF = {state.css: state for state in LEGEND}
 
 
-def state_of(grid: Grid, name: str, case: Case) -> State:
+def state_of(grid: Grid, name: str, case: Case) -> FieldState:
     """The verdict on a cell: that of its record where it isn't ok, else that of its compute speedup."""
     summary, pairing = grid.summaries.get((name, case)), grid.pairings.get((name, case))
     if summary is None:
         return _OF["none"]
     if not summary.ok_repeats:
-        return State("bad", _OF["bad"].mark, verdict_text(summary.verdict))
+        return FieldState("bad", _OF["bad"].mark, verdict_text(summary.verdict))
     if name == grid.comparison.baseline:
         return _OF["base"]
     if pairing is None or pairing.compute is None:
         return _OF["alone"]
     ratio = pairing.compute
-    return State(str(ratio.outcome), MARKS[ratio.outcome], str(ratio.outcome), format_ratio(ratio))
+    return FieldState(str(ratio.outcome), MARKS[ratio.outcome], str(ratio.outcome), format_ratio(ratio))
 
 
 def case_ids(grid: Grid) -> dict[Case, str]:
@@ -76,7 +76,7 @@ def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
     }
 
 
-def _by_case(grid: Grid, group: Group, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
+def _by_case(grid: Grid, group: CaseGroup, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
     return [
         {
             "group": group.title if place == 0 else "",
@@ -87,7 +87,7 @@ def _by_case(grid: Grid, group: Group, ids: Mapping[Case, str]) -> list[dict[str
     ]
 
 
-def _by_group(grid: Grid, group: Group, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
+def _by_group(grid: Grid, group: CaseGroup, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
     cases = [case for case in group.cases if case in ids]
     fields = [[_field(grid, name, case, ids, True) for case in cases] for name in grid.names]
     return [{"group": "", "title": group.title, "machines": fields}]

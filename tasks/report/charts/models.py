@@ -5,8 +5,8 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
-from tasks.report.grid import Grid, Group
+from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, shown, tooltip
+from tasks.report.grid import CaseGroup, Grid
 from tasks.report.models import Cells, model_groups
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text
@@ -15,13 +15,13 @@ from workloads.harness.records.record import Record
 _LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.value, '~s') + 's'"
 
 
-def model_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+def model_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """A bar a case and machine, its length the mean of repeats, and each repeat as a point on it."""
     panels = [(group, _bars(grid, group, cells)) for group, cells in model_groups(records, grid)]
     return [_panel(grid, group, rows) for group, rows in panels if rows]
 
 
-def _bars(grid: Grid, group: Group, cells: Cells) -> list[dict[str, Any]]:
+def _bars(grid: Grid, group: CaseGroup, cells: Cells) -> list[dict[str, Any]]:
     return [
         {
             "hardware": name,
@@ -40,7 +40,7 @@ def _bars(grid: Grid, group: Group, cells: Cells) -> list[dict[str, Any]]:
     ]
 
 
-def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
+def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
     firsts = list({row["bar"]: row for row in rows}.values())
     y = alt.Y("bar:N", sort=[row["bar"] for row in firsts], axis=None)
     what = "seconds a job" if group.whole else "seconds a step"
@@ -66,4 +66,4 @@ def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
         .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N"), opacity=opacity),
     )
     told = f"Time of {group.title} by machine and size, a bar the mean of repeats, a point a repeat."
-    return Panel(group.title, told, chart.properties(height=30 * len(firsts)))
+    return ChartPanel(group.title, told, chart.properties(height=30 * len(firsts)))

@@ -5,9 +5,9 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, shown, tooltip
 from tasks.report.charts.training import thinned
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
@@ -18,7 +18,7 @@ GPU, CPU = "gpu_utilisation_share", "cpu_percent"
 UTILISATION, MEMORY, POWER = "utilisation, %", "memory, GiB", "power, W"
 
 
-def monitor_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """For each workload its largest case that was watched: a panel a quantity, a line a machine.
 
     Of each machine it is the ok repeat that took longest, which has most samples.
@@ -57,7 +57,7 @@ def series(record: Record, quantity: str) -> list[tuple[float, float]]:
 
 
 def _largest(
-    grid: Grid, group: Group, longest: dict[tuple[str, Case], Record]
+    grid: Grid, group: CaseGroup, longest: dict[tuple[str, Case], Record]
 ) -> list[tuple[Case, list[Record]]]:
     """The group's last case, which has most work, that any machine was watched in; none or one."""
     for case in reversed(group.cases):
@@ -67,7 +67,7 @@ def _largest(
     return []
 
 
-def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> Panel | None:
+def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> ChartPanel | None:
     rows: list[dict[str, Any]] = []
     for record in records:
         points = series(record, quantity)
@@ -99,4 +99,4 @@ def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> 
         layers.append(within.mark_point(filled=True, size=16))
     chart = alt.layer(*layers)
     told = f"{quantity.partition(',')[0]} of {title} over time, a line a machine.".capitalize()
-    return Panel(f"{title}: {quantity}", told, chart.properties(height=150))
+    return ChartPanel(f"{title}: {quantity}", told, chart.properties(height=150))

@@ -15,7 +15,7 @@ OFF = {"name": "off", "value": []}
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class ChartPanel:
     """One chart: a heading, a sentence for those who can't see it, and its Vega-Lite."""
 
     title: str

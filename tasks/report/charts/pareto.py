@@ -6,7 +6,15 @@ from typing import Any
 import altair as alt
 
 from tasks.findings.offers import Offer, Offers, passes_of, standing
-from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.panel import (
+    ChartPanel,
+    chart_of,
+    log_axis,
+    machine_colour,
+    machine_shape,
+    shown,
+    tooltip,
+)
 from tasks.report.charts.theme import SECONDS_LABEL, padded
 from tasks.report.grid import Grid
 from tasks.results.format import format_seconds, format_usd
@@ -20,7 +28,7 @@ USD_LABEL = "'$' + format(datum.value, '~g')"
 NEUTRAL = "#7b838c"  # has a contrast of 3:1 with white and with the dark page
 
 
-def pareto_panels(grid: Grid) -> list[Panel]:
+def pareto_panels(grid: Grid) -> list[ChartPanel]:
     """The suite first, then the first cases of which two machines have a price."""
     worth = _contested(grid)
     cases = [case for case in worth if case is not None][:MOST_CASES]
@@ -68,7 +76,7 @@ def _rows(offers: Sequence[Offer], passes: int) -> list[dict[str, Any]]:
     ]
 
 
-def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> Panel:
+def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel:
     passes = passes_of(offers)
     rows = _rows(offers, passes)
     span = [
@@ -84,7 +92,7 @@ def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> Panel:
     told = (
         f"Seconds against USD of {title}, both on log axes; a dashed line joins the offers that none beats."
     )
-    return Panel(title, told, chart)
+    return ChartPanel(title, told, chart)
 
 
 def _layers(grid: Grid, rows: list[dict[str, Any]], x: Any, y: Any) -> list[alt.Chart]:
@@ -101,10 +109,10 @@ def _layers(grid: Grid, rows: list[dict[str, Any]], x: Any, y: Any) -> list[alt.
     )
     names = [
         chart_of(rows)
-        .transform_filter(f"datum.named && {side}datum.right")
-        .mark_text(align=align, dx=dx, dy=-10)
+        .transform_filter(f"datum.named && {'' if right else '!'}datum.right")
+        .mark_text(align="right" if right else "left", dx=-7 if right else 7, dy=-10)
         .encode(x=x, y=y, opacity=whole, text=alt.Text("name:N"))
-        for side, align, dx in (("!", "left", 7), ("", "right", -7))
+        for right in (False, True)
     ]
     return [
         joined.mark_line(strokeDash=[5, 4], strokeWidth=1.5, color=NEUTRAL),

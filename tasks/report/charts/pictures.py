@@ -8,7 +8,7 @@ import vl_convert
 
 from tasks.report import page_limits
 from tasks.report.charts.models import model_panels
-from tasks.report.charts.panel import OFF, Panel, chart_of, machine_colour, machine_shape, part_of
+from tasks.report.charts.panel import OFF, ChartPanel, chart_of, machine_colour, machine_shape, part_of
 from tasks.report.charts.speedup import speedup_panels
 from tasks.report.charts.theme import config
 from tasks.report.charts.time_by_size import time_panels
@@ -58,7 +58,7 @@ def undrawn(grid: Grid) -> list[str]:
     return [*lines[:_MOST_NOTES], f"and {more} more, listed in report.html"] if more > 0 else lines
 
 
-def _png(grid: Grid, panels: list[Panel], title: str, what: str, names: list[str]) -> bytes:
+def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: list[str]) -> bytes:
     inner = _panels(grid, panels, names) if panels else _nothing(grid)
     subtitle = [text for text in (what, page_limits.undrawn(grid)) if text and panels]
     inner["title"] = {
@@ -84,7 +84,7 @@ def _clip(line: str, most: int = 140) -> str:
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
-def _panels(grid: Grid, panels: list[Panel], names: list[str]) -> dict[str, Any]:
+def _panels(grid: Grid, panels: list[ChartPanel], names: list[str]) -> dict[str, Any]:
     """Parts are put together here: Altair would copy every one of them again at each step."""
     columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
     parts = [panel.part() | {"width": _WIDTH, "title": panel.title} for panel in panels]

@@ -4,14 +4,22 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.panel import (
+    ChartPanel,
+    chart_of,
+    log_axis,
+    machine_colour,
+    machine_shape,
+    shown,
+    tooltip,
+)
 from tasks.report.charts.theme import TIMES_LABEL, padded
 from tasks.report.grid import Grid
 from tasks.results.format import format_percent, format_ratio
 from tasks.results.model import Family
 
 
-def scaling_panels(grid: Grid) -> list[Panel]:
+def scaling_panels(grid: Grid) -> list[ChartPanel]:
     """Strong and weak scaling are workloads of their own, so they never share a panel."""
     alike: dict[str, list[Family]] = {}
     for family in grid.comparison.families:
@@ -39,7 +47,7 @@ def _rows(family: Family) -> list[dict[str, Any]]:
     ]
 
 
-def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> Panel:
+def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
     counts = sorted({row["processes"] for row in rows})
     most = max(2, *counts)
     values = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
@@ -74,10 +82,13 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> Panel:
         .encode(x=x, y=y, opacity=shown(), text=alt.Text("share:N")),
     )
     told = f"Speedup of {title} against the number of processes, on log axes; dashed is ideal."
-    return Panel(title, told, chart.properties(height=230))
+    return ChartPanel(title, told, chart.properties(height=230))
 
 
 def _ideal(most: int) -> alt.Chart:
-    """Speedup = processes, and its name at its end."""
-    ends = {"x": alt.XDatum(1), "y": alt.YDatum(1), "x2": alt.X2Datum(most), "y2": alt.Y2Datum(most)}
-    return chart_of([{}]).mark_rule(strokeDash=[5, 4], strokeWidth=1).encode(**ends)
+    """Return the line on which speedup equals the number of processes."""
+    rule = chart_of([{}]).mark_rule(strokeDash=[5, 4], strokeWidth=1)
+    ideal: alt.Chart = rule.encode(
+        x=alt.XDatum(1), y=alt.YDatum(1), x2=alt.X2Datum(most), y2=alt.Y2Datum(most)
+    )
+    return ideal

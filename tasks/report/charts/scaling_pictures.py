@@ -30,6 +30,7 @@ COLUMNS = {
 _SIZE = {"width": 300, "height": 190}
 
 Rows = list[dict[str, Any]]
+Layers = alt.LayerChart | alt.FacetChart  # Altair states both for one with properties
 
 
 def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
@@ -59,7 +60,7 @@ def summary_table_png(comparison: Comparison, title: str) -> bytes:
     return table_png(title, parts)
 
 
-def _four(records: Sequence[Record], family: Family) -> alt.VConcatChart:
+def _four(records: Sequence[Record], family: Family) -> alt.ConcatChart:
     what = "job" if family.whole else "step"
     time = [_bar(level, level.step_s, " s") for level in family.levels]
     rate = [_bar(level, level.units_per_s, "") for level in family.levels]
@@ -89,7 +90,7 @@ def _bar(level: Any, estimate: Estimate | None, unit: str) -> dict[str, Any]:
     }
 
 
-def _bars(rows: Rows, title: str, ideal: float | None = None) -> alt.LayerChart:
+def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
     """A bar a number of processes; one without a value is its verdict."""
     x = alt.X("processes:N", sort=[row["processes"] for row in rows], axis=alt.Axis(labelAngle=0))
     base = chart_of(rows).encode(x=x.title("processes"))
@@ -112,7 +113,7 @@ def _bars(rows: Rows, title: str, ideal: float | None = None) -> alt.LayerChart:
     return alt.layer(*layers).properties(**_SIZE)
 
 
-def _memory(records: Sequence[Record], family: Family) -> alt.LayerChart:
+def _memory(records: Sequence[Record], family: Family) -> Layers:
     """Memory over steps, a line a rank; where steps were not followed, the peak of every rank."""
     rows: Rows = []
     for level in family.levels:

@@ -5,13 +5,21 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.panel import (
+    ChartPanel,
+    chart_of,
+    log_axis,
+    machine_colour,
+    machine_shape,
+    shown,
+    tooltip,
+)
 from tasks.report.charts.theme import TIMES_LABEL, padded
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 from tasks.results.cost import cost_words
 from tasks.results.format import format_ratio
 from tasks.results.model import Pairing
-from tasks.results.values import Outcome, Ratio
+from tasks.results.values import Ratio, RatioVerdict
 from tasks.results.wording import size_text, verdict_text
 
 Rows = list[dict[str, Any]]
@@ -19,7 +27,7 @@ COMPUTE, COST = "compute speedup", "cost efficiency"
 _BAR = 18  # height of a bar with its gap, in pixels
 
 
-def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[Panel]:
+def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[ChartPanel]:
     """Every panel has the same log axis; `brief` leaves the bounds out of the numbers, for small screens."""
     panels = [(group, _rows(grid, group, brief, by)) for group in grid.groups]
     every = [row for _, rows in panels for row in rows if row["value"]]
@@ -34,7 +42,7 @@ def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[P
     ]
 
 
-def _rows(grid: Grid, group: Group, brief: bool, by: str) -> Rows:
+def _rows(grid: Grid, group: CaseGroup, brief: bool, by: str) -> Rows:
     """A row a bar, at a place of its own; a cell without a ratio becomes a word in place of its bar."""
     rows: Rows = []
     place = 0.0
@@ -58,7 +66,7 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool, by: str
         word = verdict_text(summary.verdict) if summary and not summary.ok_repeats else lacking
         return {"outcome": word, "label": word, "ratio": pairing.refused or word}
     estimate, text = ratio.estimate, format_ratio(ratio)
-    unsure = "" if ratio.outcome is not Outcome.UNDECIDED else " ?" if brief else " undecided"
+    unsure = "" if ratio.outcome is not RatioVerdict.UNDECIDED else " ?" if brief else " undecided"
     return {
         "value": estimate.value,
         "low": estimate.low,
@@ -70,7 +78,9 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool, by: str
     }
 
 
-def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float], brief: bool, by: str) -> Panel:
+def _panel(
+    grid: Grid, group: CaseGroup, rows: Rows, domain: tuple[float, float], brief: bool, by: str
+) -> ChartPanel:
     base = chart_of(rows).encode(
         y=_size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome")
     )
@@ -85,7 +95,7 @@ def _panel(grid: Grid, group: Group, rows: Rows, domain: tuple[float, float], br
     told = (
         f"{by} of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis.".capitalize()
     )
-    return Panel(group.title, told, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2))))
+    return ChartPanel(group.title, told, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2))))
 
 
 def _size_axis(rows: Rows) -> alt.Y:

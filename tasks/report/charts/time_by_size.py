@@ -7,15 +7,23 @@ import altair as alt
 
 from tasks.findings.break_even import BreakEven, BreakEvens
 from tasks.findings.scaling_families import PROCESSES
-from tasks.report.charts.panel import Panel, chart_of, log_axis, machine_colour, machine_shape, shown, tooltip
+from tasks.report.charts.panel import (
+    ChartPanel,
+    chart_of,
+    log_axis,
+    machine_colour,
+    machine_shape,
+    shown,
+    tooltip,
+)
 from tasks.report.charts.theme import SECONDS_LABEL, padded
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 
 
-def time_panels(grid: Grid) -> list[Panel]:
+def time_panels(grid: Grid) -> list[ChartPanel]:
     """Both axes logarithmic, a line a machine; cells that are not ok are left out.
 
     Cases of several processes are left to the pictures of scaling: their axis is not work.
@@ -25,7 +33,7 @@ def time_panels(grid: Grid) -> list[Panel]:
     return [_panel(grid, group, rows) for group, rows in panels if rows]
 
 
-def break_even_ends(grid: Grid, group: Group) -> list[tuple[BreakEven, float, float]]:
+def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float, float]]:
     """Return where machines start to beat the baseline within a group: the work on both sides."""
     found = []
     break_evens = grid.comparison.finding(BreakEvens)
@@ -39,13 +47,13 @@ def break_even_ends(grid: Grid, group: Group) -> list[tuple[BreakEven, float, fl
     return found
 
 
-def _work_at(group: Group, break_even: BreakEven, value: int) -> float | None:
+def _work_at(group: CaseGroup, break_even: BreakEven, value: int) -> float | None:
     params = dict(break_even.fixed) | {break_even.parameter: value}
     case = Case.of(group.workload, params, group.precision)
     return group.work.get(case)
 
 
-def _rows(grid: Grid, group: Group) -> list[dict[str, Any]]:
+def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
     rows = []
     for name in grid.names:
         for case in group.cases:
@@ -68,7 +76,7 @@ def _rows(grid: Grid, group: Group) -> list[dict[str, Any]]:
     return rows
 
 
-def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
+def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
     times = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
     span = padded(times)
     what = "time of a job" if group.whole else "time per step"
@@ -89,10 +97,10 @@ def _panel(grid: Grid, group: Group, rows: list[dict[str, Any]]) -> Panel:
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=65).encode(shape=shape),
     )
     told = f"Time per step of {group.title} against {group.work_title}, both on log axes, a line a machine."
-    return Panel(group.title, told, chart.properties(height=230))
+    return ChartPanel(group.title, told, chart.properties(height=230))
 
 
-def _bands(grid: Grid, group: Group, x: Any, span: tuple[float, float]) -> list[alt.Chart]:
+def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> list[alt.Chart]:
     """A band between the two sizes that hold a break-even, named by the machine that pays beyond it."""
     low, high = span
     rows = [
@@ -119,7 +127,7 @@ def _bands(grid: Grid, group: Group, x: Any, span: tuple[float, float]) -> list[
     ]
 
 
-def _work_axis(group: Group, rows: list[dict[str, Any]], field: str) -> Any:
+def _work_axis(group: CaseGroup, rows: list[dict[str, Any]], field: str) -> Any:
     """The axis of work; where a size has one parameter, ticks stand at the sizes and are named by them."""
     domain, channel = padded([row["work"] for row in rows]), alt.X(field)
     names = {name for case in group.work for name, _ in case.size}

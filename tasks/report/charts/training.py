@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import Panel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, shown, tooltip
 from tasks.report.charts.theme import padded
 from tasks.report.grid import Grid
 from tasks.results.wording import size_text
@@ -26,7 +26,7 @@ def job_records(records: Sequence[Record]) -> list[Record]:
     return [sorted(same, key=lambda r: r.compute_s or 0.0)[(len(same) - 1) // 2] for same in found.values()]
 
 
-def loss_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
+def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """Loss by step, a panel a case, a line a machine; long jobs thinned to what can be seen."""
     by_case: dict[Case, list[Record]] = {}
     for record in job_records(records):
@@ -35,7 +35,7 @@ def loss_panels(records: Sequence[Record], grid: Grid) -> list[Panel]:
     return [_loss(grid, case, found) for case, found in list(by_case.items())[:MOST_PANELS]]
 
 
-def memory_panels(records: Sequence[Record]) -> list[Panel]:
+def memory_panels(records: Sequence[Record]) -> list[ChartPanel]:
     """Memory by step, a panel a cell, a line a rank."""
     found = [record for record in job_records(records) if record.training and record.training.memory]
     return [_memory(record) for record in found[:MOST_PANELS]]
@@ -50,7 +50,7 @@ def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, fl
     return [(place, values[place]) for place in places]
 
 
-def _loss(grid: Grid, case: Case, found: Sequence[Record]) -> Panel:
+def _loss(grid: Grid, case: Case, found: Sequence[Record]) -> ChartPanel:
     rows: list[dict[str, Any]] = [
         {"hardware": record.hardware, "step": step + 1, "loss": float(f"{loss:.5g}")}
         for record in found
@@ -67,12 +67,12 @@ def _loss(grid: Grid, case: Case, found: Sequence[Record]) -> Panel:
         tooltip=tooltip("hardware", "step", "loss"),
     )  # fmt: skip
     title = _title(case)
-    return Panel(
+    return ChartPanel(
         title, f"Loss of {title} by step, a line a machine.", alt.layer(chart).properties(height=200)
     )
 
 
-def _memory(record: Record) -> Panel:
+def _memory(record: Record) -> ChartPanel:
     memory = record.training.memory if record.training else ()
     rows: list[dict[str, Any]] = [
         {
@@ -96,7 +96,9 @@ def _memory(record: Record) -> Panel:
         )
     )
     title = f"{_title(record.case)}, {record.hardware}"
-    return Panel(title, f"Memory of {title} by step, a line a rank.", alt.layer(chart).properties(height=200))
+    return ChartPanel(
+        title, f"Memory of {title} by step, a line a rank.", alt.layer(chart).properties(height=200)
+    )
 
 
 def _gib(held: int) -> float:

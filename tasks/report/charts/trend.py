@@ -41,7 +41,7 @@ def _rows(trend: Trend) -> list[dict[str, object]]:
     ]
 
 
-def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart:
+def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart | alt.FacetChart:
     axis = alt.Axis(labelExpr=SECONDS_LABEL)
     base = chart_of(rows).encode(
         x=alt.X("at:T", scale=alt.Scale(type="utc"), title="started, UTC"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from tasks.findings.scaling_families import base_words
 from tasks.report.scaling_rows import median_repeat
-from tasks.results.model import Comparison, Family, Level
+from tasks.results.model import Comparison, Family, ScalingLevel
 from tasks.results.values import Estimate, Ratio
 from tasks.results.wording import verdict_text
 from workloads.harness.records.case import Cell
@@ -56,7 +56,7 @@ def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
     return about | said | {"missing": missing}
 
 
-def sides(family: Family) -> tuple[Level | None, Level | None]:
+def sides(family: Family) -> tuple[ScalingLevel | None, ScalingLevel | None]:
     """One process (without DDP where that was measured) and the most processes; None where not planned."""
     single = family.base or next((level for level in family.levels if level.processes == 1), None)
     several = [level for level in family.levels if level.processes > 1]
@@ -65,7 +65,7 @@ def sides(family: Family) -> tuple[Level | None, Level | None]:
 
 
 def _side(
-    records: Sequence[Record], level: Level | None, who: str, name: str, missing: dict[str, str]
+    records: Sequence[Record], level: ScalingLevel | None, who: str, name: str, missing: dict[str, str]
 ) -> dict[str, Any] | None:
     record = median_repeat(records, level)
     if level is None or record is None or record.wall is None:
@@ -126,7 +126,7 @@ def _device_ids(record: Record, processes: int) -> list[int]:
     return ids if len(ids) == processes else list(range(processes))
 
 
-def _analysis(family: Family, multi: Level | None, missing: dict[str, str]) -> dict[str, Any] | None:
+def _analysis(family: Family, multi: ScalingLevel | None, missing: dict[str, str]) -> dict[str, Any] | None:
     base = family.base
     if base is None or multi is None or multi.over_base is None or not base.step_s or not multi.step_s:
         missing["speedup_analysis"] = "one side has no ok record"

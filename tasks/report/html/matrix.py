@@ -10,7 +10,7 @@ from tasks.report.page_limits import MOST_DETAILED
 from tasks.results.cost import cost_words
 from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd
 from tasks.results.model import Pairing, Summary
-from tasks.results.values import Outcome, Ratio
+from tasks.results.values import Ratio, RatioVerdict
 from tasks.results.wording import MARKS, size_text, verdict_text
 from workloads.harness.records.case import Case
 
@@ -111,7 +111,7 @@ def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
         "word": cost_words(ratio) if cost else str(ratio.outcome),
         "css": str(ratio.outcome),
         "mark": MARKS[ratio.outcome],
-        "why": ratio.why if ratio.outcome is Outcome.UNDECIDED else "",
+        "why": ratio.why if ratio.outcome is RatioVerdict.UNDECIDED else "",
     }
 
 

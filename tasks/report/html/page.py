@@ -15,7 +15,7 @@ from tasks.report.charts.cold_start import cold_panels, waterfall_panels
 from tasks.report.charts.heat_map import case_ids, heat_map
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
-from tasks.report.charts.panel import Panel
+from tasks.report.charts.panel import ChartPanel
 from tasks.report.charts.pareto import cases_left, pareto_panels
 from tasks.report.charts.pictures import VEGA_LITE
 from tasks.report.charts.scaling import scaling_panels
@@ -82,7 +82,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
     )  # fmt: skip
 
 
-def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[Panel]]:
+def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]]:
     """The charts by kind, of as much of the grid as can be read."""
     drawn = readable(grid)
     return {
@@ -160,7 +160,7 @@ def _policy(scripts: Any) -> str:
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[Panel]]) -> Markup:
+def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[ChartPanel]]) -> Markup:
     """Return the data that the script reads, as JSON that can't leave its element."""
     page = {"font": 'system-ui, "Segoe UI", Roboto, sans-serif', "background": "transparent"}
     values = {

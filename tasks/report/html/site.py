@@ -11,7 +11,7 @@ from tasks.report.charts.trend import trend_svg
 from tasks.report.html.templates import STILL, environment, slug, style
 from tasks.report.html.trends import Point, SiteRun, Trend, trends
 from tasks.results.format import format_ratio, format_seconds
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tasks.results.wording import MARKS
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text, write_whole
@@ -146,7 +146,7 @@ def _numbers(trend: Trend) -> list[Point]:
 
 
 def _is_decided(point: Point) -> bool:
-    return point.change is not None and point.change.outcome is not Outcome.UNDECIDED
+    return point.change is not None and point.change.outcome is not RatioVerdict.UNDECIDED
 
 
 def _sentence(trend: Trend, point: Point) -> dict[str, str]:

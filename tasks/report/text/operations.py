@@ -7,7 +7,7 @@ own, so that the rows add up to the total.
 import statistics
 from collections.abc import Sequence
 
-from tasks.report.grid import Grid, Group
+from tasks.report.grid import CaseGroup, Grid
 from tasks.report.text.boxes import box
 from tasks.results.cost import cost_words
 from tasks.results.format import format_estimate, format_ratio, significant
@@ -101,7 +101,7 @@ def _gib(size: object) -> str:
     return f"{size / 2**30:.1f} GiB" if isinstance(size, int | float) else ""
 
 
-def _shared(grid: Grid, pair: Pair) -> list[tuple[Group, Case]]:
+def _shared(grid: Grid, pair: Pair) -> list[tuple[CaseGroup, Case]]:
     """Cases of which both sides have a time, without whole jobs, which are no operations of one."""
     return [
         (group, case)
@@ -111,7 +111,7 @@ def _shared(grid: Grid, pair: Pair) -> list[tuple[Group, Case]]:
     ]
 
 
-def _operation(group: Group, case: Case) -> str:
+def _operation(group: CaseGroup, case: Case) -> str:
     return f"{group.workload} {size_text(case)} {group.precision}"
 
 

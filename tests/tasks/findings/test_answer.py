@@ -5,7 +5,7 @@ from tasks.findings.compare import compare
 from tasks.findings.totals import CommonCases
 from tasks.results.model import Machine
 from tasks.results.repeats import group
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats
 from workloads.harness.records.record import Verdict
 
@@ -79,7 +79,7 @@ def test_there_must_be_a_case_in_common():
 def test_cases_are_tallied_with_what_would_decide_them():
     records = [*repeats([2.0], MATMUL, "a"), *repeats([1.0], MATMUL, "b")]
     found = compare(records, (machine("a"), machine("b")), "a")
-    assert found.pairings[0].compute.outcome is Outcome.UNDECIDED
+    assert found.pairings[0].compute.outcome is RatioVerdict.UNDECIDED
     assert case_by_case(found.pairings) == [
         "b against a, case by case: undecided in 1 of 1 (one repeat has no interval: run with repeats=3 or more)."
     ]

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from tasks.findings.break_even import BreakEvens, bracket, payback_calls
 from tasks.findings.compare import compare
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import machine, repeats
 from workloads.harness.records.case import Case
 
-LETTERS = {"F": Outcome.FASTER, "S": Outcome.SLOWER, "U": Outcome.UNDECIDED, "-": None}
+LETTERS = {"F": RatioVerdict.FASTER, "S": RatioVerdict.SLOWER, "U": RatioVerdict.UNDECIDED, "-": None}
 TIGHT = (0.999, 1.0, 1.001)
 
 

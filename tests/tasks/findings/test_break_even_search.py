@@ -11,12 +11,12 @@ from tasks.findings.break_even import bracket
 from tasks.findings.break_even_search import MOST, WITHIN, next_cells, next_sizes
 from tasks.findings.compare import compare
 from tasks.results.speedup import speedup
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import machine, repeats
 from workloads.harness.records.case import Case, Cell
 
-FASTER, SLOWER, UNDECIDED = Outcome.FASTER, Outcome.SLOWER, Outcome.UNDECIDED
-ANY = (*Outcome, None)
+FASTER, SLOWER, UNDECIDED = RatioVerdict.FASTER, RatioVerdict.SLOWER, RatioVerdict.UNDECIDED
+ANY = (*RatioVerdict, None)
 
 
 def narrowed(planned, verdict, step=1):

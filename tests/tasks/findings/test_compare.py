@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.findings.compare import compare
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import (
     A10G,
@@ -43,12 +43,12 @@ def test_a_whole_comparison():
     pairing = found.pairings[0]
     assert (pairing.case, pairing.baseline, pairing.refused) == (MATMUL, "local-cpu-1", "")
     assert pairing.compute.estimate.value == pytest.approx(1 / 0.55, rel=1e-3)
-    assert pairing.compute.outcome is pairing.end_to_end.outcome is Outcome.FASTER
+    assert pairing.compute.outcome is pairing.end_to_end.outcome is RatioVerdict.FASTER
     assert pairing.efficiency.value == pytest.approx(0.909, abs=1e-3)
     assert (pairing.efficiency_band, pairing.scaling) == ("very good", "strong")
     assert pairing.serial_fraction == pytest.approx(0.1, abs=1e-3)
     assert pairing.cost.estimate.value == pytest.approx(0.909, abs=1e-3)
-    assert pairing.cost.outcome is Outcome.SLOWER
+    assert pairing.cost.outcome is RatioVerdict.SLOWER
     assert found.totals[1].speedup.value == pytest.approx(1 / 0.55, rel=1e-3)
     assert found.answer == (
         "Fastest for this suite: local-cpu, 1.818× (1.800–1.836) as fast as local-cpu-1, over 3 cases.",
@@ -109,7 +109,7 @@ def test_the_stack_is_a_named_confound():
 def test_the_published_table_decides_nothing():
     """One sample a cell: every ratio is shown, the copied rows are refused, and no winner is named."""
     found = compare(seed_table.records(), (seed_table.CPU, seed_table.GPU), "r5.4xlarge")
-    assert [p.compute and p.compute.outcome for p in found.pairings].count(Outcome.UNDECIDED) == 7
+    assert [p.compute and p.compute.outcome for p in found.pairings].count(RatioVerdict.UNDECIDED) == 7
     assert sum("one row is a copy" in p.refused for p in found.pairings) == 2
     assert found.answer[0] == (
         "Fastest for this suite: undecided between g5.8xlarge and r5.4xlarge over 7 cases: "

@@ -6,7 +6,7 @@ from tasks.findings.compare import compare
 from tasks.findings.scaling_families import families, sentences
 from tasks.plausibility.physics import gate, not_its_ranks
 from tasks.results.repeats import group
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tests.tasks.examples.group_records import BOX, GIB, alone, epoch, group_of, grouped, job, repeated, steps
 from tests.tasks.examples.records import failed, machine, record, repeats
 from workloads.harness import registry
@@ -71,7 +71,7 @@ def test_strong_scaling_has_karp_and_flatts_fraction_and_weak_has_gustafsons(fou
 def test_the_cost_of_ddp_is_a_row_of_its_own(found):
     one = level(found[0], 1)
     assert one.over_base.estimate.value == pytest.approx(0.1001 / 0.102102, rel=1e-3)
-    assert one.over_base.outcome is Outcome.SLOWER
+    assert one.over_base.outcome is RatioVerdict.SLOWER
     assert one.over_group_of_one is None and one.band == "" and one.serial_fraction is None
     eight = level(found[0], 8)
     assert eight.over_group_of_one.estimate.value > eight.over_base.estimate.value
@@ -166,7 +166,7 @@ def test_one_repeat_has_no_interval_and_no_sentence():
     (family,) = of([alone(0.1), grouped(0.12, 4)])
     four = level(family, 4)
     assert four.efficiency.low is None and four.band == "good"
-    assert four.over_base.outcome is Outcome.UNDECIDED and sentences([family]) == []
+    assert four.over_base.outcome is RatioVerdict.UNDECIDED and sentences([family]) == []
     (family,) = of([alone(0.13), grouped(0.1, 1)])
     assert "by one repeat" in level(family, 1).impossible, "DDP does not make one process faster"
 

@@ -1,7 +1,7 @@
 """Two runs against each other: only the same machine's cells are paired."""
 
-from tasks.findings.two_runs import Side, compare_runs
-from tasks.results.values import Outcome
+from tasks.findings.two_runs import ComparedRun, compare_runs
+from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats
 from workloads.harness.records.record import Verdict
 
@@ -10,7 +10,7 @@ NIGHT = [0.101, 0.100, 0.099]
 
 
 def side(name, *records, machines=(CPU, GPU), baseline="cpu-box"):
-    return Side(name, tuple(records), machines, baseline)
+    return ComparedRun(name, tuple(records), machines, baseline)
 
 
 def test_the_same_machine_is_paired_across_runs_and_no_other():
@@ -19,9 +19,9 @@ def test_the_same_machine_is_paired_across_runs_and_no_other():
     new = side("new", *repeats(slow), *repeats([0.0101, 0.01, 0.0099], hardware="gpu-box"))
     records, found = compare_runs(old, new)
     ratios = {pairing.case.workload: pairing.compute for pairing in found.pairings}
-    assert ratios["matmul@cpu-box"].outcome is Outcome.SLOWER
+    assert ratios["matmul@cpu-box"].outcome is RatioVerdict.SLOWER
     assert abs(ratios["matmul@cpu-box"].estimate.value * 1.1 - 1) < 1e-9
-    assert ratios["matmul@gpu-box"].outcome is Outcome.UNDECIDED
+    assert ratios["matmul@gpu-box"].outcome is RatioVerdict.UNDECIDED
     assert {record.hardware for record in records} == {"old", "new"} and found.baseline == "old"
     assert all(pairing.cost is None for pairing in found.pairings)
 
@@ -34,7 +34,7 @@ def test_runs_of_different_machines_stand_side_by_side():
     _, found = compare_runs(old, new)
     (pairing,) = found.pairings
     assert (pairing.hardware, pairing.baseline, found.baseline) == ("gpu-box", "cpu-box", "cpu-box")
-    assert pairing.compute.outcome is Outcome.FASTER and pairing.cost is not None
+    assert pairing.compute.outcome is RatioVerdict.FASTER and pairing.cost is not None
 
 
 def test_what_only_one_run_measured_is_named():

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.findings.two_runs import Side
+from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.change import Sample, changes_between, repeats_needed
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, failed, machine, record
@@ -26,7 +26,7 @@ def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
         record(seconds, case, HERE, repeat, run=name, control=control, **changes)
         for repeat, (seconds, control) in enumerate(zip(times, beside, strict=True))
     ]
-    return Side(name, tuple(found), (machine(HERE),), HERE)
+    return ComparedRun(name, tuple(found), (machine(HERE),), HERE)
 
 
 def against(now, before, planned=(CELL,), **options) -> RunComparison:

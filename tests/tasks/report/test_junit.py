@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tasks.findings.two_runs import Side
+from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.run_gate import compare_cells
 from tasks.report.files.junit import junit_xml
 from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, failed, machine, record
@@ -41,7 +41,7 @@ def times(name, case, factor=1.0, hardware="cpu-box", number=3, **changes):
 
 
 def of(name, *records):
-    return Side(name, tuple(records), (machine("cpu-box"), machine("gpu-box")), "cpu-box")
+    return ComparedRun(name, tuple(records), (machine("cpu-box"), machine("gpu-box")), "cpu-box")
 
 
 @pytest.fixture

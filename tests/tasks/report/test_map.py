@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tasks.findings.compare import compare
 from tasks.report.charts.heat_map import LEGEND, case_ids, heat_map, state_of
-from tasks.report.grid import Grid, Group, grid_of
+from tasks.report.grid import CaseGroup, Grid, grid_of
 from tasks.report.html.matrix import comparison_groups, detailed_cases, shared_confounds
 from tasks.report.html.page import report_html
 from tasks.report.page_limits import MOST_BARS, MOST_GROUPS, firsts, readable, undrawn
@@ -94,7 +94,9 @@ def test_cells_in_short_have_verdict_ratio_and_time(large):
 @given(st.integers(1, 200), st.integers(1, 100), st.integers(1, 40))
 def test_what_is_drawn_can_be_read_and_holds_the_first_and_the_last_size(cases, names, groups):
     sizes = tuple(Case.of("w", {"n": n + 1}) for n in range(cases))
-    group = Group("w", "fp32", sizes, {case: float(i + 1) for i, case in enumerate(sizes)}, "FLOP per step")
+    group = CaseGroup(
+        "w", "fp32", sizes, {case: float(i + 1) for i, case in enumerate(sizes)}, "FLOP per step"
+    )
     machine = replace(machines()[0])
     grid = Grid(comparison([]), (machine,) * names, (group,) * groups, {}, {})
     drawn = readable(grid)

@@ -19,7 +19,7 @@ from tasks.publish import write_comparison
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.html.site import changes, write_site
 from tasks.report.html.trends import site_runs, trends
-from tasks.results.values import Outcome
+from tasks.results.values import RatioVerdict
 from tasks.store.frames import results_table
 from tasks.store.store import Store
 from tests.tasks.examples.reports import records as example_records
@@ -98,13 +98,13 @@ def test_a_trend_tells_a_change_from_noise_and_names_a_new_environment(results):
     points = found["matmul/n=5000/fp32", "local-cpu"]
     assert [point.change and point.change.outcome for point in points] == [
         None,
-        Outcome.UNDECIDED,
-        Outcome.SLOWER,
+        RatioVerdict.UNDECIDED,
+        RatioVerdict.SLOWER,
     ]
     assert points[2].change.estimate.low < 1 / 1.1 < points[2].change.estimate.high
     assert [point.new_environment for point in points] == [False, False, True]
     still = found["image_pipeline/pixels=2048,batch=1/fp32", "local-cpu"]
-    assert still[2].change.outcome is Outcome.UNDECIDED
+    assert still[2].change.outcome is RatioVerdict.UNDECIDED
 
 
 def with_plan_and_table(store, night=None, **columns):
@@ -138,7 +138,7 @@ def test_a_confirmation_says_what_it_is_and_hides_no_change(tmp_path):
     points = {(trend.case, trend.hardware): trend.points for trend in trends(past)}
     first, again, last = points["matmul/n=5000/fp32", "local-cpu"]
     assert again.confirms and again.seconds and again.change is None
-    assert first.confirms == last.confirms == "" and last.change.outcome is Outcome.SLOWER
+    assert first.confirms == last.confirms == "" and last.change.outcome is RatioVerdict.SLOWER
     told = changes(trends(past[:2]))
     assert told == [], "a confirmation is no news after the run that it confirms"
 

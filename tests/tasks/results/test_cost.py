@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tasks.results.cost import cost_efficiency, cost_words, usd, usd_per_million_units
 from tasks.results.speedup import ONE_REPEAT, speedup
-from tasks.results.values import Estimate, Outcome, Ratio
+from tasks.results.values import Estimate, RatioVerdict, Ratio
 from tests.tasks.examples.seed_table import CPU, GPU, ROWS
 
 
@@ -19,7 +19,7 @@ def test_cost_efficiency_of_the_published_table(times, printed):
     gain = speedup([times[0]], [times[1]])
     ratio = cost_efficiency(gain, CPU.usd_per_hour, GPU.usd_per_hour, 1)
     assert ratio.estimate.value == pytest.approx(printed, rel=0.05 if printed < 0.01 else 0.008)
-    assert (ratio.outcome, ratio.why) == (Outcome.UNDECIDED, ONE_REPEAT)
+    assert (ratio.outcome, ratio.why) == (RatioVerdict.UNDECIDED, ONE_REPEAT)
 
 
 @settings(deadline=None)
@@ -27,7 +27,7 @@ def test_cost_efficiency_of_the_published_table(times, printed):
     value=st.floats(0.01, 100), width=st.floats(1.001, 3), price=st.floats(0.1, 100), base=st.floats(0.1, 100)
 )
 def test_cost_has_the_relative_interval_of_the_speedup(value, width, price, base):
-    gain = Ratio(Estimate(value, value / width, value * width), Outcome.UNDECIDED)
+    gain = Ratio(Estimate(value, value / width, value * width), RatioVerdict.UNDECIDED)
     cost = cost_efficiency(gain, base, price, 3).estimate
     assert cost.value == pytest.approx(value * base / price)
     assert cost.high / cost.value == pytest.approx(width)
@@ -35,7 +35,7 @@ def test_cost_has_the_relative_interval_of_the_speedup(value, width, price, base
 
 
 def test_faster_can_be_dearer():
-    gain = Ratio(Estimate(2.0, 1.9, 2.1), Outcome.FASTER)
+    gain = Ratio(Estimate(2.0, 1.9, 2.1), RatioVerdict.FASTER)
     assert cost_words(cost_efficiency(gain, 1.0, 4.0, 3)) == "dearer"
     assert cost_words(cost_efficiency(gain, 1.0, 1.0, 3)) == "cheaper"
     assert cost_words(cost_efficiency(gain, 1.0, 2.0, 3)) == "undecided"
@@ -43,7 +43,7 @@ def test_faster_can_be_dearer():
 
 @pytest.mark.parametrize("prices", [(None, 1.0), (1.0, None), (0.0, 1.0), (1.0, 0.0)])
 def test_without_a_price_there_is_no_cost_ratio(prices):
-    assert cost_efficiency(Ratio(Estimate(2.0), Outcome.UNDECIDED), *prices, 3) is None
+    assert cost_efficiency(Ratio(Estimate(2.0), RatioVerdict.UNDECIDED), *prices, 3) is None
     assert cost_efficiency(None, 1.0, 1.0, 3) is None
 
 

@@ -11,7 +11,7 @@ from tasks.results.format import (
     format_usd,
     ratio_of_rounded,
 )
-from tasks.results.values import Estimate, Outcome, Ratio
+from tasks.results.values import Estimate, RatioVerdict, Ratio
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from tasks.results.values import Estimate, Outcome, Ratio
 )
 def test_ratios_show_what_their_interval_supports(estimate, text):
     assert format_ratio(estimate) == text
-    assert format_ratio(Ratio(estimate, Outcome.UNDECIDED)) == text
+    assert format_ratio(Ratio(estimate, RatioVerdict.UNDECIDED)) == text
 
 
 @pytest.mark.parametrize(

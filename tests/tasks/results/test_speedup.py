@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tasks.results.format import ratio_of_rounded
 from tasks.results.repeats import group
 from tasks.results.speedup import ONE_REPEAT, decide, per_unit, refusal, speedup
-from tasks.results.values import Estimate, Outcome
+from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import MATMUL, failed, repeats, work
 from workloads.harness.records.record import Verdict
 
@@ -23,8 +23,8 @@ def test_swapping_the_sides_inverts_ratio_and_outcome(base, side):
     if one.estimate.low is not None:
         assert one.estimate.low == pytest.approx(1 / other.estimate.high)
         assert one.estimate.high == pytest.approx(1 / other.estimate.low)
-    opposite = {Outcome.FASTER: Outcome.SLOWER, Outcome.SLOWER: Outcome.FASTER}
-    assert other.outcome is opposite.get(one.outcome, Outcome.UNDECIDED)
+    opposite = {RatioVerdict.FASTER: RatioVerdict.SLOWER, RatioVerdict.SLOWER: RatioVerdict.FASTER}
+    assert other.outcome is opposite.get(one.outcome, RatioVerdict.UNDECIDED)
 
 
 @settings(deadline=None)
@@ -42,9 +42,9 @@ def test_an_outcome_needs_an_interval_that_excludes_one(base, side):
     ratio = speedup(base, side)
     low, high = ratio.estimate.low, ratio.estimate.high
     assert (low is None) == (min(len(base), len(side)) < 2)
-    assert (ratio.outcome is Outcome.FASTER) == (low is not None and low > 1)
-    assert (ratio.outcome is Outcome.SLOWER) == (high is not None and high < 1)
-    assert bool(ratio.why) == (ratio.outcome is Outcome.UNDECIDED)
+    assert (ratio.outcome is RatioVerdict.FASTER) == (low is not None and low > 1)
+    assert (ratio.outcome is RatioVerdict.SLOWER) == (high is not None and high < 1)
+    assert bool(ratio.why) == (ratio.outcome is RatioVerdict.UNDECIDED)
 
 
 @pytest.mark.parametrize(("repeats_a", "repeats_b"), [(3, 3), (5, 3), (5, 5)])
@@ -66,7 +66,7 @@ def test_the_interval_covers_the_truth_as_often_as_it_says(between, repeats_a, r
 def test_one_repeat_is_never_decided():
     ratio = speedup([10.0], [1.0, 1.0, 1.0])
     assert ratio.estimate == Estimate(pytest.approx(10))
-    assert (ratio.outcome, ratio.why) == (Outcome.UNDECIDED, ONE_REPEAT)
+    assert (ratio.outcome, ratio.why) == (RatioVerdict.UNDECIDED, ONE_REPEAT)
 
 
 def test_no_times_no_ratio():
