@@ -8,65 +8,17 @@ from pathlib import Path
 
 import pytest
 import yaml
-from cfnlint.api import lint
-from cfnlint.config import ManualArgs
-from cfnlint.decode import decode_str
-from cfnlint.template import Template
-from cfnlint.template.transforms._language_extensions import language_extension
 
 from infra.aws import settings
 from infra.aws.machines import UNUSABLE, MachineType, check_cap
 from infra.aws.pool import filled_template
+from tests.infra.aws.template_text import TEMPLATE, TEXT, of_type
 
-TEXT = settings.TEMPLATE.read_text()
 # AWS Batch API reference, Ec2Configuration, imageType, read 2026-11: the ones that new environments may have.
 IMAGE_TYPES = {"ECS_AL2023", "ECS_AL2023_NVIDIA"}
+
+
 BODY_BYTES = 51_200  # CloudFormation's limit for a template that is sent in the request
-
-
-def source(text=TEXT):
-    template, mistakes = decode_str(text)
-    assert not mistakes
-    return template
-
-
-def expanded(text=TEXT):
-    """The template with its loops written out, by cfn-lint and not by our emulator."""
-    mistakes, found = language_extension(Template("template.yaml", source(text), ["us-east-1"]))
-    assert not mistakes
-    return found
-
-
-TEMPLATE = expanded()
-
-
-def of_type(kind):
-    found = {name: r["Properties"] for name, r in TEMPLATE["Resources"].items() if r["Type"] == kind}
-    assert found
-    return found
-
-
-def mistakes_in(text):
-    return [str(match) for match in lint(text, config=ManualArgs(regions=["us-east-1"]))]
-
-
-@pytest.mark.server
-def test_cfn_lint_has_nothing_to_say():
-    assert mistakes_in(TEXT) == []
-
-
-@pytest.mark.server
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ("VolumeType: gp3", "VolumeType: gp33"),
-        ("MinvCpus: 0", "MinimumvCpus: 0"),
-        ("!GetAtt Repository.Arn", "!GetAtt Repositori.Arn"),
-        ("MaxTimeSeconds: 600", "MaxTimeSeconds: soon"),
-    ],
-)
-def test_cfn_lint_would_see_a_mistake(right, wrong):
-    assert mistakes_in(TEXT.replace(right, wrong))
 
 
 @pytest.fixture(scope="module")
@@ -200,72 +152,6 @@ def test_no_key_lost_its_value():
     assert list(empty_values(yaml.load(comma, Plain))) == [
         ".Resources.EgressOnly.Properties.SecurityGroupEgress.registries"
     ]
-
-
-def statements(template=TEMPLATE):
-    """Every statement of every policy, with the name of its resource."""
-    for name, resource in template["Resources"].items():
-        properties = resource.get("Properties", {})
-        inline = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
-        own = [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
-        for document in inline + own:
-            for statement in document["Statement"]:
-                yield name, statement["Fn::If"][1] if "Fn::If" in statement else statement
-
-
-def as_list(value):
-    return value if isinstance(value, list) else [value]
-
-
-def needs_wildcard(action):
-    """Whether AWS knows no resource for an action, by the Service Authorization Reference that cfn-lint ships."""
-    service, _, name = action.lower().partition(":")
-    reference = json.loads((files("cfnlint") / "data/AdditionalSpecs/Policies.json").read_text())
-    return not reference[service]["Actions"][name].get("Resources")
-
-
-def careless(template=TEMPLATE):
-    """Actions on everything that AWS would let us narrow, and actions with wildcards."""
-    found = []
-    for name, statement in statements(template):
-        actions = as_list(statement["Action"])
-        found += [(name, action) for action in actions if "*" in action]
-        if "*" in as_list(statement["Resource"]):
-            found += [
-                (name, action) for action in actions if "*" not in action and not needs_wildcard(action)
-            ]
-    return found
-
-
-def test_no_role_may_do_more_than_aws_makes_us_allow():
-    assert len(list(statements())) > 10
-    assert careless() == []
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "found"),
-    [
-        ("Resource: !GetAtt Repository.Arn", 'Resource: "*"', ("ExecutionRole", "ecr:BatchGetImage")),
-        ('Action: "logs:GetLogEvents"', 'Action: "logs:*"', ("WorkerPolicy", "logs:*")),
-        (
-            'Action: "secretsmanager:GetSecretValue", Resource: !Ref PrefectApiKeySecretArn',
-            'Action: "secretsmanager:GetSecretValue", Resource: "*"',
-            ("ExecutionRole", "secretsmanager:GetSecretValue"),
-        ),
-    ],
-)
-def test_a_careless_role_would_be_seen(right, wrong, found):
-    assert right in TEXT
-    assert found in careless(expanded(TEXT.replace(right, wrong)))
-
-
-def test_roles_are_our_own_and_the_jobs_have_no_rights():
-    roles = of_type("AWS::IAM::Role")
-    assert all("ManagedPolicyArns" not in role for role in roles.values())  # AWS's own have wildcards
-    assert "Policies" not in roles["JobRole"]
-    for role in roles.values():
-        (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
-        assert statement["Principal"]["Service"] in ("ec2.amazonaws.com", "ecs-tasks.amazonaws.com")
 
 
 def names_used(node):

@@ -12,8 +12,8 @@ from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rent
 from tasks.dispatch.rental_labels import RELEASE, RentalOrder, RentalStatus
 from tasks.dispatch.rented_boxes import order_for
 from tasks.planning.rent_terms import RentTerms
+from tests.tasks.dispatch.dispatched import Run, planned, until
 from tests.tasks.dispatch.fake_prefect import installed
-from tests.tasks.dispatch.test_dispatcher import Run, planned, until
 from workloads.harness.records.record import Verdict
 
 A10 = RentTerms(provider="lambda", instances=("gpu_1x_a10",))

@@ -9,7 +9,6 @@ import pytest
 from tasks.findings.compare import compare
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.scaling import scaling_panels
-from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.charts.table_picture import table_svg
 from tasks.report.charts.time_by_size import time_panels
 from tasks.report.charts.training import POINTS, loss_panels, memory_panels, thinned
@@ -19,13 +18,12 @@ from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.report.models import BUSY, EVENTS, HOST, device_time, quality_text
 from tasks.report.scaling_rows import families_of_interest, level_row, memory_text
-from tasks.report.write import write_report
 from tests.tasks.examples.group_records import BOX, alone, epoch, grouped, memory_at, profiled, repeated
 from tests.tasks.examples.records import failed, machine, repeats
 from tests.tasks.examples.reports import RUN
 from tests.tasks.examples.reports import comparison as plain_comparison
 from tests.tasks.examples.reports import records as plain_records
-from tests.tasks.examples.scaling import MACHINES, OTHER, run
+from tests.tasks.examples.scaling import MACHINES, OTHER
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Training
 from workloads.harness.records.record import Verdict
@@ -34,12 +32,9 @@ SEED_SIDE = {
     *("total_time_seconds", "total_time_minutes", "avg_batch_time_seconds", "throughput_samples_per_second"),
     *("total_samples", "total_steps", "avg_loss", "loss_std", "gpu_count", "device_ids", "memory_history"),
 }
+
+
 SEED_SPEEDUP = {"time_speedup", "throughput_speedup", "efficiency_per_gpu"}
-
-
-@pytest.fixture(scope="module")
-def made():
-    return run()
 
 
 @pytest.fixture(scope="module")
@@ -277,27 +272,3 @@ def test_files_are_about_jobs_where_there_are_any(made):
     assert [family.whole for family in families_of_interest(made[1])] == [True]
     steady = compare([alone(0.1), grouped(0.12, 2)], [machine(BOX)], BOX)
     assert len(families_of_interest(steady)) == 1
-
-
-@pytest.mark.server
-def test_pictures_of_jobs_of_steps_and_of_nothing_ok_are_png(made):
-    crashed = [failed(Verdict.CRASHED, "rank 1 died", grouped(0.1, n).case, BOX) for n in (1, 2)]
-    cases = (
-        made[1],
-        compare(repeated(grouped, (0.1,), 2), [machine(BOX)], BOX),
-        compare(crashed, [machine(BOX)], BOX),
-    )
-    for compared, records in zip(cases, (made[0], repeated(grouped, (0.1,), 2), crashed), strict=True):
-        assert gpu_comparison_png(records, compared, "t").startswith(b"\x89PNG")
-        assert summary_table_png(compared, "t").startswith(b"\x89PNG")
-        assert report_html(records, compared, RUN)
-
-
-@pytest.mark.server
-def test_a_run_of_a_hundred_cases_has_all_its_files(tmp_path):
-    records, compared = run(many=True)
-    path = write_report(tmp_path, records, compared, RUN)
-    names = {file.name for file in tmp_path.iterdir()}
-    assert {"gpu_benchmark_comparison.png", "performance_summary_table.png", "models.png"} <= names
-    assert path.stat().st_size < 2.5e6
-    assert len({summary.cell.case for summary in compared.summaries}) > 100

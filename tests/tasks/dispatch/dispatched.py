@@ -1,0 +1,58 @@
+"""A dispatcher in the background, with jobs that a test answers."""
+
+import asyncio
+
+from tasks.dispatch.dispatcher import Dispatcher, LaneLost
+from tasks.store.store import Store
+
+
+def planned(store, plan, **changes):
+    """The store with another plan."""
+    return Store.create(store.folder.parent, plan.model_copy(update=changes))
+
+
+class Run:
+    """A `bench` of a store, every cell of it asked for; again and again where its lane was lost."""
+
+    def __init__(self, store, budget_usd=None):
+        self.said = []
+        self.lanes = Dispatcher(store, budget_usd, self.said.append, poll_s=0.01)
+
+    async def __aenter__(self):
+        await self.lanes.__aenter__()
+        self.cells = {cell: asyncio.create_task(self._measure(cell)) for cell in self.lanes.plan.cells}
+        return self
+
+    async def __aexit__(self, *exc_info):
+        for task in self.cells.values():
+            task.cancel()
+        await asyncio.gather(*self.cells.values(), return_exceptions=True)
+        await self.lanes.__aexit__(*exc_info)
+
+    async def _measure(self, cell):
+        while True:
+            try:
+                return await self.lanes.records_of(cell)
+            except LaneLost:
+                await asyncio.sleep(0.001)
+
+    async def ended(self):
+        """Every record, once every cell has ended."""
+        async with asyncio.timeout(120):
+            done = await asyncio.gather(*self.cells.values())
+        return [record for records in done for record in records]
+
+
+async def until(condition):
+    async with asyncio.timeout(120):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def serve(api, but=()):
+    """A worker that completes every job, one after another."""
+    while True:
+        for job in list(api.jobs.values()):
+            if not job.state.is_final() and not job.state.is_cancelling() and job.id not in but:
+                api.complete(job)
+        await asyncio.sleep(0.005)
