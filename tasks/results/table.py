@@ -1,0 +1,155 @@
+"""A table as typed values, which every kind of output renders by one rule of its own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd, significant
+from tasks.results.values import Estimate, RatioVerdict, Ratio
+from tasks.results.wording import price_text
+
+LARGEST_PARTS = 3  # parts of a sum that one cell of text names
+NOTHING = "–"
+
+
+class Quantity(StrEnum):
+    """The quantity in a column: it decides how a value is written."""
+
+    TEXT = "text"
+    MACHINE = "machine"
+    TIME = "time"
+    MONEY = "money"
+    PRICE = "price"
+    RATIO = "ratio"
+    SHARE = "share"
+    ENERGY = "energy"
+    COUNT = "count"
+    CALLS = "calls"
+    VERDICT = "verdict"
+    PARTS = "parts"
+
+
+UNITS = {
+    Quantity.TIME: "s",
+    Quantity.MONEY: "USD",
+    Quantity.PRICE: "USD/h",
+    Quantity.RATIO: "1",
+    Quantity.SHARE: "1",
+    Quantity.ENERGY: "J",
+    Quantity.COUNT: "1",
+    Quantity.CALLS: "1",
+    Quantity.PARTS: "s",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading, and the quantity in the values below it."""
+
+    title: str
+    quantity: Quantity = Quantity.TEXT
+
+    @property
+    def unit(self) -> str:
+        """Return the unit of the values; empty for words."""
+        return UNITS.get(self.quantity, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A verdict in words; `outcome` says whether it is good, bad or undecided, None for neither."""
+
+    text: str
+    outcome: RatioVerdict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A sum of seconds by part.
+
+    Attributes:
+        seconds: by part, in the order of a job.
+        length: length of a bar for the whole, as a share (0 to 1) of the longest bar in its column.
+    """
+
+    seconds: tuple[tuple[str, float], ...]
+    length: float = 1.0
+
+    @property
+    def total_s(self) -> float:
+        """Return the sum of all parts."""
+        return sum(seconds for _, seconds in self.seconds)
+
+
+Value = str | int | float | Estimate | Ratio | Mark | Parts | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What a finding came to.
+
+    Attributes:
+        rows: a value for each column; None where there is none.
+        lead: sentences for people, above the table.
+        notes: sentences below it.
+        brief: how many rows a page or a terminal shows; None for all. Programs get all of them.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    lead: str = ""
+    notes: tuple[str, ...] = ()
+    brief: int | None = None
+
+    @property
+    def shown(self) -> tuple[tuple[Value, ...], ...]:
+        """Return the rows that people see."""
+        return self.rows[: self.brief]
+
+    def filled(self, rows: Sequence[Sequence[Value]]) -> list[int]:
+        """Return the places of the columns in which at least one of the rows has a value."""
+        return [i for i in range(len(self.columns)) if any(row[i] not in (None, "") for row in rows)]
+
+
+def cell_text(value: Value, quantity: Quantity) -> str:
+    """Return a value as people read it, with its interval and unit; a dash for None."""
+    if value is None or value == "":
+        return NOTHING
+    if isinstance(value, str | Mark):
+        return value if isinstance(value, str) else value.text or NOTHING
+    if isinstance(value, Parts):
+        return parts_text(value)
+    if isinstance(value, Ratio):
+        return format_ratio(value)
+    if isinstance(value, Estimate):
+        return _estimate_text(value, quantity)
+    return _number_text(value, quantity)
+
+
+def parts_text(parts: Parts, most: int = LARGEST_PARTS) -> str:
+    """Return the largest parts with their shares of the whole."""
+    largest = sorted(parts.seconds, key=lambda part: -part[1])[:most]
+    whole = parts.total_s or 1.0
+    return ", ".join(f"{name} {100 * (seconds / whole):.0f} %" for name, seconds in largest)
+
+
+def _estimate_text(value: Estimate, quantity: Quantity) -> str:
+    write = {Quantity.TIME: format_seconds, Quantity.MONEY: format_usd, Quantity.SHARE: format_percent}
+    return write.get(quantity, format_ratio)(value)
+
+
+def _number_text(value: float, quantity: Quantity) -> str:
+    if quantity is Quantity.TIME:
+        return format_seconds(value)
+    if quantity is Quantity.MONEY:
+        return format_usd(value)
+    if quantity is Quantity.PRICE:
+        return price_text(value)
+    if quantity is Quantity.SHARE:
+        return f"{significant(100 * value, 2)} %"
+    if quantity is Quantity.RATIO:
+        return f"{significant(value, 3)}×"
+    if quantity is Quantity.CALLS:
+        return f"about {significant(value, 2)}"
+    unit = " J" if quantity is Quantity.ENERGY else ""
+    return f"{value:,}" if isinstance(value, int) else f"{significant(value, 3)}{unit}"
