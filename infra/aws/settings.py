@@ -40,7 +40,7 @@ class StackOptions:
         prefect_port: of the Prefect API that containers speak to.
         secret_arn: of the secret with the Prefect API key; empty for none.
         auth_secret_arn: of the secret with a Prefect server's auth string; empty for none.
-        email: who is told of the budget; empty for nobody.
+        email: receives the budget's alarm; empty for none.
         budget_usd: a month, of the whole account.
     """
 

@@ -39,7 +39,7 @@ class Accelerator(Entry):
         gpu: its key in `deployments/gpus.yaml` and in the price facts.
         shapes: by the number of GPUs in one machine.
         driver: which of the drivers that GKE installs.
-        unsupported: why it can't be had; None where it can.
+        unsupported: the reason why GKE has it no more; None if it is available.
     """
 
     gpu: str
@@ -64,7 +64,7 @@ def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
     """Return the accelerator of that name, and the machine with so many of it.
 
     Raises:
-        GkeError: there is none, it can't be had any more, or not in this number or on demand.
+        GkeError: it is unknown, no longer available, or not in this number or on demand.
     """
     models = accelerators()
     if name not in models:

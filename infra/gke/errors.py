@@ -132,7 +132,7 @@ def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "")
     """Return the error for a refused call or a failed operation.
 
     Args:
-        doing: what was asked for, such as `making node pool nvidia-l4`.
+        doing: the request in words, such as `making node pool nvidia-l4`.
         reason: Google's own word for it, where the answer has one.
     """
     text = tidy(message) or (code.name if code else "no reason given")

@@ -84,9 +84,9 @@ def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.O
 def carry_out(location: GkeLocation, cluster: str, doing: str, call: Begin, say: Say) -> None:
     """Begin an operation on a cluster and wait for its end.
 
-    What is under way there is waited for. A call without an answer is made again: where the first was carried
-    out, GKE says that the thing exists, or is gone, and then its operation is waited for. What is there
-    afterwards is for the caller to look at.
+    Wait first for operations already under way. Repeat a call without an answer: if the first one was carried
+    out, GKE says that the thing exists, or is gone; then wait for its operation. The caller looks at the
+    result.
 
     Raises:
         GkeError: it could not be begun, or it failed.

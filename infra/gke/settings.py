@@ -90,7 +90,7 @@ def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
     """Return the GPU pools that the options ask for.
 
     Raises:
-        GkeError: an accelerator is unknown, can't be had, or is named twice.
+        GkeError: an accelerator is unknown, unavailable, or named twice.
     """
     named = [_parsed(text) for text in wishes.accelerators]
     _check_twice(named)

@@ -172,8 +172,8 @@ class LambdaApi:
         """Rent one instance and return its id.
 
         Args:
-            patience_s: how long it is tried again; the pace's, unless this is shorter.
-            ours: gets the id at once, so that a caller that is cancelled meanwhile knows it.
+            patience_s: how long to repeat it; the pace's, unless this is shorter.
+            ours: receives the id at once, so that a caller that is cancelled meanwhile has it.
 
         Raises:
             NoCapacity: there is none of this type in this region now.

@@ -92,7 +92,7 @@ def refusal(
     """Return the error for an unsuccessful answer.
 
     Args:
-        doing: what was asked for, such as `launching gpu_1x_a10 in us-west-1`.
+        doing: the request in words, such as `launching gpu_1x_a10 in us-west-1`.
         retry_after: the header of that name.
     """
     error = _error_of(body)

@@ -31,7 +31,7 @@ class Rented:
 
     Attributes:
         launched, returned: ids of instances.
-        doubt: a launch was asked for, and may have made an instance that nobody has seen.
+        doubt: a launch was requested and may have made an instance that nobody has seen.
         left: a sentence for each thing that may still run after all was tried.
     """
 

@@ -50,7 +50,7 @@ class Launch:
     """One instance of a search, as soon as it is known.
 
     Attributes:
-        since: when it was asked for.
+        since: the time of the request.
         returned: when it was given back because it did not boot; None before.
     """
 
@@ -64,7 +64,7 @@ Note = Callable[[Launch], None]
 
 
 def unnoted(launch: Launch) -> None:
-    """Tell nobody of a launch."""
+    """Ignore a launch."""
 
 
 @dataclass(slots=True)
@@ -98,10 +98,10 @@ async def rent(
     """Rent a box that answers; its tags hold the lease with the true start and price.
 
     Args:
-        say: is told in sentences what happens.
+        say: receives sentences about the progress.
         answers: whether SSH answers at an address.
-        note: is told of every launch, and again when what it made is given back for booting badly.
-        held: is kept up to date, for who wants to know what is left after an error.
+        note: receives every launch, and again when its instance failed to boot and is given back.
+        held: is kept up to date, so that a caller sees what is left after an error.
 
     Raises:
         BadRequest, TooDear: nothing was launched, because the wish can't be fulfilled.

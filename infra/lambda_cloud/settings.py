@@ -27,7 +27,7 @@ class ApiPace:
         call_s: between any two requests. API document: one a second.
         launch_s: between two launches. API document: one in 12 seconds.
         retry_s: the first wait after a failed request; later ones grow up to `longest_retry_s`.
-        patience_s: how long a request is tried again.
+        patience_s: how long a request is repeated.
         look_s: between looks at an instance that boots or ends, or that a lost launch may have made.
         wait_s: the first wait for capacity; later ones grow up to `longest_wait_s`.
         return_s: how long an instance is asked to end before that is given up.

@@ -132,7 +132,7 @@ def abandon_runs(api_url: str, pool: str, message: str) -> None:
 def settle_runs(api_url: str, pool: str, message: str) -> int:
     """Say of the runs that nothing executes any more that they have crashed. Returns how many there were.
 
-    Those that still wait for a worker are cancelled: whoever asked for them is not there any more.
+    Cancel those that still wait for a worker: their creator is gone.
     """
     lost = runs_under_way(api_url, pool)
     set_states(api_url, lost, "CRASHED", message)

@@ -7,7 +7,7 @@ from math import isclose, isfinite
 
 OLD_DAYS = 90
 PLACEHOLDERS = (700.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)  # seen in public price catalogues
-JUMP = 2.0  # a price that changed by more than this factor is told
+JUMP = 2.0  # a price change above this factor is reported
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ class PriceAnswer:
 
     Attributes:
         facts: new ones.
-        missing: why a price that was asked for has none, a sentence each.
+        missing: a sentence for each price that could not be fetched.
         broken: the provider stopped answering before the end.
     """
 
