@@ -25,7 +25,10 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
 
 
 def _caches(records: Sequence[Record]) -> list[str]:
-    """Say where caches were emptied on one side only. A cache that holds the data on one machine alone is no confound."""
+    """Return how caches were left before each step.
+
+    Data that fit into one machine's cache and not into the other's are no confound.
+    """
     return sorted({"emptied" if r.cache.state == "cold" else "as it was" for r in records if r.cache})
 
 

@@ -3,7 +3,7 @@
 import math
 
 from tasks.results.speedup import decide, scaled
-from tasks.results.values import Estimate, RatioVerdict, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 
 SECONDS_PER_HOUR = 3600
 _WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVerdict.UNDECIDED: "undecided"}

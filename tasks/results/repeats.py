@@ -51,7 +51,7 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons: its own, or `impossible` where the plausibility check refused an ok one."""
+    """Return a record's verdict and reasons; `impossible` where the plausibility check refused an ok one."""
     against = refusals.get(key(record), ()) if record.ok else ()
     return (Verdict.IMPOSSIBLE if against else record.verdict), (*record.reasons, *against)
 

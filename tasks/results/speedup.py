@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
-from tasks.results.values import Estimate, RatioVerdict, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.intervals import ratio_interval, t_quantile
 from workloads.harness.records.record import Verdict
 
@@ -18,7 +18,7 @@ EQUAL = 0.05  # sides that so many would not tell apart are called equal, if the
 def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | None:
     """Baseline time / time, of the repeats' medians; None where a side has none.
 
-    Source: Welch's t on the logs (workloads.harness.records.intervals.ratio_interval); Hoefler & Belli 2015, rule 5.
+    Source: Welch's t on the logs (`ratio_interval` of the harness); Hoefler & Belli 2015, rule 5.
     """
     if not baseline_s or not times_s:
         return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd, significant
-from tasks.results.values import Estimate, RatioVerdict, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import price_text
 
 LARGEST_PARTS = 3  # parts of a sum that one cell of text names
