@@ -6,7 +6,6 @@ from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
-from tasks.results.finding import LaneJob
 
 from tasks.dispatch import break_even
 from tasks.dispatch.break_even import further_cells
@@ -19,6 +18,7 @@ from tasks.gather import judged
 from tasks.planning.plan import PlannedCase
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
+from tasks.results.finding import LaneJob
 from tasks.store.store import Store
 from tests.tasks.dispatch.fake_prefect import installed
 from tests.tasks.examples.records import record

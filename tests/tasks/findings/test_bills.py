@@ -5,10 +5,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tasks.results.finding import LaneJob
 
 from tasks.findings.bills import ALONE, Bills, bills
 from tasks.findings.compare import compare
+from tasks.results.finding import LaneJob
 from tests.tasks.examples.records import A10G, IMAGES, MATMUL, failed, machine, record, repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict

@@ -1,12 +1,11 @@
 """Offers, break-evens and bills in `comparison.txt`."""
 
-from tasks.results.finding import LaneJob
-
 from tasks.findings.bills import Bills
 from tasks.findings.compare import compare
 from tasks.findings.offers import Offers
 from tasks.report.text.comparison import full_text
 from tasks.report.text.findings import finding_text, findings
+from tasks.results.finding import LaneJob
 from tests.tasks.examples.records import machine, repeats
 from workloads.harness.records.case import Case
 

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from tasks.results.cost import cost_efficiency, cost_words, usd, usd_per_million_units
 from tasks.results.speedup import ONE_REPEAT, speedup
-from tasks.results.values import Estimate, RatioVerdict, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tests.tasks.examples.seed_table import CPU, GPU, ROWS
 
 

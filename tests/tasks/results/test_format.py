@@ -11,7 +11,7 @@ from tasks.results.format import (
     format_usd,
     ratio_of_rounded,
 )
-from tasks.results.values import Estimate, RatioVerdict, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 
 
 @pytest.mark.parametrize(
