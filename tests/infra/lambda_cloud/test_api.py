@@ -18,22 +18,9 @@ from tests.emulators.lambda_cloud.quick import A10, PUBLIC_KEY, client, request
 from tests.emulators.lambda_cloud.server import lambda_cloud
 
 
-@pytest.fixture
-def cloud():
-    with lambda_cloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-async def api(cloud):
-    async with client(cloud) as api:
-        await api.add_ssh_key("key-1", PUBLIC_KEY)
-        yield api
-
-
-async def test_offers_have_price_and_regions(cloud, api):
+async def test_offers_have_price_and_regions(cloud, keyed_api):
     cloud.control.refusing.add(("gpu_1x_gh200", "us-west-1"))
-    offers = await api.offers()
+    offers = await keyed_api.offers()
     assert offers[A10].instance_type.usd_per_hour == 1.29
     assert offers[A10].instance_type.specs.gpus == 1
     assert {name: offer.regions for name, offer in offers.items() if offer.regions} == {
@@ -42,26 +29,26 @@ async def test_offers_have_price_and_regions(cloud, api):
     }
 
 
-async def test_an_instance_is_launched_looked_at_and_ended(cloud, api):
-    made = await api.launch(
+async def test_an_instance_is_launched_looked_at_and_ended(cloud, keyed_api):
+    made = await keyed_api.launch(
         request(tags={"gridbench:run": "r"}, hostname="box-1", user_data="#cloud-config\nruncmd: []\n")
     )
-    found = await api.instance(made)
+    found = await keyed_api.instance(made)
     assert (found.id, found.name, found.tags, found.region.name) == (
         made,
         "box-1",
         {"gridbench:run": "r"},
         "us-east-1",
     )
-    assert [instance.id for instance in await api.instances()] == [made]
-    assert [i.status for i in await api.terminate([made])] == ["terminating"]
+    assert [instance.id for instance in await keyed_api.instances()] == [made]
+    assert [i.status for i in await keyed_api.terminate([made])] == ["terminating"]
     assert cloud.account.running() == []
 
 
-async def test_keys_come_and_go(cloud, api):
-    assert [(key.name, key.public_key) for key in await api.ssh_keys()] == [("key-1", PUBLIC_KEY)]
-    await api.remove_ssh_key((await api.ssh_keys())[0].id)
-    await api.remove_ssh_key("unknown")
+async def test_keys_come_and_go(cloud, keyed_api):
+    assert [(key.name, key.public_key) for key in await keyed_api.ssh_keys()] == [("key-1", PUBLIC_KEY)]
+    await keyed_api.remove_ssh_key((await keyed_api.ssh_keys())[0].id)
+    await keyed_api.remove_ssh_key("unknown")
     assert cloud.account.key_names() == []
 
 
@@ -78,43 +65,43 @@ async def test_a_wrong_key_is_said_with_where_to_get_another(cloud):
     assert len(cloud.control.calls) == 1
 
 
-async def test_what_is_not_there_is_not_found(api):
+async def test_what_is_not_there_is_not_found(keyed_api):
     with pytest.raises(NotFound):
-        await api.instance("unknown")
+        await keyed_api.instance("unknown")
     with pytest.raises(NotFound):
-        await api.terminate(["../instances"])
+        await keyed_api.terminate(["../instances"])
 
 
 @pytest.mark.parametrize("answer", ["throttled", "server_error", "provider", "hang_up", "empty"])
 @pytest.mark.parametrize("done", [False, True])
-async def test_what_may_be_asked_twice_is_asked_again(cloud, api, answer, done):
+async def test_what_may_be_asked_twice_is_asked_again(cloud, keyed_api, answer, done):
     cloud.control.terminating_s = 600  # it is still there however late it is asked again
-    made = await api.launch(request())
+    made = await keyed_api.launch(request())
     cloud.control.fault(answer=answer, done=done, limit=3)
-    assert [instance.id for instance in await api.instances()] == [made]
+    assert [instance.id for instance in await keyed_api.instances()] == [made]
     cloud.control.fault("terminateInstance", answer, done=done, limit=2)
-    await api.terminate([made])
+    await keyed_api.terminate([made])
     assert cloud.account.running() == []
 
 
 @pytest.mark.parametrize("answer", ["server_error", "hang_up", "empty"])
-async def test_a_key_whose_answer_was_lost_is_added_once(cloud, api, answer):
+async def test_a_key_whose_answer_was_lost_is_added_once(cloud, keyed_api, answer):
     cloud.control.fault("addSSHKey", answer, done=True, limit=1)
-    added = await api.add_ssh_key("key-2", PUBLIC_KEY)
+    added = await keyed_api.add_ssh_key("key-2", PUBLIC_KEY)
     assert added.name == "key-2"
     assert cloud.account.key_names() == ["key-1", "key-2"]
 
 
-async def test_a_key_whose_removal_was_not_answered_is_removed(cloud, api):
+async def test_a_key_whose_removal_was_not_answered_is_removed(cloud, keyed_api):
     cloud.control.fault("deleteSSHKey", "hang_up", done=True, limit=1)
-    await api.remove_ssh_key((await api.ssh_keys())[0].id)
+    await keyed_api.remove_ssh_key((await keyed_api.ssh_keys())[0].id)
     assert cloud.account.key_names() == []
 
 
 @pytest.mark.parametrize("retry_after", [None, "0", "0.05", "Sun, 20 Sep 2026 10:00:00 GMT", "later"])
-async def test_a_storm_of_429_is_outlived(cloud, api, retry_after):
+async def test_a_storm_of_429_is_outlived(cloud, keyed_api, retry_after):
     cloud.control.fault(retry_after=retry_after, limit=6)
-    made = await api.launch(request())
+    made = await keyed_api.launch(request())
     assert [i.id for i in cloud.account.launched] == [made]
     assert [call.status for call in cloud.control.asked("launchInstance")] == [429] * 6 + [200]
     assert cloud.control.asked("listInstances") == []  # a 429 did surely nothing
@@ -182,17 +169,17 @@ async def test_launches_are_paced_apart_from_other_calls(cloud):
     await api.__aexit__(None, None, None)
 
 
-async def test_an_answer_of_another_shape_is_said_not_retried(cloud, api):
+async def test_an_answer_of_another_shape_is_said_not_retried(cloud, keyed_api):
     cloud.control.prices[A10] = "cheap"
     with pytest.raises(LambdaError, match=r"not answer as documented: gpu_1x_a10\.instance_type\.price"):
-        await api.offers()
+        await keyed_api.offers()
     assert len(cloud.control.asked("listInstanceTypes")) == 1
 
 
-async def test_a_status_that_is_new_is_read(cloud, api):
-    made = await api.launch(request())
+async def test_a_status_that_is_new_is_read(cloud, keyed_api):
+    made = await keyed_api.launch(request())
     cloud.account.instances[made].status = "levitating"
-    assert (await api.instance(made)).status == "levitating"
+    assert (await keyed_api.instance(made)).status == "levitating"
 
 
 def test_a_stand_in_of_its_own_is_empty():

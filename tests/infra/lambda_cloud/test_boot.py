@@ -7,28 +7,14 @@ from infra.lambda_cloud.errors import NoCapacity
 from tests.emulators.lambda_cloud.control import Fate
 from tests.emulators.lambda_cloud.quick import (
     A10,
-    client,
     nothing_left,
     soon,
     taker,
     wish,
 )
-from tests.emulators.lambda_cloud.server import lambda_cloud
 
 EAST, WEST, SOUTH = "us-east-1", "us-west-1", "us-south-1"
 H100, GH200 = "gpu_1x_h100_pcie", "gpu_1x_gh200"
-
-
-@pytest.fixture
-def cloud():
-    with lambda_cloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-async def api(cloud):
-    async with client(cloud) as api:
-        yield api
 
 
 @pytest.fixture

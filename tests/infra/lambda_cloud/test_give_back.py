@@ -8,19 +8,6 @@ from infra.lambda_cloud.give_back import give_back
 from infra.lambda_cloud.settings import unbroken
 from tests.emulators.lambda_cloud.control import Fate
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, request, until
-from tests.emulators.lambda_cloud.server import lambda_cloud
-
-
-@pytest.fixture
-def cloud():
-    with lambda_cloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-async def api(cloud):
-    async with client(cloud) as api:
-        yield api
 
 
 @pytest.fixture

@@ -22,12 +22,6 @@ def cloud():
 
 
 @pytest.fixture
-async def api(cloud):
-    async with client(cloud) as api:
-        yield api
-
-
-@pytest.fixture
 def launch(api):
     """Launches one with the tags of a lease, or with others, and returns its id and its lease."""
 

@@ -14,21 +14,6 @@ from infra.lambda_cloud.errors import (
     Unavailable,
 )
 from tests.emulators.lambda_cloud.quick import A10, PUBLIC_KEY, client, request
-from tests.emulators.lambda_cloud.server import lambda_cloud
-
-
-@pytest.fixture
-def cloud():
-    with lambda_cloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-async def api(cloud):
-    async with client(cloud) as api:
-        await api.add_ssh_key("key-1", PUBLIC_KEY)
-        yield api
-
 
 LAUNCH_REFUSALS = [
     ({"quota": 0}, {}, LambdaQuotaExceeded, "Quota exceeded"),
@@ -44,12 +29,12 @@ LAUNCH_REFUSALS = [
 
 @pytest.mark.parametrize(("knobs", "options", "kind", "words"), LAUNCH_REFUSALS)
 async def test_a_launch_that_is_refused_says_why_and_is_not_asked_again(
-    cloud, api, knobs, options, kind, words
+    cloud, keyed_api, knobs, options, kind, words
 ):
     for name, value in knobs.items():
         setattr(cloud.control, name, value)
     with pytest.raises(kind, match=words):
-        await api.launch(request(**options))
+        await keyed_api.launch(request(**options))
     assert len(cloud.control.asked("launchInstance")) == 1
     assert cloud.account.launched == []
 
@@ -68,10 +53,10 @@ async def test_a_server_that_is_not_there_is_said(cloud):
 
 @pytest.mark.parametrize("answer", ["server_error", "provider", "hang_up", "empty"])
 @pytest.mark.parametrize("done", [False, True])
-async def test_a_lost_answer_leaves_exactly_one_instance(cloud, api, answer, done):
+async def test_a_lost_answer_leaves_exactly_one_instance(cloud, keyed_api, answer, done):
     cloud.control.fault("launchInstance", answer, done=done, limit=1)
     ours = set()
-    made = await api.launch(request(), ours)
+    made = await keyed_api.launch(request(), ours)
     assert [i.id for i in cloud.account.launched] == [made]
     assert ours == {made}
     assert len(cloud.control.asked("launchInstance")) == (1 if done else 2)
@@ -99,12 +84,12 @@ async def test_a_refusal_after_a_lost_answer_may_be_our_own_doing(cloud, knobs):
     assert [i.id for i in cloud.account.launched] == [made]
 
 
-async def test_an_ended_instance_of_the_same_name_is_not_taken_for_the_new_one(cloud, api):
+async def test_an_ended_instance_of_the_same_name_is_not_taken_for_the_new_one(cloud, keyed_api):
     cloud.control.terminating_s = cloud.control.terminated_s = 30
-    first = await api.launch(request())
-    await api.terminate([first])
+    first = await keyed_api.launch(request())
+    await keyed_api.terminate([first])
     cloud.control.fault("launchInstance", "hang_up", limit=1)
-    second = await api.launch(request())
+    second = await keyed_api.launch(request())
     assert second != first
 
 
@@ -117,7 +102,7 @@ async def test_a_launch_that_nobody_can_say_of_is_doubtful(cloud):
     assert len(cloud.control.asked("launchInstance")) == 1
 
 
-async def test_a_cancelled_launch_tells_its_id(cloud, api):
+async def test_a_cancelled_launch_tells_its_id(cloud, keyed_api):
     """The request has been sent: what it makes must be known to whoever clears up."""
     ours, launch, loop = set(), cloud.account.launch, asyncio.get_running_loop()
 
@@ -126,7 +111,7 @@ async def test_a_cancelled_launch_tells_its_id(cloud, api):
         return launch(*arguments)
 
     cloud.account.launch = cancelled
-    task = asyncio.create_task(api.launch(request(), ours))
+    task = asyncio.create_task(keyed_api.launch(request(), ours))
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [i.id for i in cloud.account.launched] == list(ours)

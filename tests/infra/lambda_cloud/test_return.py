@@ -9,19 +9,6 @@ from infra.lambda_cloud.errors import Doubtful, KeyRefused, LambdaQuotaExceeded,
 from infra.lambda_cloud.give_back import Rented, clear
 from infra.lambda_cloud.rent import rent, rented
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, lease, nothing_left, request, until, wish
-from tests.emulators.lambda_cloud.server import lambda_cloud
-
-
-@pytest.fixture
-def cloud():
-    with lambda_cloud() as cloud:
-        yield cloud
-
-
-@pytest.fixture
-async def api(cloud):
-    async with client(cloud) as api:
-        yield api
 
 
 @pytest.fixture

@@ -9,15 +9,8 @@ from infra.lambda_cloud.errors import LambdaError, Unavailable, refusal, tidy
 from infra.lambda_cloud.keys import cloud_config, key_pair
 from infra.lambda_cloud.rent import rented
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, lease, request, wish
-from tests.emulators.lambda_cloud.server import lambda_cloud
 
 MARK = "PRIVATE KEY"
-
-
-@pytest.fixture
-def cloud():
-    with lambda_cloud() as cloud:
-        yield cloud
 
 
 def chain(error):

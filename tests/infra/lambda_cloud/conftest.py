@@ -1,0 +1,25 @@
+"""An emulated account of Lambda Cloud, and its API as we call it."""
+
+import pytest
+
+from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client
+from tests.emulators.lambda_cloud.server import lambda_cloud
+
+
+@pytest.fixture
+def cloud():
+    with lambda_cloud() as cloud:
+        yield cloud
+
+
+@pytest.fixture
+async def api(cloud):
+    async with client(cloud) as api:
+        yield api
+
+
+@pytest.fixture
+async def keyed_api(api):
+    """The API of an account that has an SSH key."""
+    await api.add_ssh_key("key-1", PUBLIC_KEY)
+    return api
