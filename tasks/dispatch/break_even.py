@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from tasks.dispatch.break_even_search import next_cells
 from tasks.dispatch.dispatcher import Dispatcher
-from tasks.findings.break_even_search import next_cells
 from tasks.findings.compare import judged_cells, pairs
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import skip_reason

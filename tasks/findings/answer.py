@@ -93,11 +93,11 @@ def not_ok(summaries: Sequence[Summary]) -> list[str]:
 
 def confounded(pairings: Sequence[Pairing]) -> list[str]:
     """Say what else differs between two machines, once for each pair."""
-    found: dict[tuple[str, str], dict[str, None]] = {}
+    matches: dict[tuple[str, str], dict[str, None]] = {}
     for pairing in pairings:
-        found.setdefault((pairing.hardware, pairing.baseline), {}).update(dict.fromkeys(pairing.confounds))
+        matches.setdefault((pairing.hardware, pairing.baseline), {}).update(dict.fromkeys(pairing.confounds))
     return [
-        f"{a} against {b} is confounded by {'; '.join(names)}." for (a, b), names in found.items() if names
+        f"{a} against {b} is confounded by {'; '.join(names)}." for (a, b), names in matches.items() if names
     ]
 
 

@@ -120,14 +120,14 @@ def bills(
     Failed repeats are in it: they were paid for too. A repeat whose clock ran backwards
     is in none: nobody knows how long it took.
     """
-    known = {machine.name: machine for machine in machines}
-    found: dict[str, list[Record]] = {name: [] for name in known}
+    available = {machine.name: machine for machine in machines}
+    matches: dict[str, list[Record]] = {name: [] for name in available}
     for record in records:
         if 0 < record.wall_s <= LONGEST_S and not clock_ran_backwards(record):
-            found.setdefault(record.hardware, []).append(record)
+            matches.setdefault(record.hardware, []).append(record)
     return tuple(
-        bill(name, of_machine, known.get(name), [job for job in jobs if job.hardware == name])
-        for name, of_machine in found.items()
+        bill(name, of_machine, available.get(name), [job for job in jobs if job.hardware == name])
+        for name, of_machine in matches.items()
         if of_machine or any(job.hardware == name and job.usd for job in jobs)
     )
 
@@ -144,14 +144,14 @@ def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs
     if whole:
         after_s = machine.idle_s if machine else 0.0
         parts = {**_waits(jobs), **parts, IDLE: run_s - measured_s, AFTERWARDS: after_s}
-    told = tuple((name, seconds) for name, seconds in parts.items() if seconds)
-    billed_s = math.fsum(seconds for _, seconds in told)
+    sentences = tuple((name, seconds) for name, seconds in parts.items() if seconds)
+    billed_s = math.fsum(seconds for _, seconds in sentences)
     price = paid_usd_per_hour(jobs) if whole else None
     if price is None and machine:
         price = machine.usd_per_hour
     return Bill(
         hardware=hardware,
-        parts_s=told,
+        parts_s=sentences,
         billed_s=billed_s,
         usd=usd(billed_s, price),
         compute_usd=usd(math.fsum(map(_steps_s, records)), price),
@@ -168,11 +168,11 @@ def paid_usd_per_hour(jobs: Sequence[LaneJob]) -> float | None:
 
 def _waits(jobs: Sequence[LaneJob]) -> dict[str, float]:
     """Seconds before jobs measured, by stage; of a job that has no stages as one."""
-    found: dict[str, list[float]] = {}
+    matches: dict[str, list[float]] = {}
     for job in jobs:
         for name, seconds in job.stages_s or ((WAITED, job.wait_s),):
-            found.setdefault(name, []).append(seconds)
-    return {name: math.fsum(seconds) for name, seconds in found.items()}
+            matches.setdefault(name, []).append(seconds)
+    return {name: math.fsum(seconds) for name, seconds in matches.items()}
 
 
 def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...]:
@@ -201,8 +201,8 @@ def _phases(records: Iterable[Record]) -> dict[str, float]:
         for name, seconds in record.phases_s.items():
             sums.setdefault(WORDS.get(name, name), []).append(seconds)
         rest.append(record.unattributed_s)
-    found: Mapping[str, float] = {name: math.fsum(seconds) for name, seconds in sums.items()}
-    return {**found, UNATTRIBUTED: math.fsum(rest)}
+    matches: Mapping[str, float] = {name: math.fsum(seconds) for name, seconds in sums.items()}
+    return {**matches, UNATTRIBUTED: math.fsum(rest)}
 
 
 def _steps_s(record: Record) -> float:

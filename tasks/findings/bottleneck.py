@@ -20,8 +20,8 @@ def bottlenecks(cells: Sequence[Repeats]) -> dict[Cell, Bound]:
 
 def with_bounds(summaries: Sequence[Summary], cells: Sequence[Repeats]) -> tuple[Summary, ...]:
     """The summaries, each with what bounds its cell."""
-    found = bottlenecks(cells)
-    return tuple(replace(summary, bound=found.get(summary.cell)) for summary in summaries)
+    matches = bottlenecks(cells)
+    return tuple(replace(summary, bound=matches.get(summary.cell)) for summary in summaries)
 
 
 def bound_text(bound: Bound) -> str:

@@ -95,7 +95,9 @@ class BreakEvens(Finding):
 
     def published(self) -> dict[str, Any]:
         """Return `crossings`, with the other parameters as an object."""
-        return {"crossings": [asdict(found) | {"fixed": dict(found.fixed)} for found in self.break_evens]}
+        return {
+            "crossings": [asdict(matches) | {"fixed": dict(matches.fixed)} for matches in self.break_evens]
+        }
 
 
 def break_evens(pairings: Iterable[Pairing]) -> tuple[BreakEven, ...]:
@@ -103,21 +105,21 @@ def break_evens(pairings: Iterable[Pairing]) -> tuple[BreakEven, ...]:
 
     Nothing is interpolated: in a coarse grid that puts the change, with confidence, where it isn't.
     """
-    found = ((line, way, line.verdicts(way)) for line in lines(pairings) for way in WAYS)
-    return tuple(break_even(line, way, verdicts) for line, way, verdicts in found if any(verdicts.values()))
+    matches = ((line, way, line.verdicts(way)) for line in lines(pairings) for way in WAYS)
+    return tuple(break_even(line, way, verdicts) for line, way, verdicts in matches if any(verdicts.values()))
 
 
-def where_it_pays(found: Iterable[BreakEven]) -> list[str]:
+def where_it_pays(matches: Iterable[BreakEven]) -> list[str]:
     """Return the first few break-evens by time of which both ends are known."""
-    told = [f"{c.sentence}." for c in found if c.by == "time" and None not in (c.below, c.above)]
-    more = len(told) - LISTED
+    sentences = [f"{c.sentence}." for c in matches if c.by == "time" and None not in (c.below, c.above)]
+    more = len(sentences) - LISTED
     rest = f"The lead changes along {more} more rows of sizes, which the table of break-evens has."
-    return [*told[:LISTED], *([rest] if more > 0 else [])]
+    return [*sentences[:LISTED], *([rest] if more > 0 else [])]
 
 
 def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
     """One bracket, and the sentence that says it."""
-    found = bracket(verdicts)
+    matches = bracket(verdicts)
     return BreakEven(
         hardware=line.hardware,
         baseline=line.baseline,
@@ -126,11 +128,11 @@ def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
         parameter=line.parameter,
         fixed=line.fixed,
         by=way,
-        below=found.below,
-        above=found.above,
-        sentence=_sentence(line, way, verdicts, found),
+        below=matches.below,
+        above=matches.above,
+        sentence=_sentence(line, way, verdicts, matches),
         undecided=tuple(value for value, verdict in verdicts.items() if verdict is RatioVerdict.UNDECIDED),
-        falls=found.falls,
+        falls=matches.falls,
     )
 
 
@@ -158,10 +160,13 @@ def bracket(verdicts: Verdicts) -> Bracket:
 
 def with_payback(pairings: Sequence[Pairing], summaries: Sequence[Summary]) -> tuple[Pairing, ...]:
     """The pairings, each with the calls after which a longer cold start is made up for."""
-    known = {(summary.cell.hardware, summary.cell.case): summary for summary in summaries}
+    available = {(summary.cell.hardware, summary.cell.case): summary for summary in summaries}
     return tuple(
         replace(
-            p, payback_calls=_payback(p, known.get((p.hardware, p.case)), known.get((p.baseline, p.case)))
+            p,
+            payback_calls=_payback(
+                p, available.get((p.hardware, p.case)), available.get((p.baseline, p.case))
+            ),
         )
         for p in pairings
     )
@@ -185,25 +190,29 @@ def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> fl
     return payback_calls(side.cold_s, base.cold_s, side.compute_s.value, base.compute_s.value)
 
 
-def _sentence(line: Line, way: str, verdicts: Verdicts, found: Bracket) -> str:
+def _sentence(line: Line, way: str, verdicts: Verdicts, matches: Bracket) -> str:
     """The finding in words. Every measured value is covered: what does not fit the rule is named."""
-    at = {verdict: [v for v, told in verdicts.items() if told is verdict] for verdict in RatioVerdict}
+    at = {
+        verdict: [v for v, sentences in verdicts.items() if sentences is verdict] for verdict in RatioVerdict
+    }
     who = {
         RatioVerdict.FASTER: _AHEAD[way].format(line.hardware, line.baseline),
         RatioVerdict.SLOWER: _AHEAD[way].format(line.baseline, line.hardware),
         RatioVerdict.UNDECIDED: "undecided",
     }
-    name, wins = line.parameter, RatioVerdict.SLOWER if found.falls else RatioVerdict.FASTER
-    told = [(verdict, values) for verdict, values in at.items() if values]
-    if found.above is not None and found.below is not None:
-        parts = [f"{who[wins]} from {name} between {found.below} and {found.above}"]
-        parts += [f"and at {_list(odd)}"] if (odd := [v for v in at[wins] if v < found.above]) else []
+    name, wins = line.parameter, RatioVerdict.SLOWER if matches.falls else RatioVerdict.FASTER
+    sentences = [(verdict, values) for verdict, values in at.items() if values]
+    if matches.above is not None and matches.below is not None:
+        parts = [f"{who[wins]} from {name} between {matches.below} and {matches.above}"]
+        parts += (
+            [f"and at {_list(problems)}"] if (problems := [v for v in at[wins] if v < matches.above]) else []
+        )
         parts += [f"undecided at {_list(at[RatioVerdict.UNDECIDED])}"] if at[RatioVerdict.UNDECIDED] else []
-    elif len(told) == 1 and len(told[0][1]) > 1:
-        verdict, values = told[0]
+    elif len(sentences) == 1 and len(sentences[0][1]) > 1:
+        verdict, values = sentences[0]
         parts = [f"{who[verdict]} at every measured {name}, {values[0]} to {values[-1]}"]
     else:
-        parts = [f"{who[verdict]} at {name}={_list(values)}" for verdict, values in told]
+        parts = [f"{who[verdict]} at {name}={_list(values)}" for verdict, values in sentences]
     return f"{line.words}: {'; '.join(parts)}"
 
 

@@ -70,8 +70,8 @@ def first_calls(cells: Sequence[Repeats]) -> list[str]:
         text = (
             f"First call: on {cell.cell.hardware} that of {case.workload} {case.size_text} {case.precision}"
         )
-        found = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as a later one.")
-        most[cell.cell.hardware] = max(most.get(cell.cell.hardware, found), found)
+        matches = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as a later one.")
+        most[cell.cell.hardware] = max(most.get(cell.cell.hardware, matches), matches)
     return [sentence for _, sentence in most.values()]
 
 

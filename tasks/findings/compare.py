@@ -78,13 +78,13 @@ def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) 
     Raises:
         ValueError: no machine has the baseline's name.
     """
-    known = {machine.name: machine for machine in machines}
-    if baseline not in known:
+    available = {machine.name: machine for machine in machines}
+    if baseline not in available:
         raise ValueError(
-            f"the baseline {baseline!r} is none of the machines: {', '.join(known) or 'there are none'}"
+            f"the baseline {baseline!r} is none of the machines: {', '.join(available) or 'there are none'}"
         )
     base, others = _sides(cells, baseline)
-    return [pair(cell, base.get(cell.cell.case), known, baseline) for cell in others]
+    return [pair(cell, base.get(cell.cell.case), available, baseline) for cell in others]
 
 
 def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], baseline: str) -> Pairing:
@@ -95,8 +95,8 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
         return Pairing(case, hardware, baseline, refused=refused)
     compute = speedup(*per_unit(base, side))
     fewest = min(len(base.usable), len(side.usable))
-    one, other = side.usable[0], base.usable[0]
-    ratio = device_ratio(one, machines.get(hardware), other, machines[baseline])
+    item, other = side.usable[0], base.usable[0]
+    ratio = device_ratio(item, machines.get(hardware), other, machines[baseline])
     share = efficiency(compute.estimate, ratio) if compute and ratio else None
     kind = scaling(side.units, base.units) if share else ""
     return Pairing(

@@ -136,12 +136,12 @@ def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[
     for machine in machines:
         if machine.shape:
             kinds.setdefault(machine.shape, []).append(machine.name)
-    found = []
+    matches = []
     for shape, names in kinds.items():
         suite = CommonCases.of([cell for cell in cells if cell.cell.hardware in names])
         if len(suite.logs) > 1 and suite.cases:
-            found.append(_compared(shape, suite, [name for name in names if name not in suite.logs]))
-    return tuple(found)
+            matches.append(_compared(shape, suite, [name for name in names if name not in suite.logs]))
+    return tuple(matches)
 
 
 def sentence(group: NodeGroup) -> str:
@@ -180,18 +180,18 @@ def _notes(group: NodeGroup) -> list[str]:
 
 def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGroup:
     """The boxes of one kind, the fastest first."""
-    middles = [_middle(suite, place) for place in range(len(suite.cases))]
+    middles = [_middle(suite, index) for index in range(len(suite.cases))]
     offsets = {name: _offset(suite, name, middles) for name in suite.logs}
     ordered = sorted(offsets, key=lambda name: (offsets[name], name))
     ratios = {name: _estimate(offsets[name], _own_and_middle(suite, name, middles)) for name in ordered}
-    odd = _stragglers(offsets, ratios)
+    problems = _stragglers(offsets, ratios)
     ends, count = (ordered[-1], ordered[0]), len(ordered)
     spread = _estimate(
         offsets[ends[0]] - offsets[ends[1]],
         [(1 / len(suite.cases), logs) for name in ends for logs in suite.logs[name]],
         1 - (1 - CONFIDENCE) / math.comb(count, 2),  # Bonferroni: the widest of all pairs was picked
     )
-    boxes = tuple(Node(name, ratios[name], name in odd) for name in ordered)
+    boxes = tuple(Node(name, ratios[name], name in problems) for name in ordered)
     return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out))
 
 
@@ -204,8 +204,8 @@ def _middle(suite: CommonCases, place: int) -> tuple[str, ...]:
 def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> float:
     """Mean over the cases of a box's log time less that of the median box."""
     return statistics.fmean(
-        statistics.fmean(logs) - statistics.fmean(statistics.fmean(suite.logs[m][place]) for m in middle)
-        for place, (logs, middle) in enumerate(zip(suite.logs[name], middles, strict=True))
+        statistics.fmean(logs) - statistics.fmean(statistics.fmean(suite.logs[m][index]) for m in middle)
+        for index, (logs, middle) in enumerate(zip(suite.logs[name], middles, strict=True))
     )
 
 
@@ -218,8 +218,8 @@ def _own_and_middle(suite: CommonCases, name: str, middles: Sequence[Sequence[st
     return [
         *((share, logs) for logs in suite.logs[name]),
         *(
-            (share / len(middle), suite.logs[other][place])
-            for place, middle in enumerate(middles)
+            (share / len(middle), suite.logs[other][index])
+            for index, middle in enumerate(middles)
             for other in middle
             if other != name
         ),

@@ -148,10 +148,10 @@ def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Mach
         if (energy := step_energy_j(cell)) is not None:
             joules.setdefault(cell.cell.case, {})[cell.cell.hardware] = energy
     passes = _sum([joules.get(case, {}) for case in suite.cases])
-    found = [*front(_priced(None, suite, machines, passes))]
+    matches = [*front(_priced(None, suite, machines, passes))]
     for case, same in of_case.items():
-        found += front(_priced(case, CommonCases.of(same), machines, joules.get(case, {})))
-    return tuple(found)
+        matches += front(_priced(case, CommonCases.of(same), machines, joules.get(case, {})))
+    return tuple(matches)
 
 
 def front(rivals: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -184,8 +184,8 @@ def tied(one: Offer, other: Offer) -> bool:
 
 def step_energy_j(cell: Repeats) -> float | None:
     """Joules of one step, median over the usable repeats that measured it; None where none did."""
-    found = [energy for energy in map(_energy_j, cell.usable) if energy is not None]
-    return statistics.median(found) if found else None
+    matches = [energy for energy in map(_energy_j, cell.usable) if energy is not None]
+    return statistics.median(matches) if matches else None
 
 
 def _energy_j(record: Record) -> float | None:
@@ -207,15 +207,15 @@ def _priced(
     """The offers for a suite, or for a case alone, which is a suite of one."""
     if not suite.cases:
         return []
-    found = []
+    matches = []
     for machine in machines:
         if machine.name not in suite.logs:
             continue
         seconds = total_seconds(suite, machine.name)
         for purchase, price in _prices(machine):
             usd = scaled(seconds, price / SECONDS_PER_HOUR)
-            found.append(Offer(machine.name, purchase, case, seconds, usd, joules.get(machine.name)))
-    return found
+            matches.append(Offer(machine.name, purchase, case, seconds, usd, joules.get(machine.name)))
+    return matches
 
 
 def _prices(machine: Machine) -> Iterable[tuple[str, float]]:

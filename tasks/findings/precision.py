@@ -35,16 +35,16 @@ class PrecisionGain(Finding):
 def precisions(cells: Sequence[Repeats]) -> list[str]:
     """Say what each machine gains from another precision than fp32, case by case and at most."""
     base = {_but_precision(cell): cell for cell in cells if cell.cell.case.precision == FP32}
-    found: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
+    matches: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
     for cell in cells:
         case, like = cell.cell.case, base.get(_but_precision(cell))
         if case.precision == FP32 or like is None or like.units != cell.units:
             continue
         if gain := speedup(like.compute_s, cell.compute_s):
-            found.setdefault((cell.cell.hardware, case.precision), []).append((gain, case))
+            matches.setdefault((cell.cell.hardware, case.precision), []).append((gain, case))
     return [
         _precision_sentence(hardware, precision, gains)
-        for (hardware, precision), gains in found.items()
+        for (hardware, precision), gains in matches.items()
         if any(gain.outcome is not RatioVerdict.UNDECIDED for gain, _ in gains)
     ]
 

@@ -52,8 +52,10 @@ def places(rankings: Iterable[Ranking]) -> list[str]:
     sentences = []
     for ranking in rankings:
         if ranking.case is None and len(ranking.places) > 2 and len({p for p, _ in ranking.places}) > 1:
-            told = {place: [name for p, name in ranking.places if p == place] for place, _ in ranking.places}
-            order = ", ".join(f"{place}. {' and '.join(names)}" for place, names in told.items())
+            described = {
+                index: [name for p, name in ranking.places if p == index] for index, _ in ranking.places
+            }
+            order = ", ".join(f"{index}. {' and '.join(names)}" for index, names in described.items())
             sentences.append(
                 f"Over the suite, by {ranking.by}: {order}; "
                 "machines that share a rank are statistically indistinguishable."

@@ -30,29 +30,31 @@ Key = tuple[str, str, tuple[tuple[str, int], ...], str]
 
 def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
     """The families of all machines that have a group in them, in the order of their first cells."""
-    found: dict[Key, list[Repeats]] = defaultdict(list)
+    matches: dict[Key, list[Repeats]] = defaultdict(list)
     places: dict[tuple[str, str], list[Repeats]] = defaultdict(list)
     for cell in cells:
         places[cell.cell.hardware, _bases(cell.cell.case.workload)[-1]].append(cell)
         if PROCESSES in cell.cell.case.params:
-            found[_key(cell)].append(cell)
-    return tuple(_family(key, members, places[key[0], _bases(key[1])[-1]]) for key, members in found.items())
+            matches[_key(cell)].append(cell)
+    return tuple(
+        _family(key, members, places[key[0], _bases(key[1])[-1]]) for key, members in matches.items()
+    )
 
 
-def sentences(found: Sequence[Family]) -> list[str]:
+def sentences(matches: Sequence[Family]) -> list[str]:
     """Say what the largest number of processes of each family gains, where an interval supports a number."""
-    said = []
-    for family in found:
+    statements = []
+    for family in matches:
         level = max(family.levels, key=lambda level: level.processes, default=None)
         if level and family.base and level.efficiency and level.over_base and not level.impossible:
             if level.efficiency.low is None:
                 continue
-            said.append(
+            statements.append(
                 f"{family.title} on {family.hardware}: {level.processes} processes are "
                 f"{format_ratio(level.over_base)} as fast as {base_words(family)}, "
                 f"{format_percent(level.efficiency)} {family.scaling} scaling: {level.band}."
             )
-    return said
+    return statements
 
 
 def base_words(family: Family) -> str:
@@ -74,8 +76,8 @@ def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
         case = cell.cell.case
         alone = _alone(cell)
         same = dict(size).items() >= {k: v for k, v in case.size if k != PROCESSES}.items()
-        place = (cell.cell.hardware, case.precision) == (hardware, precision)
-        if alone and same and place and case.workload in names and _whole(cell) == whole:
+        index = (cell.cell.hardware, case.precision) == (hardware, precision)
+        if alone and same and index and case.workload in names and _whole(cell) == whole:
             return cell
     return None
 
@@ -107,15 +109,15 @@ def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> F
     whole = any(map(_whole, members))
     alone = base_of(key, whole, cells)
     grouped = [cell for cell in members if cell is not alone]
-    one = next((cell for cell in grouped if _count(cell) == 1), None)
+    item = next((cell for cell in grouped if _count(cell) == 1), None)
     fair = alone if alone and _alike(alone, grouped) else None
-    base = next((cell for cell in (fair, one) if cell and _times(cell)), None)
+    base = next((cell for cell in (fair, item) if cell and _times(cell)), None)
     kind = _kind(grouped, whole)
     cells_in_order = [cell for cell in (alone,) if cell] + sorted(grouped, key=_count)
     levels = tuple(
-        _level(cell, base, one, kind)
+        _level(cell, base, item, kind)
         if cell is not alone
-        else replace(_level(cell, fair and base, fair and one, kind), grouped=False)
+        else replace(_level(cell, fair and base, fair and item, kind), grouped=False)
         for cell in cells_in_order
     )
     return Family(
@@ -242,10 +244,10 @@ def _device_ratio(cell: Repeats, base: Repeats) -> float | None:
     """Return the ratio of devices to the base's: processes and, on a CPU, their threads; None if unknown."""
     if not cell.usable or not base.usable:
         return None
-    one, other = cell.usable[0], base.usable[0]
+    item, other = cell.usable[0], base.usable[0]
     ratio = _count(cell) / _count(base)
-    if one.device == "cpu" and one.threads and other.threads:
-        return ratio * one.threads / other.threads
+    if item.device == "cpu" and item.threads and other.threads:
+        return ratio * item.threads / other.threads
     return ratio
 
 
@@ -281,5 +283,5 @@ def _of_rank(rank: Rank, device: str) -> int | None:
 
 
 def _middle(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
+    available = [value for value in values if value is not None]
+    return statistics.median(available) if available else None

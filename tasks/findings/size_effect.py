@@ -41,8 +41,8 @@ def scale(pairings: Sequence[Pairing]) -> list[str]:
         if len(ends) > 1 and _apart(ends[0][1], ends[-1][1]):
             small, large = ends[0][1].estimate.value, ends[-1][1].estimate.value
             key = (line.hardware, line.baseline, line.workload, line.precision, line.parameter)
-            found = (abs(math.log(large / small)), _scale_sentence(line, ends[0], ends[-1]))
-            most[key] = max(most.get(key, found), found)
+            matches = (abs(math.log(large / small)), _scale_sentence(line, ends[0], ends[-1]))
+            most[key] = max(most.get(key, matches), matches)
     return [sentence for _, sentence in most.values()]
 
 

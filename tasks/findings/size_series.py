@@ -37,7 +37,7 @@ class Line:
     def verdicts(self, way: str) -> dict[int, RatioVerdict | None]:
         """Return who is ahead at each value in one of `WAYS`; None where there is no ratio."""
         ratios = {value: ratio(pairing, way) for value, pairing in self.pairings.items()}
-        return {value: found.outcome if found else None for value, found in ratios.items()}
+        return {value: matches.outcome if matches else None for value, matches in ratios.items()}
 
 
 def ratio(pairing: Pairing, way: str) -> Ratio | None:
@@ -47,15 +47,17 @@ def ratio(pairing: Pairing, way: str) -> Ratio | None:
 
 def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
     """Every row that the pairings have, one for each of its parameters that takes several values."""
-    found: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
-    found = defaultdict(dict)
+    matches: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
+    matches = defaultdict(dict)
     for pairing in pairings:
         case = pairing.case
         for name, value in case.size:
             if name not in HELPERS:
                 fixed = tuple(other for other in case.size if other[0] != name)
                 key = (pairing.hardware, pairing.baseline, case.workload, case.precision, name, fixed)
-                found[key][value] = pairing
+                matches[key][value] = pairing
     return tuple(
-        Line(*key, {value: row[value] for value in sorted(row)}) for key, row in found.items() if len(row) > 1
+        Line(*key, {value: row[value] for value in sorted(row)})
+        for key, row in matches.items()
+        if len(row) > 1
     )

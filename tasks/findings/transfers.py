@@ -56,22 +56,22 @@ def shares(cells: Iterable[Repeats]) -> list[str]:
         if part is None or part.low is None or part.low < WORTH_SAYING:
             continue
         text = f"Transfers take up to {format_percent(part)} of a step end to end on {cell.cell.hardware}"
-        found = (part.low, f"{text}, at {case.workload} {case.size_text} {case.precision}.")
-        most[cell.cell.hardware] = max(most.get(cell.cell.hardware, found), found)
+        matches = (part.low, f"{text}, at {case.workload} {case.size_text} {case.precision}.")
+        most[cell.cell.hardware] = max(most.get(cell.cell.hardware, matches), matches)
     return [sentence for _, sentence in most.values()]
 
 
 def turned_around(pairings: Sequence[Pairing]) -> list[str]:
     """Say where a machine is faster with the data in place, and slower when the data has to travel."""
-    found: dict[tuple[str, str], list[str]] = {}
+    matches: dict[tuple[str, str], list[str]] = {}
     for p in pairings:
         ratios = (p.compute, p.end_to_end)
         if tuple(r.outcome for r in ratios if r) == (RatioVerdict.FASTER, RatioVerdict.SLOWER):
-            found.setdefault((p.hardware, p.baseline), []).append(f"{p.case.workload} {p.case.size_text}")
+            matches.setdefault((p.hardware, p.baseline), []).append(f"{p.case.workload} {p.case.size_text}")
     return [
         f"Transfers turn it around: {hardware} is faster than {baseline} with the data in place and slower "
         f"end to end on {_listed(cases)}."
-        for (hardware, baseline), cases in found.items()
+        for (hardware, baseline), cases in matches.items()
     ]
 
 

@@ -86,11 +86,11 @@ def _copies(records: Sequence[Record]) -> Iterator[Found]:
             alike[record.hardware, record.wall.samples_s].append(record)
     pairs = [pair for same in alike.values() for pair in _pairs(same)]
     places: dict[frozenset[Case], set[str]] = defaultdict(set)
-    for one, other in pairs:
-        places[frozenset((one.case, other.case))].add(one.hardware)
-    for one, other in pairs:
-        elsewhere = len(places[frozenset((one.case, other.case))]) > 1
-        for record, twin in ((one, other), (other, one)):
+    for item, other in pairs:
+        places[frozenset((item.case, other.case))].add(item.hardware)
+    for item, other in pairs:
+        elsewhere = len(places[frozenset((item.case, other.case))]) > 1
+        for record, twin in ((item, other), (other, item)):
             if reason := copied(record, twin, elsewhere):
                 yield record, reason
 
@@ -132,8 +132,8 @@ def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> 
 
 
 def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]) -> str | None:
-    one, other = side.records[0], base.records[0]
-    ratio = device_ratio(one, machines.get(one.hardware), other, machines.get(other.hardware))
+    item, other = side.records[0], base.records[0]
+    ratio = device_ratio(item, machines.get(item.hardware), other, machines.get(other.hardware))
     if ratio is None:
         return None
     base_s, side_s = per_unit(base, side)
@@ -156,8 +156,8 @@ def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
         return None
     if _steps(record) < _steps(other):
         return None
-    one, two = record.work, other.work
-    pairs = ((one.flops, two.flops), (one.bytes, two.bytes), (one.units, two.units))
+    item, two = record.work, other.work
+    pairs = ((item.flops, two.flops), (item.bytes, two.bytes), (item.units, two.units))
     work = next((a / b for a, b in pairs if a and b), None)
     return None if work is None else (work, other_s / seconds, other)
 

@@ -27,15 +27,15 @@ def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordK
     Only ok records are judged, the others enter no estimate anyway; and only those that are plausible alone
     are compared with each other.
     """
-    known = {machine.name: machine for machine in machines}
-    found: dict[RecordKey, list[str]] = defaultdict(list)
+    available = {machine.name: machine for machine in machines}
+    matches: dict[RecordKey, list[str]] = defaultdict(list)
     ok = [record for record in records if record.ok]
     for record in ok:
-        found[key(record)] += alone(record, known.get(record.hardware))
-    plausible = [record for record in ok if not found[key(record)]]
-    for record, reason in coherence.between(plausible, known):
-        found[key(record)].append(reason)
-    return {name: tuple(dict.fromkeys(reasons)) for name, reasons in found.items() if reasons}
+        matches[key(record)] += alone(record, available.get(record.hardware))
+    plausible = [record for record in ok if not matches[key(record)]]
+    for record, reason in coherence.between(plausible, available):
+        matches[key(record)].append(reason)
+    return {name: tuple(dict.fromkeys(reasons)) for name, reasons in matches.items() if reasons}
 
 
 def alone(record: Record, machine: Machine | None) -> list[str]:
@@ -95,9 +95,9 @@ def not_its_ranks(record: Record) -> str | None:
     """
     if record.group is None:
         return None
-    ranks, wanted = record.group.ranks, record.case.params.get("processes")
-    if wanted is not None and len({rank.rank for rank in ranks}) != wanted:
-        return f"its case asks for {wanted} processes, {len(ranks)} measured"
+    ranks, selected = record.group.ranks, record.case.params.get("processes")
+    if selected is not None and len({rank.rank for rank in ranks}) != selected:
+        return f"its case asks for {selected} processes, {len(ranks)} measured"
     slowest = max((rank.median_s for rank in ranks), default=0.0)
     if record.wall is None or record.wall.whole or slowest <= MARGIN * record.wall.median_s:
         return None
@@ -110,8 +110,8 @@ def above_peak(record: Record, machine: Machine | None) -> str | None:
     FLOPs are the workload's formula. An algorithm that needs fewer (Winograd for 3x3 convolutions) can pass a
     true peak only where a step is little else.
     """
-    one = dict(machine.peak_flops).get(record.case.precision) if machine else None
-    peak = one and one * _processes(record)
+    item = dict(machine.peak_flops).get(record.case.precision) if machine else None
+    peak = item and item * _processes(record)
     if not peak or not record.work or not record.work.flops or not record.compute_s:
         return None
     rate = record.work.flops / record.compute_s
@@ -128,8 +128,8 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
 
     Sound because `Work.bytes` is the compulsory traffic: at least bytes - cache come from memory in a step.
     """
-    one = machine.peak_bytes_per_s if machine else None
-    peak = one and one * _processes(record)
+    item = machine.peak_bytes_per_s if machine else None
+    peak = item and item * _processes(record)
     if not peak or not record.work or not record.work.bytes or not record.compute_s:
         return None
     caches = CACHE_BYTES.get(record.device, 0) * _processes(record)
@@ -147,10 +147,10 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
     if machine is None:
         return None
     planned = {"instance_type": machine.instance_type, "purchase": machine.purchase}
-    for field, wanted in planned.items():
-        said = record.environment.get(field)
-        if wanted and said and said != wanted:
-            return f"it was measured on {said} capacity, what was planned and is priced is {wanted}"
+    for field, selected in planned.items():
+        statements = record.environment.get(field)
+        if selected and statements and statements != selected:
+            return f"it was measured on {statements} capacity, what was planned and is priced is {selected}"
     return None
 
 

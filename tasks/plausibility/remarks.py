@@ -25,13 +25,13 @@ def remarks(
         run: the run's name; `cells` and `repeats` are what it was to measure, `planned_at` is when it was
             planned, ISO 8601.
     """
-    found = (
+    matches = (
         twice(records),
         strangers(records, run, set(cells), repeats),
         old_schemas(records),
         *clocks(records, planned_at),
     )
-    return tuple(sentence for sentence in found if sentence)
+    return tuple(sentence for sentence in matches if sentence)
 
 
 def twice(records: Sequence[Record]) -> str:
@@ -52,8 +52,8 @@ def partial(summaries: Sequence[Summary]) -> list[str]:
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
     """Name the records that the plan did not ask for; they are shown all the same."""
-    odd = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
-    return f"{_listed(odd)} {_were(odd)} not asked for by the plan of this run." if odd else ""
+    problems = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
+    return f"{_listed(problems)} {_were(problems)} not asked for by the plan of this run." if problems else ""
 
 
 def old_schemas(records: Sequence[Record]) -> str:
@@ -107,6 +107,6 @@ def _were(names: Sequence[str]) -> str:
 
 def _listed(names: Iterable[str], most: int = 120) -> str:
     """The first few names, and how many more there are."""
-    known = list(names)
-    more = f" and {len(known) - LISTED} more" if len(known) > LISTED else ""
-    return ", ".join(name[:most] for name in known[:LISTED]) + more
+    available = list(names)
+    more = f" and {len(available) - LISTED} more" if len(available) > LISTED else ""
+    return ", ".join(name[:most] for name in available[:LISTED]) + more

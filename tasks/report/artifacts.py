@@ -18,7 +18,7 @@ Row = dict[str, str]
 
 def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
     """Artifact key to description and rows; a stage with nothing to show is left out."""
-    found = {
+    matches = {
         "bench-speedups": (
             f"Time, and speedup over {comparison.baseline}: above 1× is faster",
             list(speedup_rows(comparison)),
@@ -31,7 +31,7 @@ def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
         "bench-scaling": ("How cases scale with the number of processes", list(scaling_rows(comparison))),
         "bench-refused": ("Numbers that enter no ratio, and why", list(refused_rows(comparison))),
     }
-    return {key: (_described(text, rows), rows[:MOST_ROWS]) for key, (text, rows) in found.items() if rows}
+    return {key: (_described(text, rows), rows[:MOST_ROWS]) for key, (text, rows) in matches.items() if rows}
 
 
 def speedup_rows(comparison: Comparison) -> Iterable[Row]:

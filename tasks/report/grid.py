@@ -72,10 +72,10 @@ def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:
 
 
 def _machines(comparison: Comparison) -> tuple[Machine, ...]:
-    known = {machine.name: machine for machine in comparison.machines}
+    available = {machine.name: machine for machine in comparison.machines}
     for summary in comparison.summaries:
-        known.setdefault(summary.cell.hardware, Machine(summary.cell.hardware, None))
-    return tuple(sorted(known.values(), key=lambda machine: machine.name != comparison.baseline))
+        available.setdefault(summary.cell.hardware, Machine(summary.cell.hardware, None))
+    return tuple(sorted(available.values(), key=lambda machine: machine.name != comparison.baseline))
 
 
 def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[CaseGroup, ...]:

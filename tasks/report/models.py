@@ -99,8 +99,8 @@ def quality_text(record: Record) -> str:
 
 
 def _device_cell(repeats: Sequence[Record]) -> dict[str, str]:
-    found = [pair for record in repeats if record.ok and (pair := device_time(record))]
-    if not found:
+    matches = [pair for record in repeats if record.ok and (pair := device_time(record))]
+    if not matches:
         return {"text": verdict_text(repeats[0].verdict) if repeats else "not measured", "source": ""}
-    middle = sorted(found)[(len(found) - 1) // 2]
+    middle = sorted(matches)[(len(matches) - 1) // 2]
     return {"text": format_seconds(middle[0]), "source": middle[1]}

@@ -46,5 +46,5 @@ def _thinned(group: CaseGroup, most: int) -> CaseGroup:
     if count <= most:
         return group
     places = dict.fromkeys(round(i * (count - 1) / (most - 1)) for i in range(most))
-    cases = tuple(group.cases[place] for place in places)
+    cases = tuple(group.cases[index] for index in places)
     return replace(group, cases=cases, work={c: group.work[c] for c in cases if c in group.work})

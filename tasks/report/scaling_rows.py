@@ -70,13 +70,15 @@ def processes_text(level: ScalingLevel) -> str:
 def memory_text(level: ScalingLevel) -> str:
     """Peak memory of every rank, or the range over many; `?` for a rank that did not tell."""
     ranks = [bytes_text(held) if held else "?" for held in level.memory_bytes]
-    known = [held for held in level.memory_bytes if held]
-    if not known:
+    available = [held for held in level.memory_bytes if held]
+    if not available:
         return "–"
     if len(ranks) <= LISTED_RANKS:
         return ", ".join(ranks)
-    text = bytes_text(known[0]) if len({bytes_text(held) for held in known}) == 1 else _range(known)
-    unknown = len(ranks) - len(known)
+    text = (
+        bytes_text(available[0]) if len({bytes_text(held) for held in available}) == 1 else _range(available)
+    )
+    unknown = len(ranks) - len(available)
     return f"{text} each" + (f", {unknown} unknown" if unknown else "")
 
 

@@ -13,15 +13,15 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
     accelerator: on a CPU the one has no part in it, and the other is the machine that is compared.
     """
     on_cpu = any(record.device == "cpu" for record in (*side, *baseline))
-    found = []
+    matches = []
     for name, read in (_ALWAYS if on_cpu else {**_ALWAYS, **_ACCELERATED}).items():
         ours, theirs = _values(side, read), _values(baseline, read)
         if ours and theirs and ours != theirs:
-            found.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
+            matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
     ours, theirs = _caches(side), _caches(baseline)
     if ours and theirs and ours != theirs:
-        found.append(f"cache before each step: {' and '.join(ours)} against {' and '.join(theirs)}")
-    return tuple(found)
+        matches.append(f"cache before each step: {' and '.join(ours)} against {' and '.join(theirs)}")
+    return tuple(matches)
 
 
 def _caches(records: Sequence[Record]) -> list[str]:

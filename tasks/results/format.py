@@ -58,8 +58,8 @@ def format_bounds(estimate: Estimate) -> str:
     """`26.1–28.4`, in the same digits as its value; empty where there are none."""
     if estimate.low is None or estimate.high is None:
         return ""
-    place = _last_place(estimate)
-    return f"{_fixed(estimate.low, place)}–{_fixed(estimate.high, place)}"
+    index = _last_place(estimate)
+    return f"{_fixed(estimate.low, index)}–{_fixed(estimate.high, index)}"
 
 
 def format_count(number: int, noun: str) -> str:
@@ -89,9 +89,9 @@ def _place(value: float) -> int:
 
 
 def _last_place(estimate: Estimate) -> int:
-    place = _place(estimate.value) + MOST - 1
+    index = _place(estimate.value) + MOST - 1
     half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
-    return min(place, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else place
+    return min(index, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else index
 
 
 def _fixed(value: float, places: int) -> str:

@@ -58,8 +58,8 @@ def cold_s(record: Record) -> float | None:
     Source: the phases that a fresh process passes through until its first result is there.
     """
     phases = [record.phases_s.get(name) for name in COLD_PHASES]
-    known = [seconds for seconds in phases if seconds is not None]
-    return sum(known) if len(known) == len(COLD_PHASES) else None
+    available = [seconds for seconds in phases if seconds is not None]
+    return sum(available) if len(available) == len(COLD_PHASES) else None
 
 
 def _middle(values: Sequence[float]) -> float | None:

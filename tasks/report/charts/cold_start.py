@@ -63,9 +63,9 @@ def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
         color=alt.Color("phase:N", scale=alt.Scale(domain=colours, range="ordinal"), legend=None),
         tooltip=tooltip("phase", "time"),
     )
-    told = f"Cold start of {name} as a waterfall: {format_seconds(start)} in {len(rows)} phases."
+    sentences = f"Cold start of {name} as a waterfall: {format_seconds(start)} in {len(rows)} phases."
     title = f"{name}, {record.case.workload} {size_text(record.case)}: {format_seconds(start)}"
-    return ChartPanel(title, told, alt.layer(chart).properties(height=24 * len(rows) + 10))
+    return ChartPanel(title, sentences, alt.layer(chart).properties(height=24 * len(rows) + 10))
 
 
 def _phases(record: Record) -> dict[str, float]:
@@ -122,5 +122,5 @@ def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
         .mark_text(align="left", dy=-5, baseline="middle")
         .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N")),
     )
-    told = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
-    return ChartPanel(group.title, told, chart.properties(height=30 * len(totals)))
+    sentences = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
+    return ChartPanel(group.title, sentences, chart.properties(height=30 * len(totals)))

@@ -79,11 +79,11 @@ def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
 def _by_case(grid: Grid, group: CaseGroup, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
     return [
         {
-            "group": group.title if place == 0 else "",
+            "group": group.title if index == 0 else "",
             "title": size_text(case),
             "machines": [[_field(grid, name, case, ids, False)] for name in grid.names],
         }
-        for place, case in enumerate(group.cases)
+        for index, case in enumerate(group.cases)
     ]
 
 

@@ -65,5 +65,5 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
         .mark_text(align="left", dy=-5, baseline="middle")
         .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N"), opacity=opacity),
     )
-    told = f"Time of {group.title} by machine and size, a bar the mean of repeats, a point a repeat."
-    return ChartPanel(group.title, told, chart.properties(height=30 * len(firsts)))
+    sentences = f"Time of {group.title} by machine and size, a bar the mean of repeats, a point a repeat."
+    return ChartPanel(group.title, sentences, chart.properties(height=30 * len(firsts)))

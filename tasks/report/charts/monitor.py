@@ -29,11 +29,11 @@ def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
         if record.ok and watched and record.wall_s > (longest[key].wall_s if key in longest else -1.0):
             longest[key] = record
     largest = [
-        (group, case, found) for group in grid.groups for case, found in _largest(grid, group, longest)
+        (group, case, matches) for group in grid.groups for case, matches in _largest(grid, group, longest)
     ]
     panels = (
-        _panel(grid, f"{group.title}, {size_text(case)}", quantity, found)
-        for group, case, found in largest[:MOST_GROUPS]
+        _panel(grid, f"{group.title}, {size_text(case)}", quantity, matches)
+        for group, case, matches in largest[:MOST_GROUPS]
         for quantity in (UTILISATION, MEMORY, POWER)
     )
     return [panel for panel in panels if panel is not None]
@@ -61,9 +61,9 @@ def _largest(
 ) -> list[tuple[Case, list[Record]]]:
     """The group's last case, which has most work, that any machine was watched in; none or one."""
     for case in reversed(group.cases):
-        found = [longest[name, case] for name in grid.names if (name, case) in longest]
-        if found:
-            return [(case, found)]
+        matches = [longest[name, case] for name in grid.names if (name, case) in longest]
+        if matches:
+            return [(case, matches)]
     return []
 
 
@@ -72,8 +72,8 @@ def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> 
     for record in records:
         points = series(record, quantity)
         window = (record.probes.get("window_start_s"), record.probes.get("window_end_s"))
-        for place, value in thinned([value for _, value in points], max(20, MOST_POINTS // len(records))):
-            at = points[place][0]
+        for index, value in thinned([value for _, value in points], max(20, MOST_POINTS // len(records))):
+            at = points[index][0]
             sampling = window[0] is not None and window[1] is not None and window[0] <= at <= window[1]
             rows.append(
                 {
@@ -98,5 +98,5 @@ def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> 
         within = base.transform_filter("datum.window == 'samples'")
         layers.append(within.mark_point(filled=True, size=16))
     chart = alt.layer(*layers)
-    told = f"{quantity.partition(',')[0]} of {title} over time, a line a machine.".capitalize()
-    return ChartPanel(f"{title}: {quantity}", told, chart.properties(height=150))
+    sentences = f"{quantity.partition(',')[0]} of {title} over time, a line a machine.".capitalize()
+    return ChartPanel(f"{title}: {quantity}", sentences, chart.properties(height=150))

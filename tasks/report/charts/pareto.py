@@ -47,7 +47,7 @@ def _contested(grid: Grid) -> dict[Case | None, list[Offer]]:
     offers = grid.comparison.finding(Offers)
     for offer in offers.offers if offers else ():
         by_case.setdefault(offer.case, []).append(offer)
-    return {case: found for case, found in by_case.items() if len({o.hardware for o in found}) > 1}
+    return {case: matches for case, matches in by_case.items() if len({o.hardware for o in matches}) > 1}
 
 
 def _rows(offers: Sequence[Offer], passes: int) -> list[dict[str, Any]]:
@@ -89,10 +89,10 @@ def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel
     y = log_axis(alt.Y("y:Q"), padded(span[1], 1.5), USD_LABEL, money)
     chart = alt.layer(*_layers(grid, rows, x, y)).properties(height=280 if case is None else 220)
     title = "The suite" if case is None else f"{case.workload} {size_text(case)} · {case.precision}"
-    told = (
+    description = (
         f"Seconds against USD of {title}, both on log axes; a dashed line joins the offers that none beats."
     )
-    return ChartPanel(title, told, chart)
+    return ChartPanel(title, description, chart)
 
 
 def _layers(grid: Grid, rows: list[dict[str, Any]], x: Any, y: Any) -> list[alt.Chart]:

@@ -95,7 +95,7 @@ def _panels(grid: Grid, panels: list[ChartPanel], names: list[str]) -> dict[str,
 def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
     """The legend: colour, shape and name of each machine, in one line."""
     places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names) + 1)]
-    rows = [{"hardware": name, "x": place} for name, place in zip(names, places, strict=False)]
+    rows = [{"hardware": name, "x": index} for name, index in zip(names, places, strict=False)]
     base = (
         chart_of(rows)
         .properties(height=16, width=7 * places[-1])
@@ -111,6 +111,6 @@ def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
 
 def _nothing(grid: Grid) -> dict[str, Any]:
     any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
-    said = "no cell has a ratio" if any_ok else "no cell of this run is ok"
-    words = chart_of([{"words": f"Nothing to draw: {said}."}]).properties(width=700, height=140)
+    statements = "no cell has a ratio" if any_ok else "no cell of this run is ok"
+    words = chart_of([{"words": f"Nothing to draw: {statements}."}]).properties(width=700, height=140)
     return part_of(words.mark_text(fontSize=18, style="quiet").encode(text=alt.Text("words:N")))

@@ -24,7 +24,9 @@ def scaling_panels(grid: Grid) -> list[ChartPanel]:
     alike: dict[str, list[Family]] = {}
     for family in grid.comparison.families:
         alike.setdefault(f"{family.title}, {family.scaling}".rstrip(", "), []).append(family)
-    panels = ((title, [row for family in found for row in _rows(family)]) for title, found in alike.items())
+    panels = (
+        (title, [row for family in matches for row in _rows(family)]) for title, matches in alike.items()
+    )
     return [_panel(grid, title, rows) for title, rows in panels if rows]
 
 
@@ -81,8 +83,8 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
         .mark_text(align="left", dx=8, dy=8)
         .encode(x=x, y=y, opacity=shown(), text=alt.Text("share:N")),
     )
-    told = f"Speedup of {title} against the number of processes, on log axes; dashed is ideal."
-    return ChartPanel(title, told, chart.properties(height=230))
+    description = f"Speedup of {title} against the number of processes, on log axes; dashed is ideal."
+    return ChartPanel(title, description, chart.properties(height=230))
 
 
 def _ideal(most: int) -> alt.Chart:

@@ -48,14 +48,14 @@ def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title:
 
 def summary_table_png(comparison: Comparison, title: str) -> bytes:
     """The rows of the same families as a table."""
-    wanted = {(f.title, f.hardware) for f in families_of_interest(comparison)[:MOST_FAMILIES]}
+    selected = {(f.title, f.hardware) for f in families_of_interest(comparison)[:MOST_FAMILIES]}
     parts = [
         (
             f"{family['title']} on {family['hardware']}, speedups over {family['base']}",
             [[*COLUMNS.values()], *([row[key] for key in COLUMNS] for row in family["rows"])],
         )
         for family in family_tables(comparison)
-        if (family["title"], family["hardware"]) in wanted
+        if (family["title"], family["hardware"]) in selected
     ]
     return table_png(title, parts)
 

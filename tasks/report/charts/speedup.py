@@ -92,10 +92,12 @@ def _panel(
         .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
         .encode(x=alt.XDatum(1), text=alt.Text("label:N")),
     )
-    told = (
+    sentences = (
         f"{by} of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis.".capitalize()
     )
-    return ChartPanel(group.title, told, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2))))
+    return ChartPanel(
+        group.title, sentences, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2)))
+    )
 
 
 def _size_axis(rows: Rows) -> alt.Y:

@@ -21,19 +21,19 @@ def table_svg(title: str, parts: Sequence[Part]) -> str:
     """The same as SVG."""
     y, width = MARGIN + 20, max([_width(title, 19)] + [_width(heading, 14) for heading, _ in parts])
     big = _FONT.replace("13", "18")
-    found = [f"<text x='{MARGIN}' y='{y}' {big} font-weight='600'>{escape(title)}</text>"]
+    matches = [f"<text x='{MARGIN}' y='{y}' {big} font-weight='600'>{escape(title)}</text>"]
     for heading, rows in parts:
         y += 40
-        found.append(f"<text x='{MARGIN}' y='{y}' {_FONT} font-weight='600'>{escape(heading)}</text>")
+        matches.append(f"<text x='{MARGIN}' y='{y}' {_FONT} font-weight='600'>{escape(heading)}</text>")
         widths = [max(_width(row[i]) for row in rows) + PAD for i in range(len(rows[0]))]
         width = max(width, sum(widths))
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             y += LINE
-            found += _row(row, widths, y, head=place == 0)
-            found.append(_line(y + 8, sum(widths), "#525a64" if place == 0 else "#dfe2e6"))
+            matches += _row(row, widths, y, head=index == 0)
+            matches.append(_line(y + 8, sum(widths), "#525a64" if index == 0 else "#dfe2e6"))
     size = f"width='{width + 2 * MARGIN:.0f}' height='{y + MARGIN + 10}'"
     paper = "<rect width='100%' height='100%' fill='#ffffff'/>"
-    return f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{paper}{''.join(found)}</svg>"
+    return f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{paper}{''.join(matches)}</svg>"
 
 
 def _row(row: Sequence[str], widths: Sequence[float], y: int, head: bool) -> list[str]:

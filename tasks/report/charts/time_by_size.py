@@ -35,7 +35,7 @@ def time_panels(grid: Grid) -> list[ChartPanel]:
 
 def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float, float]]:
     """Return where machines start to beat the baseline within a group: the work on both sides."""
-    found = []
+    matches = []
     break_evens = grid.comparison.finding(BreakEvens)
     for break_even in break_evens.break_evens if break_evens else ():
         if (break_even.workload, break_even.precision) != (group.workload, group.precision):
@@ -43,8 +43,8 @@ def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float
         if break_even.by == "time" and break_even.below is not None and break_even.above is not None:
             ends = [_work_at(group, break_even, value) for value in (break_even.below, break_even.above)]
             if ends[0] is not None and ends[1] is not None:
-                found.append((break_even, min(ends[0], ends[1]), max(ends[0], ends[1])))
-    return found
+                matches.append((break_even, min(ends[0], ends[1]), max(ends[0], ends[1])))
+    return matches
 
 
 def _work_at(group: CaseGroup, break_even: BreakEven, value: int) -> float | None:
@@ -88,16 +88,18 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
         tooltip=tooltip("hardware", "size", "time", "repeats"),
     )
     shape = machine_shape(grid)
-    known = base.transform_filter("isValid(datum.low)")
+    bounded = base.transform_filter("isValid(datum.low)")
     chart = alt.layer(
         *_bands(grid, group, _work_axis(group, rows, "from:Q"), span),
         base.mark_line(strokeWidth=1.5, strokeOpacity=0.6),
-        known.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        known.mark_point(filled=True, size=75).encode(shape=shape),
+        bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        bounded.mark_point(filled=True, size=75).encode(shape=shape),
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=65).encode(shape=shape),
     )
-    told = f"Time per step of {group.title} against {group.work_title}, both on log axes, a line a machine."
-    return ChartPanel(group.title, told, chart.properties(height=230))
+    description = (
+        f"Time per step of {group.title} against {group.work_title}, both on log axes, a line a machine."
+    )
+    return ChartPanel(group.title, description, chart.properties(height=230))
 
 
 def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> list[alt.Chart]:
@@ -108,10 +110,10 @@ def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> l
             "hardware": break_even.hardware,
             "from": start,
             "to": end,
-            "top": high / (high / low) ** (0.03 + 0.07 * place),
+            "top": high / (high / low) ** (0.03 + 0.07 * index),
             "break-even": break_even.sentence,
         }
-        for place, (break_even, start, end) in enumerate(break_even_ends(grid, group))
+        for index, (break_even, start, end) in enumerate(break_even_ends(grid, group))
     ]
     if not rows:
         return []

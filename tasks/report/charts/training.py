@@ -19,11 +19,11 @@ MOST_PANELS = 24
 
 def job_records(records: Sequence[Record]) -> list[Record]:
     """The ok repeat of each cell whose job took the median time, of the jobs that trained."""
-    found: dict[tuple[str, Case], list[Record]] = {}
+    matches: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
         if record.ok and record.wall and record.wall.whole and record.training:
-            found.setdefault((record.hardware, record.case), []).append(record)
-    return [sorted(same, key=lambda r: r.compute_s or 0.0)[(len(same) - 1) // 2] for same in found.values()]
+            matches.setdefault((record.hardware, record.case), []).append(record)
+    return [sorted(same, key=lambda r: r.compute_s or 0.0)[(len(same) - 1) // 2] for same in matches.values()]
 
 
 def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
@@ -32,13 +32,13 @@ def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     for record in job_records(records):
         if record.training and len(record.training.losses) > 1:
             by_case.setdefault(record.case, []).append(record)
-    return [_loss(grid, case, found) for case, found in list(by_case.items())[:MOST_PANELS]]
+    return [_loss(grid, case, matches) for case, matches in list(by_case.items())[:MOST_PANELS]]
 
 
 def memory_panels(records: Sequence[Record]) -> list[ChartPanel]:
     """Memory by step, a panel a cell, a line a rank."""
-    found = [record for record in job_records(records) if record.training and record.training.memory]
-    return [_memory(record) for record in found[:MOST_PANELS]]
+    matches = [record for record in job_records(records) if record.training and record.training.memory]
+    return [_memory(record) for record in matches[:MOST_PANELS]]
 
 
 def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, float]]:
@@ -50,10 +50,10 @@ def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, fl
     return [(place, values[place]) for place in places]
 
 
-def _loss(grid: Grid, case: Case, found: Sequence[Record]) -> ChartPanel:
+def _loss(grid: Grid, case: Case, matches: Sequence[Record]) -> ChartPanel:
     rows: list[dict[str, Any]] = [
         {"hardware": record.hardware, "step": step + 1, "loss": float(f"{loss:.5g}")}
-        for record in found
+        for record in matches
         for step, loss in thinned(record.training.losses if record.training else ())
     ]
     log = all(row["loss"] > 0 for row in rows)

@@ -52,12 +52,12 @@ def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart
         "hardware:N", scale=alt.Scale(domain=machines, range=shapes(len(machines))), legend=None
     )
     whole = {"y": alt.value(0), "y2": alt.value(HEIGHT)}
-    known = base.transform_filter("isValid(datum.low)")
+    bounded = base.transform_filter("isValid(datum.low)")
     return alt.layer(
         base.transform_filter("datum.new").mark_rule(strokeDash=[3, 4], strokeOpacity=0.7).encode(**whole),
         base.transform_filter("datum.moved").mark_rule(strokeOpacity=0.7).encode(**whole),
         base.transform_filter("!datum.confirms").mark_line(strokeWidth=1.5, strokeOpacity=0.6),
-        known.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        known.mark_point(filled=True, size=55).encode(shape=shape),
+        bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        bounded.mark_point(filled=True, size=55).encode(shape=shape),
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=50).encode(shape=shape),
     ).properties(width=300, height=HEIGHT)

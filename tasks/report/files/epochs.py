@@ -34,26 +34,28 @@ def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, A
     whole = [family for family in comparison.families if family.whole]
     if not whole:
         return {}
-    wanted = {level.cell for family in whole for level in family.levels}
-    of: dict[Cell, list[Record]] = {cell: [] for cell in wanted}
+    selected = {level.cell for family in whole for level in family.levels}
+    of: dict[Cell, list[Record]] = {cell: [] for cell in selected}
     for record in records:
-        if record.cell in wanted:
+        if record.cell in selected:
             of[record.cell].append(record)
-    found = [_comparison([r for level in family.levels for r in of[level.cell]], family) for family in whole]
-    first = {name: found[0][name] for name in ("single_gpu", "multi_gpu", "speedup_analysis", "missing")}
-    return first | {"gpu_comparisons": found}
+    matches = [
+        _comparison([r for level in family.levels for r in of[level.cell]], family) for family in whole
+    ]
+    first = {name: matches[0][name] for name in ("single_gpu", "multi_gpu", "speedup_analysis", "missing")}
+    return first | {"gpu_comparisons": matches}
 
 
 def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
     single, multi = sides(family)
     missing: dict[str, str] = {}
-    said: dict[str, Any] = {
+    statements: dict[str, Any] = {
         "single_gpu": _side(records, single, "one process", "single_gpu", missing),
         "multi_gpu": _side(records, multi, "more than one process", "multi_gpu", missing),
     }
-    said["speedup_analysis"] = _analysis(family, multi, missing)
+    statements["speedup_analysis"] = _analysis(family, multi, missing)
     about = {"hardware": family.hardware, "case": family.title, "base": base_words(family)}
-    return about | said | {"missing": missing}
+    return about | statements | {"missing": missing}
 
 
 def sides(family: Family) -> tuple[ScalingLevel | None, ScalingLevel | None]:

@@ -16,29 +16,31 @@ from tasks.report.text.run_gate import numbers_text, smallest_text
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(found: RunComparison) -> str:
+def junit_xml(comparison: RunComparison) -> str:
     """The whole file: a test suite for each piece of hardware, a test case for each of its cases.
 
     The time of a test case is the seconds of one step, not of measuring it.
     """
-    root = Element("testsuites", {"name": _clean(f"{found.now.name} against {found.before.name}")})
-    for hardware in dict.fromkeys(one.cell.hardware for one in found.cells):
-        of_it = [one for one in found.cells if one.cell.hardware == hardware]
-        root.append(_suite(found, hardware, of_it))
-    root.attrib |= {name: str(count) for name, count in _counts(found.cells).items() if name != "skipped"}
+    root = Element("testsuites", {"name": _clean(f"{comparison.now.name} against {comparison.before.name}")})
+    for hardware in dict.fromkeys(one.cell.hardware for one in comparison.cells):
+        of_it = [one for one in comparison.cells if one.cell.hardware == hardware]
+        root.append(_suite(comparison, hardware, of_it))
+    root.attrib |= {
+        name: str(count) for name, count in _counts(comparison.cells).items() if name != "skipped"
+    }
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
 
 
-def _suite(found: RunComparison, hardware: str, cells: Sequence[CellComparison]) -> Element:
+def _suite(comparison: RunComparison, hardware: str, cells: Sequence[CellComparison]) -> Element:
     counts = {name: str(count) for name, count in _counts(cells).items()}
-    seconds = sum(one.now_s.value for one in cells if one.now_s)
+    seconds = sum(cell.now_s.value for cell in cells if cell.now_s)
     suite = Element("testsuite", {"name": _clean(hardware), **counts, "time": _seconds(seconds)})
     properties = SubElement(suite, "properties")
-    for name, value in _properties(found, hardware).items():
+    for name, value in _properties(comparison, hardware).items():
         SubElement(properties, "property", {"name": name, "value": _clean(value)})
-    for one in cells:
-        suite.append(_case(one))
+    for cell in cells:
+        suite.append(_case(cell))
     return suite
 
 
@@ -57,21 +59,21 @@ def _case(one: CellComparison) -> Element:
 def _counts(cells: Sequence[CellComparison]) -> dict[str, int]:
     return {
         "tests": len(cells),
-        "failures": sum(one.status.failed for one in cells),
+        "failures": sum(cell.status.failed for cell in cells),
         "errors": 0,
-        "skipped": sum(not one.status.decided for one in cells),
+        "skipped": sum(not cell.status.decided for cell in cells),
     }
 
 
-def _properties(found: RunComparison, hardware: str) -> Mapping[str, str]:
+def _properties(matches: RunComparison, hardware: str) -> Mapping[str, str]:
     """Return the properties of a comparison: the runs, the machine and the strictness."""
     stated = {
-        "run": found.now.name,
-        "against": found.before.name,
-        "least change": f"{found.least:g}",
-        "confidence of each interval": f"{found.confidence:.6g}",
+        "run": matches.now.name,
+        "against": matches.before.name,
+        "least change": f"{matches.least:g}",
+        "confidence of each interval": f"{matches.confidence:.6g}",
     }
-    for prefix, side in (("", found.now), ("against ", found.before)):
+    for prefix, side in (("", matches.now), ("against ", matches.before)):
         own = [record for record in side.records if record.hardware == hardware]
         facts = {
             "commit": _all(record.environment.get("commit") for record in own),

@@ -32,7 +32,7 @@ def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dic
         i for i in places if table.columns[i].quantity is not Quantity.MACHINE
     ]
     parts = part_names(rows)
-    index = {name: place for place, name in enumerate(machines)}
+    index = {name: position for position, name in enumerate(machines)}
     return {
         "id": finding.name,
         "title": finding.title,
@@ -80,8 +80,8 @@ def _bar(value: Parts, names: list[str]) -> dict[str, Any]:
     return {
         "text": ", ".join(f"{name} {100 * (s / whole):.0f} %" for name, s in seconds.items() if s > 0),
         "bar": [
-            {"part": place, "share": round(100 * value.length * (part / whole), 2)}
-            for place, part in enumerate(seconds.values())
+            {"part": position, "share": round(100 * value.length * (part / whole), 2)}
+            for position, part in enumerate(seconds.values())
             if part > 0
         ],
         "parts": [cell_text(part, Quantity.TIME) if part > 0 else NOTHING for part in seconds.values()],

@@ -40,13 +40,13 @@ def detailed_cases(grid: Grid) -> int:
 
 def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
     """Return the confounds shared by every ratio of a machine, by machine, for the head of its column."""
-    found: dict[str, dict[str, None]] = {}
+    matches: dict[str, dict[str, None]] = {}
     for pairing in grid.comparison.pairings:
         if not pairing.refused:
-            ours = found.setdefault(pairing.hardware, dict.fromkeys(pairing.confounds))
+            ours = matches.setdefault(pairing.hardware, dict.fromkeys(pairing.confounds))
             for what in [what for what in ours if what not in pairing.confounds]:
                 del ours[what]
-    return {name: tuple(confounds) for name, confounds in found.items()}
+    return {name: tuple(confounds) for name, confounds in matches.items()}
 
 
 def _brief(grid: Grid, name: str, case: Case) -> dict[str, Any]:
@@ -95,11 +95,11 @@ def _lines(pairing: Pairing | None) -> list[dict[str, str]]:
         band = ", ".join(filter(None, (pairing.efficiency_band, pairing.scaling)))
         text = format_percent(pairing.efficiency)
         lines.append({"label": "scaling", "text": text, "word": band, "css": "", "mark": "", "why": ""})
-    found = [line for line in lines if line]
-    for i, line in enumerate(found):
-        if line["why"] in [later["why"] for later in found[i + 1 :]]:
+    matches = [line for line in lines if line]
+    for i, line in enumerate(matches):
+        if line["why"] in [later["why"] for later in matches[i + 1 :]]:
             line["why"] = ""  # said once, under the last line that it holds for
-    return found
+    return matches
 
 
 def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:

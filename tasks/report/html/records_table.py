@@ -48,13 +48,13 @@ def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
     """A fingerprint as one level of text, nested keys joined by dots."""
-    found: dict[str, str] = {}
+    matches: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
-            found |= flat(value, f"{prefix}{key}.")
+            matches |= flat(value, f"{prefix}{key}.")
         elif value is not None:
-            found[f"{prefix}{key}"] = str(value)
-    return found
+            matches[f"{prefix}{key}"] = str(value)
+    return matches
 
 
 def environments(records: Sequence[Record]) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def environments(records: Sequence[Record]) -> dict[str, Any]:
 
 def fingerprints(records: Sequence[Record]) -> dict[str, dict[str, str]]:
     """Every environment by its id."""
-    found = {record.environment_id: record.environment for record in records}
-    return {name: flat(environment) for name, environment in found.items()}
+    matches = {record.environment_id: record.environment for record in records}
+    return {name: flat(environment) for name, environment in matches.items()}
 
 
 def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
@@ -156,13 +156,13 @@ def _watched(record: Record, points: int) -> dict[str, list[float]]:
     """Return the monitor's samples at even distances; empty where the page has no room for them."""
     if points < FEWEST_WATCHED:
         return {}
-    found = {}
+    matches = {}
     for quantity in (UTILISATION, MEMORY, POWER):
         values = [value for _, value in series(record, quantity)]
         if len(values) > 1:
             stride = math.ceil(len(values) / points)
-            found[quantity] = [float(f"{value:.4g}") for value in values[::stride]]
-    return found
+            matches[quantity] = [float(f"{value:.4g}") for value in values[::stride]]
+    return matches
 
 
 def _facts(record: Record) -> dict[str, str]:

@@ -15,7 +15,7 @@ STILL = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:"
 @cache
 def environment() -> jinja2.Environment:
     """Jinja with everything escaped that comes from outside, and an error for every name that is missing."""
-    found = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -23,9 +23,9 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         extensions=["jinja2.ext.loopcontrols"],
     )
-    found.filters["whole"] = _whole
-    found.filters["bounded"] = _bounded
-    return found
+    templates.filters["whole"] = _whole
+    templates.filters["bounded"] = _bounded
+    return templates
 
 
 def style() -> Markup:

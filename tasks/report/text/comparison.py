@@ -47,9 +47,9 @@ def _family(family: dict[str, object]) -> str:
         "Communication",
     ]
     keys = ("processes", "time", "throughput", "speedup", "efficiency", "serial", "communication", "memory")
-    found = family["rows"]
-    assert isinstance(found, list)
-    rows = [[_cell(row, key) for key in keys] for row in found]
+    matches = family["rows"]
+    assert isinstance(matches, list)
+    rows = [[_cell(row, key) for key in keys] for row in matches]
     table = box([*header, "Memory by rank"], rows)
     notes = "".join(f"\n* {note}" for note in family["notes"])  # type: ignore[attr-defined]
     return f"{family['title']} on {family['hardware']}, over {family['base']}\n{table}{notes}"

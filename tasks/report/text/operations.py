@@ -68,24 +68,24 @@ def hardware_table(grid: Grid, records: Sequence[Record]) -> str:
     """`Hardware | Specification`: what each machine says of itself."""
     rows = []
     for name in grid.names:
-        said = next((r for r in records if r.hardware == name and r.environment), None)
-        facts = _facts(said) if said else [("fingerprint", "none was recorded")]
+        statements = next((r for r in records if r.hardware == name and r.environment), None)
+        facts = _facts(statements) if statements else [("fingerprint", "none was recorded")]
         rows += [[name if not i else "", f"{label}: {value}"] for i, (label, value) in enumerate(facts)]
     return box(["Hardware", "Specification, by the machine itself"], rows) if rows else ""
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
-    known = record.environment
-    gpus = [gpu for gpu in known.get("gpus") or () if isinstance(gpu, dict)]
-    memory = known.get("memory_total_bytes")
-    facts = [("instance", known.get("instance_type"))]
+    available = record.environment
+    gpus = [gpu for gpu in available.get("gpus") or () if isinstance(gpu, dict)]
+    memory = available.get("memory_total_bytes")
+    facts = [("instance", available.get("instance_type"))]
     facts += [
         ("GPU", ", ".join(filter(None, (gpu.get("name"), _gib(gpu.get("memory_total_bytes"))))))
         for gpu in gpus
     ]
-    cores, threads = known.get("physical_cores"), known.get("logical_cpus")
+    cores, threads = available.get("physical_cores"), available.get("logical_cpus")
     facts += [
-        ("CPU", known.get("cpu_model")),
+        ("CPU", available.get("cpu_model")),
         ("CPU count", _words(cores and f"{cores} cores", threads and f"{threads} logical")),
         ("memory", _gib(memory)),
         ("threads in use", str(record.threads) if record.threads else ""),
@@ -147,14 +147,14 @@ def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[C
     Medians over the ok repeats. A first call holds a step, which is not counted again; each was made in a
     process of its own, so in one process for all of them the later ones cost less.
     """
-    wanted = set(cases)
-    ok = [r for r in records if r.hardware == name and r.ok and r.case in wanted]
+    selected = set(cases)
+    ok = [r for r in records if r.hardware == name and r.ok and r.case in selected]
     rows: dict[str, float] = {}
     for label, phases in ONCE:
-        known = [sum(r.phases_s[p] for p in phases) for r in ok if all(p in r.phases_s for p in phases)]
-        if not known:
+        available = [sum(r.phases_s[p] for p in phases) for r in ok if all(p in r.phases_s for p in phases)]
+        if not available:
             return {}
-        rows[label] = statistics.median(known)
+        rows[label] = statistics.median(available)
     builds, calls = _median_phase(ok, "build"), _median_phase(ok, "first_call")
     rows["Build of inputs, each"] = sum(builds.get(case, 0.0) for case in cases)
     beyond = [max(calls.get(case, 0.0) - _value(grid, name, case), 0.0) for case in cases]
@@ -164,11 +164,11 @@ def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[C
 
 def _median_phase(ok: Sequence[Record], phase: str) -> dict[Case, float]:
     """Seconds of a phase by case, the median over its repeats."""
-    known: dict[Case, list[float]] = {}
+    available: dict[Case, list[float]] = {}
     for record in ok:
         if phase in record.phases_s:
-            known.setdefault(record.case, []).append(record.phases_s[phase])
-    return {case: statistics.median(seconds) for case, seconds in known.items()}
+            available.setdefault(record.case, []).append(record.phases_s[phase])
+    return {case: statistics.median(seconds) for case, seconds in available.items()}
 
 
 def _by_size(grid: Grid, name: str, head: str, labels: dict[Case, str], columns: list[str]) -> str:

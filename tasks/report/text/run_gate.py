@@ -24,8 +24,8 @@ def numbers_text(one: CellComparison) -> str:
     if one.change is None:
         return one.why
     way = "its time over its control's" if one.change.paired else "its time"
-    told = f"{way} changed by {change_text(one.change.share)}: {_times(one)}"
-    return f"{told}; {one.why}" if one.why else told
+    sentences = f"{way} changed by {change_text(one.change.share)}: {_times(one)}"
+    return f"{sentences}; {one.why}" if one.why else sentences
 
 
 def smallest_text(one: CellComparison) -> str:
@@ -35,20 +35,20 @@ def smallest_text(one: CellComparison) -> str:
     return f"a change of {share_text(one.change.smallest)} would have been shown, with even odds"
 
 
-def answer(found: RunComparison) -> str:
+def answer(comparison: RunComparison) -> str:
     """The one sentence that people want: what is slower or lost, and what could not have been seen."""
-    slower, lost = found.having(CellStatus.SLOWER), found.having(CellStatus.LOST)
+    slower, lost = comparison.having(CellStatus.SLOWER), comparison.having(CellStatus.LOST)
     bad = [f"{one.cell.id} by {change_text(one.change.share)}" for one in slower if one.change]
-    told = []
+    sentences = []
     if slower:
-        told.append(f"{format_count(len(slower), 'cell')} got slower: {_listed(bad)}")
+        sentences.append(f"{format_count(len(slower), 'cell')} got slower: {_listed(bad)}")
     if lost:
         reasons = [f"{one.cell.id} ({one.why})" for one in lost]
-        told.append(f"{format_count(len(lost), 'cell')} got lost: {_listed(reasons)}")
-    if found.exit_code == 0:
-        told.append("no cell got slower, and none got lost")
-    if found.exit_code == 3:
-        told.append("nothing could be decided")
+        sentences.append(f"{format_count(len(lost), 'cell')} got lost: {_listed(reasons)}")
+    if comparison.exit_code == 0:
+        sentences.append("no cell got slower, and none got lost")
+    if comparison.exit_code == 3:
+        sentences.append("nothing could be decided")
     rest = [
         f"{len(cells)} {standing}"
         for standing in (
@@ -57,16 +57,17 @@ def answer(found: RunComparison) -> str:
             CellStatus.UNDECIDED,
             CellStatus.NOT_COMPARABLE,
         )
-        if (cells := found.having(standing))
+        if (cells := comparison.having(standing))
     ]
-    text = f"{found.now.name} against {found.before.name}: {'; '.join(told)}"
-    return f"{text}{' (' + ', '.join(rest) + ')' if rest else ''}{_unseen(found)}."
+    text = f"{comparison.now.name} against {comparison.before.name}: {'; '.join(sentences)}"
+    return f"{text}{' (' + ', '.join(rest) + ')' if rest else ''}{_unseen(comparison)}."
 
 
-def _unseen(found: RunComparison) -> str:
+def _unseen(comparison: RunComparison) -> str:
     """Say what the cells called unchanged may hide."""
     widest = max(
-        (one.change.smallest for one in found.having(CellStatus.UNCHANGED) if one.change), default=None
+        (cell.change.smallest for cell in comparison.having(CellStatus.UNCHANGED) if cell.change),
+        default=None,
     )
     return "" if widest is None else f"; a change below {share_text(widest)} may be unseen"
 

@@ -22,7 +22,7 @@ def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: 
     `planned` are the cases of the suite. `step_of` says of which number a case's parameter has to be a
     multiple.
     """
-    found: dict[Cell, None] = {}
+    matches: dict[Cell, None] = {}
     for line in lines(pairings):
         of_suite = [value for value, p in line.pairings.items() if p.case in planned]
         like = next(iter(line.pairings.values())).case
@@ -30,8 +30,8 @@ def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: 
         for way in WAYS if len(of_suite) > 1 else ():
             for value in next_sizes(line.verdicts(way), of_suite, step):
                 case = _with(like, line, value)
-                found |= dict.fromkeys((Cell(line.baseline, case), Cell(line.hardware, case)))
-    return tuple(found)
+                matches |= dict.fromkeys((Cell(line.baseline, case), Cell(line.hardware, case)))
+    return tuple(matches)
 
 
 def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> tuple[int, ...]:
@@ -42,19 +42,19 @@ def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> t
     """
     if not _wanted(verdicts, step):
         return ()
-    known = {value: verdicts.get(value) for value in planned}
+    available = {value: verdicts.get(value) for value in planned}
     asked = 0
-    while wanted := _wanted(known, step)[: MOST - asked]:
-        if missing := [value for value in wanted if value not in verdicts]:
+    while selected := _wanted(available, step)[: MOST - asked]:
+        if missing := [value for value in selected if value not in verdicts]:
             return tuple(missing)
-        known |= {value: verdicts[value] for value in wanted}
-        asked += len(wanted)
+        available |= {value: verdicts[value] for value in selected}
+        asked += len(selected)
     return ()
 
 
-def narrow(found: Bracket) -> bool:
+def narrow(matches: Bracket) -> bool:
     """Return whether both ends of a bracket are known and close enough."""
-    return found.below is not None and found.above is not None and found.above <= WITHIN * found.below
+    return matches.below is not None and matches.above is not None and matches.above <= WITHIN * matches.below
 
 
 def _wanted(known: Verdicts, step: int) -> list[int]:
@@ -64,24 +64,28 @@ def _wanted(known: Verdicts, step: int) -> list[int]:
     decided neighbours on both sides of it. As soon as the undecided stretch is itself as wide as a bracket
     may be, it is the answer.
     """
-    found = bracket(known)
-    if found.below is None or found.above is None or narrow(found):
+    matches = bracket(known)
+    if matches.below is None or matches.above is None or narrow(matches):
         return []
-    between = sorted(value for value in known if found.below < value < found.above)
-    told = [value for value in between if known[value] is not None]
-    if not told:
-        ends = [found.below, *between, found.above]  # measured without a usable time: the gaps beside them
+    between = sorted(value for value in known if matches.below < value < matches.above)
+    sentences = [value for value in between if known[value] is not None]
+    if not sentences:
+        ends = [
+            matches.below,
+            *between,
+            matches.above,
+        ]  # measured without a usable time: the gaps beside them
         low, high = max(pairwise(ends), key=lambda gap: gap[1] / max(gap[0], 1))
         return _inside(math.sqrt(max(low, 1) * high), low, high, step, known)
-    low, high = told[0], told[-1]
+    low, high = sentences[0], sentences[-1]
     if high >= WITHIN * low:
         return []
-    wanted = []
-    if low > math.sqrt(WITHIN) * found.below:
-        wanted += _inside(low / BESIDE, found.below, low, step, known)
-    if found.above > math.sqrt(WITHIN) * high:
-        wanted += _inside(high * BESIDE, high, found.above, step, known)
-    return wanted
+    selected = []
+    if low > math.sqrt(WITHIN) * matches.below:
+        selected += _inside(low / BESIDE, matches.below, low, step, known)
+    if matches.above > math.sqrt(WITHIN) * high:
+        selected += _inside(high * BESIDE, high, matches.above, step, known)
+    return selected
 
 
 def _inside(size: float, low: int, high: int, step: int, known: Verdicts) -> list[int]:

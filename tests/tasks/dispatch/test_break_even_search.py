@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tasks.dispatch.break_even_search import MOST, WITHIN, next_cells, next_sizes
 from tasks.findings.break_even import bracket
-from tasks.findings.break_even_search import MOST, WITHIN, next_cells, next_sizes
 from tasks.findings.compare import compare
 from tasks.results.speedup import speedup
 from tasks.results.values import RatioVerdict
