@@ -1,4 +1,4 @@
-"""What makes a run a night: which history its numbers go into, and which cases of the suite it watches."""
+"""The night of a run: the history that its numbers go into, and the cases of the suite that it watches."""
 
 from dataclasses import replace
 from typing import Annotated, Self
@@ -13,10 +13,10 @@ Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S+$")]
 
 
 class Version(Strict):
-    """One of several versions of what measures, by what brings it onto each machine of the run.
+    """One of several versions of the measuring software, and how each machine of the run gets it.
 
     Attributes:
-        name: of the version.
+        name: what the version is called.
         image: in place of the one in the machine's job variables.
         command: in place of the machine's own, before the arguments of `python -m workloads`.
     """
@@ -36,14 +36,14 @@ class Version(Strict):
 
 
 class Night(Strict):
-    """A run whose numbers are judged against those of the nights before; only such a run measures controls.
+    """A run whose numbers are judged against earlier nights; only such a run measures controls.
 
     Attributes:
         channel: the software channel whose series these numbers go into, such as a branch.
-        confirms: the run whose suspects this one measures again, or the search that it is a part of; such a
-            run is in no series. None for a night of its own.
-        cases: ids of the only cases of the suite to measure; empty for all.
-        version: of what measures, where it is not the machines' own.
+        confirms: the run whose suspects this run measures again, or the search that it is part of; such a run
+            is in no series. None for a night of its own.
+        cases: ids of the cases of the suite to measure; all where empty.
+        version: the version that measures; the machines' own where None.
     """
 
     channel: Word = "main"
@@ -53,17 +53,17 @@ class Night(Strict):
 
 
 def watched(suite: Suite, night: Night | None) -> Suite:
-    """The suite with a night's cases alone, in the suite's order.
+    """Return the suite reduced to a night's cases, in the suite's order.
 
     Raises:
-        GridbenchError: the night names a case that the suite has not.
+        GridbenchError: the night names a case that the suite lacks.
     """
     if night is None or not night.cases:
         return suite
-    known = [case.id for case in suite.cases]
+    case_ids = [case.id for case in suite.cases]
     for name in night.cases:
-        if name not in known:
+        if name not in case_ids:
             raise GridbenchError(
-                f"night: cases has {name!r}, which suite {suite.name} has not; {hint(name, known)}"
+                f"night: cases has {name!r}, which suite {suite.name} lacks; {hint(name, case_ids)}"
             )
     return replace(suite, entries=tuple(entry for entry in suite.entries if entry.case.id in night.cases))

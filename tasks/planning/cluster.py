@@ -1,4 +1,4 @@
-"""Several boxes of one kind: those that a cluster file names, or copies of a machine that is rented."""
+"""Several boxes of one kind: the boxes of a cluster file, or copies of a rented machine."""
 
 import ipaddress
 import re
@@ -19,14 +19,14 @@ Word = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
 
 
 class ClusterBox(Strict):
-    """One box of a cluster; what is None is left to the `ssh` work pool.
+    """One box of a cluster; the `ssh` work pool decides on fields that are None.
 
     Attributes:
         name: lower-case letters, digits and dashes; it becomes part of the machine's name.
         address: name or IP address.
         key: path of a private key on the worker's machine, or `block:NAME`, a Secret block; the cluster's
-            own by default.
-        host_key: the box's public host key; as in the worker's known_hosts by default.
+            key by default.
+        host_key: the box's public host key; the one in the worker's known_hosts by default.
     """
 
     name: str
@@ -50,18 +50,18 @@ class ClusterBox(Strict):
         return self
 
     @property
-    def place(self) -> tuple[str, int]:
-        """What no two boxes share: address and port."""
+    def endpoint(self) -> tuple[str, int]:
+        """The address and port, which no two boxes share."""
         return self.address.lower(), self.port or SSH_PORT
 
 
 class Cluster(Strict):
-    """Boxes of one kind that are measured side by side: one YAML file.
+    """A cluster file: boxes of one kind that are measured side by side.
 
     Attributes:
-        hardware: what each of them is, by the name of its hardware file.
-        key: the private key of every box that has none of its own.
-        baseline: name of the box that speedups are taken against; the first by default.
+        hardware: name of the hardware file that describes each box.
+        key: the private key of every box that names none.
+        baseline: name of the box that speedups are relative to; the first by default.
     """
 
     hardware: str
@@ -73,16 +73,18 @@ class Cluster(Strict):
     def _has_boxes_that_differ(self) -> Self:
         names = [box.name for box in self.boxes]
         if len(names) < 2:
-            raise ValueError(f"boxes has {len(names)}: it takes 2 or more to compare them")
-        for place, box in enumerate(self.boxes):
-            for other in self.boxes[:place]:
+            raise ValueError(f"boxes has {len(names)}: a comparison needs 2 or more")
+        for index, box in enumerate(self.boxes):
+            for other in self.boxes[:index]:
                 if box.name == other.name:
-                    raise ValueError(f"boxes has {box.name!r} twice: each box has a name of its own")
-                if box.place == other.place:
-                    where = "{}, port {}".format(*box.place)
-                    raise ValueError(f"boxes {other.name} and {box.name} are one: both are at {where}")
+                    raise ValueError(f"boxes has {box.name!r} twice: each box needs a name of its own")
+                if box.endpoint == other.endpoint:
+                    where = "{}, port {}".format(*box.endpoint)
+                    raise ValueError(f"boxes {other.name} and {box.name} are the same: both are at {where}")
         if self.baseline is not None and self.baseline not in names:
-            raise ValueError(f"baseline {self.baseline!r} is none of its boxes; {hint(self.baseline, names)}")
+            raise ValueError(
+                f"baseline {self.baseline!r} is not among its boxes; {hint(self.baseline, names)}"
+            )
         return self
 
 
@@ -96,7 +98,7 @@ def load_cluster(path: Path) -> Cluster:
 
 
 def expand(cluster: Cluster) -> list[Hardware]:
-    """A piece of hardware for each box, at the price of what they are.
+    """Return the hardware of each box, at the price of the cluster's hardware file.
 
     Raises:
         GridbenchError: its hardware is unknown or is not reached over SSH.
@@ -114,40 +116,40 @@ def expand(cluster: Cluster) -> list[Hardware]:
 
 
 def copies(hardware: Hardware, boxes: int) -> list[Hardware]:
-    """A rented machine as so many boxes, each of which is rented for itself; one is the machine as it is."""
+    """Return a rented machine as separately rented boxes, or the machine itself for one box."""
     if boxes == 1:
         return [hardware]
     return [_box(hardware, str(number)) for number in range(1, boxes + 1)]
 
 
 def multiplied(machines: Sequence[Hardware], boxes: int) -> list[Hardware]:
-    """Machines of which each that is rented stands for so many boxes; the others are there once.
+    """Expand every rented machine into `boxes` copies; keep the others as they are.
 
     Raises:
-        GridbenchError: there is no such number, or none of the machines is rented.
+        GridbenchError: the number is below 1, or above 1 with no rented machine.
     """
     if boxes < 1:
         raise GridbenchError(f"boxes={boxes} must be 1 or more")
     if boxes > 1 and not any(machine.rent for machine in machines):
         names = ", ".join(machine.name for machine in machines)
         raise GridbenchError(
-            f"boxes={boxes} is how many to rent of each machine, and none of {names} is rented; boxes of "
-            "your own are named in a cluster file"
+            f"boxes={boxes} is the number of copies of each rented machine, and none of {names} is rented; "
+            "name boxes of your own in a cluster file"
         )
     return [box for machine in machines for box in copies(machine, boxes if machine.rent else 1)]
 
 
 def _box(shape: Hardware, name: str, hosts: list[dict[str, Any]] | None = None) -> Hardware:
-    """One box of a shape: rented, or there, at its hosts. Boxes share no computer, so no `box`."""
-    told = {"name": f"{shape.name}.{name}", "title": f"{shape.title}, box {name}", "shape": shape.name}
-    there = {"rent": None, "job_variables": {**shape.job_variables, "hosts": hosts}} if hosts else {}
-    return shape.model_copy(update={**told, "box": None, **there})
+    """Return one box of a shape: rented, or reached at `hosts`. Boxes share no computer, hence no `box`."""
+    names = {"name": f"{shape.name}.{name}", "title": f"{shape.title}, box {name}", "shape": shape.name}
+    reach = {"rent": None, "job_variables": {**shape.job_variables, "hosts": hosts}} if hosts else {}
+    return shape.model_copy(update={**names, "box": None, **reach})
 
 
 def _host(box: ClusterBox, key: str | None) -> dict[str, Any]:
-    """A box as an entry of `hosts`, a job variable of `ssh` work pools."""
-    found = box.model_dump(exclude={"name"}) | {"key": box.key or key}
-    return {name: value for name, value in found.items() if value is not None}
+    """Return a box as an entry of `hosts`, a job variable of `ssh` work pools."""
+    host = box.model_dump(exclude={"name"}) | {"key": box.key or key}
+    return {name: value for name, value in host.items() if value is not None}
 
 
 def _is_ip(address: str) -> bool:

@@ -1,4 +1,4 @@
-"""How long the lanes of a plan will take."""
+"""Estimates of the time and cost of a plan's lanes."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -9,26 +9,26 @@ from workloads.harness.repeat.suite import Suite
 
 
 def controls_on(machine: Hardware, night: Night | None) -> bool:
-    """Whether each repeat on a machine has a control beside it."""
+    """Return True if each repeat on a machine is measured with a control."""
     return night is not None and machine.reference is not None
 
 
 def lane_s(
     machine: Hardware, suite: Suite, repeats: int, skipped: Collection[Case], controls: bool = False
 ) -> float:
-    """Seconds of a lane; a control takes what its repeat does. Where all is skipped, no lane is started."""
+    """Return the seconds of a lane, 0 if every case is skipped; a control takes as long as its repeat."""
     measured_s = [entry.estimate_s for entry in suite.entries if entry.case not in skipped]
     each = 2 if controls else 1
     return machine.start_s + each * repeats * sum(measured_s) if measured_s else 0.0
 
 
 def lane_usd(machine: Hardware, seconds: float) -> float:
-    """What a lane of so many seconds costs: a machine is paid for until somebody takes it away."""
+    """Return the cost of a lane in US dollars, with the idle time until its machine is removed."""
     return machine.price.usd_per_hour * (seconds + machine.idle_s) / 3600 if seconds else 0.0
 
 
 def estimate_s(lanes_s: Mapping[str, float], machines: Sequence[Hardware]) -> float:
-    """Seconds until all lanes are through: boxes work side by side, lanes of one box take turns."""
+    """Return the seconds until all lanes end: boxes run in parallel, lanes of one box take turns."""
     boxes_s: dict[str, float] = {}
     for machine in machines:
         box = machine.box or machine.name

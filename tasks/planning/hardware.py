@@ -1,4 +1,4 @@
-"""What there is to measure on: reads `deployments/`, and says in one sentence what is wrong with a file."""
+"""The machines to measure on, read from `deployments/`; a mistake in a file is one sentence."""
 
 import os
 from datetime import UTC, date, datetime
@@ -26,24 +26,24 @@ class Hardware(Strict):
 
     Attributes:
         pool: the Prefect work pool that runs its lane, by the deployment `lane/<pool>`.
-        box: machines of the same box share one computer, so their lanes take turns; the name by default.
-        threads: CPU threads; None takes the physical cores that the job may use.
+        box: name of the computer; lanes of machines on one computer take turns. The name by default.
+        threads: CPU threads; the physical cores that the job may use where None.
         gpus: accelerators in it; 0 for a CPU machine.
-        gpu: model, a key of `deployments/gpus.yaml`; None where it isn't known before the run.
-        price: stated here, or a `PriceOf` that the snapshot of facts has the amount for.
-        memory_gb: the host's; None where it isn't known before the run. A GPU's is in `gpus.yaml`.
+        gpu: model, a key of `deployments/gpus.yaml`; None where unknown before the run.
+        price: stated here, or a `PriceOf`, whose amount is in the snapshot of facts.
+        memory_gb: the host's; None where unknown before the run. A GPU's is in `gpus.yaml`.
         job_variables: passed to the work pool with each lane job.
-        instance_type: what the machine itself must say that it is, so that no other is measured in its place.
-        start_s: from a job's submission to its first measurement: boot, image pull and imports, where needed.
-        idle_s: how long the machine is paid for after its last job, until somebody takes it away.
-        start_within_s: how long a job that a worker has taken may wait for its machine.
-        cells_per_job: how many repeats one job measures at most; None for all that wait.
-        rent: how it is rented for as long as its lane needs it; None for a machine that is there.
-        shape: of which hardware it is one box of several; None where it is none.
-        command: what runs one repeat on the box, before the arguments of `python -m workloads`.
-        reference: likewise in a frozen environment, as `gridbench reference` makes one, for the controls of
-            nights; None where they have none.
-        unsupported: why it can't be measured on any more, or not yet; None where it can.
+        instance_type: the type that the machine must report, so that no other is measured by mistake.
+        start_s: seconds from a job's submission to its first measurement: boot, image pull and imports.
+        idle_s: seconds that the machine is paid for after its last job, until it is removed.
+        start_within_s: longest wait for a machine, once a worker has taken the job.
+        cells_per_job: most repeats in one job; all that wait where None.
+        rent: terms on which it is rented while its lane needs it; None for a machine that is there.
+        shape: the hardware of which it is one box of several; None for a single machine.
+        command: runs one repeat on the box; the arguments of `python -m workloads` follow.
+        reference: the same in a frozen environment made by `gridbench reference`, for the controls of nights;
+            None for no controls.
+        unsupported: reason why it can't be measured on any more, or not yet; None where it can.
     """
 
     name: str
@@ -71,13 +71,13 @@ class Hardware(Strict):
     @model_validator(mode="after")
     def _is_rented_or_there(self) -> Self:
         if self.rent and self.pool != RENTED_POOL:
-            raise ValueError(f"pool is {self.pool!r}: what is rented is reached by pool {RENTED_POOL}")
+            raise ValueError(f"pool is {self.pool!r}: a rented machine is reached by pool {RENTED_POOL}")
         if self.rent and "hosts" in self.job_variables:
-            raise ValueError("job_variables.hosts is set: a machine either has hosts or is rented (rent)")
+            raise ValueError("job_variables.hosts is set: a machine has hosts or is rented (rent), not both")
         return self
 
     def machine(self) -> Machine:
-        """The facts that a comparison needs."""
+        """Return the facts that a comparison needs."""
         peaks = load_gpus().get(self.gpu) if self.gpu else None
         return Machine(
             name=self.name,
@@ -96,7 +96,7 @@ class Hardware(Strict):
 
 
 class GpuPeaks(Strict):
-    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory bandwidth in GB/s, its memory."""
+    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory and its bandwidth in GB/s."""
 
     tflops: dict[str, float]
     gb_per_s: float
@@ -105,38 +105,38 @@ class GpuPeaks(Strict):
 
 
 def hardware_names(folder: Path = DEPLOYMENTS) -> list[str]:
-    """The hardware that there is."""
+    """Return the names of all hardware files."""
     return sorted(path.stem for path in (folder / "hardware").glob("*.yaml"))
 
 
 def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = None) -> Hardware:
-    """Read a piece of hardware by its name; a price that names facts is looked up in the folder's snapshot.
+    """Read a hardware file; look up a price that names facts in the folder's snapshot.
 
     Args:
-        name: of its file, without the ending.
+        name: of the file, without its suffix.
         folder: with `hardware/`, `gpus.yaml` and `prices.yaml`.
-        today: the day that prices are old against, UTC's by default.
+        today: the day from which the age of prices counts; today in UTC by default.
 
     Raises:
-        GridbenchError: there is none, or its file has a mistake.
+        GridbenchError: there is no such file, or it has a mistake.
     """
-    known = hardware_names(folder)
-    if name not in known:
-        raise GridbenchError(f"hardware {name!r} is unknown; {hint(name, known)}")
+    names = hardware_names(folder)
+    if name not in names:
+        raise GridbenchError(f"hardware {name!r} is unknown; {hint(name, names)}")
     path = folder / "hardware" / f"{name}.yaml"
     where, day, facts = f"hardware file {path.name}", today or datetime.now(UTC).date(), load_facts(folder)
     raw = read_mapping(path) | {"name": name}
     raw |= _rented(raw)
     if named(raw.get("price")):
         raw["price"] = _looked_up(raw, facts, day, where)
-    found = validated(Hardware, raw, where)
-    if found.gpu and found.gpu not in (gpus := load_gpus(folder)):
-        raise GridbenchError(f"{where}: gpu {found.gpu!r} is unknown; {hint(found.gpu, [*gpus])}")
-    return found.model_copy(update={"price": flagged(found.price, found.gpus, facts, day)})
+    hardware = validated(Hardware, raw, where)
+    if hardware.gpu and hardware.gpu not in (gpus := load_gpus(folder)):
+        raise GridbenchError(f"{where}: gpu {hardware.gpu!r} is unknown; {hint(hardware.gpu, [*gpus])}")
+    return hardware.model_copy(update={"price": flagged(hardware.price, hardware.gpus, facts, day)})
 
 
 def _rented(raw: dict[str, Any]) -> dict[str, Any]:
-    """What `rent: PROVIDER`, or a rent without instances, stands for: the instance that the price is of."""
+    """Return `rent` in full: `rent: PROVIDER` alone means the instance that the price is of."""
     given, price = raw.get("rent"), raw.get("price")
     rent = {"provider": given} if isinstance(given, str) else given
     priced = price.get("instance") if isinstance(price, dict) else None
@@ -146,18 +146,19 @@ def _rented(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _looked_up(raw: dict[str, Any], facts: tuple[Fact, ...], today: date, where: str) -> Price:
-    """The price that a hardware file names."""
-    wanted, gpus = validated(PriceOf, raw["price"], f"{where}, price"), raw.get("gpus", 0)
-    if wanted.gpu and gpus != wanted.count:
-        raise GridbenchError(f"{where}: gpus is {gpus!r} but its price is of {wanted.count} {wanted.gpu}")
+    """Return the price that a hardware file refers to."""
+    reference, gpus = validated(PriceOf, raw["price"], f"{where}, price"), raw.get("gpus", 0)
+    if reference.gpu and gpus != reference.count:
+        priced = f"{reference.count} {reference.gpu}"
+        raise GridbenchError(f"{where}: gpus is {gpus!r} but its price is of {priced}")
     try:
-        return price_of(wanted, facts, today)
+        return price_of(reference, facts, today)
     except GridbenchError as error:
         raise GridbenchError(f"{where}: {error}") from None
 
 
 def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:
-    """Peak rates by GPU model, from `gpus.yaml`.
+    """Return peak rates by GPU model, from `gpus.yaml`.
 
     Raises:
         GridbenchError: the file has a mistake.
@@ -170,7 +171,7 @@ def load_suite_checked(name: str, folder: Path = DEPLOYMENTS) -> Suite:
     """Read a suite by its name or path.
 
     Raises:
-        GridbenchError: there is none, or its file has a mistake.
+        GridbenchError: there is no such suite, or its file has a mistake.
     """
     try:
         return load_suite(name, folder / "suites")
@@ -179,5 +180,5 @@ def load_suite_checked(name: str, folder: Path = DEPLOYMENTS) -> Suite:
 
 
 def suites(folder: Path = DEPLOYMENTS) -> list[str]:
-    """The suites that there are."""
+    """Return the names of all suites."""
     return suite_names(folder / "suites")

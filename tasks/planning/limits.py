@@ -1,4 +1,4 @@
-"""What a piece of hardware can't exceed, as far as its files or, for this machine, the machine itself say."""
+"""Limits of a piece of hardware, from its files or, for this machine, from the machine itself."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ GPU_GB = 2.0**30  # makers give a GPU's memory in powers of two and call them GB
 
 
 def limits_of(machine: Hardware, threads: int | None) -> Limits:
-    """The limits that are known before a lane starts; `threads` are those of each process."""
+    """Return the limits known before a lane starts; `threads` are those of each process."""
     here = Limits(machine.name)
     if machine.pool == LOCAL_POOL:
         here = limits_here(machine.name, machine.device, threads)
@@ -27,6 +27,6 @@ def limits_of(machine: Hardware, threads: int | None) -> Limits:
     return replace(here, memory_bytes=peaks.memory_gb * GPU_GB, peak_flops=rates)
 
 
-def threads_on(machine: Hardware, wanted: int | None) -> int | None:
-    """CPU threads of a process that measures a suite on a machine: the fewer where both have a say."""
-    return min((count for count in (machine.threads, wanted) if count), default=None)
+def threads_on(machine: Hardware, case_threads: int | None) -> int | None:
+    """Return the CPU threads of a measuring process: the fewer of the machine's and the case's."""
+    return min((count for count in (machine.threads, case_threads) if count), default=None)

@@ -1,4 +1,4 @@
-"""Which machines a run measures on, and which of them is its baseline."""
+"""The machines that a run measures on, and its baseline among them."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,15 @@ from tasks.planning.hardware import Hardware, load_hardware
 def machines_of(
     hardware: Sequence[str], cluster: Cluster | None, boxes: int, version: Version | None = None
 ) -> list[Hardware]:
-    """The machines that are asked for, all of them fit to be measured on, each with the version, if any.
+    """Return the machines of a run, each with the version to measure, if any.
 
     Raises:
-        GridbenchError: there is none, or one is unknown, not supported or can't be had as asked.
+        GridbenchError: there is no machine, or one is unknown, unsupported or can't be had like this.
     """
     if cluster and boxes != 1:
         raise GridbenchError(f"boxes={boxes} is for rented machines; a cluster file names its boxes itself")
-    named = [] if cluster else [load_hardware(name) for name in dict.fromkeys(hardware)]
-    machines = expand(cluster) if cluster else multiplied(named, boxes)
+    loaded = [] if cluster else [load_hardware(name) for name in dict.fromkeys(hardware)]
+    machines = expand(cluster) if cluster else multiplied(loaded, boxes)
     if not machines:
         raise GridbenchError("hardware is empty; name at least one machine, such as local-cpu")
     for machine in machines:
@@ -29,7 +29,7 @@ def machines_of(
 
 
 def with_version(machine: Hardware, version: Version) -> Hardware:
-    """The machine with that version in place of its own image or command.
+    """Return the machine with a version in place of its own image or command.
 
     Raises:
         GridbenchError: the version is an image, and the machine measures in none.
@@ -38,23 +38,25 @@ def with_version(machine: Hardware, version: Version) -> Hardware:
         return machine.model_copy(update={"command": version.command})
     if "image" not in machine.job_variables:
         raise GridbenchError(
-            f"hardware {machine.name} measures in no image (job_variables has none): bring its versions with "
+            f"hardware {machine.name} measures in no image (job_variables has none): give its versions with "
             "--command-template"
         )
     variables = {**machine.job_variables, "image": version.image}
     return machine.model_copy(update={"job_variables": variables})
 
 
-def baseline_of(wanted: str | None, machines: Sequence[Hardware]) -> str:
-    """The machine of that name, or the first; of boxes the one of that name, or the first of that hardware.
+def baseline_of(name: str | None, machines: Sequence[Hardware]) -> str:
+    """Return the machine called `name`, or the box of that name, or the first box of that hardware.
+
+    Without a name, the first machine is the baseline.
 
     Raises:
-        GridbenchError: none of the machines is meant.
+        GridbenchError: the name fits none of the machines.
     """
     names = [machine.name for machine in machines]
-    if not wanted or wanted in names:
-        return wanted or names[0]
+    if not name or name in names:
+        return name or names[0]
     for machine in machines:
-        if machine.shape and wanted in (machine.shape, machine.name.removeprefix(f"{machine.shape}.")):
+        if machine.shape and name in (machine.shape, machine.name.removeprefix(f"{machine.shape}.")):
             return machine.name
-    raise GridbenchError(f"baseline {wanted!r} is not among the hardware of this run: {', '.join(names)}")
+    raise GridbenchError(f"baseline {name!r} is not among the hardware of this run: {', '.join(names)}")

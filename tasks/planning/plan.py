@@ -24,7 +24,7 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 
 
 class PlannedCase(Strict):
-    """A case as it stands in `plan.json`, with the CPU threads of a process where the suite has a say."""
+    """A case in `plan.json`, with the CPU threads of a process where the suite sets them."""
 
     workload: str
     size: dict[str, int]
@@ -33,7 +33,7 @@ class PlannedCase(Strict):
 
     @classmethod
     def of(cls, case: Case, threads: int | None) -> "PlannedCase":
-        """A case, to be written down."""
+        """Return a case in the form of `plan.json`."""
         return cls(workload=case.workload, size=case.params, precision=case.precision, threads=threads)
 
     @property
@@ -43,7 +43,7 @@ class PlannedCase(Strict):
 
 
 class PlannedSkip(Strict):
-    """A cell that its machine can't measure, and why."""
+    """A cell that its machine can't measure, with the reason."""
 
     hardware: str
     case: PlannedCase
@@ -51,17 +51,17 @@ class PlannedSkip(Strict):
 
 
 class Plan(Strict):
-    """One run, decided: written before anything is measured, and never changed.
+    """All that is decided about a run: written before anything is measured, and never changed.
 
     Attributes:
-        hardware: copies of the hardware files as they were, with the prices and their doubts of that day.
-        seed: of the order and of the inputs.
-        profile: whether the first repeat of each cell gets a profile pass.
-        break_even: whether further sizes are measured after the cases, until each break-even is known.
-        night: what makes it a night, which has controls where a machine has a reference; None for others.
-        skips: what is not measured because it can't be, known beforehand.
-        estimate_s: seconds that the lanes will take, those of one box one after another.
-        estimate_usd: what that costs at the hardware's prices. Neither counts further sizes.
+        hardware: copies of the hardware files, with the prices of that day and the doubts about them.
+        seed: determines the order and the inputs.
+        profile: True if the first repeat of each cell gets a profile pass.
+        break_even: True if further sizes are measured after the cases, until each break-even is known.
+        night: set for a night, which has controls where a machine has a reference; None for other runs.
+        skips: cells that can't be measured, as known beforehand.
+        estimate_s: seconds until all lanes end; lanes of one box take turns.
+        estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """
 
     schema_version: int = SCHEMA
@@ -91,15 +91,15 @@ class Plan(Strict):
 
     @property
     def machines(self) -> list[Machine]:
-        """The facts of its hardware that a comparison needs."""
+        """The facts about its hardware that a comparison needs."""
         return [machine.machine() for machine in self.hardware]
 
     def repeats_on(
         self, machine: Hardware, further: Sequence[PlannedCase] = (), after: int = 0
     ) -> list[Repeat]:
-        """Every repeat of a lane, in the shuffled order in which it is measured.
+        """Return every repeat of a lane, in the shuffled order in which they are measured.
 
-        Of `further` cases those alone, with places in the order from `after` on.
+        With `further` cases, return only theirs, numbered in the order from `after` on.
         """
         cases = further or self.cases
         threads = {planned.case: threads_on(machine, planned.threads) for planned in cases}
@@ -116,17 +116,17 @@ class Plan(Strict):
         return [replace(r, threads=threads[r.case], order=after + r.order) for r in todo]
 
     def skipped_on(self, machine: str) -> dict[Case, str]:
-        """The cases that a machine can't measure, with the reason why."""
+        """Return the cases that a machine can't measure, with the reasons."""
         return {skip.case.case: skip.reason for skip in self.skips if skip.hardware == machine}
 
     def skipped(self) -> list[Record]:
-        """A record for every repeat that is planned as skipped: it stands for the measurement."""
-        found = []
+        """Return a record for every repeat that is planned as skipped, in place of a measurement."""
+        records = []
         for machine in self.hardware if self.skips else ():
             reasons = self.skipped_on(machine.name)
             todo = (repeat for repeat in self.repeats_on(machine) if repeat.case in reasons)
-            found += [repeat.failed(Verdict.SKIPPED, reasons[repeat.case]) for repeat in todo]
-        return found
+            records += [repeat.failed(Verdict.SKIPPED, reasons[repeat.case]) for repeat in todo]
+        return records
 
 
 def digest(plan: Plan) -> str:
@@ -135,7 +135,7 @@ def digest(plan: Plan) -> str:
 
 
 def read_plan(text: str, where: str) -> Plan:
-    """Read a plan that was written.
+    """Read the text of a `plan.json`.
 
     Raises:
         GridbenchError: it is corrupt or of another schema version.
@@ -152,7 +152,7 @@ def read_plan(text: str, where: str) -> Plan:
 
 
 def _contradiction(plan: Plan) -> str:
-    """What no plan of ours holds, in words; empty where there is nothing."""
+    """Describe the first impossible value of a plan; return an empty text if there is none."""
     names = [machine.name for machine in plan.hardware]
     if plan.baseline not in names:
         return f"its baseline {plan.baseline[:60]!r} is not among its hardware: {', '.join(names) or 'none'}"
@@ -168,7 +168,7 @@ def _contradiction(plan: Plan) -> str:
 
 
 def plan_rows(plan: Plan) -> list[dict[str, str]]:
-    """The plan as a table: one row a machine."""
+    """Return the plan as a table with one row per machine."""
     return [
         {
             "hardware": machine.name,
@@ -185,5 +185,5 @@ def plan_rows(plan: Plan) -> list[dict[str, str]]:
 
 
 def skip_lines(plan: Plan) -> list[str]:
-    """A line for each cell that is planned as skipped, with the reason."""
+    """Return a line for each cell that is planned as skipped, with the reason."""
     return [f"{skip.hardware}/{skip.case.case.id} is skipped: {skip.reason}" for skip in plan.skips]

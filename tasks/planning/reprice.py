@@ -1,4 +1,4 @@
-"""An old run at new prices: its times stay, its money is counted anew."""
+"""New prices for an old run: its times stay, its costs are computed again."""
 
 from dataclasses import replace
 
@@ -10,17 +10,19 @@ from tasks.results.model import Machine
 
 
 def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
-    """The plan's machines at the prices that their hardware files have now, and a sentence for each.
+    """Return the plan's machines at today's prices of their hardware files, and a sentence about each.
 
-    A machine whose file is gone or has a mistake keeps the price that it was planned with.
+    A machine whose file is gone or has a mistake keeps the price of the plan.
     """
-    machines, told = [], []
+    machines, sentences = [], []
     for hardware, machine in zip(plan.hardware, plan.machines, strict=True):
         was = hardware.price
         try:
             now = load_hardware(hardware.shape or hardware.name).price
         except GridbenchError as error:
-            told.append(f"{machine.name} stays at {usd_text(was.usd_per_hour)} USD/h of the plan: {error}.")
+            sentences.append(
+                f"{machine.name} stays at {usd_text(was.usd_per_hour)} USD/h of the plan: {error}."
+            )
             machines.append(machine)
             continue
         machines.append(
@@ -32,8 +34,8 @@ def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
                 spot_usd_per_hour=now.spot_usd_per_hour,
             )
         )
-        told.append(
+        sentences.append(
             f"{machine.name} is counted at {usd_text(now.usd_per_hour)} USD/h of {now.date}, "
             f"not at the plan's {usd_text(was.usd_per_hour)} of {was.date}."
         )
-    return machines, told
+    return machines, sentences

@@ -131,7 +131,7 @@ class TestPlan:
                     night=Night(cases=(*some_cases(0), "matmul/n=3/fp32")),
                 )
             )
-        assert str(caught.value).startswith("night: cases has 'matmul/n=3/fp32', which suite quick has not; ")
+        assert str(caught.value).startswith("night: cases has 'matmul/n=3/fp32', which suite quick lacks; ")
         assert "\n" not in str(caught.value)
 
     def test_an_earlier_plan_has_none(self, plan):

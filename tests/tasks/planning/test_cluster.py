@@ -82,11 +82,11 @@ class TestFile:
     @pytest.mark.parametrize(
         ("content", "words"),
         [
-            (CLUSTER | {"boxes": BOXES[:1]}, "boxes has 1: it takes 2 or more"),
-            (CLUSTER | {"boxes": []}, "boxes has 0: it takes 2 or more"),
-            (boxes_with(name="a"), "boxes has 'a' twice: each box has a name of its own"),
-            (boxes_with(address="10.0.0.1"), "boxes a and b-2 are one: both are at 10.0.0.1, port 22"),
-            (boxes_with(address="10.0.0.1", port=22), "boxes a and b-2 are one"),
+            (CLUSTER | {"boxes": BOXES[:1]}, "boxes has 1: a comparison needs 2 or more"),
+            (CLUSTER | {"boxes": []}, "boxes has 0: a comparison needs 2 or more"),
+            (boxes_with(name="a"), "boxes has 'a' twice: each box needs a name of its own"),
+            (boxes_with(address="10.0.0.1"), "boxes a and b-2 are the same: both are at 10.0.0.1, port 22"),
+            (boxes_with(address="10.0.0.1", port=22), "boxes a and b-2 are the same"),
             (boxes_with(name="B"), "boxes.1: name is 'B': it has lower-case letters, digits and dashes"),
             (boxes_with(name="b.2"), "name is 'b.2'"),
             (boxes_with(name="b/2"), "name is 'b/2'"),
@@ -100,7 +100,7 @@ class TestFile:
             (boxes_with(user="a b"), "boxes.1.user is 'a b'"),
             (boxes_with(host_key="x"), "boxes.1.host_key is 'x'"),
             (boxes_with(colour="red"), "the key 'boxes.1.colour' is unknown"),
-            (CLUSTER | {"baseline": "c"}, "baseline 'c' is none of its boxes; there are a, b-2"),
+            (CLUSTER | {"baseline": "c"}, "baseline 'c' is not among its boxes; there are a, b-2"),
             ({"hardware": "my-box"}, "the key 'boxes' is missing"),
             (["a list"], "holds list"),
         ],
@@ -193,7 +193,7 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"hardware": ["local-cpu"], "boxes": 2}, "boxes=2 is how many to rent .* none of local-cpu is"),
+            ({"hardware": ["local-cpu"], "boxes": 2}, "boxes=2 is the number of copies .* none of local-cpu is"),
             ({"hardware": ["rented"], "boxes": 0}, "boxes=0 must be 1 or more"),
             ({"hardware": [], "boxes": 2, "cluster": CLUSTER}, "boxes=2 is for rented machines"),
             ({"hardware": [], "cluster": CLUSTER | {"hardware": "gone"}}, "gone.a is not supported: it was"),

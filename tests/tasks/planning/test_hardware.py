@@ -91,9 +91,9 @@ def test_a_rent_stands_for_the_instance_that_is_priced(deployments):
         (RENTED + "rent: {provider: lambda, regions: []}", "rent.regions is []"),
         (
             RENTED.replace("ssh", "local") + "rent: lambda",
-            "pool is 'local': what is rented is reached by pool",
+            "pool is 'local': a rented machine is reached by pool",
         ),
-        (RENTED + "rent: lambda\njob_variables: {hosts: []}", "either has hosts or is rented"),
+        (RENTED + "rent: lambda\njob_variables: {hosts: []}", "has hosts or is rented"),
         (HEAD.replace("local", "ssh") + PRICE + "\nrent: lambda", "the key 'rent.instances' is missing"),
     ],
 )
