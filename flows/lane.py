@@ -1,4 +1,4 @@
-"""What a work pool runs: the repeats of one piece of hardware, one after another, alone on the box."""
+"""The flow `lane`, which a work pool runs: the repeats of one machine, one at a time, alone on the box."""
 
 import os
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 from prefect import State, flow, get_run_logger
 from prefect.states import Completed, Failed
 
+from tasks.dispatch import preflight
 from tasks.dispatch.mailbox import kept, send
-from tasks.dispatch.preflight import UNFIT, look
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.runs import COMMAND
@@ -24,23 +24,23 @@ ROOT = Path(__file__).parents[1]
 def lane(
     repeats: list[Repeat], command: list[str] | None = None, reference: list[str] | None = None
 ) -> State[None]:
-    """Measure `repeats` in their order, each in a fresh process, and send each record as soon as it is there.
+    """Measure `repeats` in their order, each in a fresh process, and send each record at once.
 
     Args:
-        repeats: what to measure, as `bench` plans it.
-        command: runs one repeat, before the arguments of `python -m workloads`; this Python by default.
-        reference: likewise in a frozen environment, for a control beside each repeat; none by default.
+        repeats: what to measure, as planned by `bench`.
+        command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
+        reference: the same in a frozen environment, for a control of each repeat; none by default.
     """
     say, words = get_run_logger().info, tuple(command or COMMAND)
     os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
-    hindrance, warnings = look(repeats, words)
+    hindrance, warnings = preflight.check(repeats, words)
     for sentence in warnings:
         get_run_logger().warning(sentence)
     if hindrance:
-        return Failed(name=UNFIT, message=hindrance)
+        return Failed(name=preflight.UNFIT, message=hindrance)
     ended: list[Record] = []
-    for place, repeat in enumerate(repeats, start=1):
-        say(f"[{place}/{len(repeats)}] {repeat.id}")
+    for number, repeat in enumerate(repeats, start=1):
+        say(f"[{number}/{len(repeats)}] {repeat.id}")
         record = kept(repeat) or measure_or_skip(repeat, ended, say, words, reference or ())
         ended.append(record)
         send(record, say)

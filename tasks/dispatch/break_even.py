@@ -17,26 +17,27 @@ from workloads.harness.repeat.limits import at_least
 
 
 def further_cells(lanes: Dispatcher) -> list[Cell]:
-    """The cells to measure next, known to the lanes by now; none once every break-even is known, or too dear.
+    """Return the cells to measure next, after adding them to the lanes.
 
-    They follow from the records alone, so a run that is resumed goes on where it was.
+    Return none once every break-even is known, or too expensive. The records alone decide, so a resumed run
+    continues where it stopped.
     """
     plan = lanes.plan
     if not plan.break_even or lanes.failed:
         return []
     records = settled(plan, lanes.arrived.values())
-    found = _possible(plan, _wanted(plan, records))
-    usd = math.fsum(_usd(plan, records, hardware, cases) for hardware, cases in found.items())
+    next_cases = _possible(plan, _next_cells(plan, records))
+    usd = math.fsum(_usd(plan, records, hardware, cases) for hardware, cases in next_cases.items())
     left = math.inf if lanes.budget_usd is None else lanes.budget_usd - lanes.spent_usd()
-    cells = [Cell(hardware, planned.case) for hardware, cases in found.items() for planned in cases]
+    cells = [Cell(hardware, planned.case) for hardware, cases in next_cases.items() for planned in cases]
     if usd > left:
         sizes = ", ".join(cell.id for cell in cells)
         lanes.say(
             f"the next sizes for the break-even would cost about {usd:.2g} USD, more than the {left:.2g} USD "
-            f"that are left of budget_usd={lanes.budget_usd:g}; not measured: {sizes}"
+            f"left of budget_usd={lanes.budget_usd:g}; not measured: {sizes}"
         )
         return []
-    for hardware, cases in found.items():
+    for hardware, cases in next_cases.items():
         lanes.extend(hardware, cases)
     if cells:
         lanes.say(f"to narrow the break-even: {', '.join(cell.id for cell in cells)}")
@@ -44,23 +45,23 @@ def further_cells(lanes: Dispatcher) -> list[Cell]:
 
 
 def settled(plan: Plan, records: Iterable[Record]) -> list[Record]:
-    """The plan's records, and of further cases those with all their repeats on the baseline too.
+    """Return the plan's records, and those of further cases that are complete, also on the baseline.
 
-    What an interrupted run has left half measured is asked for again, and only then decides anything.
+    An interrupted run may leave a case half measured: it is measured again before it decides anything.
     """
-    of_suite, known = {planned.case for planned in plan.cases}, list(records)
+    suite_cases, arrived = {planned.case for planned in plan.cases}, list(records)
     counts: dict[Cell, int] = {}
-    for record in known:
+    for record in arrived:
         counts[record.cell] = counts.get(record.cell, 0) + 1
 
-    def whole(record: Record) -> bool:
+    def complete(record: Record) -> bool:
         both = (record.cell, Cell(plan.baseline, record.case))
         return all(counts.get(cell, 0) >= plan.repeats for cell in both)
 
-    return [record for record in known if record.case in of_suite or whole(record)]
+    return [record for record in arrived if record.case in suite_cases or complete(record)]
 
 
-def _wanted(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
+def _next_cells(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
     if not records:
         return ()
     cells, _ = judged_cells(latest(records), plan.machines)
@@ -72,41 +73,45 @@ def _step(case: Case, parameter: str) -> int:
     """Return the number that sizes of a workload's parameter must be a multiple of."""
     try:
         multiples = find(case.workload).multiples
-    except WorkloadsError:  # only the machine that measures has it
+    except WorkloadsError:  # only the machine that measures has this workload
         return 1
     return multiples(**case.params).get(parameter, 1) if multiples else 1
 
 
 def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCase]]:
-    """By hardware, what neither of the machines of a case is too small for."""
+    """Return the cases that none of their machines is too small for, by hardware."""
     machines = {machine.name: machine for machine in plan.hardware}
     planned = {cell: PlannedCase.of(cell.case, _threads(plan, cell.case)) for cell in cells}
-    skipped = {c.case for c, of in planned.items() if skip_reason(machines[c.hardware], of, plan.timeout_s)}
-    found: dict[str, list[PlannedCase]] = {}
-    for cell, of in planned.items():
+    skipped = {
+        cell.case
+        for cell, case in planned.items()
+        if skip_reason(machines[cell.hardware], case, plan.timeout_s)
+    }
+    possible: dict[str, list[PlannedCase]] = {}
+    for cell, case in planned.items():
         if cell.case not in skipped:
-            found.setdefault(cell.hardware, []).append(of)
-    return found
+            possible.setdefault(cell.hardware, []).append(case)
+    return possible
 
 
 def _threads(plan: Plan, case: Case) -> int | None:
-    """CPU threads as the suite has them for the case that differs least."""
-    like = [of for of in plan.cases if (of.workload, of.precision) == (case.workload, case.precision)]
-    nearest = max(like, key=lambda of: sum(case.params[n] == v for n, v in of.size.items()), default=None)
+    """Return the CPU threads that the suite sets for the most similar case."""
+    same_kind = [p for p in plan.cases if (p.workload, p.precision) == (case.workload, case.precision)]
+    nearest = max(same_kind, key=lambda p: sum(case.params[n] == v for n, v in p.size.items()), default=None)
     return nearest.threads if nearest else None
 
 
 def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[PlannedCase]) -> float:
-    """About what it costs to measure cases on a machine: each takes no longer than one that is larger."""
+    """Estimate the cost of measuring cases on a machine: each takes no longer than a larger one."""
     machine = next(machine for machine in plan.hardware if machine.name == hardware)
     seconds = machine.start_s + plan.repeats * math.fsum(
-        _repeat_s(plan, [r for r in records if r.hardware == hardware], of.case) for of in cases
+        _repeat_s(plan, [r for r in records if r.hardware == hardware], planned.case) for planned in cases
     )
     return machine.price.usd_per_hour * seconds / 3600
 
 
 def _repeat_s(plan: Plan, records: Sequence[Record], case: Case) -> float:
-    """Seconds of a repeat, at most: those of the quickest larger case, or the timeout."""
+    """Return an upper bound for the seconds of a repeat: the quickest larger case, or the timeout."""
     longest: dict[Case, float] = {}
     for record in records:
         if at_least(record.case, case):

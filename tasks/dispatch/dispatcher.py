@@ -1,4 +1,4 @@
-"""Sends waiting repeats to their lanes' work pools, follows the jobs, stores each record as it comes."""
+"""The dispatcher of a run: send repeats to work pools, follow the jobs, and store each record as it comes."""
 
 import asyncio
 import time
@@ -25,21 +25,21 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 
 POLL_S = 2.0
-GATHER_S = 0.5  # a job takes along what is asked for within this time of the last cell
+GATHER_S = 0.5  # one job measures all cells requested within this time of each other
 START_WITHIN_S = 900.0
 Say = Callable[[str], None]
 
 
 class LaneLost(Exception):
-    """A lane job ended before it measured a cell; asking again is worth it."""
+    """A lane job ended before it measured a cell, which is worth another request."""
 
 
 class Dispatcher:
-    """Everything that is under way in one run. Enter it, then await `records_of` for every cell.
+    """The lanes, jobs and rented boxes of one run: enter it, then await `records_of` for every cell.
 
     Attributes:
         arrived: every record of the run that is in the store, by the repeat's id.
-        on_progress: awaited after each look at the API, to show how far the run is.
+        on_progress: awaited after each poll of the API, to show the progress.
     """
 
     def __init__(self, store: Store, budget_usd: float | None, say: Say, poll_s: float = POLL_S) -> None:
@@ -63,9 +63,9 @@ class Dispatcher:
             self._repeats.setdefault(Cell(repeat.hardware, repeat.case), []).append(repeat)
 
     def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
-        """Take cases in that are not of the plan, so that `records_of` has them measured on a machine."""
+        """Add cases that the plan lacks, so that `records_of` has them measured on a machine."""
         added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
-        after = sum(len(of) for cell, of in self._repeats.items() if cell.hardware == hardware)
+        after = sum(len(repeats) for cell, repeats in self._repeats.items() if cell.hardware == hardware)
         if added:
             self._add(self.plan.repeats_on(self.lanes[hardware].machine, added, after))
 
@@ -83,7 +83,7 @@ class Dispatcher:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
         self._inbox = Inbox(self._client)
-        self._rents = RentedBoxes(self._client, self.plan, self.say, self._rental_ended)
+        self._boxes = RentedBoxes(self._client, self.plan, self.say, self._rental_ended)
         for sentence in self.store.records()[1]:
             self.say(f"{sentence}; it is measured again")
         await self._adopt()
@@ -94,7 +94,7 @@ class Dispatcher:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
         await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
-        await self._rents.close(list(self._jobs))
+        await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
         await self._client.__aexit__(None, None, None)
         if self._error and kind is None:
@@ -106,11 +106,11 @@ class Dispatcher:
         return job is not None and job.flow_run_id == flow_run_id and not job.missing
 
     async def records_of(self, cell: Cell) -> list[Record]:
-        """Have a cell measured where it isn't yet, and wait for its records.
+        """Wait for the records of a cell, and have it measured where they are missing.
 
         Raises:
             LaneLost: its job ended first.
-            GridbenchError: the results can't be written, or the API refuses what is asked of it.
+            GridbenchError: the results can't be written, or the API refuses a request.
         """
         if self._error:
             raise self._error
@@ -124,17 +124,17 @@ class Dispatcher:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
     async def _adopt(self) -> None:
-        """Take over planned skips, and the records and live jobs that an earlier `bench` of this run left."""
+        """Take over planned skips, and the records and live jobs of an earlier `bench` of this run."""
         for record in self.plan.skipped():
             self.store.add(record)
         for record in self.store.records()[0]:
-            if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # no machine, no money: perhaps now
+            if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # worth another try
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
         for sentence in await collect(self._client, self.store, jobs):
             self.say(f"{sentence}; it is measured again")
         self.arrived = {record.id: record for record in self.store.records()[0]}
-        await self._rents.adopt()
+        await self._boxes.adopt()
         for job in jobs:
             missing = [repeat for repeat in repeats_of(job) if repeat.id not in self.arrived]
             lane = self.lanes.get(missing[0].hardware) if missing else None
@@ -142,12 +142,12 @@ class Dispatcher:
                 self._start(lane, job.id, missing)
 
     async def _follow(self) -> None:
-        """Collect and dispatch until cancelled; an API that is away for a while changes nothing."""
+        """Collect and dispatch until cancelled; survive an API that is unreachable for a while."""
         while True:
             try:
                 await self._collect()
                 await self._watch_jobs()
-                await self._rents.mind(list(self.lanes.values()))
+                await self._boxes.mind(list(self.lanes.values()))
                 await self._mind_budget()
                 await self._dispatch()
                 if self.on_progress:
@@ -156,29 +156,29 @@ class Dispatcher:
                 if refused(error):
                     return self._fail(GridbenchError(f"the Prefect API refuses: {words_of(error)}"))
                 self.say(f"the Prefect API does not answer ({error}); trying again")
-            except Exception as error:  # whatever it is: nobody may wait for a watcher that is gone
+            except Exception as error:  # whatever it is: no cell may wait for a watcher that has died
                 return self._fail(error)
             await asyncio.sleep(self.poll_s if self._jobs else GATHER_S)
 
     async def _dispatch(self) -> None:
-        """Start a job for each lane that has waiting repeats and whose box is free, and there."""
+        """Start a job for each lane that has waiting repeats and a free box."""
         busy = {lane.box for lane in self.lanes.values() if lane.job and lane.job.missing}
         for lane in self.lanes.values():
             settled = time.monotonic() - lane.asked_at >= GATHER_S
             if not (lane.waiting and settled and lane.box not in busy):
                 continue
             busy.add(lane.box)
-            place = self._rents.place(lane.machine) if lane.machine.rent else {}
-            if place is None:
-                await self._rents.ask(lane.machine, self._left_usd())
+            variables = self._boxes.job_variables(lane.machine) if lane.machine.rent else {}
+            if variables is None:
+                await self._boxes.order(lane.machine, self._left_usd())
             else:
-                await self._submit(lane, lane.next_job(), place)
+                await self._submit(lane, lane.next_job(), variables)
 
     def _left_usd(self) -> float | None:
         return None if self.budget_usd is None else self.budget_usd - self.spent_usd()
 
-    async def _submit(self, lane: Lane, repeats: list[Repeat], place: dict[str, Any]) -> None:
-        variables = {**within_budget(lane.machine, self._left_usd()), **place}
+    async def _submit(self, lane: Lane, repeats: list[Repeat], box_variables: dict[str, Any]) -> None:
+        variables = {**within_budget(lane.machine, self._left_usd()), **box_variables}
         job = await submit_lane(self._client, self.plan, lane, repeats, variables)
         self._start(lane, job.id, repeats_of(job))
         self.say(f"lane {lane.machine.name}: {len(repeats)} repeats sent to work pool {lane.machine.pool}")
@@ -189,20 +189,20 @@ class Dispatcher:
         self._known_jobs.add(flow_run_id)
 
     async def _collect(self) -> None:
-        """Store what has come, and wake the cells that are complete."""
+        """Store the records that came, and wake the cells that are complete."""
         if not self._known_jobs:
             return
-        records, odd = await self._inbox.new(self._known_jobs)
-        for sentence in odd:
+        records, problems = await self._inbox.new(self._known_jobs)
+        for sentence in problems:
             self.say(sentence)
         for record in records:
             self._deliver(record)
 
     def _deliver(self, record: Record) -> None:
         lane = self.lanes.get(record.hardware)
-        ours = record.cell in self._repeats or self.plan.break_even  # asked for by an earlier `bench`
+        ours = record.cell in self._repeats or self.plan.break_even  # requested by an earlier `bench`
         if lane is None or not ours or record.run != self.plan.run:
-            self.say(f"a record of {record.run}/{record.cell.id} is not of this run and is left out")
+            self.say(f"a record of {record.run}/{record.cell.id} does not belong to this run and is ignored")
             return
         self.store.add(record)
         self.arrived.setdefault(record.id, record)
@@ -211,16 +211,16 @@ class Dispatcher:
             self._wake(record.cell, None)
 
     async def _watch_jobs(self) -> None:
-        """See which jobs have ended, what they cost, and which wait for a worker that never comes."""
+        """Handle jobs that have ended or that no worker takes, and add up what the jobs cost."""
         if not self._jobs:
             return
-        wanted = FlowRunFilter(id=FlowRunFilterId(any_=list(self._jobs)))
-        found = {run.id: run for run in await flow_runs(self._client, wanted)}
+        ours = FlowRunFilter(id=FlowRunFilterId(any_=list(self._jobs)))
+        runs = {run.id: run for run in await flow_runs(self._client, ours)}
         for flow_run_id, lane in list(self._jobs.items()):
-            run = found.get(flow_run_id)
+            run = runs.get(flow_run_id)
             if run and run.start_time:
                 self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
-            if has_ended(run):
+            if run is None or has_ended(run):
                 await self._collect()  # what it sent last may have come after the last look
                 await self._job_ended(lane, flow_run_id, run)
             elif run.start_time is None:
@@ -229,19 +229,19 @@ class Dispatcher:
     async def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
         del self._jobs[flow_run_id]
         if lane.job is None or lane.job.flow_run_id != flow_run_id:
-            return  # it had delivered everything, or was given up
+            return  # it had delivered everything, or its lane was given up
         reason = "its lane job was deleted"
         if run and run.state:
             reason = f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
         end = end_of(run)
         if lane.machine.rent and end in BAD_BOX:
-            await self._rents.give_back(lane.machine.name)
+            await self._boxes.give_back(lane.machine.name)
             end = JobEnd.TAKEN_AWAY
         lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, end)
         self._settle(lost, given_up, reason)
 
     async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:
-        """A lane's box is gone; another one is rented where that may help."""
+        """Handle the end of a lane's rental; rent another box where that may help."""
         if lane.job:
             await stop_jobs(self._client, [lane.job.flow_run_id])
             await self._collect()
@@ -250,7 +250,7 @@ class Dispatcher:
         self._settle(*lane.box_gone(reason), reason)
 
     async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
-        """Give a lane up when no worker takes its job, or no machine comes for it."""
+        """Give a lane up when no worker takes its job, or no machine becomes available."""
         if lane.job is None or lane.job.flow_run_id != run.id:
             return
         taken = run.state is not None and run.state.is_pending()
@@ -263,12 +263,12 @@ class Dispatcher:
             self._give_up(lane, f"{who} started the lane within {within_s:.0f} s")
 
     async def _mind_budget(self) -> None:
-        """Stop everything once the lanes have cost more than the budget; what is left says so."""
+        """Stop everything once the lanes have cost more than the budget; the remaining repeats say so."""
         if self.budget_usd is None or self.spent_usd() <= self.budget_usd:
             return
         await stop_jobs(self._client, self._jobs)
         for lane in self.lanes.values():
-            await self._rents.give_back(lane.machine.name)
+            await self._boxes.give_back(lane.machine.name)
             self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
 
     def _give_up(self, lane: Lane, reason: str) -> None:
@@ -288,11 +288,11 @@ class Dispatcher:
             waiter.set_exception(error) if error else waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        """Nothing more can be measured: whoever waits, or asks from now on, gets the reason."""
+        """Give the run up: whoever waits for a cell, now or later, gets the error."""
         self._error = error
         for cell in list(self._cells):
             self._wake(cell, error)
 
     def spent_usd(self) -> float:
         """Return the cost in USD so far: lane jobs at the hardware's prices, rented boxes at their own."""
-        return sum(self._cost_usd.values()) + self._rents.cost_usd()
+        return sum(self._cost_usd.values()) + self._boxes.cost_usd()

@@ -1,6 +1,7 @@
-"""What a run's lanes have left in the API: its records, and what was in measurement where one ended early."""
+"""Queries for the flow runs of a run: its lane jobs, their records, and repeats that were cut short."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
@@ -23,7 +24,7 @@ PAGE = 200
 
 
 def run_tag(run: str) -> str:
-    """The tag that all lane jobs and rentals of a run carry."""
+    """Return the tag that all lane jobs and rentals of a run carry."""
     return f"run:{run}"
 
 
@@ -37,29 +38,33 @@ def repeats_of(job: FlowRun) -> list[Repeat]:
     return REPEATS.validate_python(job.parameters["repeats"])
 
 
-async def flow_runs(client: PrefectClient, wanted: FlowRunFilter) -> list[FlowRun]:
-    """Every flow run that a filter finds, however many pages that takes, oldest first."""
-    found: list[FlowRun] = []
+async def flow_runs(client: PrefectClient, criteria: FlowRunFilter) -> list[FlowRun]:
+    """Return every flow run that meets the criteria, from all pages, oldest first."""
+    runs: list[FlowRun] = []
     while True:
-        page = await client.read_flow_runs(flow_run_filter=wanted, limit=PAGE, offset=len(found))
-        found += page
+        page = await client.read_flow_runs(flow_run_filter=criteria, limit=PAGE, offset=len(runs))
+        runs += page
         if len(page) < PAGE:
-            return sorted(found, key=lambda run: run.expected_start_time or run.created)
+            return sorted(runs, key=_planned_start)
+
+
+def _planned_start(run: FlowRun) -> datetime:
+    return run.expected_start_time or run.created or datetime.max.replace(tzinfo=UTC)
 
 
 async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
-    """The flow runs of `bench` that measure a run now."""
+    """Return the flow runs of `bench` that measure a run now."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
     return await flow_runs(client, FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state))
 
 
 async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Every lane job that any `bench` run has started for the run, oldest first."""
+    """Return every lane job that any `bench` has started for a run, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
-    """Write the records that a run's lane jobs have sent and nobody has stored; name what was cut short.
+    """Store the records that lane jobs have sent; return a sentence for each problem and each lost repeat.
 
     Raises:
         GridbenchError: the store can't be written.

@@ -1,4 +1,4 @@
-"""The lane jobs of a run: how they are stopped, and what is noted of each in `jobs.json`."""
+"""Notes about the lane jobs of a run in `jobs.json`, from which its bills are made; and their end."""
 
 import json
 from collections.abc import Iterable
@@ -28,15 +28,15 @@ UNBOOTED, BOOT = "boxes that did not boot", "boot"
 
 
 class JobNote(Strict):
-    """One flow run of a lane, times in ISO 8601.
+    """One flow run of a lane, or of a rented box; times in ISO 8601.
 
     Attributes:
         submitted_at: when a worker took it: from then on a machine is started for it.
-        ended_at: None where it was still running when it was noted.
-        billed_s: from `submitted_at` to its end, or to when it was noted.
-        stages_s: the time before `started_at` by stage, where its work pool says it in the run's labels.
-        repeats: how many it was asked to measure; 0 for a rented box, which lane jobs run on.
-        usd: what was paid, where that is known other than by the price in the hardware file.
+        ended_at: None if it was still running when the note was made.
+        billed_s: from `submitted_at` to its end, or to the time of the note.
+        stages_s: the time before `started_at` by stage, where its work pool reports it in the run's labels.
+        repeats: number of repeats in the job; 0 for a rented box, on which lane jobs run.
+        usd: the amount paid, where it is not the price in the hardware file.
     """
 
     flow_run_id: UUID
@@ -51,7 +51,7 @@ class JobNote(Strict):
 
     @property
     def wait_s(self) -> float:
-        """Billed seconds until it ran."""
+        """Billed seconds before it ran."""
         waited_s = (self.started_at - self.submitted_at).total_seconds() if self.started_at else self.billed_s
         return min(max(waited_s, 0.0), self.billed_s)
 
@@ -83,32 +83,32 @@ NOTES = TypeAdapter(list[JobNote])
 
 
 async def note_jobs(client: PrefectClient, store: Store) -> None:
-    """Bring the run's `jobs.json` up to date with the API; what an earlier `bench` noted stays.
+    """Update the run's `jobs.json` from the API, and keep the notes of an earlier `bench`.
 
-    An API that does not answer, or a folder that can't be written, costs the notes and no more.
+    An API that does not answer, or a folder that can't be written, costs the notes only.
     """
     try:
-        known = {note.flow_run_id: note for note in _read(store)}
+        notes = {note.flow_run_id: note for note in _read(store)}
         for job in await lane_jobs(client, store.plan.run):
-            if job.id not in known or known[job.id].ended_at is None:
-                known |= {note.flow_run_id: note for note in await _note(client, job)}
+            if job.id not in notes or notes[job.id].ended_at is None:
+                notes |= {note.flow_run_id: note for note in await _note(client, job)}
         for run in await rental_runs(client, store.plan.run):
-            known |= {note.flow_run_id: note for note in note_of_rental(run)}
-        if known:
-            content = NOTES.dump_python([*known.values()], mode="json")
+            notes |= {note.flow_run_id: note for note in note_of_rental(run)}
+        if notes:
+            content = NOTES.dump_python([*notes.values()], mode="json")
             write_text(store.folder / FILE, json.dumps(content, indent=1) + "\n")
     except (*LOST_TOUCH, WorkloadsError):
         return
 
 
 def jobs_of(store: Store) -> list[LaneJob]:
-    """The run's lane jobs and rented boxes, as far as they were noted."""
+    """Return the run's lane jobs and rented boxes, as far as they were noted."""
     notes = _read(store)
     rented = {note.hardware for note in notes if note.usd is not None}
-    there = [note.job for note in notes if note.hardware not in rented]
+    own = [note.job for note in notes if note.hardware not in rented]
     boxes = [note.rented for note in notes if note.usd is not None]
     on_boxes = [note.within_rental for note in notes if note.usd is None and note.hardware in rented]
-    return [*there, *on_boxes, *boxes]
+    return [*own, *on_boxes, *boxes]
 
 
 def spent_usd(store: Store) -> float:
@@ -137,7 +137,7 @@ def _read(store: Store) -> list[JobNote]:
 
 
 async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
-    """The note of a job that a worker has taken; nothing of one that none has."""
+    """Return the note of a job, or none if no worker has taken it."""
     repeats = repeats_of(job)
     taken = [s.timestamp for s in await client.read_flow_run_states(job.id) if s.is_pending()]
     begun = min(taken, default=job.start_time)
@@ -160,7 +160,7 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
 
 
 def note_of_rental(run: FlowRun) -> list[JobNote]:
-    """The note of a flow run that holds, or held, a box; nothing of one that never got any."""
+    """Return the note of a flow run that holds, or held, a box; none if it never had one."""
     rental, now = status_of(run), datetime.now(UTC)
     since = rental.since or run.start_time
     if since is None or rental.cost_usd(now) == 0:
@@ -183,7 +183,7 @@ def note_of_rental(run: FlowRun) -> list[JobNote]:
 
 
 async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have the workers stop these flow runs, and take back those that none has started yet."""
+    """Have the workers stop these flow runs; cancel those that have not started yet."""
     for flow_run_id in list(flow_run_ids):
         with suppress(*LOST_TOUCH):
             state = (await client.read_flow_run(flow_run_id)).state

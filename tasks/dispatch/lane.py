@@ -1,4 +1,4 @@
-"""What each lane has still to measure, and what follows when a job of it ends: bookkeeping, no Prefect."""
+"""Bookkeeping of a lane: the repeats that it still has to measure, and the consequences of a job's end."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -20,7 +20,10 @@ JOB_LIMIT = 1000  # repeats in one job, so that its parameters stay below the AP
 
 
 def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
-    """A machine's job variables; a `timeout_s` becomes what the money buys: a job may outlive its `bench`."""
+    """Return a machine's job variables, with `timeout_s` limited to the time that the money buys.
+
+    The limit is needed because a job may outlive its `bench`.
+    """
     variables, usd_per_hour = machine.job_variables, machine.price.usd_per_hour
     if "timeout_s" not in variables or left_usd is None or not usd_per_hour:
         return variables
@@ -31,15 +34,15 @@ def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
 def job_usd(machine: Hardware, ran_s: float) -> float:
     """Return the cost in USD of a lane job that ran for `ran_s`, with the time paid for before and after it.
 
-    Nothing on a rented machine, whose rental is what is paid for.
+    A job on a rented machine costs nothing: the rental is paid for.
     """
     paid_s = 0.0 if machine.rent else machine.start_s + ran_s + machine.idle_s
     return machine.price.usd_per_hour * paid_s / 3600
 
 
 @dataclass(slots=True)
-class Job:
-    """One flow run of a lane and what it has still to deliver, in the order in which it measures."""
+class LaneRun:
+    """One flow run of a lane, and the repeats that it still has to deliver, in their order."""
 
     flow_run_id: UUID
     missing: dict[str, Repeat]
@@ -49,50 +52,50 @@ class Job:
 
 @dataclass(slots=True)
 class Lane:
-    """The repeats of one piece of hardware that somebody waits for.
+    """The repeats of one machine that cells wait for.
 
     Attributes:
-        waiting: asked for and in no job, by id.
-        asked_at: when the newest of them was asked for, seconds on the caller's clock.
-        tries: how often a repeat was being measured when its job died.
-        fruitless: jobs in a row that died without a record.
-        ticket: names the next job, however often it has to be asked for.
+        waiting: repeats that are requested and in no job, by id.
+        asked_at: time of the newest request, in seconds on the caller's clock.
+        tries: number of jobs that died while they measured a repeat, by its id.
+        fruitless: number of jobs in a row that died without a record.
+        ticket: key of the next job, the same for every attempt to start it.
     """
 
     machine: Hardware
     waiting: dict[str, Repeat] = field(default_factory=dict)
     asked_at: float = 0.0
-    job: Job | None = None
+    job: LaneRun | None = None
     tries: dict[str, int] = field(default_factory=dict)
     fruitless: int = 0
     ticket: str = field(default_factory=lambda: str(uuid4()))
 
     @property
     def box(self) -> str:
-        """Lanes of one box take turns."""
+        """The computer; lanes of one computer take turns."""
         return self.machine.box or self.machine.name
 
     def ask(self, repeats: Iterable[Repeat], now: float) -> None:
-        """Put repeats on the list, unless they are in a job already."""
+        """Add repeats to the waiting ones, unless they are in a job already."""
         running = self.job.missing if self.job else {}
         self.waiting |= {repeat.id: repeat for repeat in repeats if repeat.id not in running}
         self.asked_at = now
 
     def next_job(self) -> list[Repeat]:
-        """The repeats of the next job: one that was in a dying job alone, else all that fit."""
+        """Return the repeats of the next job: a suspect of an earlier death alone, or as many as fit."""
         ordered = sorted(self.waiting.values(), key=lambda repeat: repeat.order)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
         return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
 
     def start(self, flow_run_id: UUID, repeats: Iterable[Repeat], now: float) -> None:
-        """These repeats are in a job now; until it is known to exist they stay on the list."""
+        """Note that these repeats are in a job, which is known to exist."""
         self.ticket = str(uuid4())
-        self.job = Job(flow_run_id, {repeat.id: repeat for repeat in repeats}, now)
+        self.job = LaneRun(flow_run_id, {repeat.id: repeat for repeat in repeats}, now)
         for repeat_id in self.job.missing:
             self.waiting.pop(repeat_id, None)
 
     def delivered(self, repeat_id: str) -> None:
-        """A record has come."""
+        """Note that a repeat's record has come."""
         self.waiting.pop(repeat_id, None)
         if self.job and self.job.missing.pop(repeat_id, None):
             self.job.delivered += 1
@@ -128,7 +131,7 @@ class Lane:
         return lost[1:], [in_hand.failed(verdict, text)]
 
     def box_gone(self, reason: str) -> tuple[list[Repeat], list[Record]]:
-        """Its rented box is gone, with a job or before it got one: as for `job_ended`."""
+        """Handle the loss of a rented box, with or without a job on it; return the same as `job_ended`."""
         if self.job and self.job.missing:
             return self.job_ended(True, reason, JobEnd.TAKEN_AWAY)
         self.fruitless += 1
@@ -138,7 +141,7 @@ class Lane:
         return [], self.give_up(text, Verdict.PREEMPTED)
 
     def give_up(self, reason: str, verdict: Verdict = Verdict.CAPACITY) -> list[Record]:
-        """Records for everything that is still to come; only a resume asks for it again."""
+        """Return records for everything that is missing; only a resume requests it again."""
         rest = [*(self.job.missing.values() if self.job else []), *self.waiting.values()]
         self.waiting.clear()
         self.job = None

@@ -1,4 +1,4 @@
-"""Records travel through the Prefect API as artifacts: a box needs no credentials but Prefect's own."""
+"""Records on their way through the Prefect API, as artifacts: a box needs only Prefect's credentials."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 
 TYPE = "bench-record"
-PATIENCE_S = 600.0  # how long a lane tries to hand over a record while the API is away
+PATIENCE_S = 600.0  # a lane tries so long to deliver a record while the API is unreachable
 PAGE = 100
 UNSENT = Path.home() / ".gridbench" / "unsent"
 WILL_PASS = (408, 425, 429)  # HTTP statuses of a server that is busy
@@ -30,7 +30,7 @@ LOST_TOUCH = (httpx.HTTPError, PrefectException, OSError)
 
 
 def key_of(record: Record) -> str:
-    """The artifact's key: lower case letters, digits and dashes, made from run, hardware, case and repeat."""
+    """Return an artifact key of lower-case letters, digits and dashes for a record's run, cell and repeat."""
     return re.sub(r"[^a-z0-9]+", "-", f"{record.run}-{record.cell.id}-{record.repeat}".lower()).strip("-")
 
 
@@ -49,9 +49,9 @@ def words_of(error: Exception) -> str:
 
 
 def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENCE_S) -> None:
-    """Hand a record over to whoever started this flow run; keep it on this box where that can't be done.
+    """Send a record to the `bench` that started this flow run; keep it on this box if that fails.
 
-    Sending again after a lost answer is harmless: the results store takes each repeat once.
+    A second send after a lost answer is harmless: the results store takes each repeat once.
     """
 
     @retry(
@@ -72,45 +72,45 @@ def send(record: Record, say: Callable[[str], None], patience_s: float = PATIENC
 
 
 def kept(repeat: Repeat) -> Record | None:
-    """The record of a repeat that an earlier lane here could not hand over: it need not be measured again."""
+    """Return the record of a repeat that an earlier lane could not send from here, if there is one."""
     folder = UNSENT / repeat.run
-    wanted = (repeat.hardware, repeat.case, repeat.repeat)
+    identity = (repeat.hardware, repeat.case, repeat.repeat)
     for item in read_records(folder) if folder.is_dir() else ():
-        if isinstance(item, Record) and (item.hardware, item.case, item.repeat) == wanted:
+        if isinstance(item, Record) and (item.hardware, item.case, item.repeat) == identity:
             return item
     return None
 
 
 class Inbox:
-    """Reads the records of some flow runs as they come, each once, with one small query while none comes."""
+    """A reader of records as they come, each once; a poll that finds none costs one small query."""
 
     def __init__(self, client: PrefectClient) -> None:
         self._client = client
         self._seen: set[UUID] = set()
 
     async def new(self, flow_run_ids: Iterable[UUID]) -> tuple[list[Record], list[str]]:
-        """Records that came since the last call, oldest first, and a sentence for each that can't be read."""
-        wanted = ArtifactFilter(
+        """Return the records since the last call, oldest first, and a sentence for each unreadable one."""
+        ours = ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=list(flow_run_ids)), type=ArtifactFilterType(any_=[TYPE])
         )
-        body = {"artifacts": wanted.model_dump(mode="json", exclude_unset=True)}
+        body = {"artifacts": ours.model_dump(mode="json", exclude_unset=True)}
         total = (await self._client.request("POST", "/artifacts/count", json=body)).json()
         fresh: dict[UUID, Any] = {}
         offset = 0
         while len(self._seen) + len(fresh) < total:
             size = min(total - len(self._seen) - len(fresh), PAGE)
             page = await self._client.read_artifacts(
-                artifact_filter=wanted, sort=ArtifactSort.CREATED_DESC, limit=size, offset=offset
+                artifact_filter=ours, sort=ArtifactSort.CREATED_DESC, limit=size, offset=offset
             )
             if not page:
                 break
             offset += len(page)
             fresh |= {artifact.id: artifact for artifact in page if artifact.id not in self._seen}
         self._seen |= fresh.keys()
-        records, odd = [], []
+        records, problems = [], []
         for artifact in reversed(fresh.values()):
             try:
                 records.append(Record.from_json(str(artifact.data)))
             except RecordError as error:
-                odd.append(f"artifact {artifact.key}: {error}")
-        return records, odd
+                problems.append(f"artifact {artifact.key}: {error}")
+        return records, problems

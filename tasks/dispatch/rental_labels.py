@@ -1,7 +1,7 @@
-"""A box that is rented for a lane: what is asked for, and what the flow `rental` that holds it says of it.
+"""The order for a rented box, and the box's status, as the flow run that holds it writes it to its labels.
 
-The flow run says it in its labels, because a lane's machine has to be known before its job is sent, and
-because what was rented must be seen by whoever looks, also after a crash.
+Labels are used because a lane's machine has to be known before its job is sent, and because anyone must be
+able to see what is rented, also after a crash.
 """
 
 import math
@@ -14,25 +14,25 @@ from tasks.schema import Strict
 
 TAG = "gridbench-rental"  # of every flow run that holds a box
 PREFIX = "rental."
-RELEASE = f"{PREFIX}release"  # set by whoever has the box measured: it is not needed any more
+RELEASE = f"{PREFIX}release"  # set by `bench` when it does not need the box any more
 BILLED_BY_S = 60  # Lambda bills by the minute: a minute that has begun counts
 
 
 def billed_s(since: datetime, until: datetime) -> float:
-    """Seconds that are paid for of a box that was launched and given back at these times."""
+    """Return the billed seconds of a box that was launched and given back at these times."""
     return math.ceil(max((until - since).total_seconds(), 0.0) / BILLED_BY_S) * BILLED_BY_S
 
 
 class RentalOrder(Strict):
-    """What to rent, as the flow's parameter.
+    """An order for one rented box, as the parameter of the flow `rental`.
 
     Attributes:
         instances: the provider's types, in the order of preference.
         regions: in the order of preference; None for any.
-        capacity_s: how long it is waited for a box to be free.
-        boot_s: from the launch until its SSH server lets us in; what takes longer is given back.
-        most_s: from the launch until it is given back, whatever it does then.
-        most_usd_per_hour: what asks for more is not rented.
+        capacity_s: how long to wait for capacity.
+        boot_s: longest time from the launch to an SSH login; a box that takes longer is given back.
+        most_s: longest time from the launch until the box is given back, whatever it is doing then.
+        most_usd_per_hour: highest price to accept.
     """
 
     run: str
@@ -46,15 +46,15 @@ class RentalOrder(Strict):
 
 
 class RentalStatus(Strict):
-    """What is known of a rented box, or of what was rented before it and did not boot; None: not yet.
+    """The status of a rental: its box, and earlier boxes that did not boot; None means not known yet.
 
     Attributes:
-        name: of the lease, of the instance, of its SSH key, and of the Secret block with the private half.
+        name: name of the lease, the instance, its SSH key, and the Secret block with the private key.
         instance: the provider's id of the instance.
-        type, region: what was launched, and where.
-        address, user, host_key: how its SSH server is reached, and the key that it must show.
+        type, region: the instance type, and the region of the launch.
+        address, user, host_key: address and login of its SSH server, and the key that it must show.
         usd_per_hour: the price paid, in US dollars.
-        since, answered, until, returned: when it was launched, let us in, is due, was given back.
+        since, answered, until, returned: times of launch, first login, deadline and return.
         earlier_s, earlier_usd: time and cost of boxes that were given back because they did not boot.
     """
 
@@ -78,7 +78,7 @@ class RentalStatus(Strict):
         """Read a rental's status from a flow run's labels.
 
         Raises:
-            pydantic.ValidationError: they were written by something else.
+            pydantic.ValidationError: something else has written them.
         """
         ours = {key.removeprefix(PREFIX): value for key, value in labels.items() if key.startswith(PREFIX)}
         return cls.model_validate({key: value for key, value in ours.items() if key in cls.model_fields})
@@ -96,7 +96,7 @@ class RentalStatus(Strict):
         return self.answered is not None and self.returned is None
 
     def billed_s(self, now: datetime | None = None) -> float:
-        """Seconds that are paid for: whole minutes from its launch to its return, or to now."""
+        """Return the billed seconds: whole minutes from its launch to its return, or to now."""
         if self.since is None:
             return 0.0
         return billed_s(self.since, self.returned or now or datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""The boxes that the lanes of one run rent: asked for when a lane has work, given back when it has none."""
+"""The boxes that the lanes of one run rent: ordered when a lane has work, given back when it has none."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,12 +25,12 @@ from tasks.planning.plan import Plan
 from tasks.planning.rent_terms import RentTerms
 
 DEPLOYMENTS = {"lambda": "rental/lambda"}
-IDLE_S = 20.0  # a box whose lane has nothing to measure for so long goes back: the next round asks within it
-JOBS_S = 30.0  # at the end: for a worker to stop a container, or to see that it has ended
-RETURN_S = 180.0  # how long it is waited, at the end, for boxes to be seen given back
+IDLE_S = 20.0  # an idle box goes back after this time; the next round of cells comes sooner
+JOBS_S = 30.0  # max wait at the end for a worker to stop a container, or to notice its end
+RETURN_S = 180.0  # max wait at the end for the return of boxes to be confirmed
 LOOK_S = 2.0
-TELLS = 5
-WAIT_S = 300  # for a rented box to answer its worker: it has answered its renter already
+RELEASE_TRIES = 5
+WAIT_S = 300  # max wait for a rented box to answer its worker; it has answered its renter before
 SPARE = timedelta(seconds=60)  # a job ends before its box is given back
 DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
 LEAST_S = 600.0  # nothing is rented for less: it would boot and go back
@@ -72,14 +72,15 @@ def status_of(run: FlowRun) -> RentalStatus:
 
 
 async def rental_runs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Every flow run that holds, or held, a box for a run of ours, oldest first."""
+    """Return every flow run that holds, or held, a box for a run, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG, run_tag(run)])))
 
 
 async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequence[UUID] = ()) -> None:
-    """Have these flow runs give their boxes back; they notice by themselves where this can't be told.
+    """Have these flow runs give their boxes back, after some lane jobs have ended.
 
-    `after` are lane jobs that are about to end: their workers get a moment to see their containers end.
+    The workers of the jobs get JOBS_S to see their containers end. A flow run that can't be reached notices
+    by itself that its `bench` is over.
     """
     if runs:
         with anyio.move_on_after(JOBS_S), suppress(*LOST_TOUCH):
@@ -88,12 +89,12 @@ async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequenc
     for run in runs:
         if not is_final(run.state):
             with suppress(*LOST_TOUCH):
-                await _tell(client, run.id)
+                await _request_release(client, run.id)
 
 
-async def _tell(client: PrefectClient, flow_run_id: UUID) -> None:
-    """Set the label until it is there: the server may lose it to one that its holder writes at the moment."""
-    for _ in range(TELLS):
+async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
+    """Set the label until it is there: a concurrent label update may overwrite it."""
+    for _ in range(RELEASE_TRIES):
         await client.update_flow_run_labels(flow_run_id, {RELEASE: True})
         if (await client.read_flow_run(flow_run_id)).labels.get(RELEASE):
             return
@@ -105,13 +106,13 @@ class LaneBox:
     """The newest rental of a lane.
 
     Attributes:
-        idle_since: since when its lane has nothing to measure, seconds on the monotonic clock.
-        told: whether it was said that it answers.
+        idle_since: when its lane ran out of work, in seconds on the monotonic clock; None while it has work.
+        announced: True once the log says that it answers.
     """
 
     run: FlowRun
     idle_since: float | None = None
-    told: bool = False
+    announced: bool = False
 
     @property
     def rental(self) -> RentalStatus:
@@ -121,7 +122,11 @@ class LaneBox:
 
 @dataclass(slots=True)
 class RentedBoxes:
-    """Every rental of a run; `ended` is told of a lane whose rental is over: why, and the state's name."""
+    """Every rental of a run.
+
+    Attributes:
+        ended: called when a lane's rental is over, with the lane, the reason, and the state's name.
+    """
 
     client: PrefectClient
     plan: Plan
@@ -129,11 +134,11 @@ class RentedBoxes:
     ended: Callable[[Lane, str, str], Awaitable[None]]
     _held: dict[str, LaneBox] = field(default_factory=dict)
     _runs: list[FlowRun] = field(default_factory=list)
-    _paid_before: set[UUID] = field(default_factory=set)  # an earlier `bench` had its own budget for these
+    _paid_before: set[UUID] = field(default_factory=set)  # within the budget of an earlier `bench`
     _ticket: str = field(default_factory=lambda: str(uuid4()))
 
     async def adopt(self) -> None:
-        """Take over the boxes that an earlier `bench` of this run has left."""
+        """Take over the boxes of an earlier `bench` of this run."""
         if any(machine.rent for machine in self.plan.hardware):
             self._runs = await rental_runs(self.client, self.plan.run)
             self._paid_before = {run.id for run in self._runs if is_final(run.state)}
@@ -147,25 +152,25 @@ class RentedBoxes:
         return sum(status_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
 
     async def mind(self, lanes: Sequence[Lane]) -> None:
-        """Look at every rental; tell of those that have ended, give back those that nobody needs."""
+        """Poll every rental; report those that have ended, and give back those that have no work."""
         if not self._held and all(is_final(run.state) for run in self._runs):
             return
         self._runs = await rental_runs(self.client, self.plan.run)
-        known = {run.id: run for run in self._runs}
+        newest = {run.id: run for run in self._runs}
         for lane in lanes:
             held = self._held.get(lane.machine.name)
             if held is None:
                 continue
-            held.run = known.get(held.run.id, held.run)
+            held.run = newest.get(held.run.id, held.run)
             if is_final(held.run.state):
                 del self._held[lane.machine.name]
-                await self._tell_end(lane, held.run)
+                await self._report_end(lane, held.run)
             else:
-                self._tell_boot(held)
+                self._report_boot(held)
                 await self._mind_idle(lane, held)
 
-    def place(self, machine: Hardware) -> dict[str, Any] | None:
-        """The job variables that lead a lane job to the machine's box; None while there is none."""
+    def job_variables(self, machine: Hardware) -> dict[str, Any] | None:
+        """Return the job variables that send a lane job to the machine's box; None while there is no box."""
         held = self._held.get(machine.name)
         rental = held.rental if held else None
         if rental is None or not rental.answers:
@@ -173,23 +178,23 @@ class RentedBoxes:
         variables: dict[str, Any] = {"hosts": [rental.host], "wait_s": WAIT_S}
         if rental.until:
             left_s = (rental.until - SPARE - datetime.now(UTC)).total_seconds()
-            wanted_s = machine.job_variables.get("timeout_s", left_s)
-            variables["timeout_s"] = int(max(SPARE.total_seconds(), min(wanted_s, left_s)))
+            timeout_s = machine.job_variables.get("timeout_s", left_s)
+            variables["timeout_s"] = int(max(SPARE.total_seconds(), min(timeout_s, left_s)))
         return variables
 
-    async def ask(self, machine: Hardware, left_usd: float | None) -> None:
-        """Have a box rented, unless one is on its way.
+    async def order(self, machine: Hardware, left_usd: float | None) -> None:
+        """Order a box for a machine, unless one is on its way.
 
         Raises:
             GridbenchError: the server has no deployment for it.
         """
         if machine.rent is None or machine.name in self._held:
             return
-        asked = order_for(machine, machine.rent, self.plan.run, left_usd)
+        order = order_for(machine, machine.rent, self.plan.run, left_usd)
         run = await submit(
             self.client,
             DEPLOYMENTS[machine.rent.provider],
-            {"asked": asked.model_dump(mode="json")},
+            {"asked": order.model_dump(mode="json")},
             run=self.plan.run,
             tag=TAG,
             title=f"{machine.name} · rental",
@@ -198,17 +203,17 @@ class RentedBoxes:
         self._runs.append(run)
         self._held[machine.name] = LaneBox(run)
         self.say(
-            f"lane {machine.name}: {' or '.join(asked.instances)} is rented, for at most "
-            f"{asked.most_usd_per_hour:.2f} USD an hour and {asked.most_s / 3600:.1f} h"
+            f"lane {machine.name}: {' or '.join(order.instances)} is rented, for at most "
+            f"{order.most_usd_per_hour:.2f} USD an hour and {order.most_s / 3600:.1f} h"
         )
 
     async def give_back(self, name: str) -> None:
-        """The machine's box is not needed, or no good: it goes back, and the next `ask` rents another."""
+        """Give a machine's box back, because it is not needed or no good; the next `order` rents another."""
         if held := self._held.pop(name, None):
             await release(self.client, [held.run])
 
     async def close(self, jobs: Sequence[UUID]) -> None:
-        """Give everything back once these jobs have ended, and wait until it is seen; what isn't is named."""
+        """Give every box back once these jobs have ended, and name those whose return is not confirmed."""
         if not self._runs:
             return
         await release(self.client, self._runs, after=jobs)
@@ -222,10 +227,10 @@ class RentedBoxes:
             name = status_of(run).name or run.name
             self.say(f"{name} was not seen to give its box back: see `gridbench lambda rented`")
 
-    def _tell_boot(self, held: LaneBox) -> None:
+    def _report_boot(self, held: LaneBox) -> None:
         rental = held.rental
-        if rental.answers and not held.told:
-            held.told = True
+        if rental.answers and not held.announced:
+            held.announced = True
             self.say(
                 f"lane {hardware_of(held.run)}: {rental.type} in {rental.region} answers; "
                 f"{rental.usd_per_hour or 0:.2f} USD an hour, due {rental.until:%Y-%m-%d %H:%M} UTC"
@@ -238,7 +243,7 @@ class RentedBoxes:
             self.say(f"lane {lane.machine.name}: nothing is left to measure, its box is given back")
             await self.give_back(lane.machine.name)
 
-    async def _tell_end(self, lane: Lane, run: FlowRun) -> None:
+    async def _report_end(self, lane: Lane, run: FlowRun) -> None:
         state = run.state
         name = (state.name if state else None) or "unknown"
         words = f"its rental ended {name}: {(state.message if state else None) or 'no reason given'}"
@@ -246,5 +251,5 @@ class RentedBoxes:
 
 
 def hardware_of(run: FlowRun) -> str:
-    """For which machine's lane a flow run holds a box."""
+    """Return the name of the machine for whose lane a flow run holds a box."""
     return str(run.parameters["asked"]["hardware"])

@@ -1,4 +1,4 @@
-"""Starts a flow run of a deployment for a run of ours: once, however often it has to be asked for."""
+"""Start flow runs of deployments for a run, each once, however often the request is repeated."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ async def submit(
     key: str,
     job_variables: dict[str, Any] | None = None,
 ) -> FlowRun:
-    """The flow run, which others may have been told to start by the same `key`: it is the same one then.
+    """Start a flow run of a deployment; return the earlier one if the same `key` has started it before.
 
     Raises:
         GridbenchError: the server has no such deployment.
@@ -40,7 +40,7 @@ async def submit(
             flow_run_name=title,
             tags=[tag, run_tag(run)],
             job_variables=job_variables,
-            idempotency_key=key,  # an answer that was lost has made its flow run all the same
+            idempotency_key=key,  # a request whose answer was lost has started its flow run all the same
         )
     except ObjectNotFound:
         sentence = (
@@ -52,7 +52,7 @@ async def submit(
 async def submit_lane(
     client: PrefectClient, plan: Plan, lane: Lane, repeats: list[Repeat], job_variables: dict[str, Any]
 ) -> FlowRun:
-    """The lane job that measures these repeats, and the controls of a night, in the lane's work pool.
+    """Start the lane job that measures these repeats, with the controls of a night.
 
     Raises:
         GridbenchError: the server has no deployment for that pool.

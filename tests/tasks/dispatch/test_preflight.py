@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from tasks.dispatch import preflight
-from tasks.dispatch.preflight import look
 from workloads.harness.checks.preflight import shared_memory
 from workloads.harness.records.case import Case
 from workloads.harness.records.repeat import Repeat
@@ -30,37 +29,39 @@ def roomy(monkeypatch):
 
 
 def test_without_gpus_nothing_is_started(roomy):
-    assert look([replace(REPEAT, device="cpu")], ["/no/such/program"]) == ("", [])
+    assert preflight.check([replace(REPEAT, device="cpu")], ["/no/such/program"]) == ("", [])
 
 
 def test_little_shared_memory_is_a_warning_and_no_hindrance(tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "shared_memory", lambda: shared_memory(tmp_path / "none"))
-    hindrance, (warning,) = look([replace(REPEAT, device="cpu")], [])
+    hindrance, (warning,) = preflight.check([replace(REPEAT, device="cpu")], [])
     assert not hindrance and "can't be looked at" in warning
 
 
 def test_a_fit_machine(roomy):
-    assert look([REPEAT], says(0, "ok    driver 580.65 runs CUDA 12.6", "ok    shared memory")) == ("", [])
+    assert preflight.check(
+        [REPEAT], says(0, "ok    driver 580.65 runs CUDA 12.6", "ok    shared memory")
+    ) == ("", [])
 
 
 def test_what_hinders_is_said(roomy):
-    hindrance, warnings = look([REPEAT], says(1, "ok    torch 2.13.0", "warn  no GPU is visible"))
+    hindrance, warnings = preflight.check([REPEAT], says(1, "ok    torch 2.13.0", "warn  no GPU is visible"))
     assert (hindrance, warnings) == ("no GPU is visible", [])
 
 
 def test_a_look_that_fails_is_a_hindrance_that_quotes_it(roomy):
-    hindrance, _ = look([REPEAT], says(3, ""))
+    hindrance, _ = preflight.check([REPEAT], says(3, ""))
     assert "failed" in hindrance and "'--gpus', '1'" in hindrance
 
 
 def test_it_asks_for_as_many_gpus_as_the_largest_case_has_processes(roomy):
     several = replace(REPEAT, case=Case.of("ddpm_weak", {"batch": 1, "processes": 4}))
-    assert "'--gpus', '4'" in look([REPEAT, several], says(3, ""))[0]
+    assert "'--gpus', '4'" in preflight.check([REPEAT, several], says(3, ""))[0]
 
 
 def test_the_real_look_on_a_machine_without_gpus(roomy):
     torch = pytest.importorskip("torch")
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    hindrance, _ = look([REPEAT], COMMAND)
+    hindrance, _ = preflight.check([REPEAT], COMMAND)
     assert "CUDA" in hindrance or "no GPU" in hindrance

@@ -113,7 +113,7 @@ class TestFile:
 
     def test_one_address_may_have_several_ports(self, tmp_path):
         content = boxes_with(address="10.0.0.1", port=2222)
-        assert [box.place for box in load_cluster(written(tmp_path, content)).boxes] == [
+        assert [box.endpoint for box in load_cluster(written(tmp_path, content)).boxes] == [
             ("10.0.0.1", 22),
             ("10.0.0.1", 2222),
         ]
@@ -193,7 +193,10 @@ class TestPlan:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ({"hardware": ["local-cpu"], "boxes": 2}, "boxes=2 is the number of copies .* none of local-cpu is"),
+            (
+                {"hardware": ["local-cpu"], "boxes": 2},
+                "boxes=2 is the number of copies .* none of local-cpu is",
+            ),
             ({"hardware": ["rented"], "boxes": 0}, "boxes=0 must be 1 or more"),
             ({"hardware": [], "boxes": 2, "cluster": CLUSTER}, "boxes=2 is for rented machines"),
             ({"hardware": [], "cluster": CLUSTER | {"hardware": "gone"}}, "gone.a is not supported: it was"),
