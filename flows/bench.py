@@ -27,14 +27,14 @@ from workloads.harness.records.case import Cell
 async def bench(
     suite: form.Suite = "quick",
     hardware: form.Hardware = ["local-cpu-1", "local-cpu"],  # noqa: B006 - the form in the UI shows it
-    baseline: form.Baseline = None,
-    repeats: form.Repeats = None,
+    baseline: form.Baseline = "",
+    repeats: form.Repeats = 0,
     budget_usd: form.Budget = 5.0,
     break_even: form.BreakEven = False,
     boxes: form.Boxes = 1,
     cluster: form.ClusterFile = None,
-    results: form.Results = None,
-    resume: form.Resume = None,
+    results: form.Results = "",
+    resume: form.Resume = "",
     request: SkipJsonSchema[RunRequest | None] = None,
 ) -> str | State[str]:
     """Measure a suite on hardware: which machine is fastest, which cheapest, and how sure is that?
@@ -43,7 +43,7 @@ async def bench(
         suite: The cases to measure: a file in deployments/suites.
         hardware: The machines to measure on: files in deployments/hardware.
         baseline: The machine or box that speedups are relative to; the first one where empty.
-        repeats: Fresh processes per cell; the suite's own number where empty. One gives no interval.
+        repeats: Fresh processes per cell; 0 for the suite's own number. One gives no interval.
         budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
         break_even: After the suite, measure further sizes until each break-even is known within 1.25x.
         boxes: Rent each rented machine so many times, to compare its boxes with each other.
@@ -56,14 +56,14 @@ async def bench(
         request = request or RunRequest(
             suite=suite,
             hardware=tuple(hardware),
-            baseline=baseline,
-            repeats=repeats,
+            baseline=baseline or None,
+            repeats=repeats or None,
             budget_usd=budget_usd,
             break_even=break_even,
             boxes=boxes,
             cluster=None if cluster is None else validated(Cluster, cluster, "cluster"),
-            results=results,
-            resume=resume,
+            results=results or None,
+            resume=resume or None,
         )
         return await _measured(request)
     except GridbenchError as error:  # a user's mistake is a sentence, not a traceback

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, NonNegativeFloat, PositiveInt, WithJsonSchema
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, WithJsonSchema
 
 from tasks.planning.hardware import hardware_names, suites
 
@@ -18,19 +18,18 @@ def _field(title: str) -> Any:
     return Field(json_schema_extra={"title": title})
 
 
-def _optional(kind: str, **limits: int) -> Any:
-    """Return the schema of a field that may stay empty; `kind | None` would show a switch between the two."""
-    return WithJsonSchema({"type": kind, **limits})
-
+TEXT = WithJsonSchema({"type": "string"})  # `str | None` would show a switch between the two
 
 Suite = Annotated[SuiteName, _field("Suite")]
 Hardware = Annotated[list[HardwareName], _field("Hardware")]
-Repeats = Annotated[PositiveInt | None, _optional("integer", exclusiveMinimum=0), _field("Repeats")]
+Repeats = Annotated[
+    NonNegativeInt | None, WithJsonSchema({"type": "integer", "minimum": 0}), _field("Repeats")
+]
 Budget = Annotated[NonNegativeFloat, _field("Budget in USD")]
-Baseline = Annotated[str | None, _optional("string"), _field("Baseline")]
+Baseline = Annotated[str | None, TEXT, _field("Baseline")]
 BreakEven = Annotated[bool, _field("Break-even")]
 Boxes = Annotated[PositiveInt, _field("Copies of each rented machine")]
-ClusterFile = Annotated[dict[str, Any] | None, _optional("object"), _field("Cluster")]
-Results = Annotated[str | None, _optional("string"), _field("Results")]
-Resume = Annotated[str | None, _optional("string"), _field("Resume a run")]
+ClusterFile = Annotated[dict[str, Any] | None, _field("Cluster")]
+Results = Annotated[str | None, TEXT, _field("Results")]
+Resume = Annotated[str | None, TEXT, _field("Resume a run")]
 Channel = Annotated[str, _field("Channel")]

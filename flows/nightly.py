@@ -21,9 +21,9 @@ async def nightly(
     suite: form.Suite = "nightly",
     hardware: form.Hardware = ["local-cpu-1", "local-cpu"],  # noqa: B006 - the form in the UI shows it
     channel: form.Channel = "main",
-    repeats: form.Repeats = None,
+    repeats: form.Repeats = 0,
     budget_usd: form.Budget = 5.0,
-    results: form.Results = None,
+    results: form.Results = "",
 ) -> State[None]:
     """Measure a night, compare it with the nights before, measure suspects again, and report regressions.
 
@@ -32,11 +32,11 @@ async def nightly(
         hardware: The machines to measure on: files in deployments/hardware.
         channel: Name of the software version that is followed, such as main: a night is compared with earlier
             nights of its own channel only.
-        repeats: Fresh processes per cell; the suite's own number where empty.
+        repeats: Fresh processes per cell; 0 for the suite's own number.
         budget_usd: Limit for the whole night, including everything that is measured again.
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
     """
-    say = get_run_logger().info
+    say, results = get_run_logger().info, results or None
     if why := await superseded():
         return Completed(name="Skipped", message=why)
     try:
@@ -44,7 +44,7 @@ async def nightly(
         request = RunRequest(
             suite=suite,
             hardware=tuple(hardware),
-            repeats=repeats,
+            repeats=repeats or None,
             budget_usd=budget_usd,
             results=results,
             night=night,

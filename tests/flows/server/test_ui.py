@@ -70,11 +70,18 @@ async def open_form(page, bench, deployment):
     await page.get_by_text("Custom run").click()
 
 
+async def labels(page):
+    """The labels of the form's fields, from top to bottom."""
+    texts = await page.locator(".schema-form-property__label").all_inner_texts()
+    return [text.removesuffix(" (Optional)") for text in texts]
+
+
 async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
     await bench.nightly()
     deployment, before = await runs_before(bench, "nightly/nightly")
     await open_form(page, bench, deployment)
-    await page.get_by_text("Which cases to watch").wait_for()
+    await page.get_by_text("The cases to watch").wait_for()
+    assert await labels(page) == ["Suite", "Hardware", "Channel", "Repeats", "Budget in USD", "Results"]
     await choose(page, "nightly", "race")
     await choose(page, "local-cpu-1 local-cpu", "sloping", "flat", "local-cpu", "local-cpu-1")
     await shot(page, "night-form")
@@ -92,8 +99,21 @@ async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
 async def test_a_run_from_the_form_shows_a_task_a_cell_and_its_artifacts(bench, page):
     deployment, before = await runs_before(bench, "bench/quick")
     await open_form(page, bench, deployment)
-    for words in ("Which cases to measure", "Which machines to measure on", "stop once it is spent"):
+    for words in ("The cases to measure", "The machines to measure on", "stop once it is spent"):
         await page.get_by_text(words).wait_for()
+    assert await labels(page) == [
+        "Suite",
+        "Hardware",
+        "Baseline",
+        "Repeats",
+        "Budget in USD",
+        "Break-even",
+        "Copies of each rented machine",
+        "Cluster",
+        "Results",
+        "Resume a run",
+    ]
+    assert await page.get_by_role("button", name="str", exact=True).count() == 0, "a choice of str or None"
     await choose(page, "quick", "race")
     await choose(page, "local-cpu-1 local-cpu", "sloping", "flat", "local-cpu", "local-cpu-1")
     await shot(page, "form")

@@ -167,7 +167,7 @@ async def test_a_round_that_the_budget_does_not_hold_is_refused_with_a_sentence(
     said = await bench(api, store, budget_usd=1.5)
     # the first round's two starts of 10 s are paid for; 10 s more to start each lane, and 3 repeats of no more
     # than 18 s and 15 s: 2 minutes at 60 USD an hour
-    assert further(store) == {} and "would cost about 2 USD, more than the 1.2 USD that are left" in said[-1]
+    assert further(store) == {} and "would cost about 2 USD, more than the 1.2 USD left" in said[-1]
     assert "local-cpu/matmul/n=316/fp32" in said[-1]
     await bench(api, store, budget_usd=20.0)
     assert set(further(store)) == {316, 397, 446}

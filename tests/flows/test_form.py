@@ -1,0 +1,36 @@
+"""The forms of `bench` and `nightly`: their fields, and that an untouched form may be sent."""
+
+import pytest
+from prefect.utilities.schema_tools.validation import validate
+
+from flows.bench import bench
+from flows.nightly import nightly
+
+
+def schema_of(flow):
+    return flow.parameters.model_dump_for_openapi()
+
+
+@pytest.mark.parametrize("flow", [bench, nightly], ids=lambda flow: flow.name)
+def test_an_untouched_form_is_valid(flow):
+    schema = schema_of(flow)
+    sent = {name: field["default"] for name, field in schema["properties"].items()}
+    assert validate(sent, schema, preprocess=True, raise_on_error=False) == []
+    assert flow.validate_parameters(sent).keys() >= sent.keys()
+
+
+def test_a_value_that_the_form_does_not_offer_is_refused():
+    assert validate({"suite": "nope"}, schema_of(bench), raise_on_error=False)
+
+
+def test_a_field_has_a_title_and_a_description_and_what_only_flows_set_is_hidden():
+    fields = schema_of(bench)["properties"]
+    assert list(fields)[:4] == ["suite", "hardware", "baseline", "repeats"]
+    assert not {"request", "night"} & fields.keys() and fields["baseline"]["type"] == "string"
+    for name, field in fields.items():
+        assert field["description"] and field["title"] != name, name
+
+
+def test_a_request_is_taken_though_the_form_hides_it():
+    taken = bench.validate_parameters({"request": {"suite": "quick", "hardware": ["local-cpu"], "seed": 3}})
+    assert (taken["request"].seed, taken["request"].hardware) == (3, ("local-cpu",))
