@@ -52,7 +52,8 @@ class Bucket:
                 f"results={name!r} is a block on a Prefect server: set PREFECT_API_URL to the one that has it"
             )
         try:
-            return cls(name, Block.load(name, _sync=True))
+            load: Any = Block.load  # takes `_sync`, which its signature does not show
+            return cls(name, load(name, _sync=True))
         except Exception as error:  # blocks raise whatever their libraries do
             raise GridbenchError(
                 f"results={name!r} is no block of this Prefect server, save it there under Blocks "
@@ -132,7 +133,7 @@ class Mirror:
             await asyncio.sleep(EVERY_S)
 
     async def _send(self) -> None:
-        """Send; a bucket that is away is said once, and tried again."""
+        """Send the files; report an unreachable bucket once, and try again later."""
         try:
             await send(self._store)
         except GridbenchError as error:

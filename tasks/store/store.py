@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan, read_plan
@@ -12,13 +12,22 @@ from workloads.harness.records.errors import RecordError, WorkloadsError
 from workloads.harness.records.files import read_records, record_path, write_record, write_text
 from workloads.harness.records.record import Record
 
-if TYPE_CHECKING:
-    from tasks.store.bucket import Bucket
-
 DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
 LISTED = 3  # files that a sentence names before it counts the rest
 REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where a results folder is served to browsers, if one is
 REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # which one: the run of somebody who joined may lie elsewhere
+
+
+class RunBucket(Protocol):
+    """A bucket that keeps copies of runs."""
+
+    name: str
+
+    def send(self, folder: Path) -> None:
+        """Copy the new and changed files of a run's folder."""
+
+    def link(self, key: str) -> str | None:
+        """Return a web address of a file, if the bucket can give one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +39,10 @@ class Store:
     """
 
     folder: Path
-    bucket: "Bucket | None" = field(default=None, compare=False)
+    bucket: RunBucket | None = field(default=None, compare=False)
 
     @classmethod
-    def create(cls, results: Path, plan: Plan, bucket: "Bucket | None" = None) -> "Store":
+    def create(cls, results: Path, plan: Plan, bucket: RunBucket | None = None) -> "Store":
         """Make the folder of a new run and write its plan.
 
         Raises:
@@ -48,7 +57,7 @@ class Store:
         return store
 
     @classmethod
-    def open(cls, results: Path, run: str, bucket: "Bucket | None" = None) -> "Store":
+    def open(cls, results: Path, run: str, bucket: RunBucket | None = None) -> "Store":
         """Find the folder of an earlier run, by its name or by an unambiguous beginning of it.
 
         Raises:
@@ -56,14 +65,14 @@ class Store:
         """
         if not run or "/" in run or run.startswith("."):
             raise GridbenchError(f"run {run!r} is no name of a run; see the folders in {results}")
-        found = [results / name for name in sorted(runs(results)) if name.startswith(run)]
-        exact = [path for path in found if path.name == run]
-        if not found:
+        matches = [results / name for name in sorted(runs(results)) if name.startswith(run)]
+        exact = [path for path in matches if path.name == run]
+        if not matches:
             raise GridbenchError(f"run {run!r} is unknown in {results}")
-        if len(found) > 1 and not exact:
-            names = ", ".join(path.name for path in found[:5])
+        if len(matches) > 1 and not exact:
+            names = ", ".join(path.name for path in matches[:5])
             raise GridbenchError(f"run {run!r} may be any of {names}; give more of the name")
-        return cls((exact or found)[0], bucket)
+        return cls((exact or matches)[0], bucket)
 
     @property
     def plan(self) -> Plan:
