@@ -43,7 +43,9 @@ class Session:
 
 def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
     """The work pools that a stack has to serve for a run on this hardware: `bench` itself is local."""
-    return tuple(pool for pool in POOLS if pool == LOCAL_POOL or pool in {of.pool for of in hardware})
+    return tuple(
+        pool for pool in POOLS if pool == LOCAL_POOL or pool in {machine.pool for machine in hardware}
+    )
 
 
 @contextmanager
@@ -131,17 +133,17 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
         GridbenchError: Prefect refuses them; its last words are quoted.
     """
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
-    known = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    ours = [of for of in known if of["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
-    still = {of["name"] for of in ours if "schedules" in of and not (schedules and _able(of["name"]))}
-    names = [word for of in ours if of["name"] not in still for word in ("--name", of["name"])]
+    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    ours = [entry for entry in entries if entry["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
+    scheduled = {entry["name"] for entry in ours if "schedules" in entry}
+    still = {name for name in scheduled if not (schedules and _able(name))}
+    names = [word for entry in ours if entry["name"] not in still for word in ("--name", entry["name"])]
     rest = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     env = rest | dict(settings)
     done = subprocess.run([*command, *names], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
         raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
-    scheduled = {of["name"] for of in ours if "schedules" in of}
     if scheduled:
         _pause(settings["PREFECT_API_URL"], scheduled, still)
 
