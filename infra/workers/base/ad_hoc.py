@@ -15,8 +15,11 @@ needs
 Leaving `async with worker` waits until the jobs of its ad-hoc runs have ended.
 """
 
+from typing import Any
+
 from anyio.abc import TaskStatus
 from prefect.client.schemas.objects import FlowRun
+from prefect.context import SettingsContext, get_settings_context
 
 from infra.workers.base.job_configuration import JobRefused
 
@@ -33,6 +36,23 @@ class AdHocStatus(TaskStatus[FlowRun]):
         self.flow_run = value
         if self._status is not None and value is not None:
             self._status.started(value)
+
+
+class UnbundledSettings(SettingsContext):
+    """The worker's settings, left out of a flow's bundle.
+
+    They would replace those of the container: its way to the API is its own, and a bundle holds no API key.
+    """
+
+    def serialize(self, include_secrets: bool = True) -> dict[str, Any]:
+        """Return nothing."""
+        return {}
+
+
+def unbundled_settings() -> UnbundledSettings:
+    """Return the current settings as a context that bundles leave out."""
+    current = get_settings_context()
+    return UnbundledSettings(profile=current.profile, settings=current.settings)
 
 
 def refusal_of(error: Exception) -> JobRefused:

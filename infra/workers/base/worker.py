@@ -11,7 +11,7 @@ import anyio.abc
 from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from infra.workers.base.ad_hoc import AdHocStatus, refusal_of
+from infra.workers.base.ad_hoc import AdHocStatus, refusal_of, unbundled_settings
 from infra.workers.base.failover import Failover
 from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
@@ -196,7 +196,8 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
         status = AdHocStatus(task_status)
         self._ad_hoc += 1
         try:
-            await super()._submit_adhoc_run(flow, parameters, job_variables, status, flow_run)
+            with unbundled_settings():
+                await super()._submit_adhoc_run(flow, parameters, job_variables, status, flow_run)
         except Exception as error:
             if status.flow_run is None:  # the caller of `submit` gets the error
                 raise

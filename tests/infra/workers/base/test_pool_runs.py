@@ -8,8 +8,10 @@ import httpx
 import pytest
 from prefect import states
 from prefect.client.schemas.objects import FlowRun, Worker
+from prefect.context import serialize_context
+from prefect.settings import PREFECT_API_KEY, temporary_settings
 
-from infra.workers.base.ad_hoc import refusal_of
+from infra.workers.base.ad_hoc import refusal_of, unbundled_settings
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.outcome import CAUSES, Cause, JobOutcome, StateName, is_state_name
 from infra.workers.base.pool_runs import NOBODY, OWNER, UNCLAIMED_S, PoolRuns, alive, heir, tries, verdict
@@ -162,3 +164,11 @@ def test_a_failed_bundle_is_a_sentence_and_a_wrong_job_variable_its_own():
     assert str(refusal_of(RuntimeError("no bucket"))) == (
         "The flow could not be submitted (RuntimeError: no bucket)."
     )
+
+
+def test_a_bundle_leaves_the_workers_settings_at_home():
+    with temporary_settings({PREFECT_API_KEY: "pnu_secret"}):
+        assert "pnu_secret" in str(serialize_context()["settings_context"])
+        with unbundled_settings():
+            assert serialize_context()["settings_context"] == {}
+            assert PREFECT_API_KEY.value() == "pnu_secret"
