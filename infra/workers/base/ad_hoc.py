@@ -15,11 +15,14 @@ needs
 Leaving `async with worker` waits until the jobs of its ad-hoc runs have ended.
 """
 
+import copy
 from typing import Any
 
 from anyio.abc import TaskStatus
 from prefect.client.schemas.objects import FlowRun
 from prefect.context import SettingsContext, get_settings_context
+from prefect.flows import Flow, InfrastructureBoundFlow
+from prefect.workers.base import BaseWorker
 
 from infra.workers.base.job_configuration import JobRefused
 
@@ -53,6 +56,15 @@ def unbundled_settings() -> UnbundledSettings:
     """Return the current settings as a context that bundles leave out."""
     current = get_settings_context()
     return UnbundledSettings(profile=current.profile, settings=current.settings)
+
+
+def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
+    """Return a flow that any container with Prefect can unpickle: a bound one names its worker's class."""
+    if not isinstance(flow, InfrastructureBoundFlow):
+        return flow
+    bound: InfrastructureBoundFlow[..., Any] = copy.copy(flow)
+    bound.worker_cls = BaseWorker
+    return bound
 
 
 def refusal_of(error: Exception) -> JobRefused:

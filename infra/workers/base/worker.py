@@ -11,7 +11,7 @@ import anyio.abc
 from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from infra.workers.base.ad_hoc import AdHocStatus, refusal_of, unbundled_settings
+from infra.workers.base.ad_hoc import AdHocStatus, portable, refusal_of, unbundled_settings
 from infra.workers.base.failover import Failover
 from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
@@ -197,7 +197,7 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
         self._ad_hoc += 1
         try:
             with unbundled_settings():
-                await super()._submit_adhoc_run(flow, parameters, job_variables, status, flow_run)
+                await super()._submit_adhoc_run(portable(flow), parameters, job_variables, status, flow_run)
         except Exception as error:
             if status.flow_run is None:  # the caller of `submit` gets the error
                 raise
