@@ -63,7 +63,7 @@ def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
     if not isinstance(flow, InfrastructureBoundFlow):
         return flow
     bound: InfrastructureBoundFlow[..., Any] = copy.copy(flow)
-    bound.worker_cls = BaseWorker
+    bound.worker_cls = BaseWorker  # type: ignore[type-abstract]
     return bound
 
 
