@@ -13,6 +13,7 @@ from tasks.judge import judge_stored_night, publish_night, spent_on
 from tasks.planning.channel import Night
 from tasks.planning.request import RunRequest
 from tasks.regressions.catch_up import superseded
+from tasks.regressions.night import JudgedNight
 from tasks.schema import validated
 
 
@@ -36,41 +37,22 @@ async def nightly(
         budget_usd: Limit for the whole night, including everything that is measured again.
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
     """
-    say, results = get_run_logger().info, results or None
+    results = results or None
     if why := await superseded():
         return Completed(name="Skipped", message=why)
     try:
-        night = validated(Night, {"channel": channel}, "night")
         request = RunRequest(
             suite=suite,
             hardware=tuple(hardware),
             repeats=repeats or None,
             budget_usd=budget_usd,
             results=results,
-            night=night,
+            night=validated(Night, {"channel": channel}, "night"),
         )
         run = await _measured(request)
-        judged = await judge_stored_night(results, run)
-        for earlier in judged.unfiled:  # cut short between measuring and filing
-            say(f"night {earlier} was not filed, which is done now")
-            await publish_night(await judge_stored_night(results, earlier), results)
-        if judged.unfiled:
-            judged = await judge_stored_night(results, run)
-        for machine, cases in judged.to_confirm.items():
-            left_usd = max(budget_usd - spent_on(results, run), 0.0)
-            again = request.model_copy(
-                update={
-                    "hardware": (machine,),
-                    "repeats": judged.repeats,
-                    "budget_usd": left_usd,
-                    "night": night.model_copy(update={"confirms": run, "cases": tuple(cases)}),
-                }
-            )
-            try:
-                await _measured(again)
-            except GridbenchError as error:  # they stay suspects, and their verdicts say so
-                say(f"the suspects of {machine} could not be measured again: {error}")
+        judged = await _judge_after_unfiled(results, run)
         if judged.to_confirm:
+            await _confirm_suspects(judged, request)
             judged = await judge_stored_night(results, run)
         verdicts = await publish_night(judged, results)
     except GridbenchError as error:
@@ -80,6 +62,40 @@ async def nightly(
     if verdicts.bad:
         return Failed(name="Regressed", message=verdicts.answer)
     return Completed(message=verdicts.answer)
+
+
+async def _judge_after_unfiled(results: str | None, run: str) -> JudgedNight:
+    """Judge a night; earlier nights that were cut short between measuring and filing are filed before it.
+
+    Raises:
+        GridbenchError: the store can't be read.
+    """
+    judged = await judge_stored_night(results, run)
+    for earlier in judged.unfiled:
+        get_run_logger().info(f"night {earlier} was not filed, which is done now")
+        await publish_night(await judge_stored_night(results, earlier), results)
+    return await judge_stored_night(results, run) if judged.unfiled else judged
+
+
+async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
+    """Measure the suspects of a night again, within what is left of its budget.
+
+    Raises:
+        GridbenchError: the costs so far can't be read.
+    """
+    run, budget_usd = judged.night.plan.run, request.budget_usd or 0.0
+    night = request.night or Night()
+    for machine, cases in judged.to_confirm.items():
+        changes = {
+            "hardware": (machine,),
+            "repeats": judged.repeats,
+            "budget_usd": max(budget_usd - spent_on(request.results, run), 0.0),
+            "night": night.model_copy(update={"confirms": run, "cases": tuple(cases)}),
+        }
+        try:
+            await _measured(request.model_copy(update=changes))
+        except GridbenchError as error:  # they stay suspects, and their verdicts say so
+            get_run_logger().info(f"the suspects of {machine} could not be measured again: {error}")
 
 
 async def _measured(request: RunRequest) -> str:

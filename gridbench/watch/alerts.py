@@ -41,7 +41,7 @@ def _replace(fields: dict[str, Any], path: Path, block_id: str | None, block: st
     action = {name: fields.pop(name, "") for name in ("subject", "body")}
     send = {"type": "send-notification", "block_document_id": block_id, **action}
     try:
-        made = AutomationCore(name=name, actions=[send] if block_id else [], **fields)
+        made = AutomationCore.model_validate(fields | {"name": name, "actions": [send] if block_id else []})
     except (TypeError, ValueError) as error:
         raise GridbenchError(f"{path.name} can't be read: {one_line(error)}") from None
     try:
@@ -64,7 +64,8 @@ def _block_id(block: str) -> str:
     from prefect.blocks.core import Block as PrefectBlock
 
     try:
-        loaded = PrefectBlock.load(block, _sync=True)
+        load: Any = PrefectBlock.load  # its `_sync` is missing from its signature
+        loaded = load(block, _sync=True)
     except Exception as error:  # blocks raise whatever their libraries do
         raise GridbenchError(
             f"block {block!r} is unknown to this server; {HOW_TO_CREATE} ({one_line(error, 160)})"

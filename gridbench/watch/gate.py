@@ -9,7 +9,8 @@ from rich.markup import escape
 from gridbench.terminal import Results, log_or_screen, say, table_of
 from tasks.errors import GridbenchError, one_line
 from tasks.findings.two_runs import ComparedRun
-from tasks.regressions.run_gate import LEAST_CHANGE, CellStatus, RunComparison, compare_cells
+from tasks.regressions.baseline import LEAST_CHANGE
+from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tasks.report.text.run_gate import answer, change_text, numbers_text, share_text
 from tasks.results.format import format_seconds
 from tasks.store.bucket import Bucket, find, is_block

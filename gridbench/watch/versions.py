@@ -53,13 +53,12 @@ def runnable_versions(names: Sequence[str], image: str | None, command: str | No
         raise GridbenchError(
             f"{option}_template={template!r} has no {PLACEHOLDER}: every version would be the same"
         )
-    if command is None:
-        raws = [{"name": name, "image": (image or "").replace(PLACEHOLDER, name)} for name in names]
-    else:
-        raws = [
-            {"name": name, "command": [w.replace(PLACEHOLDER, name) for w in _words(command)]}
-            for name in names
-        ]
+    raws: list[dict[str, object]] = [
+        {"name": name, "image": image.replace(PLACEHOLDER, name)}
+        if image is not None
+        else {"name": name, "command": [word.replace(PLACEHOLDER, name) for word in _words(command or "")]}
+        for name in names
+    ]
     return tuple(validated(Version, raw, f"version {raw['name']!r}") for raw in raws)
 
 

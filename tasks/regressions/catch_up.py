@@ -32,7 +32,9 @@ async def superseded(now: datetime | None = None) -> str:
             return ""  # somebody started it by hand
         later = FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[UUID(deployment.id)]),
-            expected_start_time=FlowRunFilterExpectedStartTime(after_=mine, before_=due),
+            expected_start_time=FlowRunFilterExpectedStartTime.model_validate(
+                {"after_": mine, "before_": due}
+            ),
             state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[*WAITING])),
         )
         waiting = await client.read_flow_runs(flow_run_filter=later)

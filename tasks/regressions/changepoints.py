@@ -172,10 +172,8 @@ def against_anchor(
     spans = _spans(panel, pinned, changes, column)
     usable = np.isfinite(log_s) & (np.isfinite(control) | (beta == 0)[:, None])
     usable &= (usable.sum(axis=1) >= ANCHOR + WEEK)[:, None]
-    anchor, newest = (
-        _first(usable, spans.low, spans.high, ANCHOR),
-        _first(usable, spans.new, column + 1, WEEK),
-    )
+    anchor = _first(usable, spans.low, spans.high, ANCHOR)
+    newest = _first(usable, spans.new, column + 1, WEEK)
     box, error = _difference(control, anchor, newest)
     beta = np.where(np.abs(box) > CONTROL_Z * error, 1.0, beta)  # the box is to blame, whatever the fit
     change, error = _difference(_less(log_s, control, beta), anchor, newest)
@@ -280,10 +278,7 @@ def _first(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints:
 
 def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Floats]:
     """Return the newest values less the anchor's, and the standard error; NaN where either are too few."""
-    picked = [
-        np.where(columns >= 0, np.take_along_axis(values, columns, axis=1), np.nan)
-        for columns in (newest, anchor)
-    ]
+    picked = [np.where(at >= 0, np.take_along_axis(values, at, axis=1), np.nan) for at in (newest, anchor)]
     counts = [np.isfinite(side).sum(axis=1) for side in picked]
     enough = np.minimum(*counts) >= FEWEST
     change = np.where(enough, pseudomedian(picked[0]) - pseudomedian(picked[1]), np.nan)

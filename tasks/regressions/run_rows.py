@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from tasks.errors import GridbenchError, one_line
 from tasks.planning.plan import Plan
@@ -30,9 +30,9 @@ class MissingColumnError(ValueError):
 
 def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     """Return one row a record with the columns of `SCHEMA`, and a sentence for each problem."""
-    name = plan.run
+    name, problems = plan.run, list[str]()
     try:
-        rows, problems = read_table(folder), []
+        rows = read_table(folder)
     except FileNotFoundError:
         rows, problems = _from_records(
             folder, plan, f"run {name} was cut short or is under way, it has no {TABLE}"
@@ -65,7 +65,8 @@ def read_table(folder: Path) -> pd.DataFrame:
         table[field.name].cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
         for field in SCHEMA
     ]
-    return pa.table(columns, schema=SCHEMA).to_pandas(ignore_metadata=True)
+    rows: pd.DataFrame = pa.table(columns, schema=SCHEMA).to_pandas(ignore_metadata=True)
+    return rows
 
 
 @cache

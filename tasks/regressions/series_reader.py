@@ -255,11 +255,18 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     columns = (_cells(table), table["night"].tolist(), times.tolist(), texts, table["repeats"].tolist())
     for cell, index, pair, words, repeats in zip(*columns, strict=True):
         night, (seconds, control_s) = nights[index], map(_number_or_none, pair)
-        settings = settings_of(night.plan)
         yield (
             index,
             cell,
-            Observation(night.plan.run, night.at, seconds, control_s, *words, repeats, settings),
+            Observation(
+                run=night.plan.run,
+                at=night.at,
+                seconds=seconds,
+                control_s=control_s,
+                repeats=repeats,
+                settings=settings_of(night.plan),
+                **dict(zip(("verdict", *TEXTS), words, strict=True)),
+            ),
         )
 
 

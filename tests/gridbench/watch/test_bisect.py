@@ -8,7 +8,8 @@ import pytest
 
 from gridbench import main
 from gridbench.watch import bisect
-from gridbench.watch.bisect import BisectRequest, searched
+from gridbench.watch.bisect import searched
+from gridbench.watch.bisect_request import BisectRequest
 from gridbench.watch.versions import runnable_versions, versions_between
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_suite_checked

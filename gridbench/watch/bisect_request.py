@@ -1,0 +1,120 @@
+"""The request for a search through versions: its plan, its budget, and what it asks of `bench`."""
+
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gridbench.run.reach import for_flow
+from tasks.errors import GridbenchError
+from tasks.planning.channel import Night, Version
+from tasks.planning.hardware import load_suite_checked
+from tasks.planning.plan import Plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
+from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
+from tasks.regressions.bisect import most_rounds
+from tasks.schema import hint
+
+
+@dataclass(frozen=True, slots=True)
+class BisectRequest:
+    """The request for a search.
+
+    Attributes:
+        versions: oldest first, GOOD and BAD included.
+        repeats: fresh processes per measurement.
+        budget_usd: for all measurements together.
+        id: name of the search, under which all its runs are stored.
+    """
+
+    case: str
+    hardware: str
+    suite: str
+    versions: tuple[Version, ...]
+    repeats: int
+    budget_usd: float
+    results: Path
+    id: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the versions."""
+        return tuple(version.name for version in self.versions)
+
+    def night(self, version: int) -> Night:
+        """Return the plan's entry that makes a run part of this search."""
+        return Night(confirms=self.id, cases=(self.case,), version=self.versions[version])
+
+    def run_request(
+        self, version: int, resumed: str | None = None, left_usd: float | None = None
+    ) -> RunRequest:
+        """Return the request for one measurement, or for the rest of an earlier run of it."""
+        return RunRequest(
+            suite=self.suite,
+            hardware=(self.hardware,),
+            repeats=self.repeats,
+            budget_usd=left_usd,
+            resume=resumed,
+            results=for_flow(self.results),
+            night=self.night(version),
+        )
+
+    def plan(self, version: int) -> Plan:
+        """Return the plan of one measurement.
+
+        Raises:
+            GridbenchError: it can't be made.
+        """
+        return make_plan(self.run_request(version))
+
+
+def search_id(resume: str | None) -> str:
+    """Return the id of a search: a new one, or that of the search to continue.
+
+    Raises:
+        GridbenchError: it is not the id of a search.
+    """
+    if resume is None:
+        return f"bisect-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    if not re.fullmatch(r"bisect-[\w.-]{1,80}", resume):
+        raise GridbenchError(
+            f"resume={resume!r} is not a search; each prints its name, bisect-…, when it starts"
+        )
+    return resume
+
+
+def process_count(case: str, suite: str, repeats: int | None) -> int:
+    """Return the number of processes per measurement.
+
+    Raises:
+        GridbenchError: it is too small, or the suite lacks the case.
+    """
+    chosen = load_suite_checked(suite)
+    cases = [each.id for each in chosen.cases]
+    if case not in cases:
+        raise GridbenchError(f"suite {suite} has no case {case!r}; {hint(case, cases)}")
+    if repeats is not None and repeats < LEAST_RERUNS:
+        raise GridbenchError(f"repeats={repeats} must be {LEAST_RERUNS} or more to tell a change from chance")
+    return repeats or RERUNS * chosen.repeats
+
+
+def checked_plan(request: BisectRequest) -> Plan:
+    """Return the plan of one measurement.
+
+    Raises:
+        GridbenchError: the machine can't measure the case, or the search is estimated above its budget.
+    """
+    plan = request.plan(0)
+    if plan.skips:
+        raise GridbenchError(f"{request.hardware} can't measure {request.case}: {plan.skips[0].reason}")
+    if not request.budget_usd >= 0:
+        raise GridbenchError(f"budget_usd={request.budget_usd} must be 0 or more")
+    most = most_rounds(len(request.versions))
+    if most * plan.estimate_usd > request.budget_usd:
+        raise GridbenchError(
+            f"the estimate of {most * plan.estimate_usd:.2f} USD for {most} measurements is above "
+            f"budget_usd={request.budget_usd:g}; raise it, or choose fewer versions or repeats"
+        )
+    return plan
