@@ -11,7 +11,7 @@ from tasks.regressions.bisect import (
     FirstBadVersion,
     NextMeasurement,
     NextStep,
-    NotFound,
+    NoCulprit,
     VersionSearch,
     VersionState,
     most_rounds,
@@ -68,7 +68,7 @@ def table(case: str, search: VersionSearch) -> Table:
 
 def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
     """Return the result in sentences, the answer first."""
-    if isinstance(step, NotFound):
+    if isinstance(step, NoCulprit):
         return [f"nothing is found: {step.reason}"]
     if not isinstance(step, FirstBadVersion):
         return []

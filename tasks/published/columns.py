@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from tasks.errors import GridbenchError
 from tasks.published.sizes import size_name
-from tasks.published.table import Column, Printed
+from tasks.published.table import Printed, PublishedColumn
 
 SECONDS = {
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
@@ -52,25 +52,29 @@ class Heading:
     """The meaning of a header. The unit of a size is its name."""
 
     kind: ColumnKind
-    column: Column
+    column: PublishedColumn
 
 
 def heading(header: str) -> Heading:
     """Read the meaning of a column from its header alone."""
     plain, words = header.lower(), words_of(header)
     if words & _SPEEDUPS or {"speed", "up"} <= words:
-        return Heading(ColumnKind.SPEEDUP, Column(header))
+        return Heading(ColumnKind.SPEEDUP, PublishedColumn(header))
     if rate := _RATE.search(plain):
         scale, unit = _counted(rate["unit"])
-        return Heading(ColumnKind.RATE, Column(header, unit, scale))
+        return Heading(ColumnKind.RATE, PublishedColumn(header, unit, scale))
     if words & _SPREADS:
-        return Heading(ColumnKind.OTHER, Column(header))
+        return Heading(ColumnKind.OTHER, PublishedColumn(header))
     if time_unit := _unit_of_time(plain):
-        return Heading(ColumnKind.TIME, Column(header, time_unit, SECONDS[time_unit], each="per" in words))
+        return Heading(
+            ColumnKind.TIME, PublishedColumn(header, time_unit, SECONDS[time_unit], each="per" in words)
+        )
     if words & _TIMES:
-        return Heading(ColumnKind.TIME, Column(header, each="per" in words))
+        return Heading(ColumnKind.TIME, PublishedColumn(header, each="per" in words))
     scale, size = _counted(size_name(header))
-    return Heading(ColumnKind.SIZE if size in SIZES else ColumnKind.OTHER, Column(header, size, scale))
+    return Heading(
+        ColumnKind.SIZE if size in SIZES else ColumnKind.OTHER, PublishedColumn(header, size, scale)
+    )
 
 
 def words_of(header: str) -> set[str]:
@@ -78,7 +82,7 @@ def words_of(header: str) -> set[str]:
     return set(re.findall(r"[a-zµμ]+", header.lower()))
 
 
-def owner(column: Column, times: Sequence[Column], among: Sequence[int]) -> int | None:
+def owner(column: PublishedColumn, times: Sequence[PublishedColumn], among: Sequence[int]) -> int | None:
     """Return the index of the column of times that a speedup's or rate's header names; None if unclear."""
     named = [i for i in among if words_of(column.header) & (words_of(times[i].header) - _TIMES - {*SECONDS})]
     candidates = named if len(named) == 1 else among
@@ -87,7 +91,7 @@ def owner(column: Column, times: Sequence[Column], among: Sequence[int]) -> int 
 
 def numbers(
     header: Heading, cells: Sequence[str], row_name: Callable[[int], str]
-) -> tuple[Column, tuple[Printed | None, ...]]:
+) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
     """Read a column's numbers in the column's unit; None for a cell that says there is none.
 
     Raises:
@@ -115,7 +119,7 @@ def numbers(
     return column, _printed(scaled)
 
 
-def _factors(kind: ColumnKind, column: Column) -> dict[str, float]:
+def _factors(kind: ColumnKind, column: PublishedColumn) -> dict[str, float]:
     """Return the units that a cell may have, with their factor to the column's unit."""
     if kind is ColumnKind.TIME:
         return {"": 1.0} | {unit: seconds / column.scale for unit, seconds in SECONDS.items()}

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from tasks.errors import GridbenchError
 from tasks.published.columns import MISSING, ColumnKind, Heading, heading, numbers, owner, words_of
 from tasks.published.sizes import read_sizes
-from tasks.published.table import Column, Printed, Table, TableRow
+from tasks.published.table import Printed, PublishedColumn, PublishedTable, TableRow
 
 MOST_ROWS = 1000
 MOST_CELL = 300  # characters
@@ -42,7 +42,7 @@ class Cells:
         return f"{self.where}, row {row + 1} ({self.rows[row][0][:60]})"
 
 
-def read_table(text: str, where: str) -> Table:
+def read_table(text: str, where: str) -> PublishedTable:
     """Read the first table with times in a text; `where` names the file in sentences.
 
     Columns are known by their headers: times have their unit in it (`CPU Time (s)`, `gpu_ms`), `Speedup` is
@@ -121,7 +121,7 @@ def _check_shape(cells: Cells) -> None:
                 raise GridbenchError(f"{where} has {len(cell)} characters, at most {MOST_CELL} are read")
 
 
-def _table(cells: Cells, headings: Sequence[Heading]) -> Table:
+def _table(cells: Cells, headings: Sequence[Heading]) -> PublishedTable:
     """Assign the columns by their meaning and name the rows; list what is left over."""
     places = {kind: [i for i, each in enumerate(headings) if each.kind is kind] for kind in ColumnKind}
     others = places[ColumnKind.OTHER]
@@ -146,7 +146,7 @@ def _table(cells: Cells, headings: Sequence[Heading]) -> Table:
         i for i, times_index in (*speedups.items(), *rates.items()) if times_index is None
     ]
     return _parted(
-        Table(
+        PublishedTable(
             times=times,
             rows=tuple(rows),
             speedups=tuple(replace(read[i][0], times_index=speedups[i]) for i in kept_speedups),
@@ -161,7 +161,7 @@ def _rows(
     cells: Cells,
     texts: Sequence[int],
     shown: Sequence[Sequence[_Values]],
-    sizes: dict[Column, _Values],
+    sizes: dict[PublishedColumn, _Values],
 ) -> list[TableRow]:
     """Make a row of each line; `shown` are its times, speedups and rates."""
     names, rows = _names(cells, texts, sizes), []
@@ -173,7 +173,7 @@ def _rows(
     return rows
 
 
-def _names(cells: Cells, texts: Sequence[int], sizes: dict[Column, _Values]) -> list[str]:
+def _names(cells: Cells, texts: Sequence[int], sizes: dict[PublishedColumn, _Values]) -> list[str]:
     """Name each row by its first text, and as many other texts and sizes as make the names differ."""
     names = [""] * len(cells.rows)
     extra_columns = [[f"{c.header}={p.text}" if p else "" for p in values] for c, values in sizes.items()]
@@ -188,7 +188,7 @@ def _names(cells: Cells, texts: Sequence[int], sizes: dict[Column, _Values]) -> 
     ]
 
 
-def _parted(table: Table) -> Table:
+def _parted(table: PublishedTable) -> PublishedTable:
     """Separate the total from the rows, and drop other rows that are sums."""
     totals = [row for row in table.rows if _is_total(row.name)]
     others = [row for row in table.rows if words_of(row.name) & _SUMMARIES and row not in totals[-1:]]
@@ -204,7 +204,7 @@ def _is_total(name: str) -> bool:
     return bool(words & _TOTALS) and words <= _TOTALS | _BESIDE_TOTAL
 
 
-def _base(times: Sequence[Column]) -> int:
+def _base(times: Sequence[PublishedColumn]) -> int:
     """Return the only column that calls itself the baseline or the CPU's; else the first."""
     for names in _BASES:
         named = [i for i, column in enumerate(times) if words_of(column.header) & names]

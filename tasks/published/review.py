@@ -12,18 +12,18 @@ from tasks.published.rules import (
     peak_for,
 )
 from tasks.published.sizes import flops, precision
-from tasks.published.table import Claim, Finding, Table, TableReview, others, ratio
+from tasks.published.table import Claim, PublishedTable, TableFlaw, TableReview, others, ratio
 from tasks.published.totals import headline, missing, orientation, overall
 from tasks.results.model import Machine
 
 
-def review(table: Table, machine: Machine | None = None) -> TableReview:
+def review(table: PublishedTable, machine: Machine | None = None) -> TableReview:
     """Apply every rule to a table; `machine` has the peaks that its GPU must keep to."""
     table = orientation(table)
     sides, claimed = others(table), claims(table)
     ways = {side: overall(table, side) for side in sides}
     indices = range(len(table.times))
-    findings: list[Finding | None] = [
+    findings: list[TableFlaw | None] = [
         *not_times(table),
         *copied(table),
         *map(misquoted, claimed),
@@ -44,7 +44,7 @@ def review(table: Table, machine: Machine | None = None) -> TableReview:
     )
 
 
-def claims(table: Table) -> tuple[Claim, ...]:
+def claims(table: PublishedTable) -> tuple[Claim, ...]:
     """List the speedup of every row, the total's last, in every column of times beside the base."""
     rows = (*table.rows, *([table.total] if table.total else []))
     claimed = []
@@ -59,7 +59,7 @@ def claims(table: Table) -> tuple[Claim, ...]:
     return tuple(claimed)
 
 
-def gpu_columns(table: Table) -> list[int]:
+def gpu_columns(table: PublishedTable) -> list[int]:
     """Return the columns of times of a GPU, whose peaks apply: those named so, else all but base and CPUs."""
     headers = [column.header.lower() for column in table.times]
     named = [index for index, header in enumerate(headers) if "gpu" in header or "cuda" in header]
@@ -67,7 +67,7 @@ def gpu_columns(table: Table) -> list[int]:
     return named or [index for index in rest if "cpu" not in headers[index]]
 
 
-def _peaks_used(table: Table, machine: Machine | None) -> tuple[str, ...]:
+def _peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
     """Name the peak that the rows were compared with, or say that no row could be."""
     if machine is None:
         return ()

@@ -8,10 +8,10 @@ from tasks.plausibility.physics import CACHE_BYTES, MARGIN
 from tasks.published.sizes import flops, more_work, precision
 from tasks.published.table import (
     Claim,
-    Column,
-    Finding,
     Printed,
-    Table,
+    PublishedColumn,
+    PublishedTable,
+    TableFlaw,
     TableRow,
     beyond,
     interval,
@@ -27,7 +27,7 @@ TWICE = 2.0  # a time that falls by less, while work grows, may be a better-suit
 PER_SECOND = {"samples": "batch", "images": "batch", "items": "batch", "examples": "batch", "frames": "batch"}
 
 
-def not_times(table: Table) -> Iterator[Finding]:
+def not_times(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report numbers among the times that can be no time: zero, negative, not finite."""
     for row in (*table.rows, *([table.total] if table.total else [])):
         for column, printed in zip(table.times, row.times, strict=True):
@@ -38,10 +38,10 @@ def not_times(table: Table) -> Iterator[Finding]:
                 most = significant(printed.step / 2, 2)
                 reason = f"which only says that it is below {most} {column.unit}: no ratio can be taken"
             text = f"{row.name} took {shown(printed, column)} in {column.header}, {reason}"
-            yield Finding("not a time", (row.name,), text)
+            yield TableFlaw("not a time", (row.name,), text)
 
 
-def copies(table: Table) -> list[list[TableRow]]:
+def copies(table: PublishedTable) -> list[list[TableRow]]:
     """Group rows whose times agree in every digit and column, with too many digits for a coincidence."""
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in table.rows:
@@ -51,12 +51,12 @@ def copies(table: Table) -> list[list[TableRow]]:
     return [rows for rows in alike.values() if len(rows) > 1]
 
 
-def copied(table: Table) -> Iterator[Finding]:
+def copied(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report rows that have the same figures in every column: one is a copy of the other."""
     for rows in copies(table):
         names, times = [row.name for row in rows], rows[0].times
         figures = ", ".join(shown(p, c) for p, c in zip(times, table.times, strict=True) if p)
-        yield Finding(
+        yield TableFlaw(
             "copied row",
             tuple(names),
             f"{_listed(names)} have the same figures in every column ({figures}): "
@@ -64,16 +64,16 @@ def copied(table: Table) -> Iterator[Finding]:
         )
 
 
-def misquoted(claim: Claim) -> Finding | None:
+def misquoted(claim: Claim) -> TableFlaw | None:
     """Report a speedup that the two rounded times cannot produce."""
     printed, bounds = claim.printed, claim.bounds
     if printed is None or bounds is None or not beyond(interval(printed), bounds):
         return None
     text = f"{claim.row} is printed as {printed.text}× in {claim.column}, its times give {spread(bounds)}"
-    return Finding("speedup that its times don't give", (claim.row,), text)
+    return TableFlaw("speedup that its times don't give", (claim.row,), text)
 
 
-def coarse(claims: tuple[Claim, ...]) -> Finding | None:
+def coarse(claims: tuple[Claim, ...]) -> TableFlaw | None:
     """Report speedups with more digits than the rounding of their times supports."""
     printed = [claim for claim in claims if claim.printed and claim.bounds]
     too_fine = [claim for claim in printed if _width(claim.bounds) > COARSE and _narrower(claim)]
@@ -86,7 +86,7 @@ def coarse(claims: tuple[Claim, ...]) -> Finding | None:
         for c in worst
         if c.printed and c.bounds
     ]
-    return Finding(
+    return TableFlaw(
         "digits that rounding doesn't leave",
         tuple(dict.fromkeys(claim.row for claim in too_fine)),
         f"{len(too_fine)} of {len(printed)} speedups are printed more exactly than their rounded times "
@@ -94,7 +94,7 @@ def coarse(claims: tuple[Claim, ...]) -> Finding | None:
     )
 
 
-def cold(table: Table, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
+def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
     """Return the first row if it took longer than one of more work, that row, and the excess time.
 
     The first call pays for what happens once: contexts, libraries, kernels that are compiled, memory pools.
@@ -112,7 +112,7 @@ def cold(table: Table, index: int) -> tuple[TableRow, TableRow, Estimate] | None
     return first, row, Estimate(mine.value - least.value, mine.low - least.high, mine.high)
 
 
-def cold_first(table: Table, index: int) -> Finding | None:
+def cold_first(table: PublishedTable, index: int) -> TableFlaw | None:
     """Report a first row that holds a one-off cost not its own."""
     cold_start = cold(table, index)
     if cold_start is None:
@@ -125,10 +125,10 @@ def cold_first(table: Table, index: int) -> Finding | None:
         f"{shown(its, column)} for more work: at least {least} {column.unit} were spent once, on a cold "
         "start, which belongs in a row of its own"
     )
-    return Finding("cold first row", (first.name, larger.name), text)
+    return TableFlaw("cold first row", (first.name, larger.name), text)
 
 
-def not_growing(table: Table, index: int) -> Iterator[Finding]:
+def not_growing(table: PublishedTable, index: int) -> Iterator[TableFlaw]:
     """Report rows that do more than others of their kind in less than half the time, beyond rounding.
 
     A row is named once, beside the one that it undercuts most; what a cold first row explains is left out.
@@ -149,10 +149,10 @@ def not_growing(table: Table, index: int) -> Iterator[Finding]:
             f"{larger.name} took {shown(larger.times[index], column)} in {column.header}, "
             f"{smaller.name}{why} {shown(smaller.times[index], column)} for less work"
         )
-        yield Finding("time that falls as work grows", (larger.name, smaller.name), text)
+        yield TableFlaw("time that falls as work grows", (larger.name, smaller.name), text)
 
 
-def misrated(table: Table, index: int) -> Finding | None:
+def misrated(table: PublishedTable, index: int) -> TableFlaw | None:
     """Report a rate that differs from its count over its time by more than 5 % beyond rounding.
 
     Rates that are all wrong by one factor count something else; that is said once.
@@ -176,10 +176,10 @@ def misrated(table: Table, index: int) -> Finding | None:
         f"{row.name} has {printed.text} in {column.header}, its {count_name(column)} over its time give "
         f"{spread(made)}: {factor} times that{more}"
     )
-    return Finding("rate that its time doesn't give", names, text)
+    return TableFlaw("rate that its time doesn't give", names, text)
 
 
-def above_peaks(table: Table, index: int, machine: Machine) -> Iterator[Finding]:
+def above_peaks(table: PublishedTable, index: int, machine: Machine) -> Iterator[TableFlaw]:
     """Report rows that compute or move more than the machine can, even at the longest time that rounds so."""
     column = table.times[index]
     if column.each:
@@ -209,12 +209,12 @@ def peak_for(row: TableRow, machine: Machine) -> tuple[str, float | None]:
     return f"{name}, its highest", peaks.get(name)
 
 
-def count_name(column: Column) -> str:
+def count_name(column: PublishedColumn) -> str:
     """Name what a rate counts, in the words of the columns of sizes."""
     return column.unit if column.unit in ("flops", "bytes") else f"{column.unit} or batch"
 
 
-def shown(printed: Printed | None, column: Column) -> str:
+def shown(printed: Printed | None, column: PublishedColumn) -> str:
     """Format a time as it stands in the table, with its unit."""
     return f"{printed.text} {column.unit}" if printed else "–"
 
@@ -226,12 +226,12 @@ def spread(bounds: Estimate) -> str:
     return f"{low}–{significant(high, 3)}" if high < float("inf") else f"{low} or more"
 
 
-def _above(row: TableRow, column: Column, rate: str, peak: str) -> Finding:
+def _above(row: TableRow, column: PublishedColumn, rate: str, peak: str) -> TableFlaw:
     text = f"{row.name} would run at {rate} in {column.header}, above {peak}"
-    return Finding("above the peak", (row.name,), text)
+    return TableFlaw("above the peak", (row.name,), text)
 
 
-def _rate_of(table: Table, index: int, row: TableRow) -> Estimate | None:
+def _rate_of(table: PublishedTable, index: int, row: TableRow) -> Estimate | None:
     """Compute the count over the time, in the rate's unit, with the bounds of the time's rounding."""
     column = table.rates[index]
     time, sizes = row.times[column.times_index or 0], dict(row.sizes)

@@ -34,7 +34,7 @@ class Printed:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PublishedColumn:
     """A column of numbers.
 
     Attributes:
@@ -70,7 +70,7 @@ class TableRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PublishedTable:
     """A published table as it was read.
 
     Attributes:
@@ -80,10 +80,10 @@ class Table:
         skipped: what was not read, in words: columns and rows that no rule knows.
     """
 
-    times: tuple[Column, ...]
+    times: tuple[PublishedColumn, ...]
     rows: tuple[TableRow, ...]
-    speedups: tuple[Column, ...] = ()
-    rates: tuple[Column, ...] = ()
+    speedups: tuple[PublishedColumn, ...] = ()
+    rates: tuple[PublishedColumn, ...] = ()
     total: TableRow | None = None
     base: int = 0
     skipped: tuple[str, ...] = ()
@@ -106,7 +106,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class TableFlaw:
     """Something that can't be so, or that the printed digits don't support.
 
     Attributes:
@@ -130,14 +130,14 @@ class TableReview:
         notes: what was not judged, and what was assumed.
     """
 
-    table: Table
+    table: PublishedTable
     claims: tuple[Claim, ...]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[TableFlaw, ...] = ()
     overall: tuple[tuple[str, str, Estimate], ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def ratio(row: TableRow, columns: tuple[Column, ...], base: int, side: int) -> Estimate | None:
+def ratio(row: TableRow, columns: tuple[PublishedColumn, ...], base: int, side: int) -> Estimate | None:
     """Return base time over the other time with the bounds of their rounding; None without two times."""
     over, under = row.times[base], row.times[side]
     if over is None or under is None or not (is_time(over) and is_time(under)):
@@ -151,7 +151,7 @@ def is_time(printed: Printed) -> bool:
     return 0 < printed.value < float("inf")
 
 
-def others(table: Table) -> list[int]:
+def others(table: PublishedTable) -> list[int]:
     """Return the indices of the columns of times beside the base."""
     return [index for index in range(len(table.times)) if index != table.base]
 

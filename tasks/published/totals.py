@@ -5,7 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tasks.published.rules import cold, copies
-from tasks.published.table import FLOATS, Column, Finding, Table, TableRow, beyond, is_time, others, ratio
+from tasks.published.table import (
+    FLOATS,
+    PublishedColumn,
+    PublishedTable,
+    TableFlaw,
+    TableRow,
+    beyond,
+    is_time,
+    others,
+    ratio,
+)
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
@@ -13,7 +23,7 @@ Ways = list[tuple[str, Estimate]]
 BY_TOTAL, BY_ROWS = "by the total", "by the sum of its rows"
 
 
-def missing(table: Table) -> Iterator[Finding]:
+def missing(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report time in the total that is in no row, or in the rows but not in the total, beyond rounding."""
     lost, doubled = [], []
     for index, column in enumerate(table.times):
@@ -30,10 +40,10 @@ def missing(table: Table) -> Iterator[Finding]:
     name = table.total.name if table.total else ""
     if lost:
         text = f"{' and '.join(lost)} of {name} are in no row: start-up, transfers and idling need rows too"
-        yield Finding("seconds in no row", (name,), text)
+        yield TableFlaw("seconds in no row", (name,), text)
     if doubled:
         text = f"the rows add up to more than {name}, by {' and '.join(doubled)}"
-        yield Finding("seconds that are not in the total", (name,), text)
+        yield TableFlaw("seconds that are not in the total", (name,), text)
 
 
 def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
@@ -48,7 +58,7 @@ def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
     return Estimate(math.fsum(p.value for p in timed), low, high)
 
 
-def overall(table: Table, side: int) -> Ways:
+def overall(table: PublishedTable, side: int) -> Ways:
     """Compute the speedup of the whole in one column, in every way that it can be taken."""
     speedups: Ways = []
     total = ratio(table.total, table.times, table.base, side) if table.total else None
@@ -68,7 +78,7 @@ def overall(table: Table, side: int) -> Ways:
     return speedups
 
 
-def headline(table: Table, side: int, ways: Ways) -> Finding | None:
+def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
     """Report a speedup of the whole that differs between its total and its rows, beyond rounding."""
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
@@ -76,10 +86,10 @@ def headline(table: Table, side: int, ways: Ways) -> Finding | None:
     listed = [f"{significant(estimate.value, 3)}× {way}" for way, estimate in ways]
     header = table.times[side].header
     text = f"the whole in {header} is {', '.join(listed[:-1])} and {listed[-1]}: say which is meant"
-    return Finding("one speedup of the whole among several", (), text)
+    return TableFlaw("one speedup of the whole among several", (), text)
 
 
-def orientation(table: Table) -> Table:
+def orientation(table: PublishedTable) -> PublishedTable:
     """Return the table with the base that its printed speedups use, if it has only two columns of times.
 
     Some print new time / old time; whichever way more rows agree with is meant.
@@ -93,12 +103,12 @@ def orientation(table: Table) -> Table:
     return _turned(table, side)
 
 
-def _turned(table: Table, side: int) -> Table:
+def _turned(table: PublishedTable, side: int) -> PublishedTable:
     speedups = tuple(replace(column, times_index=table.base) for column in table.speedups)
     return replace(table, base=side, speedups=speedups)
 
 
-def _agreeing(table: Table, base: int, side: int) -> int:
+def _agreeing(table: PublishedTable, base: int, side: int) -> int:
     agreeing = 0
     for row in table.rows:
         bounds = ratio(row, table.times, base, side)
@@ -108,7 +118,7 @@ def _agreeing(table: Table, base: int, side: int) -> int:
     return agreeing
 
 
-def _by_sum(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | None:
+def _by_sum(table: PublishedTable, rows: Sequence[TableRow], side: int) -> Estimate | None:
     over, under = sums(rows, table.base), sums(rows, side)
     if over is None or under is None or not over.value or not under.value:
         return None
@@ -117,7 +127,7 @@ def _by_sum(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | Non
     return Estimate(over.value / under.value * scale, (over.low or 0.0) / (under.high or 1.0) * scale, high)
 
 
-def _geomean(table: Table, rows: Sequence[TableRow], side: int) -> Estimate | None:
+def _geomean(table: PublishedTable, rows: Sequence[TableRow], side: int) -> Estimate | None:
     ratios = [ratio(row, table.times, table.base, side) for row in rows]
     present = [each for each in ratios if each]
     if not present or len(present) != len(ratios):
@@ -132,5 +142,5 @@ def _log(value: float) -> float:
     return math.log(value) if value else -math.inf
 
 
-def _scale(times: tuple[Column, ...], base: int, side: int) -> float:
+def _scale(times: tuple[PublishedColumn, ...], base: int, side: int) -> float:
     return times[base].scale / times[side].scale

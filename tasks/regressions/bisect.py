@@ -113,13 +113,13 @@ class FirstBadVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class NotFound:
+class NoCulprit:
     """The end of a search without a result, and the reason."""
 
     reason: str
 
 
-NextStep = NextMeasurement | FirstBadVersion | NotFound
+NextStep = NextMeasurement | FirstBadVersion | NoCulprit
 
 
 def most_rounds(versions: int) -> int:
@@ -133,12 +133,12 @@ def next_step(search: VersionSearch) -> NextStep:
     for end in (0, last):
         early = _without_numbers(search.rounds_of(end))
         if early is VersionState.SKIPPED:
-            return NotFound(f"{search.versions[end]} can't be measured: {search.reason(end)}")
+            return NoCulprit(f"{search.versions[end]} can't be measured: {search.reason(end)}")
         if early:
             return NextMeasurement(end)
     values = _values(search)
     if not _differ(values[last], values[0]):
-        return NotFound(_unchanged(search, values))
+        return NoCulprit(_unchanged(search, values))
     states, low, high = version_states(search), 0, last
     while inside := [v for v in range(low + 1, high) if states[v] is not VersionState.SKIPPED]:
         middle = min(inside, key=partial(_off_middle, low + high))

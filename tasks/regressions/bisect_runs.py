@@ -7,7 +7,6 @@ from tasks.findings.compare import judged_cells
 from tasks.regressions.baseline import LEAST_RERUNS
 from tasks.regressions.bisect import NextMeasurement, Round
 from tasks.regressions.change import Sample, sample
-from tasks.regressions.series_reader import confirmations
 from tasks.results.repeats import Repeats, latest, standing
 from tasks.store.bucket import find
 from tasks.store.store import Store
@@ -34,6 +33,8 @@ def runs_of(results: Path, search: str) -> list[Store]:
     Raises:
         GridbenchError: the bucket can't be read.
     """
+    from tasks.regressions.series_reader import confirmations  # imports pandas, which is slow
+
     names = confirmations(bring(results, ())).get(search, [])
     return [find(results, name) for name in names]
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tasks.published.review import review
 from tasks.published.sizes import flops, more_work, read_sizes
-from tasks.published.table import Column, Printed, Table, TableRow
+from tasks.published.table import Printed, PublishedColumn, PublishedTable, TableRow
 from tasks.published.totals import overall
 from tests.tasks.examples.records import machine
 
-TIMES = (Column("CPU Time (s)", "s"), Column("GPU Time (s)", "s"))
+TIMES = (PublishedColumn("CPU Time (s)", "s"), PublishedColumn("GPU Time (s)", "s"))
 PEAKS = machine("card", peak_flops=(("fp32", 10e12), ("fp16", 80e12)), peak_bytes_per_s=300e9)
 
 
@@ -36,8 +36,8 @@ def row(name, *times, speedup=None, rate=None, **sizes):
 
 
 def table(*rows, total=None, speedups=False, rate=None, times=TIMES):
-    columns = (Column("Speedup", times_index=1),) if speedups else ()
-    return Table(times, rows, columns, (rate,) if rate else (), total)
+    columns = (PublishedColumn("Speedup", times_index=1),) if speedups else ()
+    return PublishedTable(times, rows, columns, (rate,) if rate else (), total)
 
 
 def found(made, *more):
@@ -202,7 +202,7 @@ def test_above_the_bandwidth_and_nothing_to_hold():
 
 
 def test_a_rate_is_its_count_over_its_time_within_five_percent():
-    rate = Column("images/s", "images", times_index=1)
+    rate = PublishedColumn("images/s", "images", times_index=1)
 
     def rules(*rates):
         return found(
@@ -218,7 +218,7 @@ def test_a_rate_is_its_count_over_its_time_within_five_percent():
 
 
 def test_columns_in_different_units_are_brought_together():
-    times = (Column("CPU (s)", "s"), Column("GPU (ms)", "ms", 1e-3))
+    times = (PublishedColumn("CPU (s)", "s"), PublishedColumn("GPU (ms)", "ms", 1e-3))
     judged = review(table(row("a", "1.0", "100"), total=row("Total", "1.0", "100"), times=times))
     assert judged.claims[0].bounds.value == pytest.approx(10)
     assert dict(overall(judged.table, 1))["by the total"].value == pytest.approx(10)

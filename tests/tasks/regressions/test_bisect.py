@@ -12,7 +12,7 @@ from tasks.regressions.bisect import (
     MOST_ROUNDS,
     FirstBadVersion,
     NextMeasurement,
-    NotFound,
+    NoCulprit,
     Round,
     VersionSearch,
     VersionState,
@@ -105,7 +105,7 @@ def test_any_clear_step_is_found_and_said_rightly(data):
 
 def test_without_a_step_nothing_is_found():
     results = [searched([1.0] * 9, seed) for seed in range(100)]
-    quiet = [(found, search) for found, search in results if isinstance(found, NotFound)]
+    quiet = [(found, search) for found, search in results if isinstance(found, NoCulprit)]
     assert len(quiet) >= 98
     found, search = quiet[0]
     assert len(search.rounds) == 2
@@ -117,7 +117,7 @@ def test_without_a_step_nothing_is_found():
 
 def test_a_change_that_nobody_would_act_on_is_none():
     found, _ = searched(stepped(9, 4, 1.015), noise=1e-4)
-    assert isinstance(found, NotFound) and "by more than 2.0 %" in found.reason and "+1.5 %" in found.reason
+    assert isinstance(found, NoCulprit) and "by more than 2.0 %" in found.reason and "+1.5 %" in found.reason
 
 
 def test_unclear_versions_are_measured_again_and_then_skipped():
@@ -162,7 +162,7 @@ def test_the_step_is_found_around_versions_that_can_not_be_measured(at):
 @pytest.mark.parametrize("end", [0, 8])
 def test_an_end_that_can_not_be_measured_is_said(end):
     found, search = searched(stepped(9, 4), broken={end})
-    assert found == NotFound(f"v{end} can't be measured: crashed: for a test") and len(search.rounds) <= 2
+    assert found == NoCulprit(f"v{end} can't be measured: crashed: for a test") and len(search.rounds) <= 2
 
 
 def test_a_busy_machine_is_asked_again_and_not_for_ever():
@@ -170,7 +170,7 @@ def test_a_busy_machine_is_asked_again_and_not_for_ever():
     search = VersionSearch(named(3), (noisy,) * (MOST_ROUNDS - 1))
     assert next_step(search) == NextMeasurement(0) and version_states(search)[0] is VersionState.UNCLEAR
     search = VersionSearch(named(3), (noisy,) * MOST_ROUNDS)
-    assert next_step(search) == NotFound("v0 can't be measured: noisy: another process")
+    assert next_step(search) == NoCulprit("v0 can't be measured: noisy: another process")
 
 
 def test_a_difference_that_is_gone_when_measured_again_is_not_confirmed():
@@ -214,7 +214,7 @@ def test_controls_tell_slow_boxes_from_slow_versions():
             isinstance(found, FirstBadVersion) and found.first_bad == 4 and not found.doubt and paired(search)
         )
     assert well >= 18
-    assert all(isinstance(searched([1.0] * 9, seed, noise=0.01, box=0.1)[0], NotFound) for seed in range(20))
+    assert all(isinstance(searched([1.0] * 9, seed, noise=0.01, box=0.1)[0], NoCulprit) for seed in range(20))
 
 
 def test_controls_count_only_where_they_help_and_all_are_of_one_reference():

@@ -1,0 +1,125 @@
+"""Rules of the house: rooms of a size that a newcomer can take in, one name for one class, plain docstrings."""
+
+import ast
+import re
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("workloads", "tasks", "flows", "infra", "gridbench")
+FILES = sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
+MOST_FILES, MOST_LINES, MOST_WH_SHARE = 18, 300, 0.03
+WH = re.compile(r"(What|Whether|How|Why|Which|Where|Who|When)\b")
+# Names that say how a value came about, where a name should say what the value is.
+VAGUE = {"found", "place", "one", "known", "wanted", "told", "asked", "said", "of"}
+MOST_VAGUE_SHARE = 0.01
+
+
+def functions():
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield path, node
+
+
+def names_in(target):
+    """Yield the names that an assignment target binds."""
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Tuple | ast.List):
+        for element in target.elts:
+            yield from names_in(element)
+    elif isinstance(target, ast.Starred):
+        yield from names_in(target.value)
+
+
+def bindings(tree):
+    """Yield every name that a source binds: parameters, assignments, loops, with statements."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from names_in(target)
+        elif isinstance(
+            node, ast.AnnAssign | ast.AugAssign | ast.For | ast.AsyncFor | ast.NamedExpr | ast.comprehension
+        ):
+            yield from names_in(node.target)
+        elif isinstance(node, ast.withitem) and node.optional_vars:
+            yield from names_in(node.optional_vars)
+
+
+def test_a_folder_holds_few_files():
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in FILES if path.name != "__init__.py")
+    assert {folder: count for folder, count in counts.items() if count > MOST_FILES} == {}
+
+
+def test_a_prefix_that_three_files_share_is_a_folder():
+    prefixes = defaultdict(list)
+    for path in FILES:
+        if "_" in path.stem.strip("_"):
+            prefixes[path.parent.relative_to(ROOT).as_posix(), path.stem.split("_")[0]].append(path.name)
+    assert {prefix: names for prefix, names in prefixes.items() if len(names) > 2} == {}
+
+
+def test_a_file_is_short():
+    lines = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in FILES}
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_a_class_name_means_one_class():
+    homes = defaultdict(list)
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(path.relative_to(ROOT).as_posix())
+    assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
+
+
+def test_docstrings_are_sentences():
+    docstrings = [
+        (path.relative_to(ROOT).as_posix(), ast.get_docstring(node))
+        for path, node in functions()
+        if ast.get_docstring(node)
+    ]
+    clauses = [(path, text.splitlines()[0]) for path, text in docstrings if WH.match(text)]
+    assert len(clauses) <= MOST_WH_SHARE * len(docstrings), clauses
+
+
+def test_a_name_says_what_a_value_is():
+    counts = Counter(name for tree in TREES.values() for name in bindings(tree))
+    vague = {name: counts[name] for name in sorted(VAGUE) if counts[name]}
+    assert sum(vague.values()) <= MOST_VAGUE_SHARE * counts.total(), vague
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_product_never_opens_tests(path):
+    texts = [
+        node.value
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    docstrings = {
+        ast.get_docstring(node, clean=False)
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert [text for text in texts if text not in docstrings and re.search(r"\btests/", text)] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("found = 1", {"found"}),
+        ("for of, (a, *b) in c: pass", {"of", "a", "b"}),
+        ("def f(told, *, asked=1): pass", {"told", "asked"}),
+        ("with open(x) as one: pass", {"one"}),
+        ("[place for place in x]", {"place"}),
+        ("if (known := f()): pass", {"known"}),
+    ],
+)
+def test_every_binding_is_seen(source, names):
+    assert set(bindings(ast.parse(source))) == names
