@@ -13,7 +13,7 @@ from gridbench.watch.bisect_request import BisectRequest
 from gridbench.watch.versions import runnable_versions, versions_between
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_suite_checked
-from tasks.regressions.bisect import FirstBadVersion, NotFound
+from tasks.regressions.bisect import FirstBadVersion, NoCulprit
 from tasks.regressions.series_reader import read_nights
 from tasks.store.store import Store
 from tests.tasks.examples.records import ENVIRONMENT, record
@@ -278,7 +278,7 @@ def test_a_faster_version_is_said_so(search_request):
 
 def test_without_a_change_it_says_so(search_request):
     search, step = searched(search_request, iter([]), Bench(search_request, dict.fromkeys(TIMES, 1.0)))
-    assert isinstance(step, NotFound) and len(search.rounds) == 2
+    assert isinstance(step, NoCulprit) and len(search.rounds) == 2
     (told,) = bisect.ending(CASE, search, step)
     assert told.startswith("nothing is found: v1 and v6 do not differ by more than 2.0 % on this machine")
 

@@ -42,10 +42,10 @@ class TestNet:
     def test_attention_is_torchs_own(self):
         import torch
 
-        from workloads.nets.unet import Attention
+        from workloads.nets.unet import ImageAttention
 
         torch.manual_seed(0)
-        layer, x = Attention(64, 16).double(), torch.randn(2, 64, 4, 4).double()
+        layer, x = ImageAttention(64, 16).double(), torch.randn(2, 64, 4, 4).double()
         q, k, v = (part.transpose(1, 2) for part in layer.ask(layer.norm(x)).flatten(2).chunk(3, 1))
         found = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2)
         torch.testing.assert_close(layer(x), x + layer.answer(found.unflatten(2, (4, 4))))
