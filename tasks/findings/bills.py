@@ -206,5 +206,8 @@ def _phases(records: Iterable[Record]) -> dict[str, float]:
 
 
 def _steps_s(record: Record) -> float:
-    """Seconds of the steps that were timed."""
-    return math.fsum(record.wall.samples_s) * record.wall.block if record.wall else 0.0
+    """Seconds of the steps that were timed: at most those of the process that timed them, whatever it states."""
+    if record.wall is None:
+        return 0.0
+    timed_s = math.fsum(min(sample_s, record.wall_s) for sample_s in record.wall.samples_s)
+    return min(timed_s * record.wall.block, record.wall_s)

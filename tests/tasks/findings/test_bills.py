@@ -1,6 +1,7 @@
 """Where the billed seconds went: parts that add up, and what a machine was paid for without use."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -112,3 +113,10 @@ def test_a_comparison_has_the_bills_in_the_order_of_its_machines():
         .bills
     )
     assert [(bill.hardware, bill.notes) for bill in found] == [("a", ()), ("b", (ALONE,))]
+
+
+def test_steps_are_never_paid_for_longer_than_their_process():
+    (made,) = repeats([1.0])
+    samples = (1e308, *made.wall.samples_s[1:])
+    (bill,) = bills([replace(made, wall=replace(made.wall, samples_s=samples))], (machine(),))
+    assert bill.compute_usd <= bill.usd
