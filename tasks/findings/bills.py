@@ -206,7 +206,7 @@ def _phases(records: Iterable[Record]) -> dict[str, float]:
 
 
 def _steps_s(record: Record) -> float:
-    """Seconds of the steps that were timed: at most those of the process that timed them, whatever it states."""
+    """Return the seconds of the timed steps: at most those of the process that timed them."""
     if record.wall is None:
         return 0.0
     timed_s = math.fsum(min(sample_s, record.wall_s) for sample_s in record.wall.samples_s)
