@@ -15,7 +15,7 @@ from tests.ladder import JOURNEYS, TESTS, level_of, refusal
         ("flows/server/test_bench.py", [], "server"),
         ("flows/server/test_bench.py", ["chaos"], "chaos"),
         ("infra/workers/ssh/cloud/test_box.py", ["server"], "cloud"),
-        ("emulators/aws/test_batch.py", [], "chaos"),
+        ("emulators/aws/tests/test_batch.py", [], "chaos"),
         ("tasks/cloud.py", [], "unit"),
     ],
 )

@@ -36,11 +36,11 @@ from infra.workers.kubernetes.follow import KubernetesFollow
 from infra.workers.kubernetes.reasons import CONTAINER, finished
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
+from tests.emulators.kube.api_server.store import Change
 from tests.emulators.kube.control import Request
+from tests.emulators.kube.nodes.runner import Processes
 from tests.emulators.kube.pace import Pace as ClusterPace
-from tests.emulators.kube.runner import Processes
 from tests.emulators.kube.server import kube
-from tests.emulators.kube.store import Change
 
 JOBS = 500
 ALONE = 20  # jobs one after another: as many ends to take a median of

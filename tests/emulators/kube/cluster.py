@@ -5,18 +5,19 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from . import admission, garbage, quota
-from .autoscaler import Autoscaler
-from .ends import CLOSED
-from .jobs import JobController
-from .kubelet import Kubelet
-from .nodes import Nodes
-from .objects import KINDS, Obj, Refused, stamp
-from .pace import Pace
-from .rbac import Tokens
-from .runner import Runner
-from .scheduler import Scheduler
-from .store import Change, Store
+from tests.emulators.kube import garbage
+from tests.emulators.kube.api_server import admission, quota
+from tests.emulators.kube.api_server.objects import KINDS, Obj, Refused, stamp
+from tests.emulators.kube.api_server.rbac import Tokens
+from tests.emulators.kube.api_server.store import Change, Store
+from tests.emulators.kube.jobs import JobController
+from tests.emulators.kube.nodes.autoscaler import Autoscaler
+from tests.emulators.kube.nodes.ends import CLOSED
+from tests.emulators.kube.nodes.kubelet import Kubelet
+from tests.emulators.kube.nodes.nodes import Nodes
+from tests.emulators.kube.nodes.runner import Runner
+from tests.emulators.kube.nodes.scheduler import Scheduler
+from tests.emulators.kube.pace import Pace
 
 CLOSING_S = 30  # for containers to die in
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from . import ends, nodes
-from .autoscaler import Pool
-from .cluster import Cluster
-from .objects import Obj, finished, key_of, labels_of
+from tests.emulators.kube.api_server.objects import Obj, finished, key_of, labels_of
+from tests.emulators.kube.cluster import Cluster
+from tests.emulators.kube.nodes import ends, nodes
+from tests.emulators.kube.nodes.autoscaler import Pool
 
 T = TypeVar("T")
 Away = Literal["refused", "503"]

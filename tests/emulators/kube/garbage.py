@@ -2,11 +2,22 @@
 
 from typing import TYPE_CHECKING
 
-from .objects import KINDS, Key, Obj, Refused, condition, finished, key_of, leaving, set_condition, stamp
-from .store import Change, Store
+from tests.emulators.kube.api_server.objects import (
+    KINDS,
+    Key,
+    Obj,
+    Refused,
+    condition,
+    finished,
+    key_of,
+    leaving,
+    set_condition,
+    stamp,
+)
+from tests.emulators.kube.api_server.store import Change, Store
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}

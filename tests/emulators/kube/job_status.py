@@ -1,6 +1,14 @@
 """A Job's status, as its controller writes it."""
 
-from .objects import Obj, condition, find_condition, finished, leaving, set_condition, stamp
+from tests.emulators.kube.api_server.objects import (
+    Obj,
+    condition,
+    find_condition,
+    finished,
+    leaving,
+    set_condition,
+    stamp,
+)
 
 
 def active(pod: Obj) -> bool:

@@ -7,13 +7,22 @@ import asyncio
 import copy
 from typing import TYPE_CHECKING
 
-from . import job_status
-from .garbage import delete_job, delete_pod
-from .objects import Key, Obj, Refused, find_condition, finished, generated, key_of, leaving
-from .store import Change
+from tests.emulators.kube import job_status
+from tests.emulators.kube.api_server.objects import (
+    Key,
+    Obj,
+    Refused,
+    find_condition,
+    finished,
+    generated,
+    key_of,
+    leaving,
+)
+from tests.emulators.kube.api_server.store import Change
+from tests.emulators.kube.garbage import delete_job, delete_pod
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 COMPONENT = "job-controller"

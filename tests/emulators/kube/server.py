@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from aiohttp import web
 
-from .api import Api
-from .cluster import Cluster
-from .control import Control
-from .nodes import node
-from .objects import Obj
-from .pace import Pace, quick
-from .rbac import ADMIN_TOKEN, service_account
-from .runner import Processes, Runner
+from tests.emulators.kube.api_server.api import Api
+from tests.emulators.kube.api_server.objects import Obj
+from tests.emulators.kube.api_server.rbac import ADMIN_TOKEN, service_account
+from tests.emulators.kube.cluster import Cluster
+from tests.emulators.kube.control import Control
+from tests.emulators.kube.nodes.nodes import node
+from tests.emulators.kube.nodes.runner import Processes, Runner
+from tests.emulators.kube.pace import Pace, quick
 
 T = TypeVar("T")
 NAMESPACES = ("default", "kube-system")

@@ -10,8 +10,8 @@ from gridbench.run.session import deploy, name_images
 from infra.workers.kubernetes.pool import base_job_template, read_pool
 from tasks.planning.hardware import DEPLOYMENTS
 from tests.emulators.fixtures import environment
+from tests.emulators.kube.nodes.podman import Containers
 from tests.emulators.kube.pace import quick
-from tests.emulators.kube.podman import Containers
 from tests.emulators.kube.server import kube
 from tests.emulators.lane import with_workload, worker
 from tests.flows.conftest import NODES_OF

@@ -5,7 +5,7 @@ from kubernetes_asyncio import client
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from tests.emulators.kube.job_examples import SPACE, condition, connected, end_of, said, terminated, until
-from tests.emulators.kube.runner import Processes
+from tests.emulators.kube.nodes.runner import Processes
 from tests.emulators.kube.server import kube
 
 ACCELERATOR = "cloud.google.com/gke-accelerator"

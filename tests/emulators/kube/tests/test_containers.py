@@ -4,7 +4,7 @@ import pytest
 
 from tests.emulators import containers
 from tests.emulators.kube.job_examples import SPACE, connected, end_of, terminated
-from tests.emulators.kube.podman import Containers
+from tests.emulators.kube.nodes.podman import Containers
 from tests.emulators.kube.server import kube
 
 pytestmark = pytest.mark.flaky(

@@ -17,7 +17,7 @@ from tests.emulators.kube.job_examples import (
     terminated,
     until,
 )
-from tests.emulators.kube.runner import Processes
+from tests.emulators.kube.nodes.runner import Processes
 from tests.emulators.kube.server import kube
 
 

@@ -11,7 +11,7 @@ import yaml
 from kubernetes_asyncio import client, config, utils
 
 from infra.workers.kubernetes.worker import KubernetesJobsWorker
-from tests.emulators.kube.podman import Containers
+from tests.emulators.kube.nodes.podman import Containers
 from tests.emulators.kube.server import kube
 from tests.infra.workers.kubernetes.scenarios.running_jobs import WITHIN_S
 from tests.infra.workers.worker_prefect import Pool

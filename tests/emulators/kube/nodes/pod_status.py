@@ -3,9 +3,9 @@
 import hashlib
 from collections.abc import Callable
 
-from .ends import Verdict
-from .objects import Obj, condition, set_condition, stamp
-from .runner import Ended
+from tests.emulators.kube.api_server.objects import Obj, condition, set_condition, stamp
+from tests.emulators.kube.nodes.ends import Verdict
+from tests.emulators.kube.nodes.runner import Ended
 
 Change = Callable[[Obj], None]
 NODE_IP = "127.0.0.1"  # where pods on the host's network really are

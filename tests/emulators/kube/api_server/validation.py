@@ -3,8 +3,8 @@
 import json
 import re
 
-from .objects import Obj
-from .quantities import checked
+from tests.emulators.kube.api_server.objects import Obj
+from tests.emulators.kube.api_server.quantities import checked
 
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 LABEL_RULE = (

@@ -7,8 +7,7 @@ import subprocess
 import tempfile
 
 from tests.emulators import containers
-
-from .runner import CannotStart, Ended, Log, Wanted
+from tests.emulators.kube.nodes.runner import CannotStart, Ended, Log, Wanted
 
 PODMAN_FAILED = (125, 126, 127)  # podman-run(1): its own failures, unless the container really ended so
 

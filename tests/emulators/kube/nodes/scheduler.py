@@ -4,12 +4,21 @@ from collections import Counter, defaultdict
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from .objects import Key, Obj, condition, finished, key_of, labels_of, leaving, set_condition
-from .quantities import quantity, requests_of
-from .store import Change
+from tests.emulators.kube.api_server.objects import (
+    Key,
+    Obj,
+    condition,
+    finished,
+    key_of,
+    labels_of,
+    leaving,
+    set_condition,
+)
+from tests.emulators.kube.api_server.quantities import quantity, requests_of
+from tests.emulators.kube.api_server.store import Change
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 COMPONENT = "default-scheduler"
 # pkg/scheduler/framework/plugins: the reasons, and whether preemption could help against them

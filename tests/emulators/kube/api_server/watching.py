@@ -7,9 +7,9 @@ from typing import Any
 
 from aiohttp import web
 
-from .objects import Kind, Obj, Refused, bad_request
-from .selectors import Test
-from .store import Change, Store
+from tests.emulators.kube.api_server.objects import Kind, Obj, Refused, bad_request
+from tests.emulators.kube.api_server.selectors import Test
+from tests.emulators.kube.api_server.store import Change, Store
 
 TRUE = {"1", "t", "T", "true", "TRUE", "True"}  # as Go reads a boolean
 LOOK_S = 1.0  # after which a stream sees that nobody reads it any more

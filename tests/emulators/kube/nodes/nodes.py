@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING
 
-from . import ends
-from .garbage import delete_pod, disrupt, evict
-from .objects import Obj, condition, finished, key_of, set_condition, stamp
-from .pod_status import close
-from .scheduler import covers
-from .store import Change
+from tests.emulators.kube.api_server.objects import Obj, condition, finished, key_of, set_condition, stamp
+from tests.emulators.kube.api_server.store import Change
+from tests.emulators.kube.garbage import delete_pod, disrupt, evict
+from tests.emulators.kube.nodes import ends
+from tests.emulators.kube.nodes.pod_status import close
+from tests.emulators.kube.nodes.scheduler import covers
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 ALLOCATABLE = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 UNREACHABLE = "node.kubernetes.io/unreachable"

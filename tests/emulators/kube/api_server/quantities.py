@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from .objects import Obj, bad_request
+from tests.emulators.kube.api_server.objects import Obj, bad_request
 
 # k8s.io/apimachinery/pkg/api/resource
 FORM = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)")

@@ -4,11 +4,11 @@ import base64
 import re
 from typing import Any
 
-from .objects import Obj, labels_of
-from .pod_status import NODE_IP
-from .quantities import quantity
-from .runner import Wanted
-from .store import Store
+from tests.emulators.kube.api_server.objects import Obj, labels_of
+from tests.emulators.kube.api_server.quantities import quantity
+from tests.emulators.kube.api_server.store import Store
+from tests.emulators.kube.nodes.pod_status import NODE_IP
+from tests.emulators.kube.nodes.runner import Wanted
 
 SHM = "/dev/shm"
 REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")

@@ -2,9 +2,9 @@
 
 import uuid
 
-from .objects import GIT_VERSION, KINDS, Kind, Obj
-from .rbac import Asked, User, may
-from .store import Store
+from tests.emulators.kube.api_server.objects import GIT_VERSION, KINDS, Kind, Obj
+from tests.emulators.kube.api_server.rbac import Asked, User, may
+from tests.emulators.kube.api_server.store import Store
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 ALL_VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]

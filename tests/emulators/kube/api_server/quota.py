@@ -2,9 +2,9 @@
 
 from decimal import Decimal
 
-from .objects import KINDS, Obj, Refused, finished
-from .quantities import quantity, shown, total
-from .store import Store
+from tests.emulators.kube.api_server.objects import KINDS, Obj, Refused, finished
+from tests.emulators.kube.api_server.quantities import quantity, shown, total
+from tests.emulators.kube.api_server.store import Store
 
 NATIVE = {"cpu", "memory", "ephemeral-storage"}
 

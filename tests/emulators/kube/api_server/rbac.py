@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .objects import KINDS, Kind, Obj, Refused
-from .store import Store
+from tests.emulators.kube.api_server.objects import KINDS, Kind, Obj, Refused
+from tests.emulators.kube.api_server.store import Store
 
 ADMIN_TOKEN = "admin-of-the-stand-in"
 MASTERS = "system:masters"

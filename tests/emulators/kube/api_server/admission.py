@@ -6,10 +6,19 @@ import re
 import uuid
 from collections.abc import Callable
 
-from . import quota
-from .objects import KINDS, Kind, Obj, Refused, bad_request, generated, invalid, not_found
-from .store import Store
-from .validation import job_errors, label_errors, pod_errors
+from tests.emulators.kube.api_server import quota
+from tests.emulators.kube.api_server.objects import (
+    KINDS,
+    Kind,
+    Obj,
+    Refused,
+    bad_request,
+    generated,
+    invalid,
+    not_found,
+)
+from tests.emulators.kube.api_server.store import Store
+from tests.emulators.kube.api_server.validation import job_errors, label_errors, pod_errors
 
 Warn = Callable[[str], None]
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from . import discovery
-from .control import Control, Fault, Request
-from .objects import KINDS, Kind, Refused, bad_request
-from .operations import Operations
-from .rbac import ANONYMOUS, Asked, User, authorize, authorize_path
-from .watching import TRUE, Watch
+from tests.emulators.kube.api_server import discovery
+from tests.emulators.kube.api_server.objects import KINDS, Kind, Refused, bad_request
+from tests.emulators.kube.api_server.operations import Operations
+from tests.emulators.kube.api_server.rbac import ANONYMOUS, Asked, User, authorize, authorize_path
+from tests.emulators.kube.api_server.watching import TRUE, Watch
+from tests.emulators.kube.control import Control, Fault, Request
 
 PATH = re.compile(
     r"/(?:api/v1|apis/(?P<group>[^/]+)/v1)(?:/namespaces/(?P<namespace>[^/]+))?/(?P<plural>[a-z]+)"

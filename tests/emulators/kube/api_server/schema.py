@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kubernetes_asyncio.client import models
 
-from .objects import Kind, Obj, bad_request
+from tests.emulators.kube.api_server.objects import Kind, Obj, bad_request
 
 NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 # Fields that Kubernetes reads as quantities, which may be numbers too.

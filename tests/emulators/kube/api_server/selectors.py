@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from .objects import Kind, Obj, bad_request, labels_of
+from tests.emulators.kube.api_server.objects import Kind, Obj, bad_request, labels_of
 
 Test = Callable[[Obj], bool]
 SET = re.compile(r"([\w./-]+)\s+(in|notin)\s*\(([^)]*)\)")

@@ -5,12 +5,19 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from .objects import KINDS, Obj, Refused, bad_request, find_condition, not_found
-from .runner import Log
-from .watching import TRUE, gone, whole
+from tests.emulators.kube.api_server.objects import (
+    KINDS,
+    Obj,
+    Refused,
+    bad_request,
+    find_condition,
+    not_found,
+)
+from tests.emulators.kube.api_server.watching import TRUE, gone, whole
+from tests.emulators.kube.nodes.runner import Log
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 # pkg/kubelet/kubelet_pods.go
 WAITING = {

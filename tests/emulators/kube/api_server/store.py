@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .objects import KINDS, Key, Obj, Refused, key_of, not_found, stamp
+from tests.emulators.kube.api_server.objects import KINDS, Key, Obj, Refused, key_of, not_found, stamp
 
 FIRST_VERSION = 100
 

@@ -6,18 +6,28 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from . import garbage, logs
-from .admission import Warn, common_errors
-from .objects import Kind, Obj, Refused, bad_request, finished, invalid, key_of, stamp
-from .quantities import WrongQuantity, quantity
-from .rbac import service_account
-from .schema import Reader
-from .selectors import Test, field_test, label_test
-from .watching import list_page
+from tests.emulators.kube import garbage
+from tests.emulators.kube.api_server.admission import Warn, common_errors
+from tests.emulators.kube.api_server.objects import (
+    Kind,
+    Obj,
+    Refused,
+    bad_request,
+    finished,
+    invalid,
+    key_of,
+    stamp,
+)
+from tests.emulators.kube.api_server.quantities import WrongQuantity, quantity
+from tests.emulators.kube.api_server.rbac import service_account
+from tests.emulators.kube.api_server.schema import Reader
+from tests.emulators.kube.api_server.selectors import Test, field_test, label_test
+from tests.emulators.kube.api_server.watching import list_page
+from tests.emulators.kube.nodes import logs
 
 if TYPE_CHECKING:
-    from .api import Target
-    from .control import Control
+    from tests.emulators.kube.api_server.api import Target
+    from tests.emulators.kube.control import Control
 
 OPTIONS = ("propagationPolicy", "gracePeriodSeconds", "preconditions", "orphanDependents", "dryRun")
 READ_ONLY = (

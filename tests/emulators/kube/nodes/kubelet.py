@@ -5,16 +5,16 @@ import fnmatch
 import signal
 from typing import TYPE_CHECKING
 
-from . import pod_status
-from .containers_of import Missing, wanted_of
-from .ends import Verdict
-from .garbage import disrupt
-from .objects import Key, Obj, finished, key_of, leaving
-from .runner import CannotStart, Ended, Log, Running, Wanted
-from .store import Change
+from tests.emulators.kube.api_server.objects import Key, Obj, finished, key_of, leaving
+from tests.emulators.kube.api_server.store import Change
+from tests.emulators.kube.garbage import disrupt
+from tests.emulators.kube.nodes import pod_status
+from tests.emulators.kube.nodes.containers_of import Missing, wanted_of
+from tests.emulators.kube.nodes.ends import Verdict
+from tests.emulators.kube.nodes.runner import CannotStart, Ended, Log, Running, Wanted
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 COMPONENT = "kubelet"
 NO_IMAGE = (

@@ -3,14 +3,14 @@
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from .nodes import node
-from .objects import Obj
-from .quantities import quantity, requests_of
-from .scheduler import unfit
-from .store import Change
+from tests.emulators.kube.api_server.objects import Obj
+from tests.emulators.kube.api_server.quantities import quantity, requests_of
+from tests.emulators.kube.api_server.store import Change
+from tests.emulators.kube.nodes.nodes import node
+from tests.emulators.kube.nodes.scheduler import unfit
 
 if TYPE_CHECKING:
-    from .cluster import Cluster
+    from tests.emulators.kube.cluster import Cluster
 
 COMPONENT = "cluster-autoscaler"
 OUT_OF_STOCK = (
