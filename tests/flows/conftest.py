@@ -22,135 +22,6 @@ from tests.emulators.prefect_api import client_of, with_tables
 
 HERE = Path(__file__).parent
 DEPLOYMENTS = HERE.parents[1] / "deployments"
-NAPS = """
-title = "Naps"
-repeats = 1
-quick = true
-timeout_s = 60
-minutes = 0.2
-[[cases]]
-workload = "nap"
-size = { ms = [2, 3, 4] }
-"""
-LONG = """
-title = "Many naps"
-repeats = 2
-quick = true
-timeout_s = 60
-minutes = 0.3
-[[cases]]
-workload = "nap"
-size = { ms = [2, 3] }
-"""
-TOO_LARGE = """
-title = "A nap, and what no machine can hold"
-repeats = 1
-quick = true
-timeout_s = 60
-minutes = 0.1
-[[cases]]
-workload = "nap"
-size = { ms = 2 }
-[[cases]]
-workload = "matmul"
-size = { n = 10000000 }
-"""
-RACE = """
-title = "Two machines that cross"
-repeats = 3
-minutes = 0.1
-[[cases]]
-workload = "matmul"
-size = { n = [340, 500] }
-"""
-RACER = """
-title: A machine of known times
-pool: local
-box: local
-device: cpu
-price: {{usd_per_hour: 0.10, purchase: assumption, source: of a test, date: 2026-11-21}}
-command: [{python}, {racer}]
-"""
-CLOUD = """
-title = "Naps in the cloud"
-repeats = 2
-quick = true
-timeout_s = 120
-minutes = 0.2
-[[cases]]
-workload = "nap"
-size = { ms = [2, 4, 6] }
-"""
-CLOUDY = """
-title: An emulated {instance} by way of queue {queue}
-pool: aws-batch
-box: emulator
-device: cpu
-threads: 1
-instance_type: {instance}
-price: {{provider: aws, instance: {instance}, region: us-east-1, purchase: {purchase}}}
-start_s: 60
-start_within_s: 280
-job_variables:
-  image: "{{{{ prefect.variables.gridbench_image_cpu }}}}"
-  job_queue: {queue}
-  vcpus: {vcpus}
-  memory_mib: 3000
-  shared_memory_mib: 256
-  timeout_s: 600
-"""
-CLOUDS = {"cloud-c5": ("c5.2xlarge", "on-demand"), "cloud-m5-spot": ("m5.2xlarge", "spot")}
-
-# At sizes that take milliseconds: what the suite `accelerators` compares, without its whole trainings.
-ACCELERATORS = """
-title = "MNIST, CIFAR-10 and Cora on accelerators, in miniature"
-repeats = 1
-quick = true
-timeout_s = 120
-minutes = 0.3
-[[cases]]
-workload = "mnist"
-size = { batch = 2 }
-[[cases]]
-workload = "cifar10"
-size = { batch = 8 }
-[[cases]]
-workload = "gcn"
-size = { hidden = 4 }
-"""
-NODES = """
-title: A CPU in place of {accelerator}, {purchase}
-pool: gke
-box: {box}
-device: cpu
-threads: 1
-gpus: 1
-instance_type: {host}
-price: {{provider: gcp, host: {host}, gpu: {gpu}, region: us-central1, purchase: {purchase}}}
-start_s: 60
-start_within_s: 400
-job_variables:
-  image: "{{{{ prefect.variables.gridbench_image_cpu }}}}"
-  labels: {{gridbench/hardware: gke-{gpu}}}
-  accelerator: {accelerator}
-  gpus: 1
-  spot: {spot}
-  node_selector: {{node.kubernetes.io/instance-type: {host}}}
-  vcpus: 7
-  memory_mib: 3000
-  shared_memory_mib: 256
-  ephemeral_storage_mib: 1024
-  timeout_s: 600
-  schedule_within_s: {within_s}
-"""
-# The last one's accelerator is in no node pool. Those that measure share this computer, so they take turns.
-NODE_FIELDS = ("accelerator", "gpu", "host", "purchase", "box", "within_s")
-NODES_OF = {
-    "node-l4": ("nvidia-l4", "l4", "g2-standard-8", "on-demand", "emulator", 300),
-    "node-t4": ("nvidia-tesla-t4", "t4", "n1-standard-8", "on-demand", "emulator", 300),
-    "node-l4-spot": ("nvidia-l4", "l4", "g2-standard-8", "spot", "emulator", 300),
-    "node-p4": ("nvidia-tesla-p4", "p4", "n1-standard-8", "on-demand", "none", 5),
-}
 
 
 class Bench:
@@ -260,23 +131,10 @@ class Bench:
 def session_bench(tmp_path_factory):
     folder = tmp_path_factory.mktemp("flows")
     shutil.copytree(DEPLOYMENTS, folder / "deployments")
-    (folder / "deployments" / "suites" / "naps.toml").write_text(NAPS)
-    (folder / "deployments" / "suites" / "long.toml").write_text(LONG)
-    (folder / "deployments" / "suites" / "large.toml").write_text(TOO_LARGE)
-    (folder / "deployments" / "suites" / "race.toml").write_text(RACE)
+    shutil.copytree(HERE / "deployments", folder / "deployments", dirs_exist_ok=True)
+    racer = (HERE / "racer.yaml").read_text().format(python=sys.executable, racer=HERE / "racer.py")
     for name in ("sloping", "flat"):
-        text = RACER.format(python=sys.executable, racer=HERE / "racer.py")
-        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(text)
-    (folder / "deployments" / "suites" / "cloud.toml").write_text(CLOUD)
-    machines = {name: (name, *of, 2) for name, of in CLOUDS.items()}
-    for name, of in (machines | {"cloud-huge": ("cloud-c5", *CLOUDS["cloud-c5"], 64)}).items():
-        text = CLOUDY.format_map(dict(zip(("queue", "instance", "purchase", "vcpus"), of, strict=True)))
-        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(text)
-    (folder / "deployments" / "suites" / "miniature.toml").write_text(ACCELERATORS)
-    for name, of in NODES_OF.items():
-        fields = dict(zip(NODE_FIELDS, of, strict=True))
-        text = NODES.format(**fields, spot=str(fields["purchase"] == "spot").lower())
-        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(text)
+        (folder / "deployments" / "hardware" / f"{name}.yaml").write_text(racer)
     ours = {
         "GRIDBENCH_DEPLOYMENTS": str(folder / "deployments"),
         "GRIDBENCH_WORKLOADS": str(HERE / "workloads"),

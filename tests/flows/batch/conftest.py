@@ -7,8 +7,7 @@ import pytest
 
 from gridbench.run.session import deploy
 from tests.emulators.lane import LOG_GROUP, make_pool, with_workload, worker
-from tests.flows.batch.lanes import save
-from tests.flows.conftest import CLOUDS
+from tests.flows.batch.lanes import CLOUDS, save
 
 HERE = Path(__file__).parents[1]
 

@@ -14,8 +14,7 @@ from tests.emulators.kube.nodes.podman import Containers
 from tests.emulators.kube.pace import quick
 from tests.emulators.kube.server import kube
 from tests.emulators.lane import with_workload, worker
-from tests.flows.conftest import NODES_OF
-from tests.flows.gke.lanes import NAMESPACE, NODE_AFTER_S, POOLS
+from tests.flows.gke.lanes import MACHINES, NAMESPACE, NODE_AFTER_S, POOLS
 
 HERE = Path(__file__).parents[1]
 
@@ -65,7 +64,7 @@ def cluster(session_bench, image, tmp_path_factory):
 
 
 def add_node_pool(cluster, name):
-    accelerator, _, machine, purchase, *_ = NODES_OF[name]
+    accelerator, _, machine, purchase = MACHINES[name]
     spot = purchase == "spot"
     labels = {
         "cloud.google.com/gke-accelerator": accelerator,

@@ -3,15 +3,15 @@
 import asyncio
 import json
 
-from tests.flows.conftest import NODES_OF
-
 NAMESPACE = "gridbench"
-
-
-POOLS = [name for name in NODES_OF if name != "node-p4"]
-
-
 NODE_AFTER_S = 2
+# Of each hardware file with a node pool: accelerator, GPU by its price's name, machine type, purchase.
+MACHINES = {
+    "node-l4": ("nvidia-l4", "l4", "g2-standard-8", "on-demand"),
+    "node-t4": ("nvidia-tesla-t4", "t4", "n1-standard-8", "on-demand"),
+    "node-l4-spot": ("nvidia-l4", "l4", "g2-standard-8", "spot"),
+}
+POOLS = list(MACHINES)
 
 
 def things(cluster, plural):

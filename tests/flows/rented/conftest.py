@@ -18,27 +18,8 @@ from tests.emulators.lambda_cloud.server import lambda_cloud
 from tests.emulators.lambda_cloud.ssh_boxes import SshBoxes
 from tests.emulators.lane import with_workload
 from tests.emulators.prefect_api import with_tables
-from tests.flows.conftest import CLOUD
 
 HERE = Path(__file__).parents[1]
-
-
-RENTED = """
-title: An A10 that is none
-pool: ssh
-device: cpu
-threads: 1
-price: {provider: lambda, instance: gpu_1x_a10}
-rent: {provider: lambda, capacity_s: 300, boot_s: 300, most_hours: 1}
-start_s: 20
-start_within_s: 400
-job_variables:
-  image: "{{ prefect.variables.gridbench_image_cpu }}"
-  pull: never
-  shared_memory_mib: 256
-  timeout_s: 1200
-  lost_s: 60
-"""
 
 
 @pytest.fixture(scope="module")
@@ -118,8 +99,7 @@ class Command:
 @pytest.fixture
 def gridbench(tmp_path, cloud, image):
     shutil.copytree(DEPLOYMENTS, tmp_path / "deployments")
-    (tmp_path / "deployments/suites/rented.toml").write_text(CLOUD.replace("[2, 4, 6]", "[2, 4]"))
-    (tmp_path / "deployments/hardware/lambda-cpu.yaml").write_text(RENTED)
+    shutil.copytree(HERE / "deployments", tmp_path / "deployments", dirs_exist_ok=True)
     command = Command(tmp_path, cloud, image)
     yield command
     command.cut_the_power()

@@ -8,8 +8,7 @@ from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRun
 
 from tasks.findings.bills import Bills
 from tasks.gather import judged
-from tests.flows.batch.lanes import MEASURED
-from tests.flows.conftest import CLOUDS
+from tests.flows.batch.lanes import CLOUDS, MEASURED
 
 pytestmark = [
     pytest.mark.flaky(

@@ -10,8 +10,17 @@ from tasks.gather import judged
 from tasks.measure import FAILURES
 from tasks.planning.hardware import DEPLOYMENTS
 from tasks.pricing.facts import load_facts
-from tests.flows.conftest import NODES_OF
-from tests.flows.gke.lanes import NAMESPACE, NODE_AFTER_S, POOLS, finished, nodes_of, notes, things, until
+from tests.flows.gke.lanes import (
+    MACHINES,
+    NAMESPACE,
+    NODE_AFTER_S,
+    POOLS,
+    finished,
+    nodes_of,
+    notes,
+    things,
+    until,
+)
 from workloads.harness.records.record import Verdict
 
 pytestmark = [
@@ -36,7 +45,7 @@ def ends(cluster, store):
 
 def usd_per_hour(name):
     """Host and GPU of a machine, from the snapshot."""
-    _, gpu, host, purchase, *_ = NODES_OF[name]
+    _, gpu, host, purchase = MACHINES[name]
     facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.provider == "gcp" and fact.purchase == purchase]
     parts = [fact for fact in facts if fact.part in (("host", host), ("gpu", gpu))]
     return sum(fact.usd_per_hour for fact in parts if fact.region == "us-central1")
