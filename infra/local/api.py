@@ -38,14 +38,8 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 
 
 def create_pool(api_url: str, pool: str) -> None:
-    """Have a process pool of that name; one that exists stays as it is.
-
-    Its flow runs write to no pipe of the worker's: a grandchild that kept one open would keep a killed run
-    "Running", and a worker that died would break the first print of its runs. Their logs are in the API.
-    """
-    template = _process_template()
-    template["variables"]["properties"]["stream_output"]["default"] = False
-    body = {"name": pool, "type": "process", "base_job_template": template}
+    """Have a process pool of that name; one that exists stays as it is."""
+    body = {"name": pool, "type": "process", "base_job_template": process_template()}
     try:
         answer = _http().post(f"{api_url}/work_pools/", json=body)
     except httpx.HTTPError as error:
@@ -63,8 +57,11 @@ def pool_exists(api_url: str, pool: str) -> bool:
     return answer.status_code == 200
 
 
-def _process_template() -> dict[str, Any]:
-    """Read the base job template of process pools.
+def process_template() -> dict[str, Any]:
+    """Return the base job template of process pools of ours.
+
+    Their flow runs write to no pipe of the worker's: a grandchild that kept one open would keep a killed run
+    "Running", and a worker that died would break the first print of its runs. Their logs are in the API.
 
     Read without importing Prefect, which would freeze its settings before our process knows where the API is.
     """
@@ -72,7 +69,9 @@ def _process_template() -> dict[str, Any]:
     folders = (spec.submodule_search_locations if spec else None) or []
     for folder in folders:
         types = json.loads((Path(folder) / WORKER_TYPES).read_text())
-        return cast(dict[str, Any], types["prefect"]["process"]["default_base_job_configuration"])
+        template = cast(dict[str, Any], types["prefect"]["process"]["default_base_job_configuration"])
+        template["variables"]["properties"]["stream_output"]["default"] = False
+        return template
     raise LocalStackError("Prefect is not installed.")
 
 
