@@ -4,6 +4,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from functools import cache
+from importlib.metadata import version
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, TypeVar
@@ -30,6 +31,7 @@ from infra.lambda_cloud.settings import ApiPace, Turnstile, shared_file, unbroke
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
 KEY_VARIABLE = "LAMBDA_API_KEY"
 URL_VARIABLE = "LAMBDA_API_URL"
+USER_AGENT = f"gridbench/{version('gridbench')}"  # a gateway may refuse the names of common HTTP libraries
 LOOKS = 3  # an instance may be missing from the first list after its launch
 
 T = TypeVar("T")
@@ -98,7 +100,11 @@ class LambdaApi:
         )
         self._client = httpx.AsyncClient(
             base_url=f"{url.rstrip('/')}/",
-            headers={"Authorization": f"Bearer {key}", "Accept": "application/json"},
+            headers={
+                "Authorization": f"Bearer {key}",
+                "Accept": "application/json",
+                "User-Agent": USER_AGENT,
+            },
             timeout=self.pace.timeout_s,
             verify=_certificates(),
         )

@@ -1,6 +1,7 @@
 """Errors of Lambda, each as one sentence that never holds a key."""
 
 import json
+import re
 import time
 from collections.abc import Sequence
 from email.utils import parsedate_to_datetime
@@ -12,6 +13,7 @@ KEYS_PAGE = "https://cloud.lambda.ai/api-keys"
 INSTANCES_PAGE = "https://cloud.lambda.ai/instances"
 TOO_MANY = 429
 LONGEST_WORDS = 300  # characters of an answer that are repeated in a sentence
+LONGEST_PAGE = 120  # characters of a page that is not the API's
 LONGEST_PAUSE_S = 600.0  # of a Retry-After that is believed
 
 
@@ -65,7 +67,7 @@ class Unavailable(LambdaError):
         self.after_s = after_s
 
 
-# API document, schemas ApiError…
+# API document, schemas ApiError…: 401 is the key's alone, 403 the account's or the billing address's
 KINDS: dict[str, type[LambdaError]] = {
     "instance-operations/launch/insufficient-capacity": NoCapacity,
     "global/quota-exceeded": LambdaQuotaExceeded,
@@ -74,8 +76,11 @@ KINDS: dict[str, type[LambdaError]] = {
     "global/invalid-address": KeyRefused,
     "global/object-does-not-exist": NotFound,
 }
-STATUSES: dict[int, type[LambdaError]] = {401: KeyRefused, 403: KeyRefused, 404: NotFound}
+STATUSES: dict[int, type[LambdaError]] = {401: KeyRefused, 404: NotFound}
 TRANSIENT = frozenset({408, 425})  # the server gave up waiting for the request
+# Without the documented error object these are of what stands before the API: Cloudflare answers 403 with
+# "error code: 1010" (a client that it dislikes) or 1015 (too many requests). They say nothing of key or box.
+NOT_THE_API = frozenset({403, 404})
 
 
 def tidy(text: str, secrets: Sequence[str] = ()) -> str:
@@ -100,6 +105,10 @@ def refusal(
     text = f"{doing}: {message or 'no reason given'} (HTTP {status}{f', {code}' if code else ''})"
     if status == TOO_MANY:
         text = f"{doing}: Lambda's API is asked too often (HTTP 429)"
+        return Unavailable(text, perhaps_done=False, after_s=pause_s(retry_after))
+    if status in NOT_THE_API and not code:
+        page = tidy(re.sub(r"<[^>]*>", " ", body), secrets)[:LONGEST_PAGE] or "an empty page"
+        text = f"{doing}: what stands before Lambda's API refuses the request (HTTP {status}: {page})"
         return Unavailable(text, perhaps_done=False, after_s=pause_s(retry_after))
     kind = KINDS.get(code)
     if kind is None and (status >= 500 or status in TRANSIENT or code.startswith("provider/")):

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from datetime import date
+from importlib.metadata import version
 
 from pydantic import BaseModel, ValidationError
 
@@ -15,6 +16,7 @@ from tasks.schema import first_mistake
 URL = "https://cloud.lambda.ai/api/v1/instance-types"
 KEY = "LAMBDA_API_KEY"
 TIMEOUT_S = 15.0
+USER_AGENT = f"gridbench/{version('gridbench')}"  # a gateway may refuse the names of common HTTP libraries
 
 
 class _Type(BaseModel):
@@ -67,12 +69,14 @@ def _reply(url: str) -> _Reply:
         raise GridbenchError(f"Lambda's API needs a key: set {KEY}")
     try:
         with httpx.Client(transport=httpx.HTTPTransport(retries=2), timeout=TIMEOUT_S) as client:
-            reply = client.get(url, headers={"Authorization": f"Bearer {key.strip()}"})
+            headers = {"Authorization": f"Bearer {key.strip()}", "User-Agent": USER_AGENT}
+            reply = client.get(url, headers=headers)
             reply.raise_for_status()
         return _Reply.model_validate_json(reply.content)
     except httpx.HTTPStatusError as error:
         code = error.response.status_code
-        what = f"refuses the key in {KEY}" if code in (401, 403) else "did not answer as documented"
+        sentences = {401: f"refuses the key in {KEY}", 403: "or what stands before it refuses the request"}
+        what = sentences.get(code, "did not answer as documented")
         raise GridbenchError(f"Lambda's API {what} (HTTP {code})") from None
     except ValidationError as error:
         mistake = first_mistake(error)[:200]

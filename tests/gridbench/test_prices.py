@@ -46,7 +46,7 @@ class Api(http.server.BaseHTTPRequestHandler):
         self.server.asked.append(request)
         allowed = request == ("/api/v1/instance-types", f"Bearer {SECRET}")
         code, body = (
-            self.server.answer if allowed else (403, b'{"error": {"code": "global/invalid-api-key"}}')
+            self.server.answer if allowed else (401, b'{"error": {"code": "global/invalid-api-key"}}')
         )
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))

@@ -39,13 +39,16 @@ class CallFault:
     """What happens to requests: every n-th one of an operation, at most `limit` times.
 
     throttled: 429 with plain text. server_error: 500 as documented. provider: 503 with a provider's code.
-    hang_up: the connection is closed without an answer. empty: 200 without data.
+    hang_up: the connection is closed without an answer. empty: 200 without data. blocked, challenged, nowhere: what
+    stands before the API refuses the request, in plain text, with a page, and as if there were no such path.
     `done` makes the server act first and lose only the answer.
     """
 
     operation: str = "*"
     every: int = 1
-    answer: Literal["throttled", "server_error", "provider", "hang_up", "empty"] = "throttled"
+    answer: Literal[
+        "throttled", "server_error", "provider", "hang_up", "empty", "blocked", "challenged", "nowhere"
+    ] = "throttled"
     limit: int | None = None
     done: bool = False
     retry_after: str | None = None
@@ -69,6 +72,7 @@ class Call(NamedTuple):
     operation: str
     body: Any
     status: int
+    agent: str = ""  # the User-Agent
 
 
 @dataclass

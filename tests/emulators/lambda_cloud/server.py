@@ -31,6 +31,13 @@ ROUTES = Map(
     ],
     strict_slashes=True,
 )
+# [thread] tests of a public client of Lambda's have 403 with "error code: 1015"; [doc] developers.cloudflare.com,
+# "Cloudflare 1xxx errors": 1010 by the browser's signature, and pages with `cf-mitigated: challenge`
+EDGE = {
+    "blocked": (403, "text/plain", "error code: 1010"),
+    "challenged": (403, "text/html", "<html><title>Just a moment...</title><p>Ray ID: 8f</p></html>"),
+    "nowhere": (404, "text/html", "<html><h1>404 Not Found</h1></html>"),
+}
 FORBIDDEN = {
     "global/account-inactive": "Your account is inactive.",
     "global/invalid-address": "Your billing address is invalid.",
@@ -74,7 +81,9 @@ class Api:
 
     def logged(self, operation: str, request: Request, answer: Response | None) -> Call:
         body = request.get_json(silent=True) if request.method == "POST" else None
-        return Call(operation, body, answer.status_code if answer else 0)
+        return Call(
+            operation, body, answer.status_code if answer else 0, request.headers.get("User-Agent", "")
+        )
 
     def answer(self, operation: str, request: Request, one: str = "") -> Response:
         try:
@@ -153,6 +162,9 @@ def failure(fault: CallFault) -> Response | None:
     """The answer that a fault gives; None for none at all."""
     if fault.answer == "hang_up":
         return None
+    if fault.answer in EDGE:
+        status, kind, text = EDGE[fault.answer]
+        return Response(text, status, content_type=kind)
     if fault.answer == "throttled":
         return too_many(fault.retry_after)
     if fault.answer == "empty":

@@ -1,10 +1,13 @@
 import asyncio
+import json
+import re
 
 import httpx
 import pytest
 
 from infra.lambda_cloud import api as apis
 from infra.lambda_cloud.errors import (
+    BadRequest,
     KeyRefused,
     LambdaError,
     NotFound,
@@ -63,6 +66,44 @@ async def test_a_wrong_key_is_said_with_where_to_get_another(cloud):
         with pytest.raises(KeyRefused, match=r"LAMBDA_API_KEY.*cloud\.lambda\.ai/api-keys"):
             await api.instances()
     assert len(cloud.control.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("global/account-inactive", KeyRefused),
+        ("global/invalid-address", KeyRefused),
+        ("global/of-tomorrow", BadRequest),
+    ],
+)
+def test_a_403_means_the_key_only_where_the_api_says_so(code, kind):
+    error = refusal("asking", 403, json.dumps({"error": {"code": code, "message": "No."}}))
+    assert type(error) is kind
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("error code: 1010", r"HTTP 403: error code: 1010"),
+        ("<html><head><title>Attention Required!</title></head></html>", "Attention Required!"),
+        ('{"error": {}}', r"HTTP 403: "),
+    ],
+)
+def test_a_403_of_what_stands_before_the_api_is_waited_out(body, words):
+    error = refusal("asking", 403, body)
+    assert isinstance(error, Unavailable) and not error.perhaps_done
+    assert re.search(f"what stands before Lambda's API refuses the request .*{words}", str(error))
+
+
+async def test_a_launch_that_is_blocked_on_its_way_is_repeated_and_done_once(cloud, keyed_api):
+    cloud.control.fault("launchInstance", "challenged", limit=2)
+    made = await keyed_api.launch(request())
+    assert [i.id for i in cloud.account.launched] == [made]
+
+
+async def test_the_client_says_who_it_is(cloud, keyed_api):
+    await keyed_api.instances()
+    assert {call.agent.partition("/")[0] for call in cloud.control.calls} == {"gridbench"}
 
 
 async def test_what_is_not_there_is_not_found(keyed_api):

@@ -24,12 +24,26 @@ async def test_an_instance_is_given_back(cloud, api, box):
     await give_back(api, box)
 
 
-@pytest.mark.parametrize("answer", ["throttled", "server_error", "provider", "hang_up"])
+@pytest.mark.parametrize(
+    "answer", ["throttled", "server_error", "provider", "hang_up", "blocked", "challenged", "nowhere"]
+)
 @pytest.mark.parametrize("done", [False, True])
 async def test_it_is_given_back_through_failures(cloud, api, box, answer, done):
     cloud.control.fault("terminateInstance", answer, done=done, limit=4)
     cloud.control.fault("getInstance", answer, limit=2)
     await give_back(api, box)
+    assert cloud.account.running() == []
+
+
+@pytest.mark.parametrize("answer", ["blocked", "nowhere"])
+async def test_a_refusal_before_the_api_proves_neither_a_bad_key_nor_a_box_that_is_gone(cloud, box, answer):
+    fault = cloud.control.fault(answer=answer)
+    async with client(cloud, patience_s=0.05) as api:
+        task = asyncio.create_task(give_back(api, box))
+        await until(lambda: fault.hits > 10 or task.done())
+        assert not task.done(), "the box still bills"
+        cloud.control.call_faults.clear()
+        await task
     assert cloud.account.running() == []
 
 

@@ -5,7 +5,7 @@ import traceback
 
 import pytest
 
-from infra.lambda_cloud.errors import LambdaError, Unavailable, refusal, tidy
+from infra.lambda_cloud.errors import KeyRefused, LambdaError, Unavailable, refusal, tidy
 from infra.lambda_cloud.keys import cloud_config, key_pair
 from infra.lambda_cloud.rent import rented
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, lease, request, wish
@@ -74,7 +74,8 @@ def test_an_answer_with_the_key_in_it_is_told_without():
 def test_any_answer_becomes_a_sentence(status, body):
     error = refusal("asking", status, body)
     assert str(error).count("\n") == 0 and "asking" in str(error)
-    assert isinstance(error, Unavailable) == (status == 429 or status >= 500)
+    assert isinstance(error, Unavailable) == (status in (403, 404, 429) or status >= 500)
+    assert isinstance(error, KeyRefused) == (status == 401)
 
 
 def test_long_answers_are_cut():
