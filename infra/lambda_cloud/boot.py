@@ -2,25 +2,34 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import anyio
 
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.errors import LambdaError, Unavailable
+from infra.lambda_cloud.give_back import Say
 from infra.lambda_cloud.models import ENDED, LambdaInstance
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BLOCK, BoxUnreachable, connect
 
-Answers = Callable[[str], Awaitable[bool]]
+Answers = Callable[[str], Awaitable[bool]]  # of the box at an address; may raise JobRefused or BoxUnreachable
 LOST = ENDED | {"unhealthy", "preempted"}
 SSH_PORT = 22
 GREETING = b"SSH-2.0"  # RFC 4253, section 4.2
 GREETING_WITHIN_S = 10.0
+# cloud-init sets host keys and logins before sshd starts (its unit says Before=sshd.service). An image that
+# starts sshd first has this long. Then the next box would refuse us, too, and be paid for until `boot_s`.
+REFUSED_S = 180.0
 
 
 class BadBox(LambdaError):
     """An instance that will not become a box to work on."""
+
+
+class BoxRefusesUs(BadBox):
+    """A box that shows another host key or does not take our login: the next one would do the same."""
 
 
 async def greets(ip: str, port: int = SSH_PORT) -> bool:
@@ -36,32 +45,79 @@ async def greets(ip: str, port: int = SSH_PORT) -> bool:
     return heard.startswith(GREETING)
 
 
-def lets_in(user: str, private_key: str, host_key: str) -> Answers:
-    """Return a test for a box that lets this user in and shows this host key.
-
-    Its SSH server runs before either is there.
-    """
+def lets_in(user: str, private_key: str, host_key: str, port: int = SSH_PORT) -> Answers:
+    """Return a test for a box that lets this user in and shows this host key; it raises why one does not."""
 
     async def key_of(name: str) -> str:
         return private_key
 
     async def answers(ip: str) -> bool:
-        try:
-            host = Host(address=ip, user=user, key=f"{BLOCK}lease", host_key=host_key)
-            connection = await connect(host, key_of)
-        except (JobRefused, BoxUnreachable):
-            return False
-        connection.close()
+        host = Host(address=ip, user=user, port=port, key=f"{BLOCK}lease", host_key=host_key)
+        (await connect(host, key_of)).close()
         return True
 
     return answers
 
 
+@dataclass(slots=True)
+class Boot:
+    """One instance's way from its launch to a login.
+
+    Attributes:
+        answers: whether the box at an address lets us in.
+        say: is told at once when a box that answers refuses us.
+        limit: when it has to be there, on the monotonic clock.
+        state: what is known of it, in words.
+        refused_at: when it first refused us, on the monotonic clock.
+    """
+
+    answers: Answers
+    say: Say
+    limit: float
+    state: str = "it was never listed"
+    refused_at: float | None = None
+
+    async def lets_us_in(self, instance: LambdaInstance) -> bool:
+        """Return whether it is a box to work on by now.
+
+        Raises:
+            BadBox: it never will be.
+        """
+        if instance.status in LOST:
+            raise BadBox(f"it is {instance.status}")
+        self.state = f"it is {instance.status}, {'with' if instance.ip else 'without'} an address"
+        if instance.status != "active" or not instance.ip:
+            return False
+        try:
+            with anyio.move_on_after(max(self.limit - time.monotonic(), GREETING_WITHIN_S)):
+                return await self.answers(instance.ip)
+        except BoxUnreachable as error:
+            self.state += f"; {str(error).rstrip('.')}"
+        except JobRefused as refusal:
+            self._refused(str(refusal))
+        return False
+
+    def _refused(self, reason: str) -> None:
+        """Say it the first time; cloud-init has a little while to set the keys.
+
+        Raises:
+            BoxRefusesUs: it still refuses us after that.
+        """
+        now = time.monotonic()
+        if self.refused_at is None:
+            self.refused_at = now
+            left_s = max(min(REFUSED_S, self.limit - now), 0)
+            self.say(
+                f"{reason} Trying again for {left_s:.0f} s, because its first boot may set the keys late"
+            )
+        if now - self.refused_at >= REFUSED_S or now >= self.limit:
+            raise BoxRefusesUs(reason.rstrip("."))
+
+
 async def booted(
     api: LambdaApi,
     instance_id: str,
-    within_s: float,
-    answers: Answers,
+    boot: Boot,
     meanwhile: Callable[[list[LambdaInstance]], Awaitable[None]],
 ) -> LambdaInstance:
     """Wait until an instance is active, has an address, and SSH answers there as is wanted.
@@ -70,11 +126,10 @@ async def booted(
         meanwhile: is shown every list of the account's instances.
 
     Raises:
-        BadBox: it became something else, or none of that came within `within_s` seconds.
+        BadBox: it became something else, or none of that came before the boot's limit.
     """
-    limit = time.monotonic() + within_s
+    began = time.monotonic()
     seen = False
-    state = "it was never listed"
     while True:
         listed = await _listed(api)
         if listed is not None:
@@ -84,11 +139,11 @@ async def booted(
                 raise BadBox("it is not listed any more")
             if instance is not None:
                 seen = True
-                state = _state(instance)
-                if await _answers(instance, answers, limit):
+                if await boot.lets_us_in(instance):
                     return instance
-        if time.monotonic() >= limit:
-            raise BadBox(f"no SSH server answered within {within_s:g} s of the launch: {state}")
+        if time.monotonic() >= boot.limit:
+            within_s = boot.limit - began
+            raise BadBox(f"no SSH server answered within {within_s:.3g} s of the launch: {boot.state}")
         await anyio.sleep(api.pace.look_s)
 
 
@@ -98,17 +153,3 @@ async def _listed(api: LambdaApi) -> list[LambdaInstance] | None:
         return await api.instances()
     except Unavailable:
         return None
-
-
-def _state(instance: LambdaInstance) -> str:
-    if instance.status in LOST:
-        raise BadBox(f"it is {instance.status}")
-    return f"it is {instance.status}, {'with' if instance.ip else 'without'} an address"
-
-
-async def _answers(instance: LambdaInstance, answers: Answers, limit: float) -> bool:
-    if instance.status != "active" or not instance.ip:
-        return False
-    with anyio.move_on_after(max(limit - time.monotonic(), GREETING_WITHIN_S)):
-        return await answers(instance.ip)
-    return False

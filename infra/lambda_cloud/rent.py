@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import random
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 import anyio
 
 from infra.lambda_cloud.api import LambdaApi
-from infra.lambda_cloud.boot import Answers, BadBox, booted, greets, lets_in
+from infra.lambda_cloud.boot import Answers, BadBox, Boot, BoxRefusesUs, booted, greets, lets_in
 from infra.lambda_cloud.choose import LaunchOption, Wish, check, launch_options
 from infra.lambda_cloud.errors import (
     NoCapacity,
@@ -25,6 +26,7 @@ from infra.lambda_cloud.lease import Lease, lease_of
 from infra.lambda_cloud.models import LambdaInstance, LaunchRequest
 
 USER = "ubuntu"  # Lambda Stack's login
+SAME_AGAIN = "another box would do the same, so none is rented: docs/lambda.md says how to look into it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,8 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
             await _return_strays(search, listed, keep)
 
         try:
-            return await booted(api, instance_id, within_s, search.answers, strays)
+            boot = Boot(search.answers, search.say, time.monotonic() + within_s)
+            return await booted(api, instance_id, boot, strays)
         except BadBox as error:
             search.failed[option.instance_type, option.region] += 1
             words = f"{option.instance_type} in {option.region} ({instance_id}) is given back: {error}"
@@ -196,6 +199,8 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
             await give_back(api, instance_id)
             search.held.returned.add(instance_id)
             search.note(dataclasses.replace(launch, returned=datetime.now(UTC)))
+            if isinstance(error, BoxRefusesUs):
+                raise BoxRefusesUs(f"{words}; {SAME_AGAIN}") from None
             last = BadBox(words)
     raise BadBox(f"{wish.boxes} boxes in a row failed to boot; the last: {last}")
 

@@ -1,9 +1,13 @@
 import asyncio
+import contextlib
 
+import asyncssh
 import pytest
 
-from infra.lambda_cloud.boot import BadBox, greets
+from infra.lambda_cloud import boot
+from infra.lambda_cloud.boot import BadBox, BoxRefusesUs, greets, lets_in
 from infra.lambda_cloud.errors import NoCapacity
+from infra.lambda_cloud.keys import key_pair
 from tests.emulators.lambda_cloud.control import Fate
 from tests.emulators.lambda_cloud.quick import (
     A10,
@@ -106,3 +110,66 @@ async def test_only_an_ssh_server_greets_like_one(greeting):
         port = server.sockets[0].getsockname()[1]
         assert await greets("127.0.0.1", port) == greeting.startswith(b"SSH-2.0")
     assert not await greets("127.0.0.1", port)
+
+
+HOST, LOGIN, OTHER = key_pair("host"), key_pair("login"), key_pair("other")
+
+
+@contextlib.asynccontextmanager
+async def ssh_server(host=HOST, login=LOGIN):
+    """A real SSH server with this host key, which lets this login in; yields what asks it, wherever a box is."""
+    server = await asyncssh.listen(
+        "127.0.0.1",
+        0,
+        server_host_keys=[asyncssh.import_private_key(host.private)],
+        authorized_client_keys=asyncssh.import_authorized_keys(login.public),
+    )
+    answers = lets_in("ubuntu", LOGIN.private, HOST.public, server.get_port())
+
+    async def there(ip):
+        return await answers("127.0.0.1")
+
+    try:
+        yield there
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"host": OTHER}, "shows the key ssh-ed25519 .* instead of ssh-ed25519 "),
+        ({"login": OTHER}, "does not let ubuntu in with block:lease"),
+    ],
+)
+async def test_a_box_that_refuses_us_is_told_at_once_and_no_other_is_rented(
+    cloud, take, said, monkeypatch, keys, words
+):
+    monkeypatch.setattr(boot, "REFUSED_S", 0.3)
+    async with ssh_server(**keys) as answers:
+        task = asyncio.create_task(take(wish(boot_within_s=1000), answers))
+        while not any("Trying again" in line for line in said):
+            await asyncio.sleep(0.01)
+            assert not task.done()
+        with pytest.raises(BoxRefusesUs, match=f"{words}.*another box would do the same"):
+            await asyncio.wait_for(task, 30)
+    assert len(cloud.account.launched) == 1 and nothing_left(cloud)
+    assert sum("Trying again" in line for line in said) == 1
+
+
+async def test_keys_that_come_a_little_late_are_waited_for(cloud, take, said):
+    async with ssh_server() as late, ssh_server(host=OTHER) as early:
+
+        async def answers(ip):
+            return await (late if any("Trying again" in line for line in said) else early)(ip)
+
+        instance = await take(wish(), answers)
+    assert [i.id for i in cloud.account.running()] == [instance.id]
+
+
+async def test_why_a_box_was_out_of_reach_is_told(cloud, take):
+    answers = lets_in("ubuntu", LOGIN.private, HOST.public, 1)
+    cloud.control.boot_s = 0
+    with pytest.raises(BadBox, match=r"it is active, with an address; Box .* does not answer \(Connect"):
+        await take(wish(boot_within_s=1, boxes=1), answers)
