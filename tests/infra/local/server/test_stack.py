@@ -37,7 +37,7 @@ def test_it_runs_a_flow_and_leaves_nothing(state: Path):
 @pytest.mark.parametrize(
     ("number", "status", "outcome"),
     [
-        (signal.SIGINT, 1, "CANCELLED"),
+        pytest.param(signal.SIGINT, 1, "CANCELLED", marks=pytest.mark.chaos),
         pytest.param(signal.SIGTERM, 143, "CANCELLED", marks=pytest.mark.chaos),
         (signal.SIGKILL, -9, "CRASHED"),
     ],

@@ -1,7 +1,10 @@
 """Small groups of processes that measure together."""
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
+from tests.workloads.harness.repeat.dying import wait_for
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
@@ -13,3 +16,17 @@ def repeat_of(name, timeout_s=240.0, processes=2, **changes):
 
 
 MEASURED = (Verdict.OK, Verdict.NOISY, Verdict.UNSTEADY, Verdict.IMPRECISE)
+ROOT = Path(__file__).parents[4]
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+
+
+def pids_in(note, count=2):
+    """Wait until so many ranks have left their process ids; return these."""
+    wait_for(lambda: len(list(note.iterdir())) >= count, 200)
+    return [int(path.name) for path in note.iterdir()]
+
+
+def ranks_in(note, count=2):
+    """Return each rank's process id, once so many have left theirs."""
+    pids_in(note, count)
+    return {int(wait_for(path.read_text)): int(path.name) for path in note.iterdir()}

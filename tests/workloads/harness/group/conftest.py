@@ -1,0 +1,49 @@
+"""Real processes that measure together, by gloo: nothing may be left of them."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.workloads.harness.repeat.dying import gone
+from workloads.harness.records.record import Record
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.runs import run_repeat
+
+GROUPS = Path(__file__).parents[2] / "groups"
+
+
+@pytest.fixture
+def groups(use_workloads, box_lock):
+    use_workloads(GROUPS)
+
+
+@pytest.fixture
+def note(tmp_path, monkeypatch):
+    """Where every rank leaves its process id."""
+    folder = tmp_path / "ranks"
+    folder.mkdir()
+    monkeypatch.setenv("TEST_NOTE", str(folder))
+    return folder
+
+
+@pytest.fixture
+def run(groups):
+    """Measures a repeat as suites do; what it said is kept, and that nothing is left of it is seen to."""
+    said = []
+
+    def start(repeat):
+        with whole_box() as lock:
+            record = run_repeat(repeat, lock, said.append)
+        assert not [p for p in psutil.process_iter(["cmdline"]) if mine(p, repeat)]
+        assert Record.from_json(record.to_json()) == record
+        return record
+
+    start.said = said
+    return start
+
+
+def mine(process, repeat):
+    """Whether a process measures this repeat and has not ended."""
+    words = " ".join(process.info["cmdline"] or [])
+    return f'"{repeat.case.workload}"' in words and f'"{repeat.run}"' in words and not gone(process.pid)
