@@ -128,11 +128,11 @@ def _run(request: RunRequest, results: Path, plan: Plan) -> None:
     """Have `bench` measure a request and print the answer; exit with 1 if a cell was not measured."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell
-    from gridbench.run.session import pools_of, session
+    from gridbench.run.remote import open_session
 
     deployment = "bench/full" if request.suite == "full" else "bench/quick"
     folder = folder_of(results)
-    with session(console.print, folder, pools=pools_of(plan.hardware)) as api:
+    with open_session(plan.hardware, folder, say) as api:
         console.print(f"UI: {api.ui_url}", soft_wrap=True)
         flow_run = asyncio.run(follow(request, deployment, console, api.check))
         complete = tell(flow_run, folder, api.ui_url, console)

@@ -4,29 +4,26 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from gridbench.run.remote import elsewhere
+from gridbench.setup.note import read_notes
+from gridbench.setup.prefect_api import reachable_api, settings_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.store.bucket import is_block
 
 
 def check_reach(hardware: Sequence[Hardware]) -> None:
-    """Refuse a machine that won't reach a server of ours, or can't be rented, before anything starts.
+    """Refuse a machine that won't reach the run's API, or can't be rented, before anything starts.
 
-    A box behind SSH needs no way to the server: its worker, which is here, takes it there.
+    A box behind SSH needs no way to the server: its worker, which is here, takes it there. Where
+    PREFECT_API_URL is set, the workers are somebody's own, and they know how their machines reach the API.
 
     Raises:
         GridbenchError: there is such a machine.
     """
-    if os.environ.get("PREFECT_API_URL"):
-        return
-    from gridbench.run.session import POOLS
-
-    if away := [machine for machine in hardware if machine.pool not in POOLS]:
-        raise GridbenchError(
-            f"hardware {away[0].name} is measured by work pool {away[0].pool}, whose machines must reach the "
-            "Prefect server: set PREFECT_API_URL to one that they do; docs/aws.md says how"
-        )
-    if any(machine.rent for machine in hardware):
+    if away := elsewhere(hardware):
+        _check_api(away)
+    elif any(machine.rent for machine in hardware) and not os.environ.get("PREFECT_API_URL"):
         from infra.lambda_cloud.api import api_key
         from infra.lambda_cloud.errors import LambdaError
 
@@ -34,6 +31,19 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
             api_key()
         except LambdaError as error:
             raise GridbenchError(str(error)) from None
+
+
+def _check_api(away: Sequence[Hardware]) -> None:
+    """Refuse machines of a cloud where no API is named that they can reach, or that was not made ready."""
+    if not os.environ.get("PREFECT_API_URL"):
+        reachable_api(f"work pool {away[0].pool}, such as {away[0].name},")
+    api = settings_api()
+    for note in read_notes():
+        if api and any(machine.pool == note.pool for machine in away) and note.api_url != api.url:
+            raise GridbenchError(
+                f"work pool {note.pool} was made at {note.api_url}, but Prefect's settings name {api.url}: "
+                f"choose that profile again (`prefect profile use`), or `gridbench up {note.cloud}` for this"
+            )
 
 
 def for_flow(results: Path) -> str:

@@ -1,4 +1,4 @@
-"""A Prefect API to work with: the one that PREFECT_API_URL names, a stack that is up, or one of our own."""
+"""A Prefect API to work with: that of a stack that is up, or of one of our own."""
 
 import os
 import subprocess
@@ -68,15 +68,9 @@ def session(
     Raises:
         GridbenchError: it can't be had, or a stack that is up lacks a worker for one of the pools.
     """
-    for name in FOLDERS:  # the worker has another working directory
-        if name in os.environ:
-            os.environ[name] = str(Path(os.environ[name]).absolute())
-    given = os.environ.get("PREFECT_API_URL")
-    if given and schedules:
-        raise GridbenchError(f"PREFECT_API_URL names {given}: unset it to keep a server running here")
-    if given:
-        yield Session(given, given.removesuffix("/api"), lambda: None)
-        return
+    keep_folders()
+    if named := os.environ.get("PREFECT_API_URL"):
+        raise GridbenchError(f"PREFECT_API_URL names {named}: unset it to keep a server running here")
     ours = f"a Prefect server and {'a worker' if len(pools) == 1 else 'workers'}"
     say(f"starting {ours}" if running_api(STATE) is None else "joining the stack that is up")
     stop_s = GIVING_BACK_S if RENTED_POOL in pools else 10.0
@@ -91,6 +85,13 @@ def session(
                 yield Session(stack.api_url, stack.ui_url, stack.check)
     except LocalStackError as error:
         raise GridbenchError(str(error)) from None
+
+
+def keep_folders() -> None:
+    """Name our folders in full: workers have another working directory."""
+    for name in FOLDERS:
+        if name in os.environ:
+            os.environ[name] = str(Path(os.environ[name]).absolute())
 
 
 def name_images(api_url: str) -> None:

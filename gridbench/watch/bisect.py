@@ -132,12 +132,12 @@ def _earlier(request: BisectRequest) -> list[Store]:
 def _run_search(request: BisectRequest, earlier: list[Store], plan: Plan) -> tuple[VersionSearch, NextStep]:
     """Measure until the search ends; if it is interrupted, print the command that continues it."""
     from gridbench.run.follow import follow
-    from gridbench.run.session import pools_of, session
+    from gridbench.run.remote import open_session
 
     say(f"search {request.id}")
     begun = bool(earlier)
     try:
-        with session(console.print, folder_of(request.results), pools=pools_of(plan.hardware)) as api:
+        with open_session(plan.hardware, folder_of(request.results), say) as api:
             console.print(f"UI: {api.ui_url}", soft_wrap=True)
             begun = True
 

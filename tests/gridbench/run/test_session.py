@@ -43,12 +43,15 @@ def test_only_a_plan_with_boxes_behind_ssh_needs_their_worker(plan):
         ("ssh", RENT, {}, "set LAMBDA_API_KEY to one from "),
         ("ssh", RENT, {KEY: "two words"}, "LAMBDA_API_KEY holds characters that no key has"),
         ("ssh", RENT, {"PREFECT_API_URL": "http://there/api"}, None),  # whose worker has the key
-        ("aws-batch", None, {}, "elsewhere is measured by work pool aws-batch, whose machines must reach"),
+        ("aws-batch", None, {}, "machines of work pool aws-batch, such as elsewhere, need a Prefect API"),
         ("aws-batch", None, {"PREFECT_API_URL": "http://there/api"}, None),
     ],
 )
-def test_what_cannot_be_measured_from_here_is_refused(monkeypatch, plan, pool, rent, environment, refusal):
+def test_what_cannot_be_measured_from_here_is_refused(
+    monkeypatch, tmp_path, plan, pool, rent, environment, refusal
+):
     monkeypatch.delenv(KEY, raising=False)
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(tmp_path / "profiles.toml"))  # nobody is logged in
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     if refusal is None:

@@ -1,0 +1,94 @@
+"""The note of a cloud that was made ready: what was made for it on a Prefect API, for `run` and `down`."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gridbench.run.session import STATE
+from tasks.errors import GridbenchError
+
+
+class CloudNote(BaseModel):
+    """What `gridbench up` has made for a cloud, and what its worker here needs; it holds no secret.
+
+    Attributes:
+        cloud: as the commands name it, such as aws.
+        kind: type of the work pool.
+        environment: variables of the worker beside those of the API.
+        images: the reference of each flavour's image.
+        work_pools: names of those that were made; one that was there before stays when the cloud goes.
+        deployments: the same, as FLOW/NAME.
+        variables: the same.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    cloud: str
+    api_url: str
+    pool: str
+    kind: str
+    environment: dict[str, str] = {}
+    images: dict[str, str] = {}
+    work_pools: list[str] = []
+    deployments: list[str] = []
+    variables: list[str] = []
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder of its workers' files and logs."""
+        return folder_of(self.cloud)
+
+    def write(self) -> Self:
+        """Write the note in one step; called after everything that was made."""
+        path = path_of(self.cloud)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as draft:
+                draft.write(self.model_dump_json(indent=2) + "\n")
+            os.replace(draft.name, path)
+        except OSError as error:
+            raise GridbenchError(f"the note {path} can't be written ({error.strerror})") from None
+        return self
+
+    def remove(self) -> None:
+        """Forget it: nothing that it names is left."""
+        path_of(self.cloud).unlink(missing_ok=True)
+
+
+def folder_of(cloud: str) -> Path:
+    """Return the folder of a cloud's note and its workers' logs."""
+    return STATE.absolute() / "clouds" / cloud
+
+
+def path_of(cloud: str) -> Path:
+    """Return the path of a cloud's note."""
+    return folder_of(cloud) / "note.json"
+
+
+def read_note(cloud: str) -> CloudNote | None:
+    """Return the note of a cloud; None if none was made ready from here.
+
+    Raises:
+        GridbenchError: the file is damaged.
+    """
+    path = path_of(cloud)
+    try:
+        return CloudNote.model_validate_json(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise GridbenchError(
+            f"the note {path} can't be read ({words}); delete it, then `gridbench up {cloud}` writes it anew"
+        ) from None
+
+
+def read_notes() -> Iterator[CloudNote]:
+    """Yield the note of every cloud that was made ready from here."""
+    for path in sorted((STATE.absolute() / "clouds").glob("*/note.json")):
+        if note := read_note(path.parent.name):
+            yield note

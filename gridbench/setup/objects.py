@@ -1,0 +1,170 @@
+"""Work pools, variables and deployments of a cloud on a Prefect API: made, brought up to date, taken away."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from gridbench.run.session import ROOT
+from gridbench.setup.note import CloudNote, read_notes
+from gridbench.setup.prefect_api import PrefectApi
+from infra.local.api import process_template
+from tasks.errors import GridbenchError
+from tasks.planning.limits import LOCAL_POOL
+
+if TYPE_CHECKING:  # Prefect is slow to import
+    from prefect.client.orchestration import SyncPrefectClient
+
+Say = Callable[[str], None]
+OF_BENCH = ("quick", "full", "local")  # entries of prefect.yaml that every run needs, whatever its machines
+
+
+def ensure_pools(api: PrefectApi, note: CloudNote, template: Mapping[str, Any], say: Say) -> None:
+    """Have the work pool of a cloud as `template` says, and the one that `bench` itself runs in."""
+    with api.client() as client:
+        _ensure_pool(client, note, note.pool, note.kind, dict(template), say)
+        _ensure_pool(client, note, LOCAL_POOL, "process", process_template(), say)
+
+
+def _ensure_pool(
+    client: "SyncPrefectClient", note: CloudNote, name: str, kind: str, template: dict[str, Any], say: Say
+) -> None:
+    from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        pool = client.read_work_pool(name)
+    except ObjectNotFound:
+        client.create_work_pool(WorkPoolCreate(name=name, type=kind, base_job_template=template))
+        note.work_pools.append(name)
+        note.write()
+        say(f"work pool {name} of type {kind}: created")
+        return
+    if pool.type != kind:
+        raise GridbenchError(
+            f"work pool {name} is of type {pool.type}, {kind} is needed: delete it, or take another API"
+        )
+    if name == note.pool and pool.base_job_template != template:
+        client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
+        say(f"work pool {name}: its form is filled in for this cloud")
+    else:
+        say(f"work pool {name}: is there")
+
+
+def ensure_images(api: PrefectApi, note: CloudNote, say: Say) -> None:
+    """Have a variable for each flavour's image: hardware files name it."""
+    from prefect.client.schemas.actions import VariableCreate, VariableUpdate
+
+    with api.client() as client:
+        for flavour, reference in note.images.items():
+            name = f"gridbench_image_{flavour}"
+            variable = client.read_variable_by_name(name)
+            if variable is None:
+                client.create_variable(VariableCreate(name=name, value=reference))
+                note.variables.append(name)
+                note.write()
+            elif variable.value != reference:
+                client.update_variable(VariableUpdate(name=name, value=reference))
+            say(f"variable {name}: {reference}")
+
+
+def entries_of(pool: str) -> list[dict[str, Any]]:
+    """Return the entries of prefect.yaml that runs on a work pool need: `bench`, its lanes, no schedule."""
+    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    return [entry for entry in entries if entry["name"] in OF_BENCH or entry["work_pool"]["name"] == pool]
+
+
+def full_name(entry: Mapping[str, Any]) -> str:
+    """Return a deployment's name with its flow's, such as lane/gke."""
+    return f"{entry['entrypoint'].rpartition(':')[2]}/{entry['name']}"
+
+
+def ensure_deployments(api: PrefectApi, note: CloudNote, say: Say) -> None:
+    """Have the deployments of a cloud, and of no other.
+
+    Raises:
+        GridbenchError: Prefect refuses them; its last words are quoted.
+    """
+    entries = entries_of(note.pool)
+    with api.client() as client:
+        absent = [name for name in map(full_name, entries) if not _deployment_id(client, name)]
+    note.deployments += [name for name in absent if name not in note.deployments]
+    note.write()
+    _deploy(api, [entry["name"] for entry in entries])
+    say(f"deployments {', '.join(map(full_name, entries))}: as in prefect.yaml")
+
+
+def _deploy(api: PrefectApi, names: Sequence[str]) -> None:
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
+    command += [word for name in names for word in ("--name", name)]
+    env = os.environ | api.environment
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
+
+
+def _deployment_id(client: "SyncPrefectClient", name: str) -> Any:
+    from prefect.exceptions import ObjectNotFound
+
+    try:
+        return client.read_deployment_by_name(name).id
+    except ObjectNotFound:
+        return None
+
+
+def take_away(api: PrefectApi, note: CloudNote, say: Say) -> None:
+    """Delete what the note says was made; may be repeated.
+
+    Raises:
+        GridbenchError: the API does not answer, or refuses.
+    """
+    _leave_to_others(note)
+    try:
+        with api.client() as client:
+            _delete_all(client, note, say)
+    finally:
+        note.write()
+    note.remove()
+
+
+def _leave_to_others(note: CloudNote) -> None:
+    """Let another cloud on the same API own what it shares with this one: all but pool and lane."""
+    others = [other for other in read_notes() if other.cloud != note.cloud and other.api_url == note.api_url]
+    if not others:
+        return
+    heir = others[0]
+    shared = (
+        (note.work_pools, heir.work_pools, LOCAL_POOL),
+        *((note.deployments, heir.deployments, full_name(entry)) for entry in entries_of("")),
+        *((note.variables, heir.variables, name) for name in [*note.variables]),
+    )
+    for ours, theirs, name in shared:
+        if name in ours:
+            ours.remove(name)
+            theirs.append(name)
+    heir.write()
+    note.write()
+
+
+def _delete_all(client: "SyncPrefectClient", note: CloudNote, say: Say) -> None:
+    from prefect.exceptions import ObjectNotFound
+
+    for name in [*note.deployments]:
+        if identity := _deployment_id(client, name):
+            client.delete_deployment(identity)
+        note.deployments.remove(name)
+        say(f"deleted deployment {name}")
+    for names, kind, delete in (
+        (note.work_pools, "work pool", client.delete_work_pool),
+        (note.variables, "variable", client.delete_variable_by_name),
+    ):
+        for name in [*names]:
+            with suppress(ObjectNotFound):
+                delete(name)
+            names.remove(name)
+            say(f"deleted {kind} {name}")

@@ -1,0 +1,148 @@
+"""The Prefect API that machines of a cloud use: the one of Prefect's settings, as a login leaves them."""
+
+import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tasks.errors import GridbenchError
+
+if TYPE_CHECKING:  # Prefect is slow to import
+    from prefect.client.orchestration import SyncPrefectClient
+
+WAYS = (
+    "There are two ways to one: `prefect cloud login`, which is read from Prefect's profile; or a Prefect "
+    "server of your own with a public https address and an auth string: `prefect config set "
+    "PREFECT_API_URL=https://HOST/api PREFECT_API_AUTH_STRING=USER:PASSWORD`. docs/aws.md says more"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefectApi:
+    """A Prefect API with what it asks for; the secrets are never printed.
+
+    Attributes:
+        url: ends in `/api`, or in the workspace's id at Prefect Cloud.
+        key: of Prefect Cloud.
+        auth_string: of a server of one's own.
+        ui_url: address of its pages.
+    """
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+    auth_string: str | None = field(default=None, repr=False)
+    ui_url: str = ""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the variables that lead another process to it."""
+        names = {
+            "PREFECT_API_URL": self.url,
+            "PREFECT_API_KEY": self.key,
+            "PREFECT_API_AUTH_STRING": self.auth_string,
+        }
+        return {name: value for name, value in names.items() if value}
+
+    @contextmanager
+    def client(self) -> "Iterator[SyncPrefectClient]":
+        """Open a client; whatever goes wrong with a call is one sentence.
+
+        Raises:
+            GridbenchError: the API does not answer, or refuses.
+        """
+        import httpx
+        from prefect.client.orchestration import SyncPrefectClient
+        from prefect.exceptions import PrefectHTTPStatusError
+
+        try:
+            with SyncPrefectClient(self.url, api_key=self.key, auth_string=self.auth_string) as client:
+                yield client
+        except PrefectHTTPStatusError as error:
+            raise GridbenchError(f"the Prefect API at {self.url} {_refusal(error.response)}") from None
+        except httpx.HTTPError as error:
+            why = str(error) or type(error).__name__
+            raise GridbenchError(f"the Prefect API at {self.url} does not answer: {why}") from None
+
+
+def _refusal(response: "object") -> str:
+    """Return what an answer means that is an error."""
+    status, text = getattr(response, "status_code", 0), " ".join(str(getattr(response, "text", "")).split())
+    if status in (401, 403):
+        return f"refuses these credentials ({status}): `prefect cloud login`, or set PREFECT_API_AUTH_STRING"
+    return f"answers {status}: {text[:300]}"
+
+
+def is_loopback(url: str) -> bool:
+    """Return True if an address leads to the machine that uses it."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+    return address.is_loopback or address.is_unspecified
+
+
+def settings_api() -> PrefectApi | None:
+    """Return the API that Prefect's settings name: variables, files here, or the profile of a login."""
+    from prefect.settings import Settings
+
+    settings = Settings()
+    if not settings.api.url:
+        return None
+    key, auth_string = settings.api.key, settings.api.auth_string
+    return PrefectApi(
+        settings.api.url.rstrip("/"),
+        key.get_secret_value() if key else None,
+        auth_string.get_secret_value() if auth_string else None,
+        (settings.ui_url or settings.api.url.rstrip("/").removesuffix("/api")).rstrip("/"),
+    )
+
+
+def reachable_api(service: str) -> PrefectApi:
+    """Return the API that machines of a service can reach; nothing is asked of it yet.
+
+    Raises:
+        GridbenchError: there is none, only this machine reaches it, or everybody may use it.
+    """
+    api = settings_api()
+    if api is None:
+        raise GridbenchError(f"machines of {service} need a Prefect API that they reach. {WAYS}")
+    if is_loopback(api.url):
+        raise GridbenchError(
+            f"PREFECT_API_URL is {api.url}, which only this machine reaches; machines of {service} do not. "
+            f"{WAYS}"
+        )
+    if not api.key and not api.auth_string:
+        raise GridbenchError(
+            f"the Prefect API at {api.url} has no credentials in Prefect's settings: a server that asks for "
+            "none lets everybody run code on your workers; set PREFECT_SERVER_API_AUTH_STRING there and "
+            "PREFECT_API_AUTH_STRING here"
+        )
+    return api
+
+
+def notes_on(api: PrefectApi) -> tuple[str, ...]:
+    """Return what a person should know of an API before money is spent on it."""
+    url, notes = urlsplit(api.url), []
+    if url.scheme == "http":
+        notes.append(f"{api.url} is not https: its auth string crosses networks in clear text")
+    try:
+        if ipaddress.ip_address(url.hostname or "").is_private:
+            notes.append(
+                f"{url.hostname} is a private address: machines elsewhere reach it only by a way of your own"
+            )
+    except ValueError:
+        pass
+    return tuple(notes)
+
+
+def check_answers(api: PrefectApi) -> None:
+    """Ask the API something that needs its credentials, before anything is made or paid for.
+
+    Raises:
+        GridbenchError: it does not answer, or refuses.
+    """
+    with api.client() as client:
+        client.read_work_pools(limit=1)

@@ -1,0 +1,152 @@
+"""Workers here for the pools of a cloud, as long as a run lasts; a second run beside it shares them."""
+
+import fcntl
+import hashlib
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Self
+
+from gridbench.setup.note import CloudNote, folder_of
+from gridbench.setup.prefect_api import PrefectApi
+from infra.local.processes import Service
+from infra.local.supervisor import MARK, ROLE
+from tasks.dispatch.flow_runs import LANE_TAG
+from tasks.errors import GridbenchError
+from tasks.planning.limits import LOCAL_POOL
+
+Say = Callable[[str], None]
+DEATHS = 3  # so many within a minute mean that starting it again is no use
+SETTLE_S = 120.0  # for cancelled lanes to be ended in the cloud by their worker
+LOOK_S = 2.0
+QUIET = {"PREFECT_LOGGING_COLORS": "false", "PYTHONUNBUFFERED": "1", "PREFECT_CLI_PROMPT": "false"}
+
+
+class CloudWorker:
+    """A worker for one pool: ours, or that of another run from here which goes on with it.
+
+    Of two runs the first has the worker and leaves last; one that dies leaves it to the other.
+    """
+
+    def __init__(
+        self, pool: str, kind: str, folder: Path, api: PrefectApi, more: Mapping[str, str], say: Say
+    ) -> None:
+        self.pool, self._api, self._say = pool, api, say
+        command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
+        command += ["--name", f"gridbench-{socket.gethostname()}", "--install-policy", "never"]
+        marks = {MARK: str(folder), ROLE: f"worker-{pool}"}
+        environment = os.environ | api.environment | dict(more) | marks | QUIET
+        self.log, self._folder = folder / "worker.log", folder
+        self._service = Service(f"worker-{pool}", command, environment, self.log, folder)
+        self._deaths: list[float] = []
+        self._locks = ExitStack()
+        self._ours = False
+
+    def __enter__(self) -> Self:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._owner = self._locks.enter_context((self._folder / "owner.lock").open("a"))
+        self._users = self._locks.enter_context((self._folder / "users.lock").open("a"))
+        while not self._take():
+            if _locked(self._users, fcntl.LOCK_SH):
+                self._say(f"the worker for pool {self.pool} of another run from here serves this one, too")
+                break
+            time.sleep(LOOK_S)  # its owner is just leaving
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            if self._ours:
+                with suppress(KeyboardInterrupt):
+                    self._wait_for_others()
+                    self._wait_for_lanes()
+                self._service.stop()
+        finally:
+            self._locks.close()
+
+    def check(self) -> str | None:
+        """Look after it, every few seconds; returns a sentence where something had to be mended.
+
+        Raises:
+            GridbenchError: it dies again and again.
+        """
+        if not self._ours:
+            mended = f"The run that had the worker of pool {self.pool} is gone: it was started here."
+            return mended if self._take() else None
+        if self._service.alive():
+            return None
+        now, ending = time.monotonic(), self._service.ending()
+        self._deaths = [at for at in self._deaths if now - at < 60] + [now]
+        if len(self._deaths) >= DEATHS:
+            words = self._service.last_words()
+            raise GridbenchError(
+                f"the worker of pool {self.pool} stops again and again ({ending}). "
+                f"The end of {self.log}:\n{words}"
+            )
+        self._service.start()
+        return f"The worker of pool {self.pool} had stopped ({ending}) and was started again."
+
+    def _take(self) -> bool:
+        """Start the worker here, unless another run has it."""
+        if not _locked(self._owner, fcntl.LOCK_EX):
+            return False
+        self._ours = True
+        self._service.start()
+        self._say(f"a worker for pool {self.pool} runs here until this run ends; its log is {self.log}")
+        return True
+
+    def _wait_for_others(self) -> None:
+        fcntl.flock(self._users, fcntl.LOCK_UN)
+        if _locked(self._users, fcntl.LOCK_EX):
+            return
+        self._say(f"another run from here uses the worker of pool {self.pool}; Ctrl-C does not wait for it")
+        fcntl.flock(self._users, fcntl.LOCK_EX)
+
+    def _wait_for_lanes(self) -> None:
+        """Wait until no lane is being cancelled: only a worker ends what runs in the cloud."""
+        deadline, silent = time.monotonic() + SETTLE_S, True
+        with suppress(GridbenchError):
+            while (count := cancelling(self._api, self.pool)) and time.monotonic() < deadline:
+                if silent:
+                    self._say(f"ending {count} lanes of pool {self.pool}; Ctrl-C does not wait for it")
+                silent = False
+                time.sleep(LOOK_S)
+
+
+def _locked(file: IO[str], how: int) -> bool:
+    """Take a lock that ends with this process; returns False where another has it."""
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def cancelling(api: PrefectApi, pool: str) -> int:
+    """Count the lanes in a pool that are being cancelled."""
+    from prefect.client.schemas import filters, objects
+
+    state = filters.FlowRunFilterStateType(any_=[objects.StateType.CANCELLING])
+    lanes = filters.FlowRunFilter(
+        state=filters.FlowRunFilterState(type=state), tags=filters.FlowRunFilterTags(all_=[LANE_TAG])
+    )
+    name = filters.WorkPoolFilter(name=filters.WorkPoolFilterName(any_=[pool]))
+    with api.client() as client:
+        return len(client.read_flow_runs(flow_run_filter=lanes, work_pool_filter=name))
+
+
+@contextmanager
+def workers_of(notes: Sequence[CloudNote], api: PrefectApi, say: Say) -> Iterator[Callable[[], str | None]]:
+    """Keep a worker for the pool of each cloud, and one for `bench`; yields what looks after them."""
+    name = f"bench-{hashlib.sha256(api.url.encode()).hexdigest()[:8]}"  # another API has another one
+    wanted = [(note.pool, note.kind, note.folder, note.environment) for note in notes]
+    wanted.append((LOCAL_POOL, "process", folder_of(name), {}))  # the last begun is ended first
+    with ExitStack() as stack:
+        workers = [
+            stack.enter_context(CloudWorker(pool, kind, folder, api, more, say))
+            for pool, kind, folder, more in wanted
+        ]
+        yield lambda: " ".join(filter(None, (worker.check() for worker in workers))) or None

@@ -1,0 +1,116 @@
+"""Which Prefect API a run uses: Prefect's own settings are asked, and an API out of reach is refused."""
+
+import pytest
+
+from gridbench.run.reach import check_reach
+from gridbench.run.remote import api_for, ready_clouds
+from gridbench.setup import note as notes
+from gridbench.setup.note import CloudNote
+from gridbench.setup.prefect_api import is_loopback, reachable_api
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import load_hardware
+
+CLOUD = "https://api.prefect.cloud/api/accounts/0f9e/workspaces/ab12"
+KEY = "pnu_0123456789abcdef"
+
+
+@pytest.fixture
+def log_in(monkeypatch, tmp_path):
+    """What `prefect cloud login` and `prefect config set` leave: a profile, no variable."""
+    path = tmp_path / "profiles.toml"
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(path))
+    monkeypatch.setattr(notes, "STATE", tmp_path / "state")
+
+    def write(**settings):
+        lines = "\n".join(f'{name} = "{value}"' for name, value in settings.items())
+        path.write_text(f'active = "mine"\n[profiles.mine]\n{lines}\n')
+
+    write()
+    return write
+
+
+@pytest.fixture
+def aws():
+    return [load_hardware("local-cpu"), load_hardware("aws-c5.2xlarge")]
+
+
+def test_a_login_in_prefects_profile_is_enough_for_a_cloud(log_in, aws):
+    log_in(PREFECT_API_URL=CLOUD, PREFECT_API_KEY=KEY)
+    check_reach(aws)
+    api = api_for(aws)
+    assert (api.url, api.key) == (CLOUD, KEY)
+    assert api.environment == {"PREFECT_API_URL": CLOUD, "PREFECT_API_KEY": KEY}
+    assert KEY not in repr(api)
+    assert api_for(aws[:1]) is None, "this machine is measured without the login"
+
+
+def test_a_variable_counts_for_every_run(log_in, aws, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:4200/api")
+    assert api_for(aws[:1]).url == "http://127.0.0.1:4200/api"
+    check_reach(aws)  # the worker knows how its machines reach the API
+
+
+@pytest.mark.parametrize(
+    ("settings", "refusal"),
+    [
+        ({}, "machines of work pool aws-batch, such as aws-c5.2xlarge, need a Prefect API that they reach"),
+        ({"PREFECT_API_URL": "http://127.0.0.1:4200/api"}, "which only this machine reaches"),
+        ({"PREFECT_API_URL": "http://localhost:4200/api"}, "which only this machine reaches"),
+        ({"PREFECT_API_URL": "http://[::1]:4200/api"}, "which only this machine reaches"),
+        ({"PREFECT_API_URL": "https://prefect.example/api"}, "lets everybody run code on your workers"),
+    ],
+)
+def test_what_a_cloud_does_not_reach_or_everybody_does_is_refused(log_in, aws, settings, refusal):
+    log_in(**settings)
+    with pytest.raises(GridbenchError, match=refusal):
+        check_reach(aws)
+
+
+def test_the_refusal_names_every_way(log_in, aws):
+    with pytest.raises(GridbenchError) as refused:
+        check_reach(aws)
+    assert "`prefect cloud login`" in str(refused.value) and "a Prefect server of your own" in str(
+        refused.value
+    )
+
+
+def test_an_auth_string_is_read_from_the_profile(log_in):
+    log_in(PREFECT_API_URL="https://prefect.example/api/", PREFECT_API_AUTH_STRING="me:secret")
+    api = reachable_api("AWS")
+    assert (api.url, api.auth_string) == ("https://prefect.example/api", "me:secret")
+    assert "secret" not in repr(api)
+
+
+def a_note(api_url):
+    return CloudNote(cloud="aws", api_url=api_url, pool="aws-batch", kind="aws-batch").write()
+
+
+def test_workers_are_kept_for_a_cloud_that_was_made_ready_at_this_api(log_in, aws):
+    log_in(PREFECT_API_URL=CLOUD, PREFECT_API_KEY=KEY)
+    assert ready_clouds(aws, api_for(aws)) == []
+    made = a_note(CLOUD)
+    assert ready_clouds(aws, api_for(aws)) == [made]
+    assert ready_clouds(aws[:1], api_for(aws)) == []
+
+
+def test_a_cloud_that_was_made_ready_elsewhere_is_refused(log_in, aws):
+    log_in(PREFECT_API_URL=CLOUD, PREFECT_API_KEY=KEY)
+    a_note("https://prefect.example/api")
+    with pytest.raises(GridbenchError, match=r"aws-batch was made at https://prefect\.example/api"):
+        check_reach(aws)
+
+
+def test_a_damaged_note_is_one_sentence(log_in, aws):
+    log_in(PREFECT_API_URL=CLOUD, PREFECT_API_KEY=KEY)
+    a_note(CLOUD)
+    notes.path_of("aws").write_text("{")
+    with pytest.raises(GridbenchError, match=r"can't be read .* `gridbench up aws` writes it anew"):
+        check_reach(aws)
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [("http://0.0.0.0:1/api", True), ("http://127.9.9.9/api", True), ("https://10.0.0.1/api", False)],
+)
+def test_loopback(url, loopback):
+    assert is_loopback(url) is loopback
