@@ -30,9 +30,10 @@ import psutil
 from prefect.client.schemas.objects import FlowRun
 from prefect_kubernetes.credentials import KubernetesClusterConfig
 
-from infra.workers.kubernetes.api import NamespaceApi, client_of
+from infra.workers.kubernetes.api import NamespaceApi
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration, default_template, job_name
 from infra.workers.kubernetes.follow import KubernetesFollow
+from infra.workers.kubernetes.login import client_of
 from infra.workers.kubernetes.reasons import CONTAINER, finished
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View

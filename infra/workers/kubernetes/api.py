@@ -1,16 +1,13 @@
 """The calls beside the view: create, find and delete a job, read its events and its log."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
 import anyio
-from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
-from prefect_kubernetes.credentials import KubernetesClusterConfig
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from infra.workers.kubernetes.errors import Unclear, transient
@@ -22,27 +19,6 @@ CONNECT_S, ANSWER_S = 10, 60
 LONGEST_WAIT_S = 10
 LOG_LINES = 2000  # of a container that has ended; what the flow logs goes to Prefect by itself
 LOG_BYTES = 1_000_000
-
-
-@asynccontextmanager
-async def client_of(cluster: KubernetesClusterConfig | None) -> AsyncIterator[ApiClient]:
-    """Open a client of a block's cluster, else of the worker's own one, else of its KUBECONFIG.
-
-    Raises:
-        ConfigException: there is none.
-    """
-    if cluster:
-        client = await config.new_client_from_config_dict(cluster.config, context=cluster.context_name)
-    else:
-        try:
-            config.load_incluster_config()  # type: ignore[no-untyped-call]
-            client = ApiClient()
-        except config.ConfigException:
-            client = await config.new_client_from_config()
-    try:
-        yield client
-    finally:
-        await client.close()
 
 
 async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> bytes:

@@ -11,6 +11,7 @@ from kubernetes_asyncio.config import ConfigException
 from infra.workers.base.job_configuration import JobRefused
 
 QUOTA = "exceeded quota"  # https://kubernetes.io/docs/concepts/policy/resource-quotas
+LONGEST_REASON = 500  # of a plugin's own words
 AWAY = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 
@@ -18,11 +19,15 @@ class Unclear(Exception):
     """The API, or a proxy before it, gave an answer that is not one of the API's."""
 
 
+class LoginFailed(Exception):
+    """The configuration of a cluster gives no credentials; the text says why, as its plugin did."""
+
+
 def transient(error: BaseException) -> bool:
     """Return whether the same call may succeed a little later."""
     if isinstance(error, ApiException):
         return error.status == HTTPStatus.TOO_MANY_REQUESTS or (error.status or 0) >= 500
-    return isinstance(error, (*AWAY, Unclear))
+    return isinstance(error, (*AWAY, Unclear, LoginFailed))
 
 
 def message_of(error: ApiException) -> str:
@@ -45,6 +50,9 @@ def sentence(error: BaseException, doing: str) -> str:
         return f"The Kubernetes API does not {doing} ({error.status}): {message_of(error)}."
     if isinstance(error, ConfigException):
         return f"The worker knows no cluster, neither its own nor by KUBECONFIG or cluster_config: {error}"
+    if isinstance(error, LoginFailed):
+        reason = " ".join(str(error).split())[:LONGEST_REASON].rstrip(". ")
+        return f"The worker can't log in to its Kubernetes cluster: {reason}."
     reason = str(error) or type(error).__name__
     return f"The Kubernetes API can't be reached: {reason.rstrip('. ')}."
 

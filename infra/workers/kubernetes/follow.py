@@ -1,7 +1,7 @@
 """One job, followed from its creation to its end."""
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -10,7 +10,7 @@ from infra.workers.base.log_lines import Lines, Send
 from infra.workers.base.outcome import JobOutcome, StartTimes
 from infra.workers.kubernetes.api import NamespaceApi, Object
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
-from infra.workers.kubernetes.errors import sentence
+from infra.workers.kubernetes.errors import LoginFailed, sentence, transient
 from infra.workers.kubernetes.reasons import (
     CONTAINER,
     Waiting,
@@ -25,10 +25,11 @@ from infra.workers.kubernetes.reasons import (
     waiting,
 )
 from infra.workers.kubernetes.settings import KubernetesSettings
-from infra.workers.kubernetes.view import View
+from infra.workers.kubernetes.view import LOOK, View
 
 STAGE_LABELS = "kubernetes.unscheduled_s", "kubernetes.starting_s"
 LOGGER = "kubernetes.container"
+LATE_END_S = 300  # after its deadline, until a job that is not seen counts as ended
 
 
 @dataclass(eq=False, kw_only=True)
@@ -51,6 +52,7 @@ class KubernetesFollow(JobFollow):
     _deleted: bool = False
     _explained: str = ""
     _trouble_since: float | None = None
+    _told: set[str] = field(default_factory=set)
 
     @property
     def cancelled_message(self) -> str:
@@ -68,6 +70,8 @@ class KubernetesFollow(JobFollow):
                 version = self.view.version(self.name)
                 if outcome := await self._look():
                     await self._show_log()
+                    return outcome
+                if outcome := self._unseen():
                     return outcome
                 await self.view.news(self.name, version, self.settings.poll_s)
             return None
@@ -100,11 +104,32 @@ class KubernetesFollow(JobFollow):
         await self._note_start(job)
         if ended:
             return ended
-        if self.stop is None:
+        if self.stop is None and self.view.trouble is None:  # what was seen last may be long past
             self.stop = await self._overdue(job)
         if self.stop is not None and not self._deleted:
             await self._delete(self.stop)
         return None
+
+    def _unseen(self) -> JobOutcome | None:
+        """Say that the cluster shows the job no more; return its outcome once it is past its deadline."""
+        trouble, job = self.view.trouble, self.view.jobs.get(self.name)
+        reason = sentence(trouble, LOOK) if trouble else ""
+        if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
+            self._warn_once(f"{reason} How the job goes on is not seen; the worker keeps asking.")
+        if not trouble or job is None:
+            return None
+        limit_s = self.configuration.deadline_s + self.configuration.grace_s + LATE_END_S
+        if (dt.datetime.now(dt.UTC) - _created_at(job)).total_seconds() <= limit_s:
+            return None
+        return self.stop or JobOutcome(
+            "Lost", f"{reason} Kubernetes job {self.job_id} is past its deadline; how it ended is not known."
+        )
+
+    def _warn_once(self, text: str) -> None:
+        """Log a sentence, and not at each look again."""
+        if text not in self._told:
+            self.log.warning("%s", text)
+            self._told.add(text)
 
     async def _note_start(self, job: Object) -> None:
         """Label the run with its start times once the container runs: its bill does not wait for the end."""
@@ -180,7 +205,7 @@ class KubernetesFollow(JobFollow):
         try:
             await self.api.delete(self.name, self.configuration.grace_s)
         except Exception as error:
-            self.log.warning("%s The job is not deleted yet.", sentence(error, "delete jobs"))
+            self._warn_once(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
             return
         self._deleted = True
         self.log.info("Kubernetes job %s is deleted: %s", self.job_id, outcome.message)

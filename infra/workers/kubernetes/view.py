@@ -16,6 +16,7 @@ JOB_OF_POD = "job-name"  # https://kubernetes.io/docs/reference/labels-annotatio
 PAGE = 500
 GONE = 410  # the version to watch from is too old: list anew
 LONGEST_WAIT_S = 30
+LOOK = "list and watch jobs and pods"
 
 
 class View:
@@ -56,12 +57,17 @@ class View:
         """
         deadline = anyio.current_time() + patience_s
         while len(self._listed) < len(self._lists):
-            trouble = next(iter(self._trouble.values()), None)
+            trouble = self.trouble
             if trouble and (not transient(trouble) or anyio.current_time() > deadline):
-                raise JobRefused(sentence(trouble, "list and watch jobs and pods"))
+                raise JobRefused(sentence(trouble, LOOK))
             changed = self._changed
             with anyio.move_on_after(max(0.0, deadline - anyio.current_time()) + 1):
                 await changed.wait()
+
+    @property
+    def trouble(self) -> BaseException | None:
+        """Return why the API does not show the jobs and pods any more; None while it does."""
+        return next(iter(self._trouble.values()), None)
 
     def take(self, job: Object) -> None:
         """Add a job that the watch may not have reported yet."""

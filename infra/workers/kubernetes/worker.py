@@ -12,7 +12,7 @@ from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFoun
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.retry import call_until_answered
 from infra.workers.base.worker import FollowingWorker
-from infra.workers.kubernetes.api import NamespaceApi, client_of
+from infra.workers.kubernetes.api import NamespaceApi
 from infra.workers.kubernetes.configuration import (
     KubernetesJobsConfiguration,
     KubernetesJobsResult,
@@ -21,6 +21,7 @@ from infra.workers.kubernetes.configuration import (
 )
 from infra.workers.kubernetes.errors import refusal, sentence
 from infra.workers.kubernetes.follow import KubernetesFollow
+from infra.workers.kubernetes.login import client_of
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 

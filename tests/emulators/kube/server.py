@@ -15,6 +15,7 @@ from tests.emulators.kube.api_server.objects import Obj
 from tests.emulators.kube.api_server.rbac import ADMIN_TOKEN, service_account
 from tests.emulators.kube.cluster import Cluster
 from tests.emulators.kube.control import Control
+from tests.emulators.kube.login import Login
 from tests.emulators.kube.nodes.nodes import node
 from tests.emulators.kube.nodes.runner import Processes, Runner
 from tests.emulators.kube.pace import Pace, quick
@@ -57,6 +58,16 @@ class Kube(NamedTuple):
         }
         path.write_text(yaml.safe_dump(document))
         return path
+
+    def login(self, folder: Path, account: str, namespace: str = "bench", lives_s: float = 3600) -> Login:
+        """A login of a service account whose tokens expire, and a kubeconfig with its plugin."""
+        login = Login(folder, namespace, account)
+        login.tokens_live(lives_s)
+        self.control.cluster.tokens.issuer = login.issued
+        config = yaml.safe_load(self.kubeconfig(login.kubeconfig, namespace=namespace).read_text())
+        config["users"][0]["user"] = {"exec": login.plugin()}
+        login.kubeconfig.write_text(yaml.safe_dump(config))
+        return login
 
 
 class Server:

@@ -1,7 +1,9 @@
 """Who asks, and whether a Role gives them that: real manifests, in the store, decide."""
 
 import secrets
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.emulators.kube.api_server.objects import KINDS, Kind, Obj, Refused
@@ -44,10 +46,17 @@ def service_account(namespace: str, name: str) -> User:
 
 
 class Tokens:
-    """Bearer tokens and whom they belong to."""
+    """Bearer tokens and whom they belong to.
+
+    `issuer` is a folder in which somebody else notes the tokens that it gives out, as a cloud's login does: a
+    file named like the token, with the user's namespace, name and the Unix time at which it expires. [doc]
+    kubernetes.io/docs/reference/access-authn-authz/authentication: an expired token is answered with 401; a
+    watch that is open then goes on.
+    """
 
     def __init__(self) -> None:
         self.users = {ADMIN_TOKEN: ADMIN}
+        self.issuer: Path | None = None
 
     def issue(self, user: User) -> str:
         """A new token."""
@@ -64,9 +73,17 @@ class Tokens:
         if not header:
             return ANONYMOUS
         scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or token not in self.users:
+        user = self.users.get(token) or self.issued(token)
+        if scheme.lower() != "bearer" or user is None:
             raise Refused(401, "Unauthorized", "Unauthorized")
-        return self.users[token]
+        return user
+
+    def issued(self, token: str) -> User | None:
+        """The user of a token that was given out elsewhere, as long as it is good."""
+        if self.issuer is None or "/" in token or not (note := self.issuer / token).is_file():
+            return None
+        namespace, name, expires = note.read_text().split()
+        return service_account(namespace, name) if time.time() < float(expires) else None
 
 
 def authorize(store: Store, user: User, asked: Asked) -> None:
