@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # at run time Google's client is imported by the command: it 
     from infra.gke.api import GkeLocation
     from infra.gke.clusters import GkeCluster
     from infra.gke.errors import GkeError
+    from infra.gke.plan import ClusterPlan
     from infra.gke.settings import ClusterOptions
 
 Project = Annotated[
@@ -39,6 +40,22 @@ Driver = Annotated[
 MaxRunHours = Annotated[
     float | None, typer.Option(help="Hours after which a node ends, whatever runs on it; never by default")
 ]
+MostUsd = Annotated[
+    float,
+    typer.Option("--max-usd-per-hour", help="Refuse a cluster that could cost more with every pool full"),
+]
+Network = Annotated[str, typer.Option(help="Network of a new cluster; the one called default by default")]
+Subnetwork = Annotated[str, typer.Option(help="Subnetwork in --network; that of the region by default")]
+NodeAccount = Annotated[
+    str, typer.Option(help="Service account that nodes act as; Compute Engine's default one by default")
+]
+PrivateNodes = Annotated[
+    bool | None,
+    typer.Option(
+        "--private-nodes/--public-nodes",
+        help="Nodes without public addresses, which need a Cloud NAT; public by default",
+    ),
+]
 AGAIN = "`gridbench up gke` may be repeated, `gridbench down gke` deletes the rest"
 GKE = Cloud("gke", "GKE")
 KUBECONFIG = Path(".gridbench/gke.kubeconfig")
@@ -53,6 +70,11 @@ def up_gke(
     cluster: ClusterName = "gridbench",
     driver: Driver = None,
     max_run_hours: MaxRunHours = None,
+    max_usd_per_hour: MostUsd = 20.0,
+    network: Network = "",
+    subnetwork: Subnetwork = "",
+    node_account: NodeAccount = "",
+    private_nodes: PrivateNodes = None,
     kubeconfig: Kubeconfig = KUBECONFIG,
     yes: Yes = False,
 ) -> None:
@@ -64,13 +86,14 @@ def up_gke(
     from infra.gke.api import connect
     from infra.gke.settings import ClusterOptions, check, wished_pools
 
-    names = tuple(accelerator or ())
-    options = ClusterOptions(cluster, zone, names, spot, max_nodes, driver, max_run_hours)
+    names, nodes = tuple(accelerator or ()), (spot, max_nodes, driver, max_run_hours)
+    where = (network, subnetwork, node_account, private_nodes)
+    options = ClusterOptions(cluster, zone, names, *nodes, *where)
     check(options)
     wished_pools(options)
     configs.check_free(kubeconfig)
     location = connect(project, zone)
-    created, failures = _up(location, options, yes)
+    created, failures = _up(location, options, max_usd_per_hour, yes)
     configs.write(kubeconfig, location.project, created)
     _show_access(created, kubeconfig)
     if failures:
@@ -78,7 +101,9 @@ def up_gke(
         raise GridbenchError(f"{len(failures)} of the pools could not be created: {reasons}; {AGAIN}")
 
 
-def _up(location: "GkeLocation", options: "ClusterOptions", yes: bool) -> "tuple[GkeCluster, list[GkeError]]":
+def _up(
+    location: "GkeLocation", options: "ClusterOptions", most_usd_per_hour: float, yes: bool
+) -> "tuple[GkeCluster, list[GkeError]]":
     """Create what is missing after asking; returns the cluster, and an error for each pool that failed."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
@@ -86,27 +111,37 @@ def _up(location: "GkeLocation", options: "ClusterOptions", yes: bool) -> "tuple
 
     say(f"project {location.project}, zone {location.zone}: looking at what exists")
     plan = make_plan(location, options, say)
-    gke_text.show_plan(plan, location.zone)
+    busy_usd = gke_text.show_plan(plan, location.zone)
     show_notes(plan.notes)
     if plan.cluster and not plan.changes:
         say(f"cluster {plan.name} is complete: nothing to create")
         return plan.cluster, []
+    if busy_usd > most_usd_per_hour:
+        raise GridbenchError(
+            f"with every pool full the cluster costs {busy_usd:.2f} USD an hour, and --max-usd-per-hour is "
+            f"{most_usd_per_hour:g}: fewer accelerators, a lower --max-nodes, or a higher limit"
+        )
     if plan.cluster is None:
-        _show_nat(location)
+        _show_needs(location, plan)
     confirm(f"{'Complete' if plan.cluster else 'Create'} cluster {plan.name}?", yes)
     with GKE.interruptible("up"):
         return build(location, plan, say)
 
 
-def _show_nat(location: "GkeLocation") -> None:
-    """Print how to create a NAT: private nodes need one, and GKE's API can't create it."""
-    from infra.gke.plan import outward
+def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
+    """Print what a new cluster needs that GKE's API can't create: its account's roles, and a NAT."""
+    from infra.gke.commands import grants, outward
 
     say(
-        "Note: nodes have no public address. They reach the Prefect API, and registries that are not "
-        "Google's, through a Cloud NAT, which is billed separately. Create it once:"
+        "Note: nodes act as a service account, which needs these roles unless it is an Editor of the project:"
     )
-    show_lines(outward(location.project, location.zone))
+    show_lines(grants(location.project, plan.wishes.node_account))
+    if plan.private:
+        say(
+            "Note: nodes have no public address. They reach the Prefect API, and registries that are not "
+            "Google's, through a Cloud NAT, which is billed separately. Create it once:"
+        )
+        show_lines(outward(location.project, location.zone, plan.wishes.network))
 
 
 def _show_access(cluster: "GkeCluster", kubeconfig: Path) -> None:

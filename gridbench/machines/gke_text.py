@@ -17,25 +17,40 @@ if TYPE_CHECKING:  # they import Google's client, which is slow, and which other
     from infra.gke.plan import ClusterPlan
     from infra.gke.pools import GkePool
 
-FEE_USD_PER_HOUR = 0.10  # for managing a cluster, cloud.google.com/kubernetes-engine/pricing
-DISK_USD_PER_HOUR = 100 * 0.10 / 730  # 100 GB of pd-balanced at 0.10 USD a GB-month in us-central1
+HOURS_PER_MONTH = 730  # as Google counts a month
+# For managing a cluster, cloud.google.com/kubernetes-engine/pricing. A billing account gets 74.40 USD of it back
+# each month, for zonal clusters: the fee of one.
+FEE_USD_PER_HOUR = 0.10
+DISK_USD_PER_HOUR = 100 * 0.10 / HOURS_PER_MONTH  # 100 GB of pd-balanced, 0.10 USD a GB-month in us-central1
+ADDRESS_USD_PER_HOUR = 0.005  # a public IPv4 address in use, cloud.google.com/vpc/network-pricing
+NAT_USD_PER_HOUR = 0.0014  # for each machine behind it, cloud.google.com/nat/pricing; also a public address
+NAT_USD_PER_GIB = 0.045  # in and out
 COME_AND_GO = (
     "GPU nodes start with a pod and end about 10 minutes after the last one; until then they are billed."
 )
 
 
-def usd_per_hour(facts: Sequence[Fact], pool: "GkePool", region: str) -> float | None:
-    """Return the cost of one node of a pool with its disk; None if a part of it has no price.
+def usd_per_hour(facts: Sequence[Fact], pool: "GkePool", region: str, private: bool) -> float | None:
+    """Return the cost of one node of a pool with its disk and its way out; None if a part has no price.
 
     A spot node without a spot price gets the on-demand price, an upper bound.
     """
+    machine = _machine_usd(facts, pool, region)
+    return None if machine is None else machine + DISK_USD_PER_HOUR + _way_out_usd(private)
+
+
+def _way_out_usd(private: bool) -> float:
+    return NAT_USD_PER_HOUR if private else ADDRESS_USD_PER_HOUR
+
+
+def _machine_usd(facts: Sequence[Fact], pool: "GkePool", region: str) -> float | None:
     today = datetime.now(UTC).date()
     purchases: tuple[Purchase, ...] = ("spot", "on-demand") if pool.spot else ("on-demand",)
     for purchase in purchases:
         for billed in _ways_to_pay(pool):
             priced = billed.model_copy(update={"region": region, "purchase": purchase})
             try:
-                return price_of(priced, facts, today).usd_per_hour + DISK_USD_PER_HOUR
+                return price_of(priced, facts, today).usd_per_hour
             except GridbenchError:
                 continue
     return None
@@ -62,8 +77,8 @@ def _row(pool: "GkePool", first: str, usd: float | None) -> list[str]:
     return [escape(cell) for cell in row]
 
 
-def show_plan(plan: "ClusterPlan", zone: str) -> None:
-    """Print the pools that exist and those to create, the cost of the idle cluster, and the highest cost."""
+def show_plan(plan: "ClusterPlan", zone: str) -> float:
+    """Print the pools that exist and those to create; return what an hour costs with every pool full."""
     facts, region = prices(), zone.rpartition("-")[0]
     right = ("nodes", "USD/h each")
     columns = ("pool", "action", "machine", "GPUs", "purchase", *right)
@@ -73,22 +88,45 @@ def show_plan(plan: "ClusterPlan", zone: str) -> None:
         pools["create"] = (plan.system, *plan.add)
     for action, group in pools.items():
         for pool in group:
-            table.add_row(*_row(pool, action, usd_per_hour(facts, pool, region)))
+            table.add_row(*_row(pool, action, usd_per_hour(facts, pool, region, plan.private)))
     console.print(table)
-    _show_costs([pool for group in pools.values() for pool in group], facts, region)
+    return _show_costs([pool for group in pools.values() for pool in group], facts, region, plan.private)
 
 
-def _show_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str) -> None:
-    """Print the cost of an hour without pods, and with every pool full."""
-    costs = {pool: usd_per_hour(facts, pool, region) for pool in pools}
-    idle = sum((usd or 0) * pool.min_nodes for pool, usd in costs.items()) + FEE_USD_PER_HOUR
-    most = sum((usd or 0) * pool.max_nodes for pool, usd in costs.items()) + FEE_USD_PER_HOUR
+def _show_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str, private: bool) -> float:
+    """Print what the idle cluster costs, and what an hour costs with every pool full; return the latter."""
+    costs = {pool: usd_per_hour(facts, pool, region, private) for pool in pools}
+    cluster = FEE_USD_PER_HOUR + (ADDRESS_USD_PER_HOUR if private else 0)
+    idle = sum((usd or 0) * pool.min_nodes for pool, usd in costs.items()) + cluster
+    busy = sum((usd or 0) * pool.max_nodes for pool, usd in costs.items()) + cluster
     fixed = [pool for pool in pools if pool.min_nodes]
+    gaps = _without(fixed, costs, region)
+    month, free = idle * HOURS_PER_MONTH, (idle - FEE_USD_PER_HOUR) * HOURS_PER_MONTH
     say(
-        f"Idle: {idle:.2f} USD an hour, {FEE_USD_PER_HOUR:.2f} of it for the cluster's management"
-        f"{_without(fixed, costs, region)}. {COME_AND_GO}"
+        f"Idle: {idle:.2f} USD an hour, {month:.0f} USD a month{gaps}, until `gridbench down gke`: "
+        f"{_parts(fixed, facts, region, private)}. Google's free tier pays the management of one zonal "
+        f"cluster of a billing account: then it is {free:.0f} USD a month."
     )
-    say(f"Busy, with every pool full: at most {most:.2f} USD an hour{_without(pools, costs, region)}.")
+    say(COME_AND_GO)
+    say(f"Busy, with every pool full: at most {busy:.2f} USD an hour{_without(pools, costs, region)}.")
+    return busy
+
+
+def _parts(fixed: Sequence["GkePool"], facts: Sequence[Fact], region: str, private: bool) -> str:
+    """Return what an idle month is made of, such as `management 73.00, 1 e2-standard-2 48.92`."""
+    nodes = sum(pool.min_nodes for pool in fixed)
+    hourly = {"management": FEE_USD_PER_HOUR}
+    hourly |= {
+        f"{pool.min_nodes} {pool.machine}": pool.min_nodes * (_machine_usd(facts, pool, region) or 0)
+        for pool in fixed
+    }
+    hourly["disks"] = nodes * DISK_USD_PER_HOUR
+    if private:
+        hourly["Cloud NAT"] = ADDRESS_USD_PER_HOUR + nodes * NAT_USD_PER_HOUR
+    else:
+        hourly["public addresses"] = nodes * ADDRESS_USD_PER_HOUR
+    parts = ", ".join(f"{name} {usd * HOURS_PER_MONTH:.2f}" for name, usd in hourly.items())
+    return parts + (f", and {NAT_USD_PER_GIB} a GiB through the NAT" if private else "")
 
 
 def _without(pools: Sequence["GkePool"], costs: dict["GkePool", float | None], region: str) -> str:
@@ -112,13 +150,13 @@ def show_cluster(cluster: "GkeCluster") -> None:
     right = ("nodes", "USD/h each")
     table = table_of("Node pools", "pool", "status", "machine", "GPUs", "purchase", *right, right=right)
     for pool in cluster.pools:
-        table.add_row(*_row(pool, pool.status, usd_per_hour(facts, pool, region)))
+        table.add_row(*_row(pool, pool.status, usd_per_hour(facts, pool, region, cluster.private)))
     console.print(table)
     for pool in cluster.pools:
         if pool.reason:
             say(f"pool {pool.name}: {pool.reason}")
     _show_nodes(cluster)
-    _show_costs(cluster.pools, facts, region)
+    _show_costs(cluster.pools, facts, region, cluster.private)
 
 
 def _show_nodes(cluster: "GkeCluster") -> None:

@@ -6,8 +6,9 @@ from infra.gke.api import GkeLocation
 from infra.gke.clusters import GkeCluster, cluster_message, find_ours
 from infra.gke.errors import Failed, GkeError, GkeQuotaExceeded, Invalid, NotInZone, Stockout, refusal
 from infra.gke.operations import Say, carry_out
-from infra.gke.plan import BROKEN, ClusterPlan
+from infra.gke.plan import BROKEN, ClusterPlan, upgrade_notes
 from infra.gke.pools import GkePool, pool_message
+from infra.gke.settings import ClusterOptions
 
 OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the next pool may still be had
 CLEAR = "`gridbench down gke` deletes what was made of it"
@@ -19,9 +20,8 @@ def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluste
     Raises:
         GkeError: the cluster could not be made, or what failed would fail for every pool.
     """
-    if plan.cluster is None:
-        _make_cluster(location, plan.name, say)
-    kept_by_gke = bool(plan.cluster and plan.cluster.channel)
+    cluster = plan.cluster or _make_cluster(location, plan.wishes, say)
+    kept_by_gke = bool(cluster.channel)
     to_make = {pool.name: pool for pool in (*plan.renew, *plan.add)}
     failed: dict[str, GkeError] = {}
     for pool in to_make.values():
@@ -39,10 +39,12 @@ def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluste
     return cluster, list(failed.values())
 
 
-def _make_cluster(location: GkeLocation, name: str, say: Say) -> None:
+def _make_cluster(location: GkeLocation, wishes: ClusterOptions, say: Say) -> GkeCluster:
+    """Make the cluster; return it as GKE has made it, which may not be in the channel that was asked for."""
+    name = wishes.cluster
     doing = f"making cluster {name}"
     say(f"{doing}: takes 5 to 10 minutes")
-    message = cluster_message(name, location.project)
+    message = cluster_message(wishes, location.project)
 
     def call() -> Operation:
         return location.client.create_cluster(parent=location.parent, cluster=message)
@@ -56,6 +58,9 @@ def _make_cluster(location: GkeLocation, name: str, say: Say) -> None:
     cluster = _read(location, name)
     if cluster.status == "ERROR":
         raise GkeError(f"{refusal(doing, None, cluster.reason or cluster.status)}; {CLEAR}")
+    for note in upgrade_notes(location, cluster):
+        say(f"Note: {note}.")
+    return cluster
 
 
 def _read(location: GkeLocation, name: str) -> GkeCluster:

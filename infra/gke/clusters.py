@@ -2,15 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from google.cloud import container_v1 as gke
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from infra.gke.api import GkeLocation
 from infra.gke.errors import Foreign, GkeError, Missing, in_words
-from infra.gke.pools import SYSTEM_POOL, GkePool, pool_message, read_pool
+from infra.gke.pools import GkePool, pool_message, read_pool, system_pool
+from infra.gke.settings import ClusterOptions
 
 LABELS = {"managed-by": "gridbench"}  # on every cluster of ours; no other is ever changed or deleted
 READY = ("RUNNING", "RECONCILING")  # GKE mends or upgrades something in a RECONCILING one, and it takes pods
+CHANNEL = gke.ReleaseChannel.Channel.REGULAR  # GKE's own default; new clusters must be in one
+EXCLUSION = "gridbench"  # the maintenance exclusion of a cluster of ours
+Exclusion = gke.MaintenanceExclusionOptions
+NO_NODE_UPGRADES = (Exclusion.Scope.NO_MINOR_OR_NODE_UPGRADES, Exclusion.Scope.NO_UPGRADES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +30,10 @@ class GkeCluster:
         reason: why it is not.
         nodes: how many there are now in all pools, as GKE counts them.
         channel: the release channel that it is in; empty for none.
+        pinned: GKE upgrades no node by itself: the cluster is in no channel, or an exclusion forbids it now.
+        private: its nodes get no public addresses.
+        network: Compute Engine's name of it.
+        subnetwork: the same.
         endpoint: address of the Kubernetes API, without scheme.
         ca: the certificate of that API's authority, base64.
     """
@@ -35,6 +46,10 @@ class GkeCluster:
     pools: tuple[GkePool, ...] = ()
     nodes: int = 0
     channel: str = ""
+    pinned: bool = True
+    private: bool = False
+    network: str = ""
+    subnetwork: str = ""
     endpoint: str = ""
     ca: str = ""
 
@@ -44,18 +59,20 @@ class GkeCluster:
         return all(status in READY for status in (self.status, *(pool.status for pool in self.pools)))
 
 
-def cluster_message(name: str, project: str) -> gke.Cluster:
+def cluster_message(wishes: ClusterOptions, project: str) -> gke.Cluster:
     """Return a new cluster for the API, with one small pool for GKE's own pods; GPU pools follow."""
     components = gke.MonitoringComponentConfig.Component
     return gke.Cluster(
-        name=name,
+        name=wishes.cluster,
         resource_labels=LABELS,
-        node_pools=[pool_message(SYSTEM_POOL)],
-        # no channel, for in one nodes can't be kept from being upgraded while they measure
-        release_channel=gke.ReleaseChannel(channel=gke.ReleaseChannel.Channel.UNSPECIFIED),
+        network=wishes.network,
+        subnetwork=wishes.subnetwork,
+        node_pools=[pool_message(system_pool(wishes.node_account), kept_by_gke=True)],
+        release_channel=gke.ReleaseChannel(channel=CHANNEL),
+        maintenance_policy=gke.MaintenancePolicy(window=_no_node_upgrades()),
         workload_identity_config=gke.WorkloadIdentityConfig(workload_pool=f"{project}.svc.id.goog"),
         ip_allocation_policy=gke.IPAllocationPolicy(use_ip_aliases=True),  # which private nodes need
-        network_config=gke.NetworkConfig(default_enable_private_nodes=True),
+        network_config=gke.NetworkConfig(default_enable_private_nodes=bool(wishes.private_nodes)),
         # GKE's own metrics only: its GPU metrics would sample the GPU that is being measured
         monitoring_config=gke.MonitoringConfig(
             component_config=gke.MonitoringComponentConfig(enable_components=[components.SYSTEM_COMPONENTS]),
@@ -64,9 +81,35 @@ def cluster_message(name: str, project: str) -> gke.Cluster:
     )
 
 
+def _no_node_upgrades() -> gke.MaintenanceWindow:
+    """Return the policy under which GKE patches the control plane only, as long as it supports the version.
+
+    An upgrade restarts a machine that measures. In a channel upgrades can't be switched off for a pool.
+    """
+    begin = Timestamp()
+    begin.FromDatetime(datetime.now(UTC))
+    options = Exclusion(
+        scope=Exclusion.Scope.NO_MINOR_OR_NODE_UPGRADES,
+        end_time_behavior=Exclusion.EndTimeBehavior.UNTIL_END_OF_SUPPORT,
+    )
+    exclusion = gke.TimeWindow(start_time=begin, maintenance_exclusion_options=options)
+    return gke.MaintenanceWindow(maintenance_exclusions={EXCLUSION: exclusion})
+
+
+def _forbids_node_upgrades(exclusion: gke.TimeWindow) -> bool:
+    """Return whether an exclusion keeps GKE from upgrading nodes now."""
+    options, now = exclusion.maintenance_exclusion_options, datetime.now(UTC)
+    lasts = options.end_time_behavior == Exclusion.EndTimeBehavior.UNTIL_END_OF_SUPPORT
+    begun = not exclusion.start_time or exclusion.start_time <= now
+    goes_on = lasts or bool(exclusion.end_time and now < exclusion.end_time)
+    return options.scope in NO_NODE_UPGRADES and begun and goes_on
+
+
 def read_cluster(message: gke.Cluster) -> GkeCluster:
     """Read a cluster from an answer of the API."""
     channel = gke.ReleaseChannel.Channel(message.release_channel.channel)
+    in_channel = channel != gke.ReleaseChannel.Channel.UNSPECIFIED
+    exclusions = message.maintenance_policy.window.maintenance_exclusions.values()
     conditions = "; ".join(each.message for each in message.conditions if each.message)
     return GkeCluster(
         name=message.name,
@@ -76,7 +119,11 @@ def read_cluster(message: gke.Cluster) -> GkeCluster:
         reason=" ".join((conditions or message.status_message).split()),
         pools=tuple(read_pool(pool) for pool in message.node_pools),
         nodes=message.current_node_count,
-        channel="" if channel == gke.ReleaseChannel.Channel.UNSPECIFIED else channel.name,
+        channel=channel.name if in_channel else "",
+        pinned=not in_channel or any(map(_forbids_node_upgrades, exclusions)),
+        private=message.network_config.default_enable_private_nodes,
+        network=message.network,
+        subnetwork=message.subnetwork,
         endpoint=message.endpoint,
         ca=message.master_auth.cluster_ca_certificate,
     )

@@ -47,6 +47,14 @@ class NotInZone(GkeError):
     """The zone does not have such machines at all."""
 
 
+class NoNetwork(GkeError):
+    """The project does not have the network, or the region not the subnetwork."""
+
+
+class AccountRefused(GkeError):
+    """The person may not let nodes act as the service account, or there is no such account."""
+
+
 class Exists(GkeError):
     """The thing to be made exists already."""
 
@@ -87,6 +95,8 @@ WORDS: tuple[tuple[str, type[GkeError]], ...] = (
         NotInZone,
     ),
     (r"Getting metadata from plugin failed", NoCredentials),
+    (r"has no network named|[Nn]etwork .* does not exist|[Ss]ubnetwork .*not found", NoNetwork),
+    (r"does not have access to service account", AccountRefused),
 )
 CODES: dict[StatusCode, type[GkeError]] = {
     StatusCode.RESOURCE_EXHAUSTED: GkeQuotaExceeded,
@@ -118,6 +128,14 @@ TEXTS: dict[type[GkeError], str] = {
     NotInZone: (
         "{doing}: the zone does not have it: {said}; `gcloud compute accelerator-types list` shows the zones "
         "that do, and another --zone gets a cluster of its own"
+    ),
+    NoNetwork: (
+        "{doing}: there is no such network: {said}; name another with --network and --subnetwork, or make "
+        "one: `gcloud compute networks create gridbench --subnet-mode auto`, then --network gridbench"
+    ),
+    AccountRefused: (
+        "{doing}: the nodes may not act as their service account: {said}; docs/gke.md has the rights "
+        "that you need, and --node-account names another account"
     ),
     Exists: "{doing}: it exists already: {said}",
     Missing: "{doing}: it does not exist: {said}",

@@ -1,12 +1,13 @@
 """The plan of `up`: made from the options and from the present cluster."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from infra.gke.api import GkeLocation
 from infra.gke.clusters import READY, GkeCluster, find_ours
+from infra.gke.commands import pin
 from infra.gke.errors import GkeError
 from infra.gke.operations import Say, settle
-from infra.gke.pools import SYSTEM, SYSTEM_POOL, GkePool
+from infra.gke.pools import SYSTEM, GkePool, system_pool
 from infra.gke.settings import ClusterOptions, wished_pools
 
 BROKEN = ("ERROR", "RUNNING_WITH_ERROR")
@@ -17,6 +18,7 @@ class ClusterPlan:
     """A cluster to be made or completed.
 
     Attributes:
+        wishes: the options, those that were not given as the cluster has them.
         cluster: the one there is, or None.
         add: pools to be made.
         renew: pools that failed: deleted and made again.
@@ -24,12 +26,22 @@ class ClusterPlan:
         notes: sentences that the user should read before agreeing.
     """
 
-    name: str
+    wishes: ClusterOptions
     cluster: GkeCluster | None
     add: tuple[GkePool, ...]
     renew: tuple[GkePool, ...] = ()
     kept: tuple[GkePool, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Return the cluster's name."""
+        return self.wishes.cluster
+
+    @property
+    def private(self) -> bool:
+        """Return True if nodes get no public addresses."""
+        return bool(self.wishes.private_nodes)
 
     @property
     def changes(self) -> bool:
@@ -39,7 +51,8 @@ class ClusterPlan:
     @property
     def system(self) -> GkePool:
         """Return the pool of GKE's own pods, as it is or will be."""
-        return next((pool for pool in self.kept if pool.name == SYSTEM), SYSTEM_POOL)
+        made = system_pool(self.wishes.node_account)
+        return next((pool for pool in self.kept if pool.name == SYSTEM), made)
 
 
 def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> ClusterPlan:
@@ -48,27 +61,70 @@ def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> Cluste
     Raises:
         GkeError: a wish can't be met, or the cluster is in no state to be completed, or not ours.
     """
-    wished = wished_pools(wishes)
     cluster = find_ours(location, wishes.cluster)
     if cluster and settle(location, wishes.cluster, say):
         say("that failed; now reading what it left")
     cluster = find_ours(location, wishes.cluster) if cluster else None
     if cluster is None:
-        return ClusterPlan(wishes.cluster, None, wished)
+        return ClusterPlan(wishes, None, wished_pools(wishes))
     _check_ready(cluster)
+    settled = _settled(wishes, cluster)
+    wished, system = wished_pools(settled), system_pool(settled.node_account)
     there = {pool.name: pool for pool in cluster.pools}
     broken = {name for name, pool in there.items() if pool.status in BROKEN}
-    renew = {pool.name: pool for pool in wished if pool.name in broken}
-    if SYSTEM not in there or SYSTEM in broken:
-        renew[SYSTEM] = SYSTEM_POOL
+    renew = {pool.name: pool for pool in (system, *wished) if pool.name in broken}
     return ClusterPlan(
-        wishes.cluster,
+        settled,
         cluster,
-        add=tuple(pool for pool in (SYSTEM_POOL, *wished) if pool.name not in there),
-        renew=tuple(pool for pool in renew.values() if pool.name in there),
+        add=tuple(pool for pool in (system, *wished) if pool.name not in there),
+        renew=tuple(renew.values()),
         kept=tuple(pool for pool in cluster.pools if pool.name not in renew),
-        notes=_notes(cluster, wished, broken),
+        notes=(
+            *_unmet(wishes, cluster),
+            *_notes(cluster, (system, *wished), broken),
+            *upgrade_notes(location, cluster),
+        ),
     )
+
+
+def _settled(wishes: ClusterOptions, cluster: GkeCluster) -> ClusterOptions:
+    """Return the options with what was not given as the cluster has it."""
+    account = next((pool.account for pool in cluster.pools if pool.name == SYSTEM), "")
+    return replace(
+        wishes,
+        network=cluster.network,
+        subnetwork=cluster.subnetwork,
+        node_account=wishes.node_account or account,
+        private_nodes=cluster.private,
+    )
+
+
+def _unmet(wishes: ClusterOptions, cluster: GkeCluster) -> list[str]:
+    """Return a sentence for each option that only a new cluster could have."""
+    pairs = (
+        ("--network", wishes.network, cluster.network),
+        ("--subnetwork", wishes.subnetwork, cluster.subnetwork),
+    )
+    unmet = [
+        f"{option} {value} is not that of the cluster, {theirs}: it stays there"
+        for option, value, theirs in pairs
+        if value and value.rpartition("/")[2] != theirs.rpartition("/")[2]
+    ]
+    if wishes.private_nodes not in (None, cluster.private):
+        kind = "no public addresses" if cluster.private else "public addresses"
+        unmet.append(f"nodes of cluster {cluster.name} have {kind}: that is chosen when a cluster is made")
+    return unmet
+
+
+def upgrade_notes(location: GkeLocation, cluster: GkeCluster) -> list[str]:
+    """Return a sentence if GKE may upgrade nodes of the cluster, with the command against it."""
+    if cluster.pinned:
+        return []
+    command = pin(location.project, cluster.zone, cluster.name)
+    return [
+        f"cluster {cluster.name} is in release channel {cluster.channel} without a maintenance exclusion: "
+        f"GKE upgrades its nodes, which may end a measurement; `{command}` puts that off"
+    ]
 
 
 def _check_ready(cluster: GkeCluster) -> None:
@@ -92,7 +148,7 @@ def _notes(cluster: GkeCluster, wished: tuple[GkePool, ...], broken: set[str]) -
     for pool in cluster.pools:
         differs = list(pool.differences(by_name.get(pool.name, pool)))
         if pool.name in broken:
-            fate = "made again" if pool.name in by_name or pool.name == SYSTEM else "left alone"
+            fate = "made again" if pool.name in by_name else "left alone"
             notes.append(
                 f"pool {pool.name} is in {pool.status} ({pool.reason or 'no reason given'}): it is {fate}"
             )
@@ -102,21 +158,6 @@ def _notes(cluster: GkeCluster, wished: tuple[GkePool, ...], broken: set[str]) -
                 f"pool {pool.name} is there and stays as it is, though {' and '.join(differs)}; "
                 f"`{delete} --zone {cluster.zone}`, then again, to have it as asked"
             )
-    if cluster.channel:
-        notes.append(
-            f"cluster {cluster.name} is in release channel {cluster.channel}: there GKE upgrades and repairs "
-            "nodes, which may end a measurement"
-        )
     if cluster.status == "DEGRADED":
         notes.append(f"cluster {cluster.name} is DEGRADED: {cluster.reason or 'no reason given'}")
     return tuple(notes)
-
-
-def outward(project: str, zone: str) -> tuple[str, ...]:
-    """Return the gcloud commands that give nodes without public addresses a way out."""
-    where = f"--project {project} --region {zone.rpartition('-')[0]}"
-    nat = "gcloud compute routers nats create gridbench-nat --router gridbench-nat"
-    return (
-        f"gcloud compute routers create gridbench-nat --network default {where}",
-        f"{nat} --auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges {where}",
-    )

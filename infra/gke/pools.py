@@ -8,6 +8,7 @@ from google.protobuf.duration_pb2 import Duration
 
 SYSTEM = "system"
 SYSTEM_MACHINE = "e2-standard-2"  # 2 vCPUs and 8 GB: GKE's own pods, which have no place on GPU nodes
+DEFAULT = "default"  # the API's word for Compute Engine's default service account
 DISK_GB = 100  # GKE's default; GPU images with CUDA take some 10
 # What nodes may do themselves, the least that GKE documents: pull images, write logs and metrics. Pods get
 # the identity of their own service account (GKE_METADATA), not this.
@@ -31,6 +32,7 @@ class GkePool:
         max_nodes: that may be there at once.
         driver: which driver GKE installs, `LATEST` or `DEFAULT`; empty for none.
         max_run_s: after which a node ends whatever runs on it; 0 for never.
+        account: what nodes act as, an e-mail address; empty for Compute Engine's default service account.
         status: GKE's, such as `RUNNING`; empty for one that is only wished.
         reason: why it is not RUNNING.
     """
@@ -44,6 +46,7 @@ class GkePool:
     max_nodes: int = 1
     driver: str = ""
     max_run_s: int = 0
+    account: str = ""
     status: str = field(default="", compare=False)
     reason: str = field(default="", compare=False)
 
@@ -52,10 +55,12 @@ class GkePool:
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(wished, each.name)
             if each.compare and mine != theirs:
-                yield f"{each.name} is {mine}, not {theirs}"
+                yield f"{each.name} is {mine or 'none'}, not {theirs or 'none'}"
 
 
-SYSTEM_POOL = GkePool(SYSTEM, SYSTEM_MACHINE, min_nodes=1)
+def system_pool(account: str = "") -> GkePool:
+    """Return the pool of GKE's own pods."""
+    return GkePool(SYSTEM, SYSTEM_MACHINE, min_nodes=1, account=account)
 
 
 def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
@@ -63,13 +68,14 @@ def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
     return accelerator + (f"-x{gpus}" if gpus > 1 else "") + ("-spot" if spot else "")
 
 
-def pool_message(pool: GkePool, kept_by_gke: bool = False) -> gke.NodePool:
-    """Return the pool in the API's form.
+def pool_message(pool: GkePool, kept_by_gke: bool) -> gke.NodePool:
+    """Return the pool in the API's form. Its nodes have public addresses or none, as the cluster says.
 
     Args:
-        kept_by_gke: GKE repairs and upgrades the nodes, as every release channel demands; else it leaves them
-            alone, because both restart a machine that measures.
+        kept_by_gke: GKE repairs and upgrades the nodes, as a release channel demands, and the cluster's
+            maintenance exclusion puts upgrades off; else it leaves machines that measure alone.
     """
+    repairs = kept_by_gke or pool.name == SYSTEM  # nothing is measured there, and nothing runs without it
     scaled = gke.NodePoolAutoscaling(
         enabled=True,
         total_min_node_count=pool.min_nodes,
@@ -81,8 +87,7 @@ def pool_message(pool: GkePool, kept_by_gke: bool = False) -> gke.NodePool:
         config=_node_config(pool),
         initial_node_count=pool.min_nodes,
         autoscaling=scaled if pool.accelerator else None,
-        management=gke.NodeManagement(auto_repair=kept_by_gke, auto_upgrade=kept_by_gke),
-        network_config=gke.NodeNetworkConfig(enable_private_nodes=True),
+        management=gke.NodeManagement(auto_repair=repairs, auto_upgrade=kept_by_gke),
     )
 
 
@@ -93,6 +98,7 @@ def _node_config(pool: GkePool) -> gke.NodeConfig:
         disk_type="pd-balanced",
         image_type="COS_CONTAINERD",  # the one for which GKE installs both drivers
         spot=pool.spot,
+        service_account=pool.account,
         oauth_scopes=SCOPES,
         metadata={"disable-legacy-endpoints": "true"},
         workload_metadata_config=gke.WorkloadMetadataConfig(
@@ -133,6 +139,7 @@ def read_pool(message: gke.NodePool) -> GkePool:
         max_nodes=most if scaled.enabled else fixed,
         driver=Versions(driver).name if has_driver else "",
         max_run_s=int(config.max_run_duration.total_seconds()) if config.max_run_duration else 0,
+        account="" if config.service_account == DEFAULT else config.service_account,
         status=gke.NodePool.Status(message.status).name,
         reason=message.status_message
         or "; ".join(each.message for each in message.conditions if each.message),

@@ -11,6 +11,11 @@ from infra.gke.pools import GkePool, pool_name
 CLUSTER = re.compile(r"[a-z]([a-z0-9-]{0,38}[a-z0-9])?")  # GKE's rule
 ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]+")
 REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
+NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"  # Compute Engine's rule
+IN_PROJECT = r"projects/[a-z0-9.:-]+"
+NETWORK = re.compile(rf"({IN_PROJECT}/global/networks/)?{NAME}")
+SUBNETWORK = re.compile(rf"({IN_PROJECT}/regions/(?P<region>[a-z0-9-]+)/subnetworks/)?{NAME}")
+ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@([a-z0-9.-]+\.iam|developer)\.gserviceaccount\.com")
 DRIVERS = ("LATEST", "DEFAULT")
 MOST_NODES = 1000  # GKE's limit for a node pool
 RUN_HOURS = (
@@ -29,6 +34,11 @@ class ClusterOptions:
         max_nodes: in each pool at once.
         driver: `LATEST` or `DEFAULT`; None for what suits the accelerator.
         max_run_hours: after which a node ends; None for never.
+        network: a name, or the path of another project's; empty for the one called `default`.
+        subnetwork: the same; empty for the one that the network has in the zone's region.
+        node_account: the service account that nodes act as; empty for that of the cluster's other nodes, or
+            Compute Engine's default one.
+        private_nodes: without public addresses; None for what the cluster has, or public ones.
     """
 
     cluster: str
@@ -38,6 +48,10 @@ class ClusterOptions:
     max_nodes: int = 1
     driver: str | None = None
     max_run_hours: float | None = None
+    network: str = ""
+    subnetwork: str = ""
+    node_account: str = ""
+    private_nodes: bool | None = None
 
 
 def check_cluster(name: str) -> None:
@@ -84,6 +98,35 @@ def check(wishes: ClusterOptions) -> None:
         raise GkeError(
             f"--max-run-hours is {wishes.max_run_hours:g}: a node may run {low:g} to {high:g} hours"
         )
+    _check_network(wishes)
+    if wishes.node_account and not ACCOUNT.fullmatch(wishes.node_account):
+        raise GkeError(
+            f"--node-account {wishes.node_account!r} must be a service account's address, such as "
+            "gridbench-node@my-project.iam.gserviceaccount.com"
+        )
+
+
+def _check_network(wishes: ClusterOptions) -> None:
+    if wishes.network and not NETWORK.fullmatch(wishes.network):
+        raise GkeError(
+            f"--network {wishes.network!r} must be a network's name, such as gridbench, "
+            "or projects/HOST-PROJECT/global/networks/NAME"
+        )
+    if not wishes.subnetwork:
+        return
+    match, region = SUBNETWORK.fullmatch(wishes.subnetwork), wishes.zone.rpartition("-")[0]
+    if match is None:
+        raise GkeError(
+            f"--subnetwork {wishes.subnetwork!r} must be a subnetwork's name, such as gridbench, "
+            f"or projects/HOST-PROJECT/regions/{region}/subnetworks/NAME"
+        )
+    if match["region"] and match["region"] != region:
+        raise GkeError(
+            f"--subnetwork {wishes.subnetwork} is in {match['region']}: "
+            f"a cluster in {wishes.zone} needs one in {region}"
+        )
+    if not wishes.network:
+        raise GkeError(f"--subnetwork {wishes.subnetwork} needs the --network that it is in")
 
 
 def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
@@ -108,6 +151,7 @@ def _pool(wishes: ClusterOptions, name: str, gpus: int) -> GkePool:
         max_nodes=wishes.max_nodes,
         driver=wishes.driver or accelerator.driver,
         max_run_s=round((wishes.max_run_hours or 0) * 3600),
+        account=wishes.node_account,
     )
 
 

@@ -10,6 +10,8 @@ from google.cloud import container_v1 as gke
 from google.rpc.status_pb2 import Status
 from grpc import StatusCode
 
+from tests.emulators.gke import reasons
+
 HOST = "https://container.googleapis.com/v1"
 CA = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"  # how a certificate begins, in base64
 DONE = gke.Operation.Status.DONE
@@ -59,6 +61,9 @@ class Account:
         requests: every method that was called, with its message.
         failing: the name of a cluster or pool, and code and text that the next operation on it ends with.
         absent: accelerators that the zone does not have.
+        networks: those of the project.
+        accounts: service accounts that the caller may let nodes act as; None for any.
+        old_customer: one who may still make clusters in no release channel.
         looks: how often an operation is looked at before it ends.
         stuck: operations don't go on.
     """
@@ -69,6 +74,9 @@ class Account:
     faults: list[Fault] = field(default_factory=list)
     failing: dict[str, tuple[int, str]] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
+    networks: set[str] = field(default_factory=lambda: {"default"})
+    accounts: set[str] | None = None
+    old_customer: bool = False
     missing_zones: list[str] = field(default_factory=list)
     looks: int = 2
     stuck: bool = False
@@ -103,14 +111,14 @@ class Account:
         for work in self.works.values():
             target = work.operation.target_link.removeprefix(f"{HOST}/")
             if work.operation.status != DONE and f"{target}/".startswith(f"{cluster}/"):
-                text = f"Cluster is running incompatible operation {work.operation.name}."
+                text = reasons.BUSY.format(operation=work.operation.name)
                 raise Refusal(StatusCode.FAILED_PRECONDITION, text)
 
     def look(self, name: str) -> gke.Operation:
         """An operation, one step further than at the last look."""
         work = self.works.get(name)
         if work is None:
-            raise Refusal(StatusCode.NOT_FOUND, f"Not found: {name}.")
+            raise Refusal(StatusCode.NOT_FOUND, reasons.NOT_FOUND.format(name=name))
         if work.operation.status != DONE and not self.stuck:
             work.looks += 1
             if work.looks >= self.looks:

@@ -12,7 +12,9 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
+from tests.emulators.gke import reasons
 from tests.emulators.gke.account import CA, Account, Refusal
+from tests.emulators.gke.admission import admit_cluster, admit_pool
 
 SERVICE = "google.container.v1.ClusterManager"
 Cluster, Pool = gke.Cluster.Status, gke.NodePool.Status
@@ -32,7 +34,7 @@ def get_cluster(account: Account, request: gke.GetClusterRequest) -> gke.Cluster
 
 def _cluster(account: Account, name: str) -> gke.Cluster:
     if name not in account.clusters:
-        raise Refusal(grpc.StatusCode.NOT_FOUND, f"Not found: {name}.")
+        raise Refusal(grpc.StatusCode.NOT_FOUND, reasons.NOT_FOUND.format(name=name))
     return account.clusters[name]
 
 
@@ -40,12 +42,8 @@ def create_cluster(account: Account, request: gke.CreateClusterRequest) -> gke.O
     """A new cluster, in PROVISIONING until its operation ends."""
     name = f"{request.parent}/clusters/{request.cluster.name}"
     if name in account.clusters:
-        raise Refusal(grpc.StatusCode.ALREADY_EXISTS, f"Already exists: {name}.")
-    if not request.cluster.node_pools or not all(pool.name for pool in request.cluster.node_pools):
-        text = "Cluster.initial_node_count or node_pools must be set."
-        raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, text)
-    made = gke.Cluster(request.cluster)
-    made.location = request.parent.rpartition("/")[2]
+        raise Refusal(grpc.StatusCode.ALREADY_EXISTS, reasons.EXISTS.format(name=name))
+    made = admit_cluster(account, request.parent, request.cluster)
     made.status = Cluster.PROVISIONING
     for pool in made.node_pools:
         pool.status = Pool.PROVISIONING
@@ -84,12 +82,8 @@ def create_node_pool(account: Account, request: gke.CreateNodePoolRequest) -> gk
     account.check_idle(request.parent)
     name = f"{request.parent}/nodePools/{wanted.name}"
     if wanted.name in [pool.name for pool in cluster.node_pools]:
-        raise Refusal(grpc.StatusCode.ALREADY_EXISTS, f"Already exists: {name}.")
-    for each in wanted.config.accelerators:
-        if each.accelerator_type in account.absent:
-            text = f'Accelerator type "{each.accelerator_type}" does not exist in zone {cluster.location}.'
-            raise Refusal(grpc.StatusCode.INVALID_ARGUMENT, text)
-    made = gke.NodePool(wanted)
+        raise Refusal(grpc.StatusCode.ALREADY_EXISTS, reasons.EXISTS.format(name=name))
+    made = admit_pool(account, cluster, wanted)
     made.status = Pool.PROVISIONING
     cluster.node_pools.append(made)
     made = cluster.node_pools[-1]
@@ -106,7 +100,7 @@ def delete_node_pool(account: Account, request: gke.DeleteNodePoolRequest) -> gk
     cluster = _cluster(account, parent)
     account.check_idle(parent)
     if wanted not in [pool.name for pool in cluster.node_pools]:
-        raise Refusal(grpc.StatusCode.NOT_FOUND, f"Not found: {request.name}.")
+        raise Refusal(grpc.StatusCode.NOT_FOUND, reasons.NOT_FOUND.format(name=request.name))
 
     def deed(error: str) -> None:
         kept = [gke.NodePool(pool) for pool in cluster.node_pools if pool.name != wanted]

@@ -57,7 +57,8 @@ def facts():
     return tuple(Fact(**row, **what, purchase=how, usd_per_hour=usd) for what, how, usd in prices)
 
 
-DISK = gke_text.DISK_USD_PER_HOUR
+DISK = gke_text.DISK_USD_PER_HOUR + gke_text.ADDRESS_USD_PER_HOUR  # what every node has
+FEE, HOURS = 0.10, 730
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,8 @@ DISK = gke_text.DISK_USD_PER_HOUR
         ([*UP, "--driver", "newest"], "--driver 'newest' must be one of LATEST, DEFAULT"),
         ([*UP, "--max-run-hours", "0"], "--max-run-hours is 0: a node may run 0.5 to 168 hours"),
         ([*UP[:5], "nvidia-tesla-k80"], "nvidia-tesla-k80 is unsupported"),
+        ([*UP, "--network", "My Net"], "--network 'My Net' must be a network's name"),
+        ([*UP, "--node-account", "me"], "--node-account 'me' must be a service account's address"),
         ([*UP, "--project", "x"], "project 'x' must be a project's id"),
         (["status", "gke", "--zone", "mars"], "--zone 'mars' is not a zone"),
         (["down", "gke", "--cluster", "-"], "--cluster '-' must be"),
@@ -100,13 +103,54 @@ def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, t
     code, output = run(*UP, "--max-nodes", "2", "--yes")
     assert code == 0
     idle = 0.07 + DISK + 0.10
-    assert f"Idle: {idle:.2f} USD an hour, 0.10 of it for the cluster's management" in output
+    assert f"Idle: {idle:.2f} USD an hour, {idle * HOURS:.0f} USD a month" in output
     assert f"at most {idle + 2 * (0.3 + 0.5 + DISK):.2f} USD an hour." in output
-    assert "gcloud compute routers nats create" in output
+    assert "gcloud compute routers" not in output and "NAT" not in output
     assert '{"cloud.google.com/gke-nodepool": "nvidia-l4"}' in output
     path = tmp_path / ".gridbench" / "gke.kubeconfig"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert yaml.safe_load(path.read_text())["current-context"] == f"gke_my-project_{ZONE}_gridbench"
+
+
+def test_a_month_of_the_idle_cluster_is_said_part_by_part_before_it_is_made(run, account, monkeypatch):
+    monkeypatch.setattr(commands.typer, "confirm", lambda question: False)
+    code, output = run(*UP)
+    assert code == 2 and account.changes == []
+    month = (0.07 + DISK + FEE) * HOURS
+    assert (
+        f"{month:.0f} USD a month, until `gridbench down gke`: management 73.00, 1 e2-standard-2 51.10, "
+        in output
+    )
+    assert "disks 10.00, public addresses 3.65. Google's free tier pays the management" in output
+    assert f"then it is {month - 73:.0f} USD a month." in output
+
+
+def test_a_nat_is_part_of_the_costs_of_private_nodes_and_how_to_make_one_is_said(run, account):
+    code, output = run(*UP, "--private-nodes", "--network", "default", "--yes")
+    assert code == 0 and "gcloud compute routers nats create gridbench-nat" in output
+    nat = gke_text.ADDRESS_USD_PER_HOUR + gke_text.NAT_USD_PER_HOUR
+    assert f"disks 10.00, Cloud NAT {nat * HOURS:.2f}, and 0.045 a GiB through the NAT." in output
+    assert "public addresses 3.65" not in output
+
+
+def test_both_roles_of_the_nodes_are_said_before_the_cluster_is_made(run, account):
+    node = "gridbench-node@my-project.iam.gserviceaccount.com"
+    code, output = run(*UP, "--node-account", node, "--yes")
+    assert code == 0 and output.count(f'"serviceAccount:{node}"') == 2
+    assert "roles/container.defaultNodeServiceAccount" in output and "roles/artifactregistry.reader" in output
+
+
+def test_what_could_cost_more_than_the_limit_is_refused(run, account):
+    code, output = run(*UP, "--max-nodes", "30", "--yes")
+    busy = 0.07 + DISK + FEE + 30 * (0.8 + DISK)
+    assert code == 2 and account.changes == []
+    assert f"costs {busy:.2f} USD an hour, and --max-usd-per-hour is 20: fewer accelerators" in output
+    assert run(*UP, "--max-nodes", "30", "--max-usd-per-hour", "30", "--yes")[0] == 0
+
+
+def test_a_complete_cluster_is_never_above_the_limit(run, account):
+    run(*UP, "--yes")
+    assert run(*UP, "--max-usd-per-hour", "0.1")[0] == 0
 
 
 def test_nothing_is_made_without_a_yes(run, account, tmp_path, monkeypatch):
@@ -189,7 +233,8 @@ def test_status_shows_pools_nodes_costs_and_what_is_under_way(run, account):
     each = 0.3 + 0.5 + DISK
     assert f"nvidia-l4 RUNNING g2-standard-8 1 nvidia-l4 on-demand 0 to 3 {each:.3f}" in output
     assert "Nodes now: 3 (1 always on, 2 for pods)" in output
-    assert f"Idle: {0.17 + DISK:.2f} USD" in output and "under way: UPGRADE_MASTER gridbench" in output
+    assert f"Idle: {0.17 + DISK:.2f} USD an hour, {(0.17 + DISK) * HOURS:.0f} USD a month" in output
+    assert "under way: UPGRADE_MASTER gridbench" in output
 
 
 def test_status_without_a_cluster(run, account):
@@ -242,8 +287,8 @@ def test_a_right_that_is_missing_is_one_sentence(run, account):
 
 def test_a_spot_price_is_taken_where_both_parts_have_one():
     pool = GkePool("x", "g2-standard-8", "nvidia-l4", 1, spot=True)
-    assert gke_text.usd_per_hour(facts(), pool, "us-central1") == pytest.approx(0.8 + DISK)
+    assert gke_text.usd_per_hour(facts(), pool, "us-central1", False) == pytest.approx(0.8 + DISK)
     row = {"provider": "gcp", "region": "us-central1", "source": "test", "date": "2026-11-21"}
     host = Fact(**row, host="g2-standard-8", purchase="spot", usd_per_hour=0.1)
-    assert gke_text.usd_per_hour((*facts(), host), pool, "us-central1") == pytest.approx(0.3 + DISK)
-    assert gke_text.usd_per_hour(facts(), pool, "europe-west4") is None
+    assert gke_text.usd_per_hour((*facts(), host), pool, "us-central1", False) == pytest.approx(0.3 + DISK)
+    assert gke_text.usd_per_hour(facts(), pool, "europe-west4", False) is None

@@ -68,15 +68,6 @@ def test_a_pool_that_differs_is_named_and_stays(account):
     assert "pool nvidia-l4 is there and stays as it is, though max_nodes is 1, not 4" in note
 
 
-def test_in_a_release_channel_gke_keeps_the_nodes(account):
-    up(wishes())
-    account.clusters[NAME].release_channel.channel = gke.ReleaseChannel.Channel.REGULAR
-    assert "is in release channel REGULAR" in make_plan(place(), wishes("nvidia-tesla-t4"), silent).notes[0]
-    up(wishes("nvidia-tesla-t4"))
-    management = account.called("CreateNodePool")[-1].node_pool.management
-    assert management.auto_upgrade and management.auto_repair  # anything else is refused there
-
-
 def test_a_pool_out_of_stock_does_not_cost_the_others(account):
     account.failing["nvidia-l4"] = STOCKOUT
     cluster, failed = up(wishes("nvidia-l4", "nvidia-tesla-t4"))
@@ -141,7 +132,7 @@ def test_an_interrupted_up_is_waited_for_and_then_taken_down(account):
 def begin():
     """What an `up` leaves that was interrupted as soon as the cluster had been asked for."""
     where = place()
-    where.client.create_cluster(parent=where.parent, cluster=cluster_message("gridbench", where.project))
+    where.client.create_cluster(parent=where.parent, cluster=cluster_message(wishes(), where.project))
 
 
 def test_an_interrupted_up_is_completed(account):

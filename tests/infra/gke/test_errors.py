@@ -10,6 +10,7 @@ from grpc import StatusCode
 from infra.gke import api
 from infra.gke.clusters import find
 from infra.gke.errors import (
+    AccountRefused,
     ApiDisabled,
     ClusterBusy,
     Exists,
@@ -19,6 +20,7 @@ from infra.gke.errors import (
     GkeUnreachable,
     Invalid,
     NoCredentials,
+    NoNetwork,
     NotInZone,
     PermissionMissing,
     Stockout,
@@ -26,6 +28,7 @@ from infra.gke.errors import (
     in_words,
     refusal,
 )
+from tests.emulators.gke import reasons
 from tests.emulators.gke.account import Fault
 from tests.emulators.gke.quick import place, quick_gke, up, wishes
 
@@ -69,6 +72,24 @@ CASES = [
         StatusCode.INVALID_ARGUMENT,
         "The resource 'projects/p/zones/z/acceleratorTypes/nvidia-l4' was not found",
         NotInZone,
+        "another --zone",
+    ),
+    (
+        StatusCode.INVALID_ARGUMENT,
+        reasons.NO_NETWORK.format(project="my-project", network="default"),
+        NoNetwork,
+        "gcloud compute networks create gridbench",
+    ),
+    (
+        StatusCode.INVALID_ARGUMENT,
+        reasons.NO_ACCOUNT.format(account="default"),
+        AccountRefused,
+        "--node-account names another",
+    ),
+    (
+        StatusCode.RESOURCE_EXHAUSTED,
+        "Google Compute Engine does not have enough resources available to fulfill request: us-central1.",
+        Stockout,
         "another --zone",
     ),
     (
@@ -144,7 +165,7 @@ def test_a_moments_silence_is_not_noticed(account):
     [
         (StatusCode.RESOURCE_EXHAUSTED, "Insufficient regional quota", GkeQuotaExceeded),
         (StatusCode.PERMISSION_DENIED, "Required permission", PermissionMissing),
-        (StatusCode.INVALID_ARGUMENT, "Network default does not exist", Invalid),
+        (StatusCode.INVALID_ARGUMENT, "Master version is unsupported", Invalid),
     ],
 )
 def test_a_cluster_that_is_refused_leaves_nothing(account, code, text, kind):

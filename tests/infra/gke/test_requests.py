@@ -34,8 +34,7 @@ def test_the_cluster(account):
     assert dict(asked.resource_labels) == {"managed-by": "gridbench"}
     assert asked.workload_identity_config.workload_pool == "my-project.svc.id.goog"
     assert asked.ip_allocation_policy.use_ip_aliases
-    assert asked.network_config.default_enable_private_nodes
-    assert asked.release_channel.channel == gke.ReleaseChannel.Channel.UNSPECIFIED
+    assert not asked.network and not asked.subnetwork
     components = asked.monitoring_config.component_config.enable_components
     assert list(components) == [gke.MonitoringComponentConfig.Component.SYSTEM_COMPONENTS]
     assert not asked.monitoring_config.managed_prometheus_config.enabled
@@ -47,7 +46,8 @@ def test_the_system_pool_is_one_small_node_without_a_gpu(account):
     (pool,) = account.called("CreateCluster")[0].cluster.node_pools
     assert (pool.name, pool.initial_node_count, pool.config.machine_type) == ("system", 1, "e2-standard-2")
     assert not pool.autoscaling.enabled and not pool.config.accelerators and not pool.config.taints
-    assert pool.network_config.enable_private_nodes and not pool.config.spot
+    assert not pool.config.spot
+    assert pool.management.auto_repair  # a sick node would stay, and be billed
 
 
 def test_a_gpu_pool_grows_from_nothing(account):
@@ -72,20 +72,16 @@ def test_a_gpu_pool_has_its_accelerator_and_gkes_driver(account):
     assert (taint.key, taint.value, taint.effect.name) == ("nvidia.com/gpu", "present", "NO_SCHEDULE")
 
 
-def test_a_node_is_private_and_has_no_rights_to_lend(account):
+def test_a_node_has_no_rights_to_lend(account):
     pool = pool_of(account)
-    assert pool.network_config.enable_private_nodes
     assert pool.config.workload_metadata_config.mode == gke.WorkloadMetadataConfig.Mode.GKE_METADATA
     assert dict(pool.config.metadata) == {"disable-legacy-endpoints": "true"}
     assert not any(scope.endswith("cloud-platform") for scope in pool.config.oauth_scopes)
     assert pool.config.oauth_scopes
 
 
-def test_nothing_restarts_a_node_that_measures(account):
-    pool = pool_of(account)
-    assert "management" in pool  # said, and not left to GKE's default, which is true
-    assert not pool.management.auto_repair and not pool.management.auto_upgrade
-    assert not pool.config.gcfs_config.enabled  # an image that streams in would be timed with the imports
+def test_an_image_is_pulled_whole_before_anything_is_timed(account):
+    assert not pool_of(account).config.gcfs_config.enabled  # else it streams in while imports are timed
 
 
 @pytest.mark.parametrize("spot", [False, True])
@@ -118,7 +114,7 @@ HAD = [
 @pytest.mark.parametrize(("name", "gpus", "spot"), HAD)
 def test_every_shape_makes_a_pool_and_is_read_back_as_it_was_asked(name, gpus, spot):
     (pool,) = wished_pools(wishes(f"{name}:{gpus}", spot=spot, max_nodes=2, max_run_hours=2))
-    message = gke.NodePool.deserialize(gke.NodePool.serialize(pool_message(pool)))
+    message = gke.NodePool.deserialize(gke.NodePool.serialize(pool_message(pool, kept_by_gke=True)))
     assert read_pool(message) == pool and not list(read_pool(message).differences(pool))
     assert len(pool.name) <= 40 and message.config.accelerators[0].accelerator_count == gpus
 

@@ -1,0 +1,39 @@
+"""The gcloud commands for what GKE's own API can't do: networks, ways out, grants, maintenance."""
+
+PROJECT_NUMBER = "$(gcloud projects describe {project} --format 'value(projectNumber)')"
+DEFAULT_ACCOUNT = f"{PROJECT_NUMBER}-compute@developer.gserviceaccount.com"
+NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
+
+
+def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
+    """Return the commands that give nodes without public addresses a way out."""
+    where = f"--project {project} --region {zone.rpartition('-')[0]}"
+    nat = "gcloud compute routers nats create gridbench-nat --router gridbench-nat"
+    return (
+        f"gcloud compute routers create gridbench-nat --network {network or 'default'} {where}",
+        f"{nat} --auto-allocate-nat-external-ips --nat-all-subnet-ip-ranges {where}",
+    )
+
+
+def grants(project: str, account: str) -> tuple[str, ...]:
+    """Return the commands that give the nodes' account what it needs: GKE's own tasks, and pulls.
+
+    Args:
+        account: its e-mail address; empty for Compute Engine's default one.
+    """
+    email = account or DEFAULT_ACCOUNT.format(project=project)
+    member = f'--member "serviceAccount:{email}"'
+    return tuple(
+        f"gcloud projects add-iam-policy-binding {project} {member} --condition None --role {role}"
+        for role in NODE_ROLES
+    )
+
+
+def pin(project: str, zone: str, cluster: str) -> str:
+    """Return the command after which GKE upgrades no node of the cluster by itself."""
+    return (
+        f"gcloud container clusters update {cluster} --project {project} --zone {zone} "
+        "--add-maintenance-exclusion-name gridbench "
+        "--add-maintenance-exclusion-scope no_minor_or_node_upgrades "
+        "--add-maintenance-exclusion-until-end-of-support"
+    )
