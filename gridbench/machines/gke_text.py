@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # they import Google's client, which is slow, and which other
     from infra.gke.pools import GkePool
 
 HOURS_PER_MONTH = 730  # as Google counts a month
-# For managing a cluster, cloud.google.com/kubernetes-engine/pricing. A billing account gets 74.40 USD of it back
-# each month, for zonal clusters: the fee of one.
+# For managing a cluster, cloud.google.com/kubernetes-engine/pricing. Each billing account gets a month of it
+# free, as a credit of 74.40 USD for zonal clusters.
 FEE_USD_PER_HOUR = 0.10
 DISK_USD_PER_HOUR = 100 * 0.10 / HOURS_PER_MONTH  # 100 GB of pd-balanced, 0.10 USD a GB-month in us-central1
 ADDRESS_USD_PER_HOUR = 0.005  # a public IPv4 address in use, cloud.google.com/vpc/network-pricing

@@ -162,7 +162,8 @@ def default_pod(store: Store, pod: Obj, gke: bool) -> None:
             resources["requests"] = {**limits, **(resources.get("requests") or {})}
     tolerations = spec.setdefault("tolerations", [])
     if gke and asks_for_gpu(spec) and GPU_TOLERATION not in tolerations:
-        tolerations.append(dict(GPU_TOLERATION))  # ExtendedResourceToleration, which GKE switches on
+        # [doc] docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus: GKE runs ExtendedResourceToleration
+        tolerations.append(dict(GPU_TOLERATION))
     keys = {toleration.get("key") for toleration in tolerations}
     tolerations += [dict(toleration) for toleration in NODE_TOLERATIONS if toleration["key"] not in keys]
     spec.setdefault("priority", 0)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from tests.emulators.kube.cluster import Cluster
 
 COMPONENT = "cluster-autoscaler"
+# [thread] events that users of GKE quote, word for word; [doc] the reason FailedScaleUp and what it means:
+# docs.cloud.google.com/kubernetes-engine/docs/troubleshooting/cluster-autoscaler-scale-up
 OUT_OF_STOCK = (
     "Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources. Pod is at "
     "risk of not being scheduled."
@@ -71,6 +73,7 @@ class Autoscaler:
                 if fitting
                 else "node(s) didn't match Pod's node affinity/selector"
             )
+            # [doc] kubernetes/autoscaler, cluster-autoscaler/FAQ.md and its event processor
             said = f"pod didn't trigger scale-up: {len(self.pools)} {reason}"
             self.cluster.event(pod, "NotTriggerScaleUp", said, COMPONENT)
         return False
@@ -86,6 +89,7 @@ class Autoscaler:
         return False
 
     def grow(self, pool: Pool, pod: Obj, wanted: dict[str, Decimal]) -> None:
+        # [doc] the same
         said = f"pod triggered scale-up: [{{{pool.name} {pool.made}->{pool.made + 1} (max: {pool.at_most})}}]"
         self.cluster.event(pod, "TriggeredScaleUp", said, COMPONENT)
         pool.made += 1

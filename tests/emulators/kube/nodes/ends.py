@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass
 
-# pkg/kubelet/eviction/helpers.go
+# [doc] kubernetes/kubernetes, pkg/kubelet/eviction/helpers.go
 LOW_ON_MEMORY = (
     "The node was low on resource: memory. Threshold quantity: 100Mi, available: 84Mi. Container {container} "
     "was using 3012Mi, request is 0, has larger consumption of memory. "
 )
 EPHEMERAL_LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
-# pkg/kubelet/nodeshutdown: and what GKE's spot nodes leave behind
+# [doc] kubernetes/kubernetes, pkg/kubelet/nodeshutdown: and what GKE's spot nodes leave behind
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
-SPOT_GRACE_S = 15  # docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms: for pods, of 30 s
+# [doc] docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms: for pods, of 30 s. From GKE 1.35 on a pool may
+# ask for up to 120 s; ours don't
+SPOT_GRACE_S = 15
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""Asks GKE itself what it refuses and what it makes of a cluster, to hold the emulator of the tests against it.
+
+    python -m tests.emulators.gke.smoke --zone us-central1-a --yes
+
+Makes one cluster with one small node, asks for what should be refused, makes a GPU pool of no nodes, writes what GKE
+says as JSON, and prints where the emulator says something else. It stops at a limit of minutes and USD, and deletes
+what it has made on every way out.
+"""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from infra.gke.api import connect
+from infra.gke.clusters import find
+from infra.gke.errors import GkeError
+from infra.gke.settings import ClusterOptions, check
+from tests.emulators.gke.smoke_cases import NAME, gpu_pool
+from tests.emulators.gke.smoke_run import USD_PER_HOUR, LimitReached, Meter, Smoke
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """The whole of it; the exit code: 0 as believed, 1 something differs or was not seen."""
+    wishes = ClusterOptions(NAME, arguments.zone, (arguments.accelerator,), network=arguments.network)
+    check(wishes)
+    gpu_pool(wishes)
+    location = connect(arguments.project, arguments.zone)
+    if find(location, NAME):
+        raise GkeError(
+            f"there is a cluster {NAME} already: `gridbench down gke --cluster {NAME} --zone {arguments.zone}`"
+        )
+    if not arguments.yes:
+        raise GkeError(
+            f"this makes a cluster in {arguments.zone} of project {location.project} at about {USD_PER_HOUR} USD an "
+            f"hour, for at most {arguments.max_minutes:g} minutes and {arguments.max_usd:g} USD, and deletes it: "
+            "say --yes to do it"
+        )
+    smoke = Smoke(location, wishes, Meter(arguments.max_minutes, arguments.max_usd))
+    stopped = None
+    try:
+        smoke.observe()
+    except (LimitReached, GkeError) as error:
+        stopped = str(error)
+    finally:
+        try:
+            _undisturbed(smoke.clean_up)
+        finally:
+            _write(arguments.out, smoke, stopped)
+    for sentence in ([f"stopped early: {stopped}"] if stopped else []) + smoke.different:
+        _tell(sentence)
+    return 1 if smoke.different or stopped else 0
+
+
+def _write(out: Path, smoke: Smoke, stopped: str | None) -> None:
+    head = {"zone": smoke.location.zone, "at": datetime.now(UTC).isoformat(timespec="seconds")}
+    taken = {"minutes": round(smoke.meter.minutes, 1), "usd": round(smoke.meter.usd, 6), "stopped": stopped}
+    facts = {name: seen for name, (seen, _) in smoke.facts.items()}
+    out.write_text(json.dumps(head | taken | {"answers": smoke.seen, "facts": facts}, indent=2) + "\n")
+    _tell(f"{out} has what GKE said; about {smoke.meter.usd:.3f} USD")
+
+
+def _undisturbed(work: Callable[[], None]) -> None:
+    """A second Ctrl-C must not leave a cluster running."""
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        work()
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _tell(sentence: str) -> None:
+    print(sentence, flush=True)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command's options."""
+    wanted = argparse.ArgumentParser(prog="python -m tests.emulators.gke.smoke", description=__doc__)
+    wanted.add_argument("--zone", required=True)
+    wanted.add_argument("--project")
+    wanted.add_argument("--network", default="", help="the one called default by default")
+    wanted.add_argument("--accelerator", default="nvidia-tesla-t4", help="one that the zone has")
+    wanted.add_argument("--max-minutes", type=float, default=45)
+    wanted.add_argument("--max-usd", type=float, default=0.5)
+    wanted.add_argument("--out", type=Path, default=Path("gke-smoke.json"))
+    wanted.add_argument("--yes", action="store_true", help="make the cluster")
+    return wanted
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The program: its exit code, with a mistake said in a sentence."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        return run(parser().parse_args(words))
+    except GkeError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
