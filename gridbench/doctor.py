@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from gridbench.run.session import ROOT, STATE
 from gridbench.terminal import Results, console
+from infra.images.flavours import locked
 from infra.local.stack import running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import hardware_names, load_gpus, load_hardware, load_suite_checked, suites
@@ -54,18 +55,16 @@ def torch_sees_cuda() -> bool:
 
 
 def _packages() -> Iterator[Finding]:
-    for line in (ROOT / "requirements.lock").read_text().split():
-        name, _, locked = line.partition("==")
-        if name not in ("prefect", "torch", "fastapi", "sqlalchemy", "pandas"):
-            continue
+    versions = locked(ROOT)
+    for name in ("fastapi", "pandas", "prefect", "sqlalchemy", "torch"):
         try:
             installed = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             yield False, f"{name} is not installed: make install"
             continue
-        same = installed.partition("+")[0] == locked
+        same = installed.partition("+")[0] == versions[name]
         text = f"{name} {installed}"
-        yield same, text if same else f"{text} is installed, requirements.lock has {locked}: make install"
+        yield same, text if same else f"{text} is installed, {versions[name]} is locked: make install"
 
 
 def _files() -> Iterator[Finding]:

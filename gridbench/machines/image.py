@@ -30,7 +30,9 @@ Engine = Annotated[
 @app.command()
 def build(
     name: FlavourName = "cpu",
-    base: Annotated[str | None, typer.Option(help="Base image; by default the one of the flavours")] = None,
+    base: Annotated[
+        str | None, typer.Option(help="Base image; by default a Python whose digest flavours.yaml names")
+    ] = None,
     tag: Annotated[
         str | None, typer.Option(help="Name of the image; by default made from flavour and commit")
     ] = None,
@@ -59,7 +61,7 @@ def build(
     base = base or str(load()["base"])
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
         fill(Path(folder), variant, inputs)
-        engine.build(chosen, Path(folder), image, arguments(variant, inputs, Path(folder), base, commit))
+        engine.build(chosen, Path(folder), image, arguments(variant, Path(folder), base, commit))
     if reference:
         add_reference(chosen, image, reference)
     digest, size_bytes = engine.inspect(chosen, image)
@@ -80,13 +82,12 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
     say(f"hardware files with this image may say reference: {json.dumps(command)}")
 
 
-def arguments(variant: Flavour, inputs: Inputs, context: Path, base: str, commit: str) -> dict[str, str]:
+def arguments(variant: Flavour, context: Path, base: str, commit: str) -> dict[str, str]:
     """Return the arguments of the Dockerfile."""
     return {
         "BASE_IMAGE": base,
         "UV": str(load()["uv"]),
         "PACKAGES": packages_hash(context),
-        "INDEX_OPTIONS": "" if inputs.wheels else f"--extra-index-url {variant.index}",
         "REVISION": commit,
         "FLAVOUR": variant.name,
     }
@@ -122,12 +123,14 @@ def push(
             "files differ from the commit, so the image's label would not say what is in it; "
             "commit them, or push with --allow-dirty"
         )
-    from infra.images import ecr  # boto3 is slow to import
+    from infra.images.registries import pushed_digest, sign_in  # boto3 is slow to import
 
     chosen = engine.choose(with_engine)
     local = image or default_tag(flavour(name).name, commit)
-    engine.inspect(chosen, local)
-    if region := ecr.region_of(target):
-        engine.log_in(chosen, target.partition("/")[0], *ecr.credentials(region))
-    digest = engine.push(chosen, local, f"{target}:{default_tag(name, commit).rpartition(':')[2]}")
+    image_id, _ = engine.inspect(chosen, local)
+    tag = f"{default_tag(name, commit).rpartition(':')[2]}-{image_id[:12]}"
+    if (digest := pushed_digest(target, tag)) is None:
+        if known := sign_in(target):
+            engine.log_in(chosen, target.partition("/")[0], *known)
+        digest = engine.push(chosen, local, f"{target}:{tag}")
     say(f"{target}@{digest}")

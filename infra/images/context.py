@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.images.errors import ImageError
-from infra.images.flavours import ROOT, Flavour, constraints, load, requirements
+from infra.images.flavours import ROOT, Flavour, load, project
 
 HERE = Path(__file__).parent
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
@@ -44,8 +44,8 @@ def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> N
     for name in ("wheels", "certs"):
         (packages / name).mkdir(parents=True)
     shutil.copyfile(HERE / "Dockerfile", folder / "Dockerfile")
-    (packages / "requirements.txt").write_text("\n".join(requirements(flavour, root)) + "\n")
-    (packages / "constraints.txt").write_text("\n".join(constraints(root)) + "\n")
+    (packages / "pyproject.toml").write_text(project(flavour, bool(inputs.wheels), root))
+    shutil.copyfile(root / "requirements.lock", packages / "constraints.txt")
     if inputs.ca_bundle:
         shutil.copyfile(inputs.ca_bundle, packages / "certs" / "ca.crt")
     for wheel in sorted(inputs.wheels.glob("*.whl")) if inputs.wheels else ():
@@ -71,7 +71,7 @@ def packages_hash(folder: Path) -> str:
     """Hash the names of what is installed: builders' caches don't look into what a step mounts."""
     packages = folder / "packages"
     wheels = sorted(path.name for path in (packages / "wheels").iterdir())
-    texts = [(packages / name).read_text() for name in ("requirements.txt", "constraints.txt")]
+    texts = [(packages / name).read_text() for name in ("pyproject.toml", "constraints.txt")]
     return hashlib.sha256("\n".join([*texts, *wheels]).encode()).hexdigest()[:16]
 
 

@@ -1,5 +1,6 @@
 """The flavours of flavours.yaml, and the packages that an image of one gets."""
 
+import json
 import re
 import tomllib
 from dataclasses import dataclass
@@ -12,8 +13,17 @@ from infra.images.errors import ImageError
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("flavours.yaml")
-# What torch's builds pin for themselves, each its own version.
-OF_TORCH = re.compile(r"torch==|triton==|cuda-|nvidia-(?!ml-py==)")
+# The part of a pyproject.toml by which torch alone is looked up in its index. An index on uv's command line is asked
+# first for every name, and the first that has it is the only one: torch's has old versions of many.
+OF_ITS_INDEX = """
+[tool.uv.sources]
+torch = {{ index = "torch" }}
+
+[[tool.uv.index]]
+name = "torch"
+url = {url}
+explicit = true
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +78,28 @@ def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
     return [*(line for line in project["dependencies"] if package(line) not in without), chosen.torch]
 
 
+def project(chosen: Flavour, has_build: bool, root: Path = ROOT) -> str:
+    """Return the pyproject.toml that uv installs: everything from PyPI, torch alone from its own index.
+
+    Args:
+        chosen: the flavour.
+        has_build: a folder of wheels has the torch build, so that no index is asked for it.
+        root: the checkout.
+    """
+    lines = ["[project]", 'name = "lane"', 'version = "0"']
+    text = "\n".join([*lines, f"dependencies = {json.dumps(requirements(chosen, root), indent=1)}", ""])
+    return text if has_build else text + OF_ITS_INDEX.format(url=json.dumps(chosen.index))
+
+
 def package(requirement: str) -> str:
     """Return a requirement's package name."""
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
 
 
-def constraints(root: Path = ROOT) -> list[str]:
-    """Return the versions of requirements.lock, without torch's own parts."""
-    lines = (root / "requirements.lock").read_text().splitlines()
-    return [line for line in lines if line and not OF_TORCH.match(line)]
+def locked(root: Path = ROOT) -> dict[str, str]:
+    """Return what `make install` installs: the versions of requirements.lock, and torch's."""
+    pins = (root / "requirements.lock").read_text().splitlines()
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    pins += [line for line in project["dependencies"] if package(line) == "torch"]
+    found = (re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", line) for line in pins)
+    return {match[1]: match[2] for match in found if match}
