@@ -8,10 +8,11 @@ STAMP := $(VENV)/installed
 
 install: $(STAMP)
 
+# The lock is whole, so that nothing is looked up beside it; then torch, in the build that suits the machine.
 $(STAMP): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; name one: make PYTHON=python3.11") if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	@touch $@
 

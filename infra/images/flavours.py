@@ -13,8 +13,9 @@ from infra.images.errors import ImageError
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("flavours.yaml")
-# The part of a pyproject.toml by which torch alone is looked up in its index. An index on uv's command line is
-# asked first for every name, and the first that has it is the only one: torch's has old versions of many.
+# The part of a pyproject.toml by which torch alone is looked up in its index. An index that uv is given
+# besides is asked first for every name, and the first that has one is the only one: torch's has old versions
+# of many packages.
 OF_ITS_INDEX = """
 [tool.uv.sources]
 torch = {{ index = "torch" }}
