@@ -8,6 +8,7 @@ from tasks.report.charts.pictures import models_png, speedup_png, time_by_size_p
 from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
+from tasks.report.files.finding_csv import finding_files
 from tasks.report.finite_json import to_json
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
@@ -31,6 +32,7 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
         "comparison.txt": full_text(records, comparison).encode(),
         "time_by_size.png": time_by_size_png(records, comparison, title),
         "speedup.png": speedup_png(records, comparison, title),
+        **finding_files(comparison),
         **_of_models_and_groups(records, comparison, title),
         "report.html": report_html(records, comparison, run).encode(),
     }

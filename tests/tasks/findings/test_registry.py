@@ -3,6 +3,7 @@
 import json
 import sys
 
+import pandas as pd
 import pytest
 
 import tasks.findings
@@ -69,6 +70,11 @@ def test_a_file_is_all_that_a_finding_takes(folder, tmp_path):
     found = json.loads((tmp_path / "benchmark_results.json").read_text())["findings"]["colours"]
     assert [row[0] for row in found["rows"]] == ["a", "b"] and found["rows"][1][1]["low"] < 2.0
     assert found["columns"][1] == {"title": "Shade", "quantity": "time", "unit": "s"}
+    table = pd.read_csv(tmp_path / "findings" / "colours.csv")
+    assert list(table) == ["Machine", "Shade (s)", "Shade (s) low", "Shade (s) high", "Colour"]
+    assert (
+        table["Shade (s)"].tolist() == pytest.approx([1.0, 2.0], rel=0.01) and table["Shade (s) low"][1] < 2.0
+    )
     title, rows = stage_tables(comparison)["bench-colours"]
     assert title.startswith("Colours") and rows[0] == {
         "Machine": "a",

@@ -184,7 +184,7 @@ def test_all_files_are_written_whole(made, tmp_path):
     path = write_report(tmp_path / "new" / "run", made, comparison(made), RUN)
     assert path.name == "report.html"
     assert sorted(p.name for p in path.parent.iterdir()) == [
-        "benchmark_results.json", "comparison.csv", "comparison.txt", "report.html", "results.parquet",
+        "benchmark_results.json", "comparison.csv", "comparison.txt", "findings", "report.html", "results.parquet",
         "speedup.png", "time_by_size.png",
     ]  # fmt: skip
     assert path.stat().st_size < 1.5e6
