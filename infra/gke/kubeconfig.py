@@ -12,6 +12,7 @@ from infra.gke.clusters import GkeCluster
 from infra.gke.errors import GkeError
 
 PLUGIN = "gke-gcloud-auth-plugin"
+OWN_CREDENTIALS = "--use_application_default_credentials"  # those of `up`; else it asks gcloud's own login
 HINT = "install it with `gcloud components install gke-gcloud-auth-plugin`, or the package of that name"
 
 
@@ -34,6 +35,7 @@ def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
     plugin = {
         "apiVersion": "client.authentication.k8s.io/v1beta1",
         "command": PLUGIN,
+        "args": [OWN_CREDENTIALS],
         "installHint": HINT,
         "interactiveMode": "IfAvailable",
         "provideClusterInfo": True,
