@@ -89,8 +89,9 @@ def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Accoun
     """Create or change the stack after asking; returns it as it is then."""
     from infra.aws import stack as stacks
     from infra.aws.account import connect, region_of
+    from infra.aws.delivery import delivered
     from infra.aws.plan import make_plan
-    from infra.aws.settings import TEMPLATE, check
+    from infra.aws.settings import check
     from infra.aws.teardown import start_queues
 
     region = region_of(region)
@@ -98,9 +99,9 @@ def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Accoun
     account = connect(region)
     plan = make_plan(account, options)
     say(f"account {account.number}, region {region}: working out the changes")
-    body, project = TEMPLATE.read_text(), plan.project
-    cfn = account.client("cloudformation")
-    change_set = stacks.prepare(cfn, project, body, plan.parameters, project, plan.creates)
+    cfn, project = account.client("cloudformation"), plan.project
+    with delivered(account, project, plan.body) as template:
+        change_set = stacks.prepare(cfn, template, plan.parameters, project, plan.creates)
     if change_set.changes:
         stack = _carry_out(account, plan, change_set, yes)
     elif plan.creates or plan.stack is None:
@@ -115,6 +116,7 @@ def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Accoun
 def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", yes: bool) -> "Stack":
     """Show a change set, ask, execute it and wait; returns the stack."""
     from infra.aws import stack as stacks
+    from infra.aws.first_use import prepare
 
     cfn = account.client("cloudformation")
     try:
@@ -122,6 +124,7 @@ def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", y
         aws_text.show_costs(plan.machines, plan.parameters, account.region)
         show_notes(plan.notes)
         confirm(f"{'Create' if plan.creates else 'Change'} stack {plan.project}?", yes)
+        prepare(account)
     except BaseException:
         stacks.discard(cfn, change_set)
         raise
@@ -144,13 +147,14 @@ def _show_pool(
     from infra.workers.batch.worker import AwsBatchWorker
 
     for name, value in sorted(stack.outputs.items()):
-        if "Queue" not in name:  # queues have their own lines below
-            say(f"{name}: {value}")
+        say(f"{name}: {value}")
     image = image or pools.newest_image(account.client("ecr"), stack.outputs["RepositoryUri"])
     variables = pools.pool_variables(stack, plan.machines, image)
     filled = pools.filled_template(AwsBatchWorker.get_default_base_job_template(), variables)
+    template_file = pool_file.with_name("aws-template.json")
     try:
         pool_file.write_text(json.dumps(filled, indent=2) + "\n")
+        template_file.write_text(plan.body)
     except OSError as error:
         raise GridbenchError(f"--pool-file {pool_file} can't be written ({error.strerror})") from None
     say(f"\nJob variables of the pool:\n{json.dumps(variables, indent=2)}")
@@ -161,8 +165,8 @@ def _show_pool(
     if not image:
         say(f"\nNo image yet: push one to {stack.outputs['RepositoryUri']}, then repeat this command.")
     say(f"\nThe work pool:\n  {pools.pool_command(pool, pool_file)}")
-    say("\nThe same with the AWS CLI:")
-    lines = pools.up_lines(account.region, plan.project, plan.parameters, plan.creates)
+    say(f"\nThe same with the AWS CLI, with the template in {template_file}:")
+    lines = pools.up_lines(account, plan.parameters, plan.creates, template_file)
     show_lines(lines + pools.use_lines(stack, variables))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from infra.aws.account import TAG, Account, gone, rows
+from infra.aws.delivery import find_buckets
 from infra.aws.errors import sentence
 from infra.aws.state import ALIVE, environments_of, queues_of
 from infra.workers.batch.errors import DENIED, code_of
@@ -175,6 +176,7 @@ LOOKS: dict[str, Look] = {
     "log groups": log_groups,
     "image repositories": repositories,
     "budgets": budgets,
+    "template buckets": find_buckets,
 }
 
 

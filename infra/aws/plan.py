@@ -9,6 +9,7 @@ from infra.aws.machines import MachineType, choose_zones, look_up, offers
 from infra.aws.quotas import shortages
 from infra.aws.settings import INSTANCES, StackOptions, instances_of, parameters
 from infra.aws.stack import Stack, check_ready, read_ours
+from infra.aws.template import body
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,11 @@ class StackPlan:
     parameters: Mapping[str, str]
     notes: tuple[str, ...]
 
+    @property
+    def body(self) -> str:
+        """Return the template as CloudFormation gets it."""
+        return body(self.project, self.machines)
+
 
 def make_plan(account: Account, wishes: StackOptions) -> StackPlan:
     """Work out the stack's parameters.
@@ -39,8 +45,8 @@ def make_plan(account: Account, wishes: StackOptions) -> StackPlan:
     stack = read_ours(cfn, wishes.project)
     check_ready(cfn, stack)
     creates = stack is None or stack.status == "REVIEW_IN_PROGRESS"
-    previous = {} if stack is None or creates else stack.parameters
-    machines = look_up(ec2, wishes.instances or instances_of(previous) or INSTANCES)
+    previous, outputs = ({}, {}) if stack is None or creates else (stack.parameters, stack.outputs)
+    machines = look_up(ec2, wishes.instances or instances_of(outputs) or INSTANCES)
     zones, notes = choose_zones(ec2, machines)
     if previous:  # other zones would mean other subnets, and so other machines for every queue
         zones = previous["ZoneA"], previous["ZoneB"]

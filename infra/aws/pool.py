@@ -8,10 +8,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from infra.aws.account import TAG, gone, rows
+from infra.aws.account import TAG, Account, gone, rows
+from infra.aws.delivery import KEY, PREFIX, address
 from infra.aws.machines import MachineType
-from infra.aws.settings import TEMPLATE, queue_name
+from infra.aws.settings import queue_name
 from infra.aws.stack import CAPABILITIES, Stack
+from infra.aws.template import BODY_BYTES
 
 
 def newest_image(ecr: Any, repository_uri: str) -> str | None:
@@ -71,26 +73,52 @@ def pool_command(pool: str, file: Path) -> str:
     )
 
 
-def up_lines(region: str, name: str, parameters: Mapping[str, str], creates: bool) -> list[str]:
-    """Return the AWS CLI commands that do the same as `up`."""
-    base = ["--region", region, "--stack-name", name, "--change-set-name", "by-hand"]
+def up_lines(account: Account, parameters: Mapping[str, str], creates: bool, file: Path) -> list[str]:
+    """Return the AWS CLI commands that do the same as `up` with its template in a file."""
+    project, where = parameters["Project"], ["--region", account.region]
+    base = [*where, "--stack-name", project, "--change-set-name", "by-hand"]
+    before, source, after = _delivery_lines(account, project, file)
     given = [
         f"ParameterKey={key},ParameterValue={value.replace(',', chr(92) + ',')}"
         for key, value in parameters.items()
     ]
     create = ["aws", "cloudformation", "create-change-set", *base]
-    create += ["--change-set-type", "CREATE" if creates else "UPDATE"]
-    create += ["--template-body", f"file://{TEMPLATE}", "--capabilities", *CAPABILITIES]
-    create += ["--tags", f"Key={TAG},Value={parameters['Project']}", "--parameters", *given]
+    create += ["--change-set-type", "CREATE" if creates else "UPDATE", *source]
+    create += [
+        "--capabilities",
+        *CAPABILITIES,
+        "--tags",
+        f"Key={TAG},Value={project}",
+        "--parameters",
+        *given,
+    ]
     ready = "stack-create-complete" if creates else "stack-update-complete"
     lines = [
+        *before,
         create,
         ["aws", "cloudformation", "wait", "change-set-create-complete", *base],
+        *after,
         ["aws", "cloudformation", "describe-change-set", *base],
         ["aws", "cloudformation", "execute-change-set", *base],
-        ["aws", "cloudformation", "wait", ready, "--region", region, "--stack-name", name],
+        ["aws", "cloudformation", "wait", ready, *where, "--stack-name", project],
     ]
     return [shlex.join(line) for line in lines]
+
+
+Commands = list[list[str]]
+
+
+def _delivery_lines(account: Account, project: str, file: Path) -> tuple[Commands, list[str], Commands]:
+    """Return commands before, options of, and commands after the one that takes the template."""
+    if file.stat().st_size <= BODY_BYTES:
+        return [], ["--template-body", f"file://{file}"], []
+    bucket, where = f"{PREFIX}-{project}-{account.number}-by-hand", ["--region", account.region]
+    before = [
+        ["aws", "s3", "mb", f"s3://{bucket}", *where],
+        ["aws", "s3", "cp", str(file), f"s3://{bucket}/{KEY}", *where],
+    ]
+    source = ["--template-url", address(account.region, bucket, account.partition)]
+    return before, source, [["aws", "s3", "rb", f"s3://{bucket}", "--force", *where]]
 
 
 def use_lines(stack: Stack, variables: Mapping[str, Any]) -> list[str]:

@@ -3,12 +3,10 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from infra.aws.errors import AwsError
 from infra.aws.machines import MachineType, check_cap, check_family
 
-TEMPLATE = Path(__file__).with_name("template.yaml")
 INSTANCES = ("g4dn.xlarge", "g5.xlarge", "g5.8xlarge", "g6.xlarge", "c5.2xlarge", "m5.2xlarge", "r5.4xlarge")
 FIRST = {  # what a new stack gets; the template's own defaults
     "MaxGpuVcpus": "32",
@@ -26,7 +24,6 @@ EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 SECRET = re.compile(r"arn:[a-z-]+:secretsmanager:([a-z0-9-]+):[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+")
 LOG_DAYS = (1, 3, 5, 7, 14, 30, 60, 90, 180, 365)
 MOST_TYPES = 25  # two queues each, and AWS Batch has 50 for an account and region (its quota, not adjustable)
-NONE = "none"  # an empty list is not one that Fn::ForEach takes
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +150,6 @@ def parameters(
     cpu = [machine for machine in machines if not machine.gpus]
     values = FIRST | {
         "Project": wishes.project,
-        "GpuInstanceTypes": ",".join(machine.name for machine in gpu) or NONE,
-        "CpuInstanceTypes": ",".join(machine.name for machine in cpu) or NONE,
         "ZoneA": zones[0],
         "ZoneB": zones[1],
         "ExistingResultsBucket": bucket,
@@ -166,10 +161,9 @@ def parameters(
     return values
 
 
-def instances_of(stack_parameters: Mapping[str, str]) -> tuple[str, ...]:
-    """Return a stack's instance types."""
-    both = (stack_parameters.get(name, NONE).split(",") for name in ("GpuInstanceTypes", "CpuInstanceTypes"))
-    return tuple(name for names in both for name in names if name and name != NONE)
+def instances_of(outputs: Mapping[str, str]) -> tuple[str, ...]:
+    """Return a stack's instance types, from its outputs."""
+    return tuple(filter(None, outputs.get("InstanceTypes", "").split(",")))
 
 
 def queue_name(project: str, instance: str, spot: bool = False) -> str:

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from infra.aws.account import TAG, gone, rows
 from infra.aws.errors import AwsError
 
-CAPABILITIES = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
+CAPABILITIES = ["CAPABILITY_IAM"]
 UNCHANGED = ("didn't contain changes", "No updates are to be performed")
 # What follows from a failure elsewhere, and so is not the reason.
 CONSEQUENCES = ("cancelled", "The following resource(s) failed", "Rollback requested", "Initiated")
@@ -109,18 +109,25 @@ def check_ready(cfn: Any, stack: Stack | None) -> None:
 
 
 def prepare(
-    cfn: Any, name: str, body: str, parameters: Mapping[str, str], project: str, creates: bool
+    cfn: Any, template: Mapping[str, str], parameters: Mapping[str, str], project: str, creates: bool
 ) -> ChangeSet:
     """Have CloudFormation work out what would be changed.
+
+    Args:
+        cfn: the client of CloudFormation.
+        template: the arguments that name it, see `delivery.delivered`.
+        parameters: of the template.
+        project: the name of the stack, and its tag.
+        creates: there is no stack yet.
 
     Raises:
         AwsError: it refuses the template or its values.
     """
     made = cfn.create_change_set(
-        StackName=name,
+        StackName=project,
         ChangeSetName=f"{project}-{datetime.now(UTC):%Y%m%d-%H%M%S}",
         ChangeSetType="CREATE" if creates else "UPDATE",
-        TemplateBody=body,
+        **template,
         Parameters=[{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()],
         Capabilities=CAPABILITIES,
         Tags=[{"Key": TAG, "Value": project}],

@@ -102,11 +102,11 @@ def _state(row: Mapping[str, Any]) -> str:
     return f"{row['state']}, {status}" + (f": {reason}" if reason else "")
 
 
-def read_instances(ec2: Any, project: str) -> list[RunningInstance]:
-    """Read the machines with the project's tag that are not terminated."""
+def read_instances(ec2: Any, project: str, states: tuple[str, ...] = ALIVE) -> list[RunningInstance]:
+    """Read the machines with the project's tag in these states; by default those that are paid for."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
-        {"Name": "instance-state-name", "Values": list(ALIVE)},
+        {"Name": "instance-state-name", "Values": list(states)},
     ]
     reservations = rows(ec2, "describe_instances", "Reservations", Filters=filters)
     return [

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 
 from infra.aws import stack as stacks
 from infra.aws.account import Account, gone, rows
+from infra.aws.delivery import remove as remove_bucket
 from infra.aws.errors import AwsError, sentence
 from infra.aws.leftovers import LOOKS
 from infra.aws.state import environments_of, queues_of
@@ -135,6 +136,7 @@ REMOVALS: dict[str, Remove] = {
     "budgets": lambda account, name: account.client("budgets").delete_budget(
         AccountId=account.number, BudgetName=name
     ),
+    "template buckets": remove_bucket,
 }
 
 

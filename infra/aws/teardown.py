@@ -10,10 +10,11 @@ from infra.aws import stack as stacks
 from infra.aws.account import Account, gone, rows
 from infra.aws.errors import AwsError
 from infra.aws.leftovers import repositories
-from infra.aws.state import LIVE, jobs_in, queues_of
+from infra.aws.state import ALIVE, LIVE, jobs_in, queues_of, read_instances
 from infra.aws.sweep import detach_policy, sweep
 
 REASON = "gridbench down aws"
+GOING = (*ALIVE, "shutting-down")  # a machine keeps its address until it is gone
 WAIT_S = 900.0  # ECS gives a container 30 s; the machine under it may take minutes to go
 Say = Callable[[str], None]
 
@@ -34,8 +35,9 @@ def take_down(account: Account, project: str, say: Say) -> None:
     empty_repository(account, project, say)
     if stack := stacks.read_ours(cfn, project):
         release_policies(account, stack, say)
+        wait_for_machines(account, project, say)
         say(f"deleting stack {stack.name}")
-        _delete_stack(cfn, stack, say)
+        _delete_stack(account, stack, say)
     sweep(account, project, say)
 
 
@@ -52,12 +54,31 @@ def release_policies(account: Account, stack: stacks.Stack, say: Say) -> None:
             say(f"{output} was taken from {', '.join(had)}")
 
 
-def _delete_stack(cfn: Any, stack: stacks.Stack, say: Say) -> None:
+def wait_for_machines(account: Account, project: str, say: Say) -> None:
+    """Wait until Batch has ended its idle machines: a network with machines in it can't be deleted.
+
+    Those that take too long are ended by CloudFormation, with their compute environments.
+    """
+    ec2, deadline, counts = account.client("ec2"), time.monotonic() + WAIT_S, set()
+    while machines := read_instances(ec2, project, GOING):
+        if len(machines) not in counts:
+            counts.add(len(machines))
+            say(f"waiting until Batch has ended {len(machines)} machines, among them {machines[0].id}")
+        if time.monotonic() > deadline:
+            say(f"{len(machines)} machines run after {WAIT_S / 60:.0f} minutes: CloudFormation ends them")
+            return
+        time.sleep(stacks.POLL_S)
+
+
+def _delete_stack(account: Account, stack: stacks.Stack, say: Say) -> None:
+    cfn, project = account.client("cloudformation"), stack.name
+
     def tell(event: stacks.Event) -> None:
         say(f"  {event['ResourceStatus']} {event['LogicalResourceId']}")
 
     left = stacks.delete(cfn, stack, tell)
     if left and left.status == "DELETE_FAILED":  # often only because a machine had not ended yet
+        wait_for_machines(account, project, say)
         left = stacks.delete(cfn, left, tell)
     if left:
         why = stacks.first_reason(cfn, stack.id) or left.reason or "no reason given"

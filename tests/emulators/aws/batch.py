@@ -11,15 +11,13 @@ from typing import Any
 
 import moto
 from moto.batch import models, responses
-from moto.iam.exceptions import NotFoundException
 
-from . import describe, reasons
+from . import describe, iam, reasons
 from .control import control
 from .job import Job, asked
 
 MOTO_VERSION = "5.2.5"
 MOST_IDS = 100  # [doc] DescribeJobs
-SERVICE_ROLE = "AWSServiceRoleForBatch"
 # [doc] ListJobs, maxResults: 1000 by status, 100 with a filter
 PAGE, PAGE_FILTERED = 1000, 100
 
@@ -186,7 +184,10 @@ def create_compute_environment(original: Callable) -> Callable:
     @wraps(original)
     def mended(self: Any, *, service_role: str | None, state: str | None, **options: Any) -> Any:
         return original(
-            self, service_role=service_role or linked_role(self), state=state or "ENABLED", **options
+            self,
+            service_role=service_role or linked_role(self.iam_backend),
+            state=state or "ENABLED",
+            **options,
         )
 
     return mended
@@ -194,13 +195,8 @@ def create_compute_environment(original: Callable) -> Callable:
 
 def linked_role(backend: Any) -> str:
     """The service-linked role's ARN; the role is there from the first use on."""
-    path = "/aws-service-role/batch.amazonaws.com/"
-    arn = f"arn:aws:iam::{backend.account_id}:role{path}{SERVICE_ROLE}"
-    try:
-        backend.iam_backend.get_role_by_arn(arn)
-    except NotFoundException:
-        backend.iam_backend.create_role(SERVICE_ROLE, "{}", path, None, "", [], "3600")
-    return arn
+    arn = iam.linked_role(backend, "batch")
+    return arn or backend.create_service_linked_role("batch.amazonaws.com", "", "").arn
 
 
 def queue_describe(original: Callable) -> Callable:
@@ -233,6 +229,7 @@ def install() -> None:
         raise RuntimeError(f"tests/emulators mends moto {MOTO_VERSION} from within; found {moto.__version__}")
     if models.Job is Job:
         return
+    iam.install()
     models.Job = Job
     models.JOB_NAME_REGEX = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$")  # [doc] 1 to 128
     for mend in ANSWERS:

@@ -1,7 +1,7 @@
 """Mends moto's CloudFormation where the stack of infra/aws needs it. What differs in moto 5.2.5:
 
 - parameter defaults keep their type String (parsing.load_parameters); AWS types them like given values
-- AWS::LanguageExtensions does nothing; see language.py
+- any template is taken, of any size; see language.py
 - DescribeStacks tells a list parameter as Python writes it
 - a change set ignores changed parameters, lists resources whose condition is false, and leaves no outputs
 - a resource type without an update is forgotten by an update, and then never deleted
@@ -18,7 +18,8 @@ from functools import wraps
 from typing import Any
 
 from moto.batch import models as batch
-from moto.cloudformation import models, parsing
+from moto.cloudformation import models, parsing, responses
+from moto.cloudformation.exceptions import ValidationError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.route_tables import RouteTable
 from moto.iam.models import ManagedPolicy, iam_backends
@@ -177,29 +178,24 @@ def as_text(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def before_map(original: Callable) -> Callable:
+def create_change_set(original: Callable) -> Callable:
+    """moto takes any template, of any size and from any address."""
+
     @wraps(original)
-    def mended(self: Any, *arguments: Any, **options: Any) -> None:
-        language.process(options["template"], arguments[2])
-        original(self, *arguments, **options)
-
-    return mended
-
-
-def map_update(original: Callable) -> Callable:
-    @wraps(original)
-    def mended(self: Any, template: dict[str, Any], parameters: dict[str, Any] | None = None) -> None:
-        language.process(template, parameters or self.input_parameters)
-        original(self, template, parameters)
-
-    return mended
-
-
-def parse_change_set(original: Callable) -> Callable:
-    @wraps(original)
-    def mended(self: Any) -> None:
-        original(self)
-        language.process(self.template_dict, self.parameters)
+    def mended(self: Any) -> Any:
+        body, url = self._get_param("TemplateBody"), self._get_param("TemplateURL")
+        try:
+            if url:
+                language.check_address(url, self.region)
+                body = self._get_stack_from_s3_url(url)
+            else:
+                language.check_size(body)
+            rows = self._get_param("Parameters", [])
+            given = {row["ParameterKey"]: row.get("ParameterValue", "") for row in rows}
+            language.check(models.Stack.parse_template(body), given)
+        except language.TemplateError as error:
+            raise ValidationError(message=str(error)) from None
+        return original(self)
 
     return mended
 
@@ -278,11 +274,10 @@ def install() -> None:
                 setattr(cls, f"{verb}_cloudformation_json", classmethod(function))
     resource_map = parsing.ResourceMap
     resource_map.load_parameters = load_parameters(resource_map.load_parameters)
-    resource_map.__init__ = before_map(resource_map.__init__)
-    resource_map.update = map_update(resource_map.update)
     parsing.parse_and_update_resource = update_resource(parsing.parse_and_update_resource)
     models.Stack.parameter_list = told_parameters(models.Stack.parameter_list)
+    answers = responses.CloudFormationResponse
+    answers.create_change_set = create_change_set(answers.create_change_set)
     change_set = models.ChangeSet
-    change_set._parse_template = parse_change_set(change_set._parse_template)
     change_set.diff = change_set_diff(change_set.diff)
     change_set.apply = after_change_set(change_set.apply)

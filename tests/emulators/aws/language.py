@@ -1,138 +1,132 @@
-"""The transform AWS::LanguageExtensions, as far as templates here use it: moto 5.2.5 takes the line and does nothing.
+"""What CloudFormation refuses before it makes a change set, and moto 5.2.5 takes.
 
-[doc] docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-foreach.html:
-`${Id}` becomes the value, `&{Id}` the value without what is not a letter or digit; loops may be nested; a
-collection may be a parameter. intrinsic-function-reference-findinmap-enhancements.html: DefaultValue, and other
-functions as keys. transform-aws-languageextensions.html: functions as the logical id of Ref and Fn::GetAtt.
+Transforms are refused here, though AWS knows some: what they do on AWS differs from what is written about them
+([thread] aws-cloudformation/cfn-language-discussion #162, cloudformation-coverage-roadmap #2150: `&{Id}` of Fn::ForEach is
+not resolved in values, which AWS's page and cfn-lint say it is), and the project sends none.
+
+[doc] docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html: sizes and numbers;
+template-anatomy.html: the sections. [thread] cfn-language-discussion #162: the words about unresolved names.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-TRANSFORM = "AWS::LanguageExtensions"
-FOR_EACH = "Fn::ForEach::"
-EXPANDED_SECTIONS = ("Conditions", "Resources", "Outputs")
-MISSING = object()
+BODY_BYTES = 51_200  # [doc] also botocore's CreateChangeSet, TemplateBody
+MOST = {"Resources": 500, "Parameters": 200, "Outputs": 200, "Mappings": 200}  # [doc]
+SECTIONS = {
+    *("AWSTemplateFormatVersion", "Description", "Metadata", "Parameters", "Rules", "Mappings"),
+    *("Conditions", "Transform", "Resources", "Outputs"),
+}
+PSEUDO = re.compile(r"AWS::(AccountId|NoValue|NotificationARNs|Partition|Region|StackId|StackName|URLSuffix)")
+GAP = re.compile(r"\$\{([^!}][^}]*)\}")  # of Fn::Sub; ${!Name} stays as it is
+TOO_LARGE = (
+    "1 validation error detected: Value at 'templateBody' failed to satisfy constraint: "
+    "Member must have length less than or equal to 51200"
+)
 
 
 class TemplateError(ValueError):
     """What CloudFormation refuses."""
 
 
-def is_wanted(template: dict[str, Any]) -> bool:
-    transforms = template.get("Transform") or []
-    return TRANSFORM in ([transforms] if isinstance(transforms, str) else transforms)
+def check_size(body: str) -> None:
+    if len(body.encode()) > BODY_BYTES:
+        raise TemplateError(TOO_LARGE)
 
 
-def process(template: dict[str, Any], parameters: dict[str, Any]) -> None:
-    """Applies the transform to the template itself, where it is asked for."""
-    if not is_wanted(template):
-        return
-    values = {
-        name: entry.get("Default") for name, entry in template.get("Parameters", {}).items()
-    } | parameters
-    mappings = template.get("Mappings", {})
-    for section in EXPANDED_SECTIONS:
-        if section in template:
-            template[section] = resolve(expand(template[section], values), values, mappings)
+def check_address(url: str, region: str) -> None:
+    """[doc] CreateChangeSet, TemplateURL: a file in a bucket, by https."""
+    if not re.fullmatch(rf"https://[a-z0-9.-]+\.s3\.{region}\.amazonaws\.com(\.cn)?/\S+", url):
+        raise TemplateError("TemplateURL must be a supported URL.")
 
 
-def expand(node: Any, values: dict[str, Any]) -> Any:
-    """The node with its loops written out."""
-    if isinstance(node, list):
-        return [expand(entry, values) for entry in node]
-    if not isinstance(node, dict):
-        return node
-    written: dict[str, Any] = {}
-    for key, value in node.items():
-        if key.startswith(FOR_EACH):
-            add_once(written, loop(key, value, values))
-        else:
-            written[key] = expand(value, values)
-    return written
+def check(template: dict[str, Any], given: dict[str, Any]) -> None:
+    """Refuses a template, or values for it, as CloudFormation does."""
+    if template.get("Transform") or any(key.startswith("Fn::ForEach") for key in keys(template)):
+        raise TemplateError("the emulator has no transforms and no loops: send a plain template")
+    if strange := template.keys() - SECTIONS:
+        raise TemplateError(f"Invalid template property or properties [{', '.join(sorted(strange))}]")
+    for section, most in MOST.items():
+        if (count := len(template.get(section, {}))) > most:
+            raise TemplateError(
+                f"Template format error: Number of {section.lower()}, {count}, is greater than {most}"
+            )
+    for section in ("Resources", "Outputs"):
+        check_names(template, section)
+    check_values(template.get("Parameters", {}), given)
 
 
-def add_once(written: dict[str, Any], more: dict[str, Any]) -> None:
-    if double := written.keys() & more.keys():
-        raise TemplateError(f"Fn::ForEach: {', '.join(sorted(double))} comes out twice")
-    written |= more
-
-
-def loop(key: str, arguments: Any, values: dict[str, Any]) -> dict[str, Any]:
-    if not (isinstance(arguments, list) and len(arguments) == 3 and isinstance(arguments[2], dict)):
-        raise TemplateError(f"{key}: an identifier, a collection and a map are wanted")
-    identifier, collection, body = arguments
-    written: dict[str, Any] = {}
-    for value in members(key, collection, values):
-        add_once(written, expand(replace(body, identifier, value), values))
-    return written
-
-
-def members(key: str, collection: Any, values: dict[str, Any]) -> list[str]:
-    """The collection's members: a list, or a parameter that is one."""
-    if isinstance(collection, dict) and "Ref" in collection:
-        if collection["Ref"] not in values:
-            raise TemplateError(f"{key}: no parameter {collection['Ref']}")
-        collection = values[collection["Ref"]]
-    if isinstance(collection, str):
-        collection = [member.strip() for member in collection.split(",")]
-    if not isinstance(collection, list):
-        raise TemplateError(f"{key}: the collection must be a list or a parameter of type CommaDelimitedList")
-    return [member for entry in collection for member in nested(key, entry, values)]
-
-
-def nested(key: str, entry: Any, values: dict[str, Any]) -> list[str]:
-    return members(key, entry, values) if isinstance(entry, dict) else [str(entry)]
-
-
-def replace(node: Any, identifier: str, value: str) -> Any:
-    """Every ${identifier} and &{identifier} below the node, in keys too, and every Ref to the identifier."""
-    if node == {"Ref": identifier}:
-        return value
+def keys(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        return {
-            replace(key, identifier, value): replace(entry, identifier, value) for key, entry in node.items()
-        }
+        yield from node
+        for entry in node.values():
+            yield from keys(entry)
+    elif isinstance(node, list):
+        for entry in node:
+            yield from keys(entry)
+
+
+def check_names(template: dict[str, Any], section: str) -> None:
+    resources, conditions = template.get("Resources", {}).keys(), template.get("Conditions", {}).keys()
+    names, used_conditions = set(), set()
+    for entry in template.get(section, {}).values():
+        names |= {name for name in references(entry) if not PSEUDO.fullmatch(name)}
+        names |= set(as_list(entry.get("DependsOn", [])))
+        used_conditions |= {*conditions_in(entry), *as_list(entry.get("Condition", []))}
+    if missing := names - resources - template.get("Parameters", {}).keys():
+        raise TemplateError(
+            f"Template format error: Unresolved resource dependencies [{', '.join(sorted(missing))}] "
+            f"in the {section} block of the template"
+        )
+    if missing := used_conditions - conditions:
+        raise TemplateError(f"Template format error: Unresolved condition dependency {min(missing)}")
+
+
+def as_list(value: Any) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def references(node: Any) -> Iterator[str]:
+    """The names that Ref, Fn::GetAtt and Fn::Sub below the node use."""
     if isinstance(node, list):
-        return [replace(entry, identifier, value) for entry in node]
-    if isinstance(node, str):
-        bare = re.sub("[^A-Za-z0-9]", "", value)
-        return node.replace(f"${{{identifier}}}", value).replace(f"&{{{identifier}}}", bare)
-    return node
+        for entry in node:
+            yield from references(entry)
+    elif isinstance(node, dict):
+        for key, value in node.items():
+            if key == "Ref":
+                yield str(value)
+            elif key == "Fn::GetAtt":
+                yield value[0] if isinstance(value, list) else value.partition(".")[0]
+            elif key == "Fn::Sub":
+                yield from gaps(value)
+            if key != "Ref":
+                yield from references(value)
 
 
-def resolve(node: Any, values: dict[str, Any], mappings: dict[str, Any]) -> Any:
-    """Computed logical ids and look-ups with a default become plain ones."""
+def gaps(value: Any) -> Iterator[str]:
+    text, own = (value, {}) if isinstance(value, str) else (value[0], value[1])
+    names = {gap.partition(".")[0] for gap in GAP.findall(text)}
+    yield from names - own.keys()
+
+
+def conditions_in(node: Any) -> Iterator[str]:
     if isinstance(node, list):
-        return [resolve(entry, values, mappings) for entry in node]
-    if not isinstance(node, dict):
-        return node
-    node = {key: resolve(entry, values, mappings) for key, entry in node.items()}
-    if isinstance(node.get("Ref"), dict):
-        return {"Ref": constant(node["Ref"], values)}
-    if isinstance(target := node.get("Fn::GetAtt"), list) and isinstance(target[0], dict):
-        return {"Fn::GetAtt": [constant(target[0], values), *target[1:]]}
-    if isinstance(look_up := node.get("Fn::FindInMap"), list) and len(look_up) == 4:
-        return found_in_map(look_up, values, mappings)
-    return node
+        for entry in node:
+            yield from conditions_in(entry)
+    elif isinstance(node, dict):
+        if "Fn::If" in node:
+            yield node["Fn::If"][0]
+        for value in node.values():
+            yield from conditions_in(value)
 
 
-def found_in_map(look_up: list[Any], values: dict[str, Any], mappings: dict[str, Any]) -> Any:
-    found: Any = mappings
-    for key in look_up[:3]:
-        found = found.get(constant(key, values), MISSING) if isinstance(found, dict) else MISSING
-    return look_up[3]["DefaultValue"] if found is MISSING else found
-
-
-def constant(node: Any, values: dict[str, Any]) -> str:
-    """A string that is known before any resource exists."""
-    if isinstance(node, str):
-        return node
-    if isinstance(node, dict) and isinstance(node.get("Ref"), str) and node["Ref"] in values:
-        return str(values[node["Ref"]])
-    if isinstance(node, dict) and isinstance(node.get("Fn::Sub"), str):
-        return re.sub(r"\$\{(\w+)\}", lambda name: constant({"Ref": name.group(1)}, values), node["Fn::Sub"])
-    if isinstance(node, dict) and "Fn::Join" in node:
-        separator, parts = node["Fn::Join"]
-        return separator.join(constant(part, values) for part in parts)
-    raise TemplateError(f"AWS::LanguageExtensions: {node} is not known before resources exist")
+def check_values(slots: dict[str, Any], given: dict[str, Any]) -> None:
+    if extra := given.keys() - slots.keys():
+        raise TemplateError(f"Parameters: [{', '.join(sorted(extra))}] do not exist in the template")
+    if missing := {name for name, slot in slots.items() if "Default" not in slot} - given.keys():
+        raise TemplateError(f"Parameters: [{', '.join(sorted(missing))}] must have values")
+    for name, slot in slots.items():
+        value = str(given.get(name, slot.get("Default")))
+        if "AllowedPattern" in slot and not re.fullmatch(slot["AllowedPattern"], value):
+            raise TemplateError(f"Parameter {name} failed to satisfy constraint: {slot['AllowedPattern']}")

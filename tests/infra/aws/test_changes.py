@@ -120,7 +120,7 @@ def test_somebody_elses_stack_is_left_alone(cfn, answers):
 
 
 def prepare(cfn, creates):
-    return stacks.prepare(cfn, "gridbench", "{}", {"Project": "gridbench"}, "gridbench", creates)
+    return stacks.prepare(cfn, {"TemplateBody": "{}"}, {"Project": "gridbench"}, "gridbench", creates)
 
 
 def begin(answers, status, reason="", changes=()):
@@ -148,12 +148,12 @@ def test_an_empty_change_set_is_none_and_is_forgotten(cfn, answers, reason):
 
 
 def test_a_failed_change_set_ends_with_its_reason_and_leaves_no_empty_stack(cfn, answers):
-    begin(answers, "FAILED", "Transform AWS::LanguageExtensions failed with: no such thing")
+    begin(answers, "FAILED", "Template format error: Unresolved resource dependencies [Vpc]")
     answers.add_response("delete_change_set", {}, {"ChangeSetName": SET})
     answers.add_response("describe_stacks", a_stack("REVIEW_IN_PROGRESS"), {"StackName": ID})
     answers.add_response("delete_stack", {}, {"StackName": ID})
     with pytest.raises(
-        AwsError, match="CloudFormation refuses the change set: Transform AWS::LanguageExtensions failed"
+        AwsError, match="CloudFormation refuses the change set: Template format error: Unresolved"
     ):
         prepare(cfn, creates=True)
 
@@ -200,14 +200,14 @@ def test_a_rolled_back_stack_ends_with_the_first_reason(cfn, answers, creates, e
     )
 
 
-def test_a_change_set_is_asked_for_with_what_the_transform_needs(cfn, answers):
+def test_a_change_set_is_asked_for_with_what_a_plain_template_needs(cfn, answers):
     expected = {
         "StackName": "gridbench",
         "ChangeSetName": ANY,
         "ChangeSetType": "CREATE",
         "TemplateBody": "{}",
         "Parameters": [{"ParameterKey": "Project", "ParameterValue": "gridbench"}],
-        "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"],
+        "Capabilities": ["CAPABILITY_IAM"],
         "Tags": [{"Key": "gridbench", "Value": "gridbench"}],
     }
     answers.add_response("create_change_set", {"Id": SET, "StackId": ID}, expected)

@@ -1,62 +1,56 @@
-"""The template: clean for cfn-lint, and what cfn-lint does not see."""
+"""The template as it is sent: plain, small enough, and what no schema sees."""
 
-import gzip
 import json
 import re
-from importlib.resources import files
-from pathlib import Path
 
 import pytest
 import yaml
 
-from infra.aws import settings
+from infra.aws import settings, template
 from infra.aws.machines import UNUSABLE, MachineType, check_cap
 from infra.aws.pool import filled_template
-from tests.infra.aws.template_text import TEMPLATE, TEXT, of_type
+from infra.aws.stack import CAPABILITIES
+from infra.aws.template import BASE, BODY_BYTES, JOB_MINUTES
+from tests.infra.aws.template_text import EC2_TYPES, MACHINES, MANY, TEMPLATE, TEXT, gpus_of, of_type
 
 # AWS Batch API reference, Ec2Configuration, imageType, read 2026-11: the ones that new environments may have.
 IMAGE_TYPES = {"ECS_AL2023", "ECS_AL2023_NVIDIA"}
 
 
-BODY_BYTES = 51_200  # CloudFormation's limit for a template that is sent in the request
+def test_what_is_sent_is_plain_json():
+    assert json.loads(TEXT) == template.template("gridbench", MACHINES)
+    for words in ("Transform", "ForEach", "&{", "FindInMap"):
+        assert words not in TEXT
+    assert CAPABILITIES == ["CAPABILITY_IAM"]
+    assert json.dumps(json.loads(TEXT), separators=(",", ":")) == TEXT  # no byte is spent on its looks
 
 
-@pytest.fixture(scope="module")
-def instance_types():
-    """EC2's own answer for us-east-1, as moto ships it."""
-    packed = files("moto.ec2") / "resources/instance_types.json.gz"
-    return json.loads(gzip.decompress(packed.read_bytes()))
+def test_the_default_types_fit_into_a_request():
+    assert len(TEXT.encode()) < BODY_BYTES == 51_200  # CloudFormation's limit
 
 
-def default_types(kind):
-    return TEMPLATE["Parameters"][f"{kind}InstanceTypes"]["Default"].split(",")
+def test_the_most_types_fit_into_a_file():
+    assert len(MANY) == settings.MOST_TYPES
+    whole = template.body("a-project-of-21-chars", MANY)
+    assert BODY_BYTES < len(whole.encode()) < 1_000_000  # CloudFormation's limit for a file in a bucket
+    assert len(json.loads(whole)["Resources"]) < 500
 
 
-def gpus_of(row):
-    return [gpu["Manufacturer"] for gpu in row.get("GpuInfo", {}).get("Gpus", [])]
-
-
-def test_every_instance_type_exists_and_is_where_it_belongs(instance_types):
-    for name in default_types("Gpu"):
-        assert gpus_of(instance_types[name]) == ["NVIDIA"]
-    for name in default_types("Cpu"):
-        assert gpus_of(instance_types[name]) == []
-    for name in default_types("Gpu") + default_types("Cpu"):
-        assert instance_types[name]["ProcessorInfo"]["SupportedArchitectures"][-1] == "x86_64"
+def test_every_instance_type_exists_and_is_where_it_belongs():
+    for name in settings.INSTANCES:
+        assert EC2_TYPES[name]["ProcessorInfo"]["SupportedArchitectures"][-1] == "x86_64"
         assert name.partition(".")[0] not in UNUSABLE
 
 
-def test_every_default_type_fits_under_its_cap(instance_types):
-    for kind in ("Gpu", "Cpu"):
-        cap = TEMPLATE["Parameters"][f"Max{kind}Vcpus"]["Default"]
-        for name in default_types(kind):
-            vcpus = instance_types[name]["VCpuInfo"]["DefaultVCpus"]
-            check_cap([MachineType(name, vcpus, 0, 0)], cap, "cap")
+def test_every_default_type_fits_under_its_cap():
+    for machine in MACHINES:
+        cap = TEMPLATE["Parameters"]["MaxGpuVcpus" if machine.gpus else "MaxCpuVcpus"]["Default"]
+        check_cap([machine], cap, "cap")
 
 
 def test_each_type_has_a_queue_of_its_own_on_demand_and_spot():
     queues, environments = of_type("AWS::Batch::JobQueue"), of_type("AWS::Batch::ComputeEnvironment")
-    types = default_types("Gpu") + default_types("Cpu")
+    types = settings.INSTANCES
     assert len(queues) == len(environments) == 2 * len(types)
     for name, queue in queues.items():
         (order,) = queue["ComputeEnvironmentOrder"]
@@ -75,11 +69,8 @@ def resources():
 def test_a_queue_is_named_as_the_pool_expects(instance, spot):
     prefix = "Spot" if spot else "OnDemand"
     name = f"{prefix}Queue{instance.replace('.', '')}"
-    text, values = TEMPLATE["Resources"][name]["Properties"]["JobQueueName"]["Fn::Sub"]
-    separator, split = values["Dashed"]["Fn::Join"]
-    at, whole = split["Fn::Split"]
-    made = text.replace("${Project}", "gridbench").replace("${Dashed}", separator.join(whole.split(at)))
-    assert made.replace("${Suffix}", values["Suffix"]) == settings.queue_name("gridbench", instance, spot)
+    expected = settings.queue_name("gridbench", instance, spot)
+    assert TEMPLATE["Resources"][name]["Properties"]["JobQueueName"] == expected
 
 
 def test_nothing_runs_idle_and_updates_happen_in_place():
@@ -88,7 +79,8 @@ def test_nothing_runs_idle_and_updates_happen_in_place():
         assert machines["MinvCpus"] == 0
         assert "ServiceRole" not in properties  # only the service-linked role updates in place
         assert properties["ReplaceComputeEnvironment"] is False
-        gpu = gpus_wanted(machines["InstanceTypes"][0])
+        gpu = gpus_of(machines["InstanceTypes"][0])
+        assert machines["MaxvCpus"] == {"Ref": "MaxGpuVcpus" if gpu else "MaxCpuVcpus"}
         assert machines["Ec2Configuration"] == [{"ImageType": "ECS_AL2023_NVIDIA" if gpu else "ECS_AL2023"}]
         assert machines["Ec2Configuration"][0]["ImageType"] in IMAGE_TYPES
         expected = {"EC2": "BEST_FIT_PROGRESSIVE", "SPOT": "SPOT_PRICE_CAPACITY_OPTIMIZED"}
@@ -96,8 +88,29 @@ def test_nothing_runs_idle_and_updates_happen_in_place():
         assert "BidPercentage" not in machines
 
 
-def gpus_wanted(instance):
-    return instance in default_types("Gpu")
+def test_a_change_lets_running_jobs_end():
+    for properties in of_type("AWS::Batch::ComputeEnvironment").values():
+        assert properties["UpdatePolicy"] == {
+            "TerminateJobsOnUpdate": False,
+            "JobExecutionTimeoutMinutes": JOB_MINUTES,
+        }
+    assert JOB_MINUTES * 60 > 7 * 43_200  # the longest timeout of deployments/hardware, and more
+
+
+def needs(name):
+    """The resources that are made before one, and deleted after it."""
+    resource = TEMPLATE["Resources"][name]
+    after = resource.get("DependsOn", [])
+    direct = {*names_used(resource), *([after] if isinstance(after, str) else after)} & TEMPLATE[
+        "Resources"
+    ].keys()
+    return direct.union(*map(needs, direct))
+
+
+def test_no_machine_loses_its_network_before_it_ends():
+    network = {"DefaultRoute", "GatewayAttachment", "RoutesOfA", "RoutesOfB", "EgressOnly", "InstanceProfile"}
+    for name in of_type("AWS::Batch::ComputeEnvironment"):
+        assert network <= needs(name), name
 
 
 def test_metadata_needs_a_token_and_reaches_containers():
@@ -114,6 +127,7 @@ def test_metadata_needs_a_token_and_reaches_containers():
         "VolumeSize": 100,
         "VolumeType": "gp3",
         "Encrypted": True,
+        "KmsKeyId": "alias/aws/ebs",  # the account's default key may be one that Auto Scaling may not use
         "DeleteOnTermination": True,
     }
 
@@ -134,22 +148,11 @@ def empty_values(node, path=""):
             yield from empty_values(entry, path)
 
 
-class Plain(yaml.SafeLoader):
-    """YAML as it stands, whatever CloudFormation's tags mean."""
-
-
-def untagged(loader, suffix, node):
-    kinds = {yaml.ScalarNode: loader.construct_scalar, yaml.SequenceNode: loader.construct_sequence}
-    return kinds.get(type(node), loader.construct_mapping)(node)
-
-
-Plain.add_multi_constructor("!", untagged)
-
-
 def test_no_key_lost_its_value():
-    assert list(empty_values(yaml.load(TEXT, Plain))) == []
-    comma = TEXT.replace('"AWS, registries, Prefect Cloud"', "AWS, registries")
-    assert list(empty_values(yaml.load(comma, Plain))) == [
+    text = BASE.read_text()
+    assert list(empty_values(yaml.safe_load(text))) == []
+    comma = text.replace('"AWS, registries, Prefect Cloud"', "AWS, registries")
+    assert list(empty_values(yaml.safe_load(comma))) == [
         ".Resources.EgressOnly.Properties.SecurityGroupEgress.registries"
     ]
 
@@ -161,6 +164,8 @@ def names_used(node):
                 yield value
             elif key == "Fn::Sub":
                 yield from re.findall(r"\$\{(\w+)\}", value if isinstance(value, str) else value[0])
+            elif key == "Fn::GetAtt":
+                yield value[0]
             yield from names_used(value)
     elif isinstance(node, list):
         for entry in node:
@@ -169,9 +174,7 @@ def names_used(node):
 
 def test_every_parameter_is_used():
     used = {*names_used(TEMPLATE["Resources"]), *names_used(TEMPLATE["Conditions"])}
-    looped = {"GpuInstanceTypes", "CpuInstanceTypes"}
-    assert set(TEMPLATE["Parameters"]) - used - looped == set()
-    assert all(f"!Ref {name}\n" in TEXT for name in looped)
+    assert set(TEMPLATE["Parameters"]) - used == set()
 
 
 def test_our_parameters_are_the_templates_and_pass_its_patterns():
@@ -189,11 +192,13 @@ def test_our_parameters_are_the_templates_and_pass_its_patterns():
 
 
 def test_our_defaults_are_the_templates():
-    assert default_types("Gpu") + default_types("Cpu") == list(settings.INSTANCES)
+    assert settings.instances_of({"InstanceTypes": TEMPLATE["Outputs"]["InstanceTypes"]["Value"]}) == (
+        settings.INSTANCES
+    )
     machines = [MachineType("g5.xlarge", 4, 16384, 1)]
     found = settings.parameters(settings.StackOptions("gridbench"), machines, ("a", "b"), {})
     for name, slot in TEMPLATE["Parameters"].items():
-        if "Default" in slot and not name.endswith("InstanceTypes"):
+        if "Default" in slot:
             assert found[name] == str(slot["Default"]), name
     assert TEMPLATE["Parameters"]["LogRetentionDays"]["AllowedValues"] == list(settings.LOG_DAYS)
 
@@ -205,16 +210,9 @@ def test_everything_that_can_be_found_by_tag_has_it():
         if kind in kinds | {"Role", "Repository", "LogGroup", "Bucket"}:
             assert {"Key": "gridbench", "Value": {"Ref": "Project"}} in resource["Properties"]["Tags"], name
         if kind in ("ComputeEnvironment", "JobQueue"):
-            assert resource["Properties"]["Tags"] == {"gridbench": {"Ref": "Project"}}
+            assert resource["Properties"]["Tags"] == {"gridbench": "gridbench"}
     for machines in resources():
-        assert machines["Tags"]["gridbench"] == {"Ref": "Project"}
-
-
-def test_the_text_is_one_that_cloudformation_takes():
-    assert len(TEXT.encode()) < BODY_BYTES
-    tokens = list(yaml.scan(TEXT))
-    assert not [token for token in tokens if isinstance(token, yaml.AliasToken | yaml.AnchorToken)]
-    assert len(TEMPLATE["Resources"]) < 500 and len(TEMPLATE["Outputs"]) < 200
+        assert machines["Tags"]["gridbench"] == "gridbench"
 
 
 def test_a_pool_variable_that_the_worker_lacks_is_a_mistake_of_ours():
@@ -225,7 +223,3 @@ def test_a_pool_variable_that_the_worker_lacks_is_a_mistake_of_ours():
     }
     with pytest.raises(KeyError):
         filled_template(template, {"regoin": "x"})
-
-
-def test_the_template_is_part_of_the_package():
-    assert Path(settings.TEMPLATE).is_file()

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from tests.infra.aws.template_text import TEMPLATE, TEXT, expanded, of_type
+from tests.infra.aws.template_text import TEMPLATE, TEXT, of_type
 
 
 def statements(template=TEMPLATE):
@@ -51,18 +51,22 @@ def test_no_role_may_do_more_than_aws_makes_us_allow():
 @pytest.mark.parametrize(
     ("right", "wrong", "found"),
     [
-        ("Resource: !GetAtt Repository.Arn", 'Resource: "*"', ("ExecutionRole", "ecr:BatchGetImage")),
-        ('Action: "logs:GetLogEvents"', 'Action: "logs:*"', ("WorkerPolicy", "logs:*")),
         (
-            'Action: "secretsmanager:GetSecretValue", Resource: !Ref PrefectApiKeySecretArn',
-            'Action: "secretsmanager:GetSecretValue", Resource: "*"',
+            '"Resource":{"Fn::GetAtt":["Repository","Arn"]}',
+            '"Resource":"*"',
+            ("ExecutionRole", "ecr:BatchGetImage"),
+        ),
+        ('"Action":"logs:GetLogEvents"', '"Action":"logs:*"', ("WorkerPolicy", "logs:*")),
+        (
+            '"Action":"secretsmanager:GetSecretValue","Resource":{"Ref":"PrefectApiKeySecretArn"}',
+            '"Action":"secretsmanager:GetSecretValue","Resource":"*"',
             ("ExecutionRole", "secretsmanager:GetSecretValue"),
         ),
     ],
 )
 def test_a_careless_role_would_be_seen(right, wrong, found):
     assert right in TEXT
-    assert found in careless(expanded(TEXT.replace(right, wrong)))
+    assert found in careless(json.loads(TEXT.replace(right, wrong)))
 
 
 def test_roles_are_our_own_and_the_jobs_have_no_rights():
@@ -72,3 +76,33 @@ def test_roles_are_our_own_and_the_jobs_have_no_rights():
     for role in roles.values():
         (statement,) = role["AssumeRolePolicyDocument"]["Statement"]
         assert statement["Principal"]["Service"] in ("ec2.amazonaws.com", "ecs-tasks.amazonaws.com")
+
+
+def by_action(name, action):
+    (statement,) = [s for owner, s in statements() if owner == name and action in as_list(s["Action"])]
+    return statement
+
+
+def test_the_worker_may_pass_the_roles_to_batch_and_to_ecs():
+    passing = by_action("WorkerPolicy", "iam:PassRole")
+    services = passing["Condition"]["StringEquals"]["iam:PassedToService"]
+    assert services == ["batch.amazonaws.com", "ecs-tasks.amazonaws.com"]
+    assert passing["Resource"] == [{"Fn::GetAtt": [name, "Arn"]} for name in ("JobRole", "ExecutionRole")]
+
+
+def test_only_the_jobs_role_asks_which_account_takes_it():
+    trusts = {
+        name: role["AssumeRolePolicyDocument"]["Statement"][0]
+        for name, role in of_type("AWS::IAM::Role").items()
+    }
+    assert [name for name, statement in trusts.items() if "Condition" in statement] == ["JobRole"]
+
+
+def test_a_machine_speaks_for_the_clusters_of_its_own_project_alone():
+    """A container may ask the metadata service for the machine's role."""
+    clusters = [{"Fn::Sub": CLUSTER.format(name)} for name in ("AWSBatch-${Project}-*", "${Project}-*")]
+    assert by_action("InstanceRole", "ecs:SubmitTaskStateChange")["Resource"] == clusters
+    assert by_action("InstanceRole", "ecs:Poll")["Condition"] == {"ArnLike": {"ecs:cluster": clusters}}
+
+
+CLUSTER = "arn:${{AWS::Partition}}:ecs:${{AWS::Region}}:${{AWS::AccountId}}:cluster/{}"

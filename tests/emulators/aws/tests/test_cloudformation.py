@@ -1,79 +1,90 @@
-"""The emulated CloudFormation: loops written out as AWS writes them, and stacks that come and go whole."""
+"""The emulated CloudFormation: what it refuses as AWS does, and stacks that come and go whole."""
 
+import copy
 import json
+import re
 
 import pytest
 import yaml
+from botocore.exceptions import ClientError
 
 from tests.emulators.aws import language
 
-TYPES = {"Type": "CommaDelimitedList", "Default": "g5.xlarge,c5.2xlarge"}
+QUEUE = {"Type": "AWS::Batch::JobQueue", "Properties": {"Priority": 1}}
 
 
-def processed(resources, parameters=None, **sections):
-    template = {
-        "Transform": language.TRANSFORM,
-        "Parameters": {"Types": TYPES},
-        "Resources": resources,
-        **sections,
-    }
-    language.process(template, parameters or {})
-    return template["Resources"]
-
-
-def test_a_loop_over_a_parameter_is_written_out():
-    body = {
-        "Queue&{Type}": {"Type": "X", "Properties": {"Name": "q-${Type}", "Other": {"Fn::Sub": "${Project}"}}}
-    }
-    loop = {"Fn::ForEach::Types": ["Type", {"Ref": "Types"}, body]}
-    assert processed(loop)["Queueg5xlarge"]["Properties"] == {
-        "Name": "q-g5.xlarge",
-        "Other": {"Fn::Sub": "${Project}"},
-    }
-    assert set(processed(loop)) == {"Queueg5xlarge", "Queuec52xlarge"}
-    assert set(processed(loop, {"Types": "p5.48xlarge"})) == {"Queuep548xlarge"}
-
-
-def test_loops_are_nested_and_computed_ids_resolved():
-    inner = {"${Buy}&{Type}": {"Type": "X", "Properties": {"Id": {"Ref": {"Fn::Sub": "${Buy}&{Type}"}}}}}
-    loop = {"Fn::ForEach::A": ["Type", ["g5.xlarge"], {"Fn::ForEach::B": ["Buy", ["Spot", "Owned"], inner]}]}
-    assert processed(loop) == {
-        "Spotg5xlarge": {"Type": "X", "Properties": {"Id": {"Ref": "Spotg5xlarge"}}},
-        "Ownedg5xlarge": {"Type": "X", "Properties": {"Id": {"Ref": "Ownedg5xlarge"}}},
-    }
-
-
-def test_a_look_up_may_have_a_default():
-    maps = {"Gpus": {"g5": {"Count": 1}}}
-    wanted = {"Fn::FindInMap": ["Gpus", {"Ref": "Types"}, "Count", {"DefaultValue": 0}]}
-    resources = {"A": {"Type": "X", "Properties": {"Gpus": wanted}}}
-    assert processed(resources, {"Types": "c5"}, Mappings=maps)["A"]["Properties"]["Gpus"] == 0
-    assert processed(resources, {"Types": "g5"}, Mappings=maps)["A"]["Properties"]["Gpus"] == 1
+def refused(template, given=()):
+    with pytest.raises(language.TemplateError) as error:
+        language.check({"Resources": {"Queue": QUEUE}} | template, dict(given))
+    return str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("loop", "said"),
+    "template",
     [
-        (["Type", ["a.b", "ab"], {"Q&{Type}": {"Type": "X"}}], "comes out twice"),
-        (["Type", {"Ref": "Nothing"}, {"Q&{Type}": {"Type": "X"}}], "no parameter Nothing"),
-        (["Type", {"Q&{Type}": {}}], "an identifier, a collection and a map"),
+        {"Transform": "AWS::LanguageExtensions"},
+        {"Resources": {"Fn::ForEach::Types": ["Type", ["a"], {"Queue${Type}": QUEUE}]}},
+        {"Outputs": {"Fn::ForEach::Types": ["Type", ["a"], {"Queue${Type}": {"Value": "1"}}]}},
     ],
 )
-def test_a_wrong_loop_is_refused(loop, said):
-    with pytest.raises(language.TemplateError, match=said):
-        processed({"Fn::ForEach::Types": loop})
+def test_loops_are_refused(template):
+    assert refused(template) == "the emulator has no transforms and no loops: send a plain template"
 
 
-def test_without_the_transform_nothing_is_touched():
-    template = {"Resources": {"Fn::ForEach::Types": ["Type", ["a"], {}]}}
-    language.process(template, {})
-    assert template == {"Resources": {"Fn::ForEach::Types": ["Type", ["a"], {}]}}
+def depends(**more):
+    return {"Resources": {"Queue": QUEUE | more}}
 
 
-TEMPLATE = """
-Transform: AWS::LanguageExtensions
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        (
+            depends(Properties={"Name": {"Ref": "Vpc&{Type}"}}),
+            r"dependencies \[Vpc&{Type}\] in the Resources",
+        ),
+        (depends(Properties={"Name": {"Fn::GetAtt": ["Role", "Arn"]}}), r"\[Role\] in the Resources block"),
+        (depends(Properties={"Name": {"Fn::Sub": "${Role.Arn}/x"}}), r"\[Role\]"),
+        (depends(DependsOn="Route"), r"\[Route\]"),
+        (depends(Condition="HasGpu"), "Unresolved condition dependency HasGpu"),
+        ({"Outputs": {"Arn": {"Value": {"Ref": "Gone"}}}}, r"\[Gone\] in the Outputs block"),
+        ({"Extra": {}}, r"Invalid template property or properties \[Extra\]"),
+        ({"Outputs": {f"O{n}": {"Value": "1"} for n in range(201)}}, "Number of outputs, 201, is greater"),
+        ({"Parameters": {"Zone": {"Type": "String"}}}, r"Parameters: \[Zone\] must have values"),
+    ],
+)
+def test_what_cannot_be_resolved_is_refused(template, words):
+    assert re.search(words, refused(template))
+
+
+def test_a_value_must_be_one_of_the_templates():
+    slots = {"Zone": {"Type": "String", "AllowedPattern": "[a-z]+"}}
+    assert "[Other] do not exist" in refused({"Parameters": slots}, {"Zone": "a", "Other": "b"})
+    assert "failed to satisfy constraint" in refused({"Parameters": slots}, {"Zone": "1"})
+
+
+def test_what_is_whole_is_taken():
+    conditions = {"Conditions": {"Small": {"Fn::Equals": [{"Ref": "Size"}, "s"]}}}
+    names = {"Fn::Sub": ["${AWS::Region}-${Own}-${!Literal}", {"Own": {"Ref": "Size"}}]}
+    resources = depends(Condition="Small", Properties={"Name": names, "Arn": {"Ref": "AWS::StackId"}})
+    language.check({"Parameters": {"Size": {"Type": "String"}}} | conditions | resources, {"Size": "s"})
+
+
+def test_a_template_in_a_request_has_its_limit(aws):
+    body = "{" + " " * 51_200 + "}"
+    with pytest.raises(ClientError, match="less than or equal to 51200"):
+        create(aws, TemplateBody=body)
+    with pytest.raises(ClientError, match="TemplateURL must be a supported URL"):
+        create(aws, TemplateURL="http://127.0.0.1/template.json")
+    assert aws.client("cloudformation").describe_stacks()["Stacks"] == []
+
+
+def create(aws, **template):
+    cfn = aws.client("cloudformation")
+    return cfn.create_change_set(StackName="bench", ChangeSetName="a", ChangeSetType="CREATE", **template)
+
+
+BASE = """
 Parameters:
-  Types: {Type: CommaDelimitedList, Default: "c5.2xlarge,m5.2xlarge"}
   Most: {Type: Number, Default: 32}
   Days: {Type: Number, Default: 30}
   Email: {Type: String, Default: ""}
@@ -102,35 +113,45 @@ Resources:
         ResourceRequirements: [{Type: VCPU, Value: "1"}, {Type: MEMORY, Value: "512"}]
         LogConfiguration: {LogDriver: awslogs, Options: {awslogs-group: {Ref: Log}}}
   Budget: {Type: AWS::Budgets::Budget, Condition: HasEmail, Properties: {Budget: {BudgetType: COST, TimeUnit: MONTHLY}}}
-  Fn::ForEach::Queues:
-    - Type
-    - {Ref: Types}
-    - Machines&{Type}:
-        Type: AWS::Batch::ComputeEnvironment
-        Properties:
-          Type: MANAGED
-          ComputeResources:
-            Type: SPOT
-            MinvCpus: 0
-            MaxvCpus: {Ref: Most}
-            InstanceTypes: ["${Type}"]
-            Subnets: [{Ref: Subnet}]
-            SecurityGroupIds: [{Ref: Group}]
-            InstanceRole: {"Fn::GetAtt": [Profile, Arn]}
-            Tags: {Owner: bench}
-      Queue&{Type}:
-        Type: AWS::Batch::JobQueue
-        Properties:
-          Priority: 1
-          Tags: {Owner: bench}
-          ComputeEnvironmentOrder: [{Order: 1, ComputeEnvironment: {Ref: "Machines&{Type}"}}]
-          JobStateTimeLimitActions: [{State: RUNNABLE, Reason: CAPACITY, MaxTimeSeconds: 600, Action: CANCEL}]
-Outputs:
-  Fn::ForEach::Told:
-    - Type
-    - {Ref: Types}
-    - Queue&{Type}: {Value: {Ref: "Queue&{Type}"}}
 """
+
+
+def template(types):
+    """The base with an environment and a queue for each type."""
+    whole = yaml.safe_load(BASE)
+    whole["Outputs"] = {}
+    for name in types:
+        bare = name.replace(".", "")
+        environment, queue = copy.deepcopy(ENVIRONMENT), copy.deepcopy(A_QUEUE)
+        environment["Properties"]["ComputeResources"]["InstanceTypes"] = [name]
+        order = {"Order": 1, "ComputeEnvironment": {"Ref": f"Machines{bare}"}}
+        queue["Properties"]["ComputeEnvironmentOrder"] = [order]
+        whole["Resources"] |= {f"Machines{bare}": environment, f"Queue{bare}": queue}
+        whole["Outputs"][f"Queue{bare}"] = {"Value": {"Ref": f"Queue{bare}"}}
+    return json.dumps(whole)
+
+
+ENVIRONMENT = {
+    "Type": "AWS::Batch::ComputeEnvironment",
+    "Properties": {
+        "Type": "MANAGED",
+        "ComputeResources": {
+            "Type": "SPOT",
+            "MinvCpus": 0,
+            "MaxvCpus": {"Ref": "Most"},
+            "Subnets": [{"Ref": "Subnet"}],
+            "SecurityGroupIds": [{"Ref": "Group"}],
+            "InstanceRole": {"Fn::GetAtt": ["Profile", "Arn"]},
+            "Tags": {"Owner": "bench"},
+        },
+    },
+}
+LIMIT = {"State": "RUNNABLE", "Reason": "CAPACITY", "MaxTimeSeconds": 600, "Action": "CANCEL"}
+A_QUEUE = {
+    "Type": "AWS::Batch::JobQueue",
+    "Properties": {"Priority": 1, "Tags": {"Owner": "bench"}, "JobStateTimeLimitActions": [LIMIT]},
+}
+BOTH = ("c5.2xlarge", "m5.2xlarge")
 
 
 class Stack:
@@ -139,11 +160,13 @@ class Stack:
     def __init__(self, aws):
         self.client, self.count = aws.client("cloudformation"), 0
 
-    def change(self, kind="UPDATE", **parameters):
+    def change(self, kind="UPDATE", types=BOTH, **parameters):
         self.count += 1
         names = {"StackName": "bench", "ChangeSetName": f"change-{self.count}"}
         given = [{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()]
-        self.client.create_change_set(**names, ChangeSetType=kind, TemplateBody=TEMPLATE, Parameters=given)
+        self.client.create_change_set(
+            **names, ChangeSetType=kind, TemplateBody=template(types), Parameters=given
+        )
         changes = self.client.describe_change_set(**names)["Changes"]
         self.client.execute_change_set(**names)
         return {
@@ -190,7 +213,7 @@ def test_a_stack_is_made_as_the_template_says(aws, stack):
 
 def test_a_stack_is_changed_and_leaves_nothing(aws, stack):
     stack.change("CREATE")
-    changes = stack.change(Types="c5.2xlarge", Most="48", Days="7")
+    changes = stack.change(types=["c5.2xlarge"], Most="48", Days="7")
     assert {change for change in changes if change[0] == "Remove"} == {
         ("Remove", "Machinesm52xlarge"),
         ("Remove", "Queuem52xlarge"),
@@ -221,7 +244,4 @@ def left_of(aws):
 def test_what_is_not_made_is_written_down():
     from tests.emulators.aws.cloudformation import unknown_types
 
-    resources = yaml.safe_load(TEMPLATE)["Resources"]
-    template = {"Transform": language.TRANSFORM, "Resources": json.loads(json.dumps(resources))}
-    language.process(template, {"Types": "c5.2xlarge"})
-    assert unknown_types(template) == {"AWS::Budgets::Budget"}
+    assert unknown_types(json.loads(template(BOTH))) == {"AWS::Budgets::Budget"}

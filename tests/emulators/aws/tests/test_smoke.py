@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-from infra.aws import settings
 from infra.aws import stack as stacks
 from infra.aws.account import connect
 from infra.aws.plan import make_plan
@@ -24,8 +23,7 @@ def make_stack(monkeypatch):
         account.client("cloudformation"),
         make_plan(account, StackOptions("gridbench", ("c5.2xlarge",))),
     )
-    body = settings.TEMPLATE.read_text()
-    change_set = stacks.prepare(cfn, "gridbench", body, plan.parameters, "gridbench", creates=True)
+    change_set = stacks.prepare(cfn, {"TemplateBody": plan.body}, plan.parameters, "gridbench", creates=True)
     stacks.execute(cfn, change_set, lambda event: None)
 
 

@@ -6,6 +6,7 @@ import boto3
 import pytest
 
 from tests.infra.aws.stacks import SMALL, inventory, pool_defaults, submit, wait
+from tests.infra.aws.template_text import MANY
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
@@ -54,6 +55,29 @@ def test_the_change_set_is_shown_with_the_pool_and_the_same_by_hand(aws, run):
     assert code == 0 and "Modify OnDemandMachinesc52xlarge" in said
     machines = aws.client("batch").describe_compute_environments(computeEnvironments=["gridbench-c5-2xlarge"])
     assert machines["computeEnvironments"][0]["computeResources"]["maxvCpus"] == 16
+
+
+def test_the_most_types_come_through_a_bucket_that_is_gone_afterwards(aws, run):
+    names = ",".join(machine.name for machine in MANY)
+    caps = ("--max-gpu-vcpus", "96", "--max-cpu-vcpus", "96")
+    code, said = run("up", "--yes", "--instances", names, *caps)
+    assert code == 0, said
+    assert len(aws.client("batch").describe_job_queues()["jobQueues"]) == 50
+    (bucket,) = [row["Name"] for row in aws.client("s3").list_buckets()["Buckets"]]
+    assert not bucket.startswith("gridbench-template-")
+    assert "aws s3 mb s3://gridbench-template-gridbench-123456789012-by-hand" in said
+    code, said = run("up", "--yes", *caps)
+    assert code == 0 and "stack gridbench is up to date" in said  # the stack knows its types
+
+
+def test_an_untouched_account_has_the_roles_of_the_services_before_they_are_needed(aws, run):
+    assert run("up", "--yes", *SMALL)[0] == 0
+    roles = {role["RoleName"] for role in aws.client("iam").list_roles()["Roles"]}
+    kinds = ("Batch", "ECS", "AutoScaling", "EC2Spot")
+    assert {f"AWSServiceRoleFor{kind}" for kind in kinds} <= roles
+    assert (
+        run("up", "--yes", *SMALL, "--max-cpu-vcpus", "24")[0] == 0
+    )  # they are there, and that is no mistake
 
 
 def test_no_gpus_makes_no_gpu_queues(aws, run):

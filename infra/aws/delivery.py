@@ -1,0 +1,63 @@
+"""The way of a template to CloudFormation: with the request, or through a bucket that lives for a minute."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from botocore.exceptions import ClientError
+
+from infra.aws.account import Account, gone
+from infra.aws.template import BODY_BYTES
+
+PREFIX = "gridbench-template"
+KEY = "template.json"
+
+
+@contextmanager
+def delivered(account: Account, project: str, body: str) -> Iterator[dict[str, str]]:
+    """Yield the arguments that name the template, as long as CloudFormation may have to read it.
+
+    A new stack has no bucket yet: a large template gets one of its own, which is deleted in the end.
+    """
+    if len(body.encode()) <= BODY_BYTES:
+        yield {"TemplateBody": body}
+        return
+    bucket = f"{PREFIX}-{project}-{account.number}-{secrets.token_hex(4)}"
+    try:
+        yield {"TemplateURL": _upload(account, bucket, body)}
+    finally:
+        remove(account, bucket)
+
+
+def _upload(account: Account, bucket: str, body: str) -> str:
+    """Make the bucket, put the template there, and return its address."""
+    s3 = account.client("s3")
+    elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": account.region}}
+    s3.create_bucket(Bucket=bucket, **({} if account.region == "us-east-1" else elsewhere))
+    s3.put_object(Bucket=bucket, Key=KEY, Body=body.encode(), ContentType="application/json")
+    s3.get_waiter("object_exists").wait(Bucket=bucket, Key=KEY)
+    return address(account.region, bucket, account.partition)
+
+
+def address(region: str, bucket: str, partition: str = "aws") -> str:
+    """Return the address of a template in its bucket, as CloudFormation wants it."""
+    domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
+    return f"https://{bucket}.s3.{region}.{domain}/{KEY}"
+
+
+def remove(account: Account, bucket: str) -> None:
+    """Delete such a bucket with its template; harmless where there is none."""
+    s3 = account.client("s3")
+    try:
+        s3.delete_object(Bucket=bucket, Key=KEY)
+        s3.delete_bucket(Bucket=bucket)
+    except ClientError as error:
+        if not gone(error):
+            raise
+
+
+def find_buckets(account: Account, project: str) -> Iterator[str]:
+    """Find the buckets that a killed `up` has left."""
+    start = f"{PREFIX}-{project}-{account.number}-"
+    names = (row["Name"] for row in account.client("s3").list_buckets().get("Buckets", []))
+    yield from (name for name in names if name.startswith(start))
