@@ -54,15 +54,15 @@ browser:
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq chromium >/dev/null; }
 
 # Clouds and boxes are emulated with real containers, network namespaces and sshd; debootstrap makes the containers'
-# base image where no registry can be reached.
+# base image where no registry can be reached. Postgres is for a server of one's own.
 containers:
 	@command -v podman >/dev/null && command -v runc >/dev/null && command -v debootstrap >/dev/null \
-	  && command -v ip >/dev/null && [ -x /usr/sbin/sshd ] || { \
-	  echo "installing podman and sshd for the tests of clouds and boxes"; \
+	  && command -v ip >/dev/null && [ -x /usr/sbin/sshd ] && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
+	  echo "installing podman, sshd and Postgres for the tests of clouds and boxes"; \
 	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends podman buildah runc \
 	    netavark aardvark-dns uidmap slirp4netns catatonit containernetworking-plugins debootstrap \
-	    openssh-server openssh-client iproute2 procps >/dev/null; }
+	    openssh-server openssh-client iproute2 procps postgresql >/dev/null; }
 
 clean:
 	rm -rf $(VENV) .gridbench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
