@@ -1,6 +1,23 @@
 """Registries that this project logs in to by itself: those of the clouds that it rents machines from."""
 
+import json
+import os
+from pathlib import Path
+
 from infra.images import ecr
+
+
+def has_helper(host: str) -> bool:
+    """Return whether docker was told of a program that knows a registry's password; podman asks it, too.
+
+    `gcloud auth configure-docker` does that. Amazon's refuses to be told a password, so that a login fails.
+    """
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    try:
+        known = json.loads((folder / "config.json").read_text())
+        return host in known.get("credHelpers", {}) or known.get("credsStore") == "ecr-login"
+    except (OSError, ValueError):
+        return False
 
 
 def sign_in(repository: str) -> tuple[str, str] | None:
@@ -10,6 +27,8 @@ def sign_in(repository: str) -> tuple[str, str] | None:
         ImageError: the cloud refuses, or there are no credentials for it.
     """
     host = repository.partition("/")[0]
+    if has_helper(host):
+        return None
     if region := ecr.region_of(repository):
         return ecr.credentials(region)
     from infra.images import google_registry  # slow to import

@@ -55,6 +55,7 @@ def podman(tmp_path, monkeypatch):
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(image, "revision", lambda: COMMIT)
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     (tmp_path / "id").write_text("1" * 64)
     return lambda word: [
         call for call in map(json.loads, (tmp_path / "calls").read_text().splitlines()) if call[0][0] == word
@@ -160,6 +161,12 @@ class TestGoogle:
         error = push(ON_GOOGLE).exception
         assert isinstance(error, ImageError) and "gcloud auth application-default login" in str(error)
         assert not podman("push")
+
+    def test_a_helper_that_docker_was_told_of_logs_in(self, podman, account, tmp_path):
+        host = ON_GOOGLE.partition("/")[0]
+        (tmp_path / "config.json").write_text(json.dumps({"credHelpers": {host: "gcloud"}}))
+        assert push(ON_GOOGLE).exit_code == 0
+        assert podman("push") and not podman("login")
 
     def test_its_hosts_are_known(self):
         assert google_registry.is_host("europe-west4-docker.pkg.dev") and google_registry.is_host("eu.gcr.io")
