@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -97,13 +98,28 @@ class Bucket:
         """An address that shows a file to whoever has it, for a week at most; None where a block has none."""
         if not hasattr(self.storage, "bucket_name"):
             return None
-        client = self.storage.credentials.get_client("s3")
+        client = _signer(self.storage.credentials, self.storage.bucket_name)
         wanted = {
             "Bucket": self.storage.bucket_name,
             "Key": "/".join(filter(None, (str(self.storage.bucket_folder or "").strip("/"), key))),
             "ResponseContentType": "text/html; charset=utf-8",
         }
         return str(client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=LINK_S))
+
+
+def _signer(credentials: Any, bucket: str) -> Any:
+    """Return a client that signs for the bucket's own region by version 4: most regions take no other."""
+    from botocore.client import Config  # whoever has no bucket needs no botocore
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = credentials.get_client("s3")
+    region = client.meta.region_name
+    with suppress(BotoCoreError, ClientError):  # some stores, and some policies, do not tell
+        region = client.head_bucket(Bucket=bucket).get("BucketRegion", region)
+    options = credentials.aws_client_parameters.get_params_override()
+    config = client.meta.config.merge(Config(signature_version="s3v4"))
+    session = credentials.get_boto3_session()
+    return session.client("s3", **options | {"region_name": region, "config": config})
 
 
 def _mark(path: Path) -> tuple[int, int]:

@@ -4,7 +4,9 @@ import asyncio
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
+import boto3
 import pytest
+from moto import mock_aws
 from prefect.filesystems import LocalFileSystem
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect_aws import AwsCredentials, S3Bucket
@@ -127,14 +129,18 @@ def test_a_block_needs_a_server(monkeypatch):
         Bucket.load("s3-bucket/none")
 
 
-def test_a_link_shows_the_report_and_ends():
-    credentials = AwsCredentials(aws_access_key_id="a", aws_secret_access_key="b", region_name="us-east-1")
-    bucket = Bucket(
-        "s3-bucket/x", S3Bucket(bucket_name="kept", bucket_folder="in/here", credentials=credentials)
-    )
-    link = urlparse(bucket.link("run/report.html"))
+@pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
+def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region):
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+    with mock_aws():
+        s3 = boto3.client("s3", **keys | {"region_name": region})
+        place = {"CreateBucketConfiguration": {"LocationConstraint": region}} if region != "us-east-1" else {}
+        s3.create_bucket(Bucket="kept", **place)
+        storage = S3Bucket(bucket_name="kept", bucket_folder="in/here", credentials=AwsCredentials(**keys))
+        link = urlparse(Bucket("s3-bucket/x", storage).link("run/report.html"))
     asked = parse_qs(link.query)
     assert link.path.endswith("in/here/run/report.html") and "kept" in link.netloc + link.path
     assert asked["response-content-type"] == ["text/html; charset=utf-8"]
-    expires = asked.get("X-Amz-Expires") or asked["Expires"]
-    assert int(expires[0]) >= 7 * 24 * 3600 or int(expires[0]) == 604800
+    assert asked["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]  # regions since 2014 take no older one
+    assert asked["X-Amz-Credential"][0].split("/")[2:] == [region, "s3", "aws4_request"]
+    assert asked["X-Amz-Expires"] == [str(7 * 24 * 3600)]
