@@ -20,8 +20,10 @@ if TYPE_CHECKING:  # they import boto3, which is slow, and which other commands 
 DISK_USD_PER_HOUR = 100 * 0.08 / 730  # 100 GB of gp3 at 0.08 USD a GB-month
 ADDRESS_USD_PER_HOUR = 0.005  # a public IPv4 address
 STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
-STORAGE = "storage only: S3 0.023, ECR 0.10, CloudWatch logs 0.03 USD a GB and month"
-IDLE = f"Idle it costs nothing by the hour: no machine runs without a job ({STORAGE})."
+# A month of an idle stack with one image for CPUs and one for CUDA: GB, USD a GB.
+STORED = {"images": (7, 0.10), "results": (1, 0.023), "logs": (1, 0.03)}
+MOST_IMAGES_GB = 20 * 6  # the repository deletes the oldest above 20; one for CUDA has about 6 GB
+SECRET_USD_PER_MONTH = 0.40
 
 
 def usd_per_hour(facts: Sequence[Fact], instance: str, region: str, purchase: str) -> float | None:
@@ -56,13 +58,37 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
         cells = (machine.vcpus, machine.gpus, count, usd_cell(usd), usd_cell(most))
         table.add_row(machine.name, *map(str, cells))
     console.print(table)
-    say(IDLE)
+    _show_idle_costs(parameters)
     say(
         f"Busy, with every queue full: at most {total:.2f} USD an hour on demand, and at most as much again "
-        "on spot; Batch may run one machine more than a cap."
+        f"on spot; {_caps(machines, parameters)}. Batch may run one machine more than a cap."
     )
     if unknown:
         say(f"No price in deployments/prices.yaml for {', '.join(unknown)} in {region}: not in these totals.")
+
+
+def _show_idle_costs(parameters: Mapping[str, str]) -> None:
+    """Print what the stack costs in a month in which no job runs."""
+    costs = {f"{name} {usd * gb:.2f} for {gb} GB": usd * gb for name, (gb, usd) in STORED.items()}
+    secrets = [
+        name for name in ("PrefectApiKeySecretArn", "PrefectAuthStringSecretArn") if parameters.get(name)
+    ]
+    if secrets:
+        costs[f"secrets {len(secrets) * SECRET_USD_PER_MONTH:.2f}"] = len(secrets) * SECRET_USD_PER_MONTH
+    most = sum(costs.values()) + (MOST_IMAGES_GB - STORED["images"][0]) * STORED["images"][1]
+    say(
+        f"Idle, about {sum(costs.values()):.2f} USD a month ({', '.join(costs)}), nothing by the hour: no "
+        f"machine runs without a job. With the 20 images that the repository keeps at most, about {most:.2f} USD."
+    )
+    if not parameters.get("BudgetEmail"):
+        say("Nobody is told when the month becomes expensive: --email names who is.")
+
+
+def _caps(machines: Sequence["MachineType"], parameters: Mapping[str, str]) -> str:
+    """Return the vCPUs of all queues together: each has a cap of its own."""
+    caps = [int(parameters["MaxGpuVcpus" if machine.gpus else "MaxCpuVcpus"]) for machine in machines]
+    each = " or ".join(sorted({str(cap) for cap in caps}, key=int))
+    return f"{2 * len(caps)} queues with a cap of {each} vCPUs each may run {2 * sum(caps)} vCPUs together"
 
 
 def show_queues(queues: Sequence["Queue"]) -> None:

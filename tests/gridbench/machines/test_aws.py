@@ -167,7 +167,19 @@ def test_the_most_it_can_cost_is_told(capsys, prices):
     extra = aws_text.DISK_USD_PER_HOUR + aws_text.ADDRESS_USD_PER_HOUR
     total = 2 * (1.0 + extra) + 0.3 + extra
     assert f"at most {total:.2f} USD an hour on demand" in output
-    assert "Idle it costs nothing by the hour" in output
+    assert "4 queues with a cap of 8 or 10 vCPUs each may run 36 vCPUs together" in output
+
+
+def test_what_an_idle_month_costs_is_told_as_a_sum(capsys, prices):
+    caps = {"MaxGpuVcpus": "10", "MaxCpuVcpus": "8"}
+    aws_text.show_costs(MACHINES, caps, "us-east-1")
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Idle, about 0.75 USD a month (images 0.70 for 7 GB, results 0.02 for 1 GB, logs 0.03" in output
+    assert "at most, about 12.05 USD" in output and "--email names who is" in output
+    arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:key"
+    aws_text.show_costs(MACHINES, caps | {"PrefectApiKeySecretArn": arn, "BudgetEmail": "a@b.c"}, "us-east-1")
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Idle, about 1.15 USD a month" in output and "secrets 0.40" in output and "--email" not in output
 
 
 def test_a_region_without_prices_says_so(capsys, prices):

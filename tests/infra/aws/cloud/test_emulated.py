@@ -38,7 +38,7 @@ def test_the_change_set_is_shown_with_the_pool_and_the_same_by_hand(aws, run):
     assert code == 0
     for words in (
         "Add SpotMachinesg5xlarge AWS::Batch::ComputeEnvironment -",
-        "Idle it costs nothing by the hour",
+        "Idle, about 0.75 USD a month",
         "prefect work-pool create aws-batch --type aws-batch --base-job-template aws-pool.json",
         "aws cloudformation create-change-set --region us-east-1 --stack-name gridbench",
         "'ParameterKey=BudgetEmail,ParameterValue=you@example.com'",
