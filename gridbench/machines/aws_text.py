@@ -77,8 +77,9 @@ def _show_idle_costs(parameters: Mapping[str, str]) -> None:
         costs[f"secrets {len(secrets) * SECRET_USD_PER_MONTH:.2f}"] = len(secrets) * SECRET_USD_PER_MONTH
     most = sum(costs.values()) + (MOST_IMAGES_GB - STORED["images"][0]) * STORED["images"][1]
     say(
-        f"Idle, about {sum(costs.values()):.2f} USD a month ({', '.join(costs)}), nothing by the hour: no "
-        f"machine runs without a job. With the 20 images that the repository keeps at most, about {most:.2f} USD."
+        f"Idle, about {sum(costs.values()):.2f} USD a month ({', '.join(costs)}), nothing by the hour: "
+        "no machine runs without a job. With the 20 images that the repository keeps at most, "
+        f"about {most:.2f} USD."
     )
     if not parameters.get("BudgetEmail"):
         say("Nobody is told when the month becomes expensive: --email names who is.")
