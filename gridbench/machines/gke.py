@@ -1,6 +1,7 @@
 """The commands `up gke`, `status gke` and `down gke`: a cluster with a node pool for each accelerator."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,10 @@ MostUsd = Annotated[
 ]
 Network = Annotated[str, typer.Option(help="Network of a new cluster; the one called default by default")]
 Subnetwork = Annotated[str, typer.Option(help="Subnetwork in --network; that of the region by default")]
+PodRange = Annotated[
+    str, typer.Option(help="Secondary range of --subnetwork for pods; one that GKE makes by default")
+]
+ServiceRange = Annotated[str, typer.Option(help="The same for services")]
 NodeAccount = Annotated[
     str, typer.Option(help="Service account that nodes act as; Compute Engine's default one by default")
 ]
@@ -73,6 +78,8 @@ def up_gke(
     max_usd_per_hour: MostUsd = 20.0,
     network: Network = "",
     subnetwork: Subnetwork = "",
+    pod_range: PodRange = "",
+    service_range: ServiceRange = "",
     node_account: NodeAccount = "",
     private_nodes: PrivateNodes = None,
     kubeconfig: Kubeconfig = KUBECONFIG,
@@ -86,16 +93,17 @@ def up_gke(
     from infra.gke.api import connect
     from infra.gke.settings import ClusterOptions, check, wished_pools
 
-    names, nodes = tuple(accelerator or ()), (spot, max_nodes, driver, max_run_hours)
-    where = (network, subnetwork, node_account, private_nodes)
-    options = ClusterOptions(cluster, zone, names, *nodes, *where)
+    names = tuple(accelerator or ())
+    options = ClusterOptions(cluster, zone, names, spot, max_nodes, driver, max_run_hours)
+    options = replace(options, network=network, subnetwork=subnetwork, node_account=node_account)
+    options = replace(options, pod_range=pod_range, service_range=service_range, private_nodes=private_nodes)
     check(options)
     wished_pools(options)
     configs.check_free(kubeconfig)
     location = connect(project, zone)
     created, failures = _up(location, options, max_usd_per_hour, yes)
     configs.write(kubeconfig, location.project, created)
-    _show_access(created, kubeconfig)
+    _show_access(location.project, created, kubeconfig)
     if failures:
         reasons = "; ".join(map(str, failures))
         raise GridbenchError(f"{len(failures)} of the pools could not be created: {reasons}; {AGAIN}")
@@ -144,15 +152,18 @@ def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
         show_lines(outward(location.project, location.zone, plan.wishes.network))
 
 
-def _show_access(cluster: "GkeCluster", kubeconfig: Path) -> None:
-    """Print how to reach the cluster, and how jobs choose a pool."""
+def _show_access(project: str, cluster: "GkeCluster", kubeconfig: Path) -> None:
+    """Print how to reach the cluster, how to have it end without anybody, and how jobs choose a pool."""
     from infra.gke.clusters import READY
+    from infra.gke.commands import evening
     from infra.gke.kubeconfig import HINT, PLUGIN
 
     say(f"\ncluster {cluster.name} in {cluster.zone}: {cluster.status}")
     say(f"  KUBECONFIG={kubeconfig} kubectl get nodes")
     if not shutil.which(PLUGIN):
         say(f"  which needs {PLUGIN}: {HINT}")
+    say("It is billed until `gridbench down gke`. To have Google delete it at 20:00 UTC every day as well:")
+    show_lines(evening(project, cluster.zone, cluster.name))
     say("Its pools, as a node_selector in deployments/hardware names them:")
     for pool in cluster.pools:
         if pool.accelerator and pool.status in READY:
@@ -161,8 +172,6 @@ def _show_access(cluster: "GkeCluster", kubeconfig: Path) -> None:
 
 def status_gke(project: Project = None, zone: AnyZone = None) -> None:
     """Show Gridbench's GKE clusters: pools, nodes, their cost, and running operations."""
-    from dataclasses import replace
-
     from gridbench.machines import gke_text
     from infra.gke.api import EVERYWHERE, connect
     from infra.gke.clusters import list_ours

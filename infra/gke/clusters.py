@@ -71,7 +71,11 @@ def cluster_message(wishes: ClusterOptions, project: str) -> gke.Cluster:
         release_channel=gke.ReleaseChannel(channel=CHANNEL),
         maintenance_policy=gke.MaintenancePolicy(window=_no_node_upgrades()),
         workload_identity_config=gke.WorkloadIdentityConfig(workload_pool=f"{project}.svc.id.goog"),
-        ip_allocation_policy=gke.IPAllocationPolicy(use_ip_aliases=True),  # which private nodes need
+        ip_allocation_policy=gke.IPAllocationPolicy(
+            use_ip_aliases=True,  # which private nodes need
+            cluster_secondary_range_name=wishes.pod_range,
+            services_secondary_range_name=wishes.service_range,
+        ),
         network_config=gke.NetworkConfig(default_enable_private_nodes=bool(wishes.private_nodes)),
         # GKE's own metrics only: its GPU metrics would sample the GPU that is being measured
         monitoring_config=gke.MonitoringConfig(

@@ -2,6 +2,7 @@
 
 PROJECT_NUMBER = "$(gcloud projects describe {project} --format 'value(projectNumber)')"
 DEFAULT_ACCOUNT = f"{PROJECT_NUMBER}-compute@developer.gserviceaccount.com"
+EVENING = "0 20 * * *"  # UTC
 NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader")
 
 
@@ -36,4 +37,20 @@ def pin(project: str, zone: str, cluster: str) -> str:
         "--add-maintenance-exclusion-name gridbench "
         "--add-maintenance-exclusion-scope no_minor_or_node_upgrades "
         "--add-maintenance-exclusion-until-end-of-support"
+    )
+
+
+def evening(project: str, zone: str, cluster: str) -> tuple[str, ...]:
+    """Return the commands with which Google's scheduler deletes the cluster every evening, if it is there."""
+    name, region = f"{cluster}-down"[:30].rstrip("-"), zone.rpartition("-")[0]
+    account = f"{name}@{project}.iam.gserviceaccount.com"
+    uri = f"https://container.googleapis.com/v1/projects/{project}/locations/{zone}/clusters/{cluster}"
+    return (
+        f"gcloud services enable cloudscheduler.googleapis.com --project {project}",
+        f"gcloud iam service-accounts create {name} --project {project}",
+        f"gcloud projects add-iam-policy-binding {project} --member serviceAccount:{account} "
+        "--condition None --role roles/container.clusterAdmin",
+        f"gcloud scheduler jobs create http {name} --project {project} --location {region} "
+        f'--schedule "{EVENING}" --time-zone Etc/UTC --http-method DELETE --uri {uri} '
+        f"--oauth-service-account-email {account}",
     )

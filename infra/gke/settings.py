@@ -13,6 +13,7 @@ ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]+")
 REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 NAME = r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?"  # Compute Engine's rule
 IN_PROJECT = r"projects/[a-z0-9.:-]+"
+SECONDARY = re.compile(NAME)
 NETWORK = re.compile(rf"({IN_PROJECT}/global/networks/)?{NAME}")
 SUBNETWORK = re.compile(rf"({IN_PROJECT}/regions/(?P<region>[a-z0-9-]+)/subnetworks/)?{NAME}")
 ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@([a-z0-9.-]+\.iam|developer)\.gserviceaccount\.com")
@@ -36,6 +37,8 @@ class ClusterOptions:
         max_run_hours: after which a node ends; None for never.
         network: a name, or the path of another project's; empty for the one called `default`.
         subnetwork: the same; empty for the one that the network has in the zone's region.
+        pod_range: the subnetwork's secondary range for pods; empty for one that GKE makes.
+        service_range: the same for services.
         node_account: the service account that nodes act as; empty for that of the cluster's other nodes, or
             Compute Engine's default one.
         private_nodes: without public addresses; None for what the cluster has, or public ones.
@@ -50,6 +53,8 @@ class ClusterOptions:
     max_run_hours: float | None = None
     network: str = ""
     subnetwork: str = ""
+    pod_range: str = ""
+    service_range: str = ""
     node_account: str = ""
     private_nodes: bool | None = None
 
@@ -99,6 +104,7 @@ def check(wishes: ClusterOptions) -> None:
             f"--max-run-hours is {wishes.max_run_hours:g}: a node may run {low:g} to {high:g} hours"
         )
     _check_network(wishes)
+    _check_shared(wishes)
     if wishes.node_account and not ACCOUNT.fullmatch(wishes.node_account):
         raise GkeError(
             f"--node-account {wishes.node_account!r} must be a service account's address, such as "
@@ -127,6 +133,19 @@ def _check_network(wishes: ClusterOptions) -> None:
         )
     if not wishes.network:
         raise GkeError(f"--subnetwork {wishes.subnetwork} needs the --network that it is in")
+
+
+def _check_shared(wishes: ClusterOptions) -> None:
+    """Refuse a network of another project where GKE would have to change it: it may not."""
+    ranges = {"--pod-range": wishes.pod_range, "--service-range": wishes.service_range}
+    for option, name in ranges.items():
+        if name and not SECONDARY.fullmatch(name):
+            raise GkeError(f"{option} {name!r} must be the name of a secondary range, such as pods")
+    if "/" in wishes.network and not (wishes.subnetwork and all(ranges.values())):
+        raise GkeError(
+            f"--network {wishes.network} is another project's, where GKE makes nothing: name a --subnetwork, "
+            "and two secondary ranges of it with --pod-range and --service-range"
+        )
 
 
 def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:

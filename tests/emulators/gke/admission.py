@@ -43,6 +43,10 @@ def _admit_network(account: Account, project: str, cluster: gke.Cluster) -> None
     name = cluster.network.rpartition("/")[2] or "default"
     if name not in account.networks:
         raise invalid(reasons.NO_NETWORK.format(project=project, network=name))
+    foreign = "/" in cluster.network and not cluster.network.startswith(f"projects/{project}/")
+    policy = cluster.ip_allocation_policy
+    if foreign and not (policy.cluster_secondary_range_name and policy.services_secondary_range_name):
+        raise invalid(reasons.NO_RANGE)
     cluster.network = name
     cluster.subnetwork = cluster.subnetwork.rpartition("/")[2] or name
     cluster.network_config.network = f"projects/{project}/global/networks/{name}"

@@ -18,6 +18,8 @@ SCOPE_NEEDS_CHANNEL = "Maintenance exclusion scope {scope} requires a release ch
 EXCLUSION_ENDLESS = "Maintenance exclusion {name} must have an end time after its start time."
 # [thread] googlecloudrobotics/core #339 (2024), GoogleCloudPlatform/cloud-ops-sandbox #678, with status 400
 NO_NETWORK = 'Project "{project}" has no network named "{network}".'
+# [thread] the rule: hashicorp/terraform-provider-google #20448, #1559; [belief] the words
+NO_RANGE = "Clusters in a shared network must name the secondary ranges of their pods and services."
 # [thread] hashicorp/terraform-provider-google users since 2019, with status 400, "badRequest"; for an account that
 # does not exist, too
 NO_ACCOUNT = (

@@ -107,6 +107,7 @@ def test_up_shows_what_it_costs_makes_it_and_writes_a_kubeconfig(run, account, t
     assert f"at most {idle + 2 * (0.3 + 0.5 + DISK):.2f} USD an hour." in output
     assert "gcloud compute routers" not in output and "NAT" not in output
     assert '{"cloud.google.com/gke-nodepool": "nvidia-l4"}' in output
+    assert "gcloud scheduler jobs create http gridbench-down --project my-project" in output
     path = tmp_path / ".gridbench" / "gke.kubeconfig"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert yaml.safe_load(path.read_text())["current-context"] == f"gke_my-project_{ZONE}_gridbench"

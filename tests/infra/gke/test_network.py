@@ -1,8 +1,11 @@
 """Where nodes live and what they act as: networks, public addresses, service accounts."""
 
+import re
+from pathlib import Path
+
 import pytest
 
-from infra.gke.commands import grants, outward
+from infra.gke.commands import evening, grants, outward
 from infra.gke.errors import AccountRefused, GkeError, NoNetwork
 from infra.gke.plan import make_plan
 from infra.gke.settings import check
@@ -39,11 +42,22 @@ def test_a_project_without_a_default_network_is_said_with_what_to_do(account):
 
 
 @pytest.mark.parametrize(
-    ("network", "subnetwork"), [("lab", ""), ("lab", "lab-east"), (SHARED, SHARED_SUBNET)]
+    ("network", "subnetwork", "ranges"),
+    [
+        ("lab", "", ("", "")),
+        ("lab", "lab-east", ("", "")),
+        ("lab", "lab-east", ("pods", "services")),
+        (SHARED, SHARED_SUBNET, ("pods", "services")),
+    ],
 )
-def test_a_cluster_is_made_in_the_network_that_is_named(account, network, subnetwork):
+def test_a_cluster_is_made_in_the_network_that_is_named(account, network, subnetwork, ranges):
     account.networks = {"lab", "shared"}
-    cluster, failed = up(wishes(network=network, subnetwork=subnetwork))
+    pods, services = ranges
+    cluster, failed = up(
+        wishes(network=network, subnetwork=subnetwork, pod_range=pods, service_range=services)
+    )
+    policy = asked(account).ip_allocation_policy
+    assert (policy.cluster_secondary_range_name, policy.services_secondary_range_name) == ranges
     assert not failed and (asked(account).network, asked(account).subnetwork) == (network, subnetwork)
     assert cluster.network == network.rpartition("/")[2]
     assert not notes(network=network, subnetwork=subnetwork) and not notes()
@@ -114,6 +128,9 @@ def test_an_account_that_one_may_not_use_is_said(account):
             {"network": "lab", "subnetwork": "projects/p/regions/us-east1/subnetworks/lab"},
             "is in us-east1: a cluster in us-central1-a needs one in us-central1",
         ),
+        ({"network": SHARED}, "is another project's, where GKE makes nothing: name a --subnetwork"),
+        ({"network": SHARED, "subnetwork": SHARED_SUBNET, "pod_range": "pods"}, "and --service-range"),
+        ({"network": "lab", "pod_range": "My Pods"}, "--pod-range 'My Pods' must be the name of"),
         ({"node_account": "me@example.com"}, "--node-account 'me@example.com' must be a service account's"),
         ({"node_account": "default"}, "--node-account 'default' must be"),
     ],
@@ -128,7 +145,7 @@ def test_nonsense_is_refused_before_google_hears_of_it(more, sentence):
     "more",
     [
         {"network": "lab"},
-        {"network": SHARED, "subnetwork": SHARED_SUBNET},
+        {"network": SHARED, "subnetwork": SHARED_SUBNET, "pod_range": "pods", "service_range": "services"},
         {"node_account": NODE},
         {"node_account": "123456789012-compute@developer.gserviceaccount.com"},
     ],
@@ -142,6 +159,29 @@ def test_both_roles_of_the_nodes_are_said_for_their_account():
     assert f'"serviceAccount:{NODE}"' in logs and "roles/container.defaultNodeServiceAccount" in logs
     assert f'"serviceAccount:{NODE}"' in pulls and "roles/artifactregistry.reader" in pulls
     assert all("-compute@developer.gserviceaccount.com" in line for line in grants("my-project", ""))
+
+
+def test_gke_refuses_a_shared_network_without_a_range_for_pods(account):
+    account.networks = {"shared"}
+    with pytest.raises(GkeError, match="must name the secondary ranges"):
+        up(wishes(network=SHARED, subnetwork=SHARED_SUBNET))
+
+
+def test_google_deletes_the_cluster_in_the_evening_if_it_is_told_to():
+    *_, job = evening("my-project", "us-central1-a", "gridbench")
+    assert "--location us-central1 " in job and "--http-method DELETE" in job
+    assert (
+        "https://container.googleapis.com/v1/projects/my-project/locations/us-central1-a/clusters/gridbench"
+        in job
+    )
+    page = (Path(__file__).parents[3] / "docs" / "gke.md").read_text()
+    assert "\n".join(evening("PROJECT", "us-central1-a", "gridbench")) in page
+
+
+@pytest.mark.parametrize("cluster", ["a", "gridbench", "a-very-long-name-for-a-cluster-of-ours-1"])
+def test_the_account_that_deletes_has_a_name_that_google_takes(cluster):
+    _, made, *_ = evening("my-project", "us-central1-a", cluster)
+    assert re.fullmatch(r"[a-z][a-z0-9-]{4,28}[a-z0-9]", made.split()[4])
 
 
 def test_a_way_out_is_made_in_the_clusters_network_and_region():
