@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gridbench.machines import aws_text
-from gridbench.machines.cloud import Cloud, Yes, show_lines, show_notes
+from gridbench.machines.cloud import Cloud, Images, Yes, show_lines, show_notes
 from gridbench.terminal import confirm, say
 from tasks.errors import GridbenchError
 
@@ -43,11 +43,13 @@ BudgetUsd = Annotated[
     int | None, typer.Option(help="Monthly budget of the whole account, for mails; at first 50")
 ]
 LogDays = Annotated[int | None, typer.Option(help="Days that logs are kept; at first 30")]
-Image = Annotated[
-    str | None, typer.Option(help="Image of the jobs; by default the newest in the stack's repository")
+StackOnly = Annotated[
+    bool, typer.Option("--stack-only", help="Only the stack; print how the rest is made by hand")
 ]
-PoolName = Annotated[str, typer.Option(help="Name of the Prefect work pool")]
-PoolFile = Annotated[Path, typer.Option(help="File to write the base job template of the pool to")]
+PoolName = Annotated[str, typer.Option(help="With --stack-only: name of the Prefect work pool")]
+PoolFile = Annotated[
+    Path, typer.Option(help="With --stack-only: file to write the base job template of the pool to")
+]
 
 AWS = Cloud("aws", "AWS")
 
@@ -64,14 +66,15 @@ def up_aws(
     email: Email = None,
     budget_usd: BudgetUsd = None,
     log_days: LogDays = None,
-    image: Image = None,
+    image: Images = None,
+    stack_only: StackOnly = False,
     pool: PoolName = "aws-batch",
     pool_file: PoolFile = Path("aws-pool.json"),
     yes: Yes = False,
 ) -> None:
-    """Create or change the AWS stack: show changes and costs, ask, wait, print the work pool.
+    """Make AWS ready for runs: the stack, images, and what runs need on the Prefect API.
 
-    Options that are not given keep their values in the stack.
+    It shows changes and costs, and asks. Options that are not given keep their values in the stack.
     """
     from infra.aws.errors import in_words
     from infra.aws.settings import StackOptions
@@ -81,8 +84,12 @@ def up_aws(
         caps = (max_gpu_vcpus, max_cpu_vcpus)
         secrets = (secret, auth_secret)
         options = StackOptions(project, names, *caps, prefect_port, *secrets, email, budget_usd, log_days)
-        account, plan, stack = _up(options, region, yes)
-        _show_pool(account, plan, stack, image, pool, pool_file)
+        if stack_only:
+            _show_pool(*_up(options, region, yes), image, pool, pool_file)
+            return
+        from gridbench.setup.aws import make_ready
+
+        make_ready(AWS, options, region, image or (), _up, yes)
 
 
 def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
@@ -140,15 +147,24 @@ def _show_event(event: "Event") -> None:
 
 
 def _show_pool(
-    account: "Account", plan: "StackPlan", stack: "Stack", image: str | None, pool: str, pool_file: Path
+    account: "Account",
+    plan: "StackPlan",
+    stack: "Stack",
+    images: list[str] | None,
+    pool: str,
+    pool_file: Path,
 ) -> None:
     """Print the outputs of the stack and the commands for its work pool; write the pool's template."""
+    from gridbench.setup.image import published_images
     from infra.aws import pool as pools
     from infra.workers.batch.worker import AwsBatchWorker
 
     for name, value in sorted(stack.outputs.items()):
         say(f"{name}: {value}")
-    image = image or pools.newest_image(account.client("ecr"), stack.outputs["RepositoryUri"])
+    published = published_images(images or ())
+    image = next(iter(published.values()), None) or pools.newest_image(
+        account.client("ecr"), stack.outputs["RepositoryUri"]
+    )
     variables = pools.pool_variables(stack, plan.machines, image)
     filled = pools.filled_template(AwsBatchWorker.get_default_base_job_template(), variables)
     template_file = pool_file.with_name("aws-template.json")
@@ -221,6 +237,7 @@ def down_aws(
 
     Results are kept unless --delete-results is given. The command may be repeated, also after Ctrl-C.
     """
+    from gridbench.setup.steps import end
     from infra.aws.errors import in_words
 
     with in_words():
@@ -244,7 +261,7 @@ def down_aws(
             if delete_results or not count:
                 delete_bucket(s3, bucket, say)
         code = _show_left(account, project, "down")
-    raise typer.Exit(code)
+    raise typer.Exit(max(code, end(AWS, project)))
 
 
 def _show_doomed(account: "Account", project: str, results: dict[str, int], delete_results: bool) -> None:

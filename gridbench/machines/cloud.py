@@ -12,6 +12,15 @@ from tasks.planning import hardware
 from tasks.pricing.facts import Fact, load_facts
 
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation")]
+Images = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--image",
+        metavar="FLAVOUR=REFERENCE",
+        help="Published image of a flavour, such as cpu=HOST/NAME@sha256:…, in place of building one; "
+        "may be repeated",
+    ),
+]
 
 
 @dataclass(frozen=True, slots=True)

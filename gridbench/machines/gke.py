@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gridbench.machines.cloud import Cloud, Yes, show_lines, show_notes
+from gridbench.machines.cloud import Cloud, Images, Yes, show_lines, show_notes
 from gridbench.terminal import confirm, say
 from tasks.errors import GridbenchError
 
@@ -61,6 +61,11 @@ PrivateNodes = Annotated[
         help="Nodes without public addresses, which need a Cloud NAT; public by default",
     ),
 ]
+Repository = Annotated[
+    str | None,
+    typer.Option(help="Where images are pushed to, HOST/NAME; by default in the project's Artifact Registry"),
+]
+ClusterOnly = Annotated[bool, typer.Option("--cluster-only", help="Only the cluster; the rest by hand")]
 AGAIN = "`gridbench up gke` may be repeated, `gridbench down gke` deletes the rest"
 GKE = Cloud("gke", "GKE")
 KUBECONFIG = Path(".gridbench/gke.kubeconfig")
@@ -83,11 +88,15 @@ def up_gke(
     node_account: NodeAccount = "",
     private_nodes: PrivateNodes = None,
     kubeconfig: Kubeconfig = KUBECONFIG,
+    image: Images = None,
+    repository: Repository = None,
+    cluster_only: ClusterOnly = False,
     yes: Yes = False,
 ) -> None:
-    """Create or complete a GKE cluster: show what is missing and its cost, ask, wait, write kubeconfig.
+    """Make GKE ready for runs: the cluster, rights in it, an image, and what runs need on the Prefect API.
 
-    Existing pools stay as they are. The command may be repeated, also after Ctrl-C.
+    It shows what is missing and its cost, and asks. Existing pools stay as they are. The command may be
+    repeated, also after Ctrl-C.
     """
     from infra.gke import kubeconfig as configs
     from infra.gke.api import connect
@@ -101,7 +110,29 @@ def up_gke(
     wished_pools(options)
     configs.check_free(kubeconfig)
     location = connect(project, zone)
-    created, failures = _up(location, options, max_usd_per_hour, yes)
+
+    def up_cluster() -> None:
+        _up_cluster(location, options, max_usd_per_hour, kubeconfig, yes)
+
+    if cluster_only:
+        up_cluster()
+        return
+    from gridbench.setup.gke import make_ready
+
+    make_ready(GKE, location, options, image or (), repository, kubeconfig, up_cluster)
+
+
+def _up_cluster(
+    location: "GkeLocation",
+    options: "ClusterOptions",
+    most_usd_per_hour: float,
+    kubeconfig: Path,
+    yes: bool,
+) -> None:
+    """Create or complete the cluster, and write its kubeconfig."""
+    from infra.gke import kubeconfig as configs
+
+    created, failures = _up(location, options, most_usd_per_hour, yes)
     configs.write(kubeconfig, location.project, created)
     _show_access(location.project, created, kubeconfig)
     if failures:
@@ -210,6 +241,7 @@ def down_gke(
 
     The command may be repeated, also after Ctrl-C.
     """
+    from gridbench.setup.steps import end
     from infra.gke.api import EVERYWHERE, connect
     from infra.gke.clusters import find_ours, list_ours, place_of
     from infra.gke.settings import check_cluster, check_zone
@@ -227,8 +259,9 @@ def down_gke(
     if cluster_location is None:
         say(f"no cluster {cluster} of Gridbench's in {zone or f'any zone of {location.project}'}")
         _show_silent(silent_zones)
-        raise typer.Exit(1 if silent_zones else 0)
-    raise typer.Exit(_down(cluster_location, cluster, kubeconfig, yes))
+        raise typer.Exit(1 if silent_zones else end(GKE, cluster))
+    code = _down(cluster_location, cluster, kubeconfig, yes)
+    raise typer.Exit(max(code, end(GKE, cluster)))
 
 
 def _down(location: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:

@@ -114,6 +114,21 @@ def push(
     with_engine: Engine = None,
 ) -> None:
     """Push an image, and print its reference by digest for work pools."""
+    say(push_image(repository, name, image, allow_dirty, with_engine))
+
+
+def push_image(
+    repository: str,
+    name: str,
+    image: str | None = None,
+    allow_dirty: bool = False,
+    with_engine: str | None = None,
+) -> str:
+    """Push an image unless it is there, and return its reference by digest.
+
+    Raises:
+        GridbenchError: it is not the commit's, or nothing that can be pushed.
+    """
     target = repository.removesuffix("/")
     if "/" not in target or ":" in target.rpartition("/")[2] or "@" in target:
         raise GridbenchError(f"repository {repository!r} must be HOST/NAME without a tag or digest")
@@ -133,4 +148,4 @@ def push(
         if known := sign_in(target):
             engine.log_in(chosen, target.partition("/")[0], *known)
         digest = engine.push(chosen, local, f"{target}:{tag}")
-    say(f"{target}@{digest}")
+    return f"{target}@{digest}"

@@ -17,9 +17,11 @@ class CloudNote(BaseModel):
 
     Attributes:
         cloud: as the commands name it, such as aws.
+        project: the stack or cluster.
         kind: type of the work pool.
         environment: variables of the worker beside those of the API.
         images: the reference of each flavour's image.
+        commits: the commit that an image was built of here, by flavour.
         work_pools: names of those that were made; one that was there before stays when the cloud goes.
         deployments: the same, as FLOW/NAME.
         variables: the same.
@@ -28,11 +30,13 @@ class CloudNote(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     cloud: str
+    project: str
     api_url: str
     pool: str
     kind: str
     environment: dict[str, str] = {}
     images: dict[str, str] = {}
+    commits: dict[str, str] = {}
     work_pools: list[str] = []
     deployments: list[str] = []
     variables: list[str] = []

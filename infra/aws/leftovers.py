@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from infra.aws.account import TAG, Account, gone, rows
 from infra.aws.delivery import find_buckets
 from infra.aws.errors import sentence
+from infra.aws.secrets import find_secrets
 from infra.aws.state import ALIVE, environments_of, queues_of
 from infra.workers.batch.errors import DENIED, code_of
 
@@ -177,6 +178,7 @@ LOOKS: dict[str, Look] = {
     "image repositories": repositories,
     "budgets": budgets,
     "template buckets": find_buckets,
+    "secrets": find_secrets,
 }
 
 

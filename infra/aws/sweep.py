@@ -12,6 +12,7 @@ from infra.aws.account import Account, gone, rows
 from infra.aws.delivery import remove as remove_bucket
 from infra.aws.errors import AwsError, sentence
 from infra.aws.leftovers import LOOKS
+from infra.aws.secrets import drop_secret
 from infra.aws.state import environments_of, queues_of
 
 WAIT_S = 900.0
@@ -133,6 +134,7 @@ REMOVALS: dict[str, Remove] = {
     "managed policies": _policy,
     "log groups": _call("logs", "delete_log_group", "logGroupName"),
     "image repositories": _call("ecr", "delete_repository", "repositoryName", force=True),
+    "secrets": drop_secret,
     "budgets": lambda account, name: account.client("budgets").delete_budget(
         AccountId=account.number, BudgetName=name
     ),

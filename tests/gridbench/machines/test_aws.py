@@ -102,17 +102,17 @@ def test_nonsense_is_refused_before_aws_hears_of_it(run, offline, words, sentenc
     assert "Traceback" not in output
 
 
-@pytest.mark.parametrize("command", ["up", "status", "down"])
-def test_no_credentials_is_one_sentence(run, offline, command):
-    code, output = run(command, "aws")
+@pytest.mark.parametrize("words", [("up", "aws", "--stack-only"), ("status", "aws"), ("down", "aws")])
+def test_no_credentials_is_one_sentence(run, offline, words):
+    code, output = run(*words)
     assert code == 2
     assert output.startswith("error: AWS credentials were not found: run `aws configure`, or set AWS_PROFILE")
 
 
-@pytest.mark.parametrize("command", ["up", "status"])
-def test_access_denied_is_one_sentence(run, answers, command):
+@pytest.mark.parametrize("words", [("up", "aws", "--stack-only"), ("status", "aws")])
+def test_access_denied_is_one_sentence(run, answers, words):
     answers["cloudformation"].add_client_error("describe_stacks", "AccessDenied", "User: x is not authorized")
-    code, output = run(command, "aws")
+    code, output = run(*words)
     assert code == 2
     assert output == (
         "error: AWS refuses DescribeStacks: User: x is not authorized; docs/aws.md lists the rights that are needed"
@@ -139,7 +139,7 @@ def test_a_stack_in_rollback_complete_can_only_be_deleted(run, answers):
     }
     answers["cloudformation"].add_response("describe_stacks", a_stack("ROLLBACK_COMPLETE"))
     answers["cloudformation"].add_response("describe_stack_events", {"StackEvents": [event]})
-    code, output = run("up", "aws")
+    code, output = run("up", "aws", "--stack-only")
     assert code == 2
     assert output == (
         "error: stack gridbench is in ROLLBACK_COMPLETE (JobRole (AWS::IAM::Role): not authorized): "

@@ -33,10 +33,11 @@ def account(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """The exit code and all that was printed, on one line."""
+    """Runs a command, `up` for the cluster alone: the exit code and all that was printed, on one line."""
 
     def go(*words):
-        monkeypatch.setattr(sys, "argv", ["gridbench", *words])
+        alone = ["--cluster-only"] if words[0] == "up" else []
+        monkeypatch.setattr(sys, "argv", ["gridbench", *words, *alone])
         with pytest.raises(SystemExit) as ended:
             main.main()
         return ended.value.code or 0, " ".join("".join(capsys.readouterr()).split())

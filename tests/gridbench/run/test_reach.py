@@ -82,7 +82,9 @@ def test_an_auth_string_is_read_from_the_profile(log_in):
 
 
 def a_note(api_url):
-    return CloudNote(cloud="aws", api_url=api_url, pool="aws-batch", kind="aws-batch").write()
+    return CloudNote(
+        cloud="aws", project="gridbench", api_url=api_url, pool="aws-batch", kind="aws-batch"
+    ).write()
 
 
 def test_workers_are_kept_for_a_cloud_that_was_made_ready_at_this_api(log_in, aws):

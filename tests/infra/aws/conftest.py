@@ -7,13 +7,15 @@ import typer
 
 from gridbench import main
 from gridbench.machines import aws as commands
+from gridbench.setup import note
 from infra.aws import stack as stacks
 
 
 @pytest.fixture
 def run(aws, capsys, monkeypatch, tmp_path):
-    """Runs a command: its exit code, and all that it printed on one line."""
+    """Runs a command, `up` for the stack alone: its exit code, and all that it printed on one line."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(note, "STATE", tmp_path / "state")
     monkeypatch.setattr(stacks, "POLL_S", 0.02)
     program = typer.Typer(pretty_exceptions_enable=False)
     for name, command in (
@@ -25,7 +27,8 @@ def run(aws, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(main, "app", program)
 
     def go(*words):
-        monkeypatch.setattr(sys, "argv", ["gridbench", *words])
+        alone = ["--stack-only"] if words[0] == "up" else []
+        monkeypatch.setattr(sys, "argv", ["gridbench", *words, *alone])
         code = 0
         try:
             main.main()

@@ -1,0 +1,127 @@
+"""AWS made ready for runs: the secret, the stack, images, and what runs need on the Prefect API."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from gridbench.machines.cloud import Cloud
+from gridbench.setup import image, steps
+from gridbench.setup.note import CloudNote
+from gridbench.setup.prefect_api import PrefectApi
+from gridbench.terminal import say
+from infra.aws.account import Account, connect, region_of
+from infra.aws.plan import StackPlan, make_plan
+from infra.aws.pool import filled_template, pool_variables
+from infra.aws.secrets import API_KEY, AUTH_STRING, USD_PER_MONTH, drop_secret, keep_secret
+from infra.aws.settings import StackOptions, check
+from infra.aws.stack import Stack, read_ours
+from infra.workers.batch.worker import AwsBatchWorker
+
+UpStack = Callable[[StackOptions, str | None, bool], tuple[Account, StackPlan, Stack]]
+OF_WORKER = ("AWS_PROFILE",)  # how `up` found the account, for the worker of later runs
+POOL = "aws-batch"  # of the hardware files, and the type of its worker
+
+
+def make_ready(
+    cloud: Cloud,
+    options: StackOptions,
+    region: str | None,
+    images: Sequence[str],
+    up_stack: UpStack,
+    yes: bool,
+) -> None:
+    """Make everything that a run on AWS needs; what is there stays, so that it may be repeated.
+
+    Args:
+        cloud: AWS, for what is told.
+        options: of the stack.
+        region: by default that of the AWS profile.
+        images: published ones, as --image has them.
+        up_stack: creates or changes the stack after asking.
+        yes: do not ask.
+    """
+    published = image.published_images(images)
+    region = region_of(region)
+    check(options, region)
+    api, note = steps.begin(cloud, options.project, POOL, POOL)
+    account = connect(region)
+    names = image.flavours_for([machine.gpus for machine in make_plan(account, options).machines])
+    options = replace(options, prefect_port=options.prefect_port or port_of(api.url))
+    secrets = _wanted(account, api, options)
+    _show(cloud, api, note, options, [*secrets], steps.image_step(names, published, note, "its repository"))
+    with _with_secrets(account, secrets, options) as complete:
+        account, plan, stack = up_stack(complete, region, yes)
+    with steps.told_on_stop(cloud, lambda: f"stack {plan.project} is there, at 0 USD an hour"):
+        note.environment = {name: os.environ[name] for name in OF_WORKER if name in os.environ}
+        note.write()
+        image.ensure_pushed(names, stack.outputs["RepositoryUri"], published, note, say)
+        steps.finish(api, note, _template(stack, plan, note.images))
+    instances = " ".join(f"--on aws-{machine.name}" for machine in plan.machines[:2])
+    say(f"\nready: gridbench run quick {instances}")
+
+
+def port_of(url: str) -> int:
+    """Return the port that an API's address has, or its scheme's."""
+    parts = urlsplit(url)
+    return parts.port or (80 if parts.scheme == "http" else 443)
+
+
+def _show(
+    cloud: Cloud,
+    api: PrefectApi,
+    note: CloudNote,
+    options: StackOptions,
+    kinds: Sequence[str],
+    image_step: str,
+) -> None:
+    stack = f"stack {options.project}: 0 USD an hour while nothing runs; you are asked before it is made"
+    secrets = [f"secret {options.project}-{kind}: {USD_PER_MONTH:.2f} USD a month" for kind in kinds]
+    steps.show_steps(cloud, api, note, [*secrets, stack, image_step])
+
+
+def _wanted(account: Account, api: PrefectApi, options: StackOptions) -> dict[str, str]:
+    """Return the values that need a secret of ours, by its kind; one whose ARN was given needs none."""
+    stack = read_ours(account.client("cloudformation"), options.project)
+    given = stack.parameters if stack else {}
+    keeps = (
+        (API_KEY, api.key, options.secret_arn, given.get("PrefectApiKeySecretArn", "")),
+        (AUTH_STRING, api.auth_string, options.auth_secret_arn, given.get("PrefectAuthStringSecretArn", "")),
+    )
+    return {
+        kind: value
+        for kind, value, option, present in keeps
+        if value and option is None and (not present or f":secret:{options.project}-{kind}-" in present)
+    }
+
+
+@contextmanager
+def _with_secrets(
+    account: Account, secrets: Mapping[str, str], options: StackOptions
+) -> Iterator[StackOptions]:
+    """Yield the options with the ARNs of secrets; those made now go again if no stack comes of it."""
+    arns: dict[str, str] = {}
+    made: list[str] = []
+    try:
+        for kind, value in secrets.items():
+            arn, new = keep_secret(account, options.project, kind, value)
+            arns[kind] = arn
+            made += [arn] if new else []
+        yield replace(
+            options,
+            secret_arn=arns.get(API_KEY, options.secret_arn),
+            auth_secret_arn=arns.get(AUTH_STRING, options.auth_secret_arn),
+        )
+    except BaseException:
+        if read_ours(account.client("cloudformation"), options.project) is None:
+            for arn in made:
+                drop_secret(account, arn)
+        raise
+
+
+def _template(stack: Stack, plan: StackPlan, images: Mapping[str, str]) -> dict[str, object]:
+    """Return the base job template of the pool, with the image that suits its first queue."""
+    first = plan.machines[0]
+    variables = pool_variables(stack, plan.machines, images["cuda12" if first.gpus else "cpu"])
+    return filled_template(AwsBatchWorker.get_default_base_job_template(), variables)

@@ -1,0 +1,89 @@
+"""GKE made ready for runs: the cluster, rights in it, an image, and what runs need on the Prefect API."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from gridbench.machines.cloud import Cloud
+from gridbench.setup import image, steps
+from gridbench.setup.note import CloudNote
+from gridbench.setup.prefect_api import PrefectApi
+from gridbench.terminal import say
+from infra.gke import rights
+from infra.gke.api import GkeLocation
+from infra.gke.kubeconfig import HINT, PLUGIN
+from infra.gke.settings import ClusterOptions
+from infra.workers.kubernetes.pool import base_job_template, read_pool
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import DEPLOYMENTS
+
+POOL, KIND = "gke", "kubernetes-jobs"  # the pool of the hardware files, and the type of its worker
+FLAVOURS = ("cuda12",)  # it has kernels for every accelerator that GKE has
+SECRETS = {"key": "prefect_api_key_secret", "auth": "prefect_api_auth_string_secret"}
+
+
+def make_ready(
+    cloud: Cloud,
+    location: GkeLocation,
+    options: ClusterOptions,
+    images: Sequence[str],
+    repository: str | None,
+    kubeconfig: Path,
+    up_cluster: Callable[[], None],
+) -> None:
+    """Make everything that a run on GKE needs; what is there stays, so that it may be repeated.
+
+    Args:
+        cloud: GKE, for what is told.
+        location: project and zone.
+        options: of the cluster.
+        images: published ones, as --image has them.
+        repository: images are pushed there.
+        kubeconfig: of the cluster, written by `up_cluster`.
+        up_cluster: creates or completes the cluster after asking.
+    """
+    published = image.published_images(images)
+    api, note = steps.begin(cloud, options.cluster, POOL, KIND)
+    if not shutil.which(PLUGIN):
+        raise GridbenchError(f"{PLUGIN} is not installed, and the worker needs it: {HINT}; or --cluster-only")
+    target = repository or default_repository(location)
+    _show(cloud, location, api, note, steps.image_step(FLAVOURS, published, note, target), repository is None)
+    up_cluster()
+    with steps.told_on_stop(cloud, lambda: f"cluster {options.cluster} is there and billed"):
+        note.environment = {"KUBECONFIG": str(kubeconfig.absolute())}
+        note.write()
+        rights.apply(kubeconfig, secret_of(api))
+        say(f"namespace {rights.NAMESPACE}, the worker's rights and the jobs' secret: {rights.ROLE.name}")
+        image.ensure_pushed(FLAVOURS, target, published, note, say)
+        steps.finish(api, note, template_of(api))
+    say("\nready: gridbench run quick --on gke-l4, or another of your accelerators")
+
+
+def default_repository(location: GkeLocation) -> str:
+    """Return the repository of images in the project's Artifact Registry, near the cluster."""
+    return f"{location.zone.rpartition('-')[0]}-docker.pkg.dev/{location.project}/gridbench/lane"
+
+
+def secret_of(api: PrefectApi) -> dict[str, str]:
+    """Return what the jobs' secret holds."""
+    return {name: value for name, value in (("key", api.key), ("auth", api.auth_string)) if value}
+
+
+def template_of(api: PrefectApi) -> dict[str, object]:
+    """Return the base job template of the pool, which names the secret and holds none."""
+    settings = {SECRETS[name]: f"{rights.SECRET}/{name}" for name in secret_of(api)}
+    return base_job_template(read_pool(DEPLOYMENTS / "pools" / f"{POOL}.yaml"), settings)
+
+
+def _show(
+    cloud: Cloud, location: GkeLocation, api: PrefectApi, note: CloudNote, image_step: str, new: bool
+) -> None:
+    cluster = "the cluster: its cost is shown below; you are asked before it is made"
+    rights_step = f"namespace {rights.NAMESPACE}, rights, a secret with the Prefect API's credentials: 0 USD"
+    steps.show_steps(cloud, api, note, [cluster, rights_step, image_step])
+    if new and note.images.keys() != {*FLAVOURS}:
+        region = location.zone.rpartition("-")[0]
+        say(
+            "Note: the repository must be there: `gcloud artifacts repositories create gridbench "
+            f"--repository-format docker --location {region} --project {location.project}`, once."
+        )

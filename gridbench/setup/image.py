@@ -1,0 +1,78 @@
+"""The images of a cloud's lanes: published ones, or built here and pushed; nothing is built twice."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from gridbench.machines.image import build, push_image
+from gridbench.setup.note import CloudNote
+from infra.images import engine
+from infra.images.context import revision
+from infra.images.flavours import flavour
+from tasks.errors import GridbenchError
+
+Say = Callable[[str], None]
+STORAGE_USD = 0.10  # a GB and month, in the registries of AWS and of Google
+
+
+def published_images(options: Sequence[str]) -> dict[str, str]:
+    """Return the images that --image names, by flavour.
+
+    Raises:
+        GridbenchError: one is not FLAVOUR=REFERENCE, or names a flavour that there is none of.
+    """
+    images: dict[str, str] = {}
+    for text in options:
+        name, equals, reference = text.partition("=")
+        if not equals or not reference:
+            raise GridbenchError(
+                f"--image is {text!r}: write FLAVOUR=REFERENCE, such as cpu=HOST/NAME@sha256:…"
+            )
+        images[flavour(name).name] = reference
+    return images
+
+
+def flavours_for(gpus: Sequence[int]) -> tuple[str, ...]:
+    """Return the flavours that machines with so many GPUs each need."""
+    pairs = (("cpu", any(not count for count in gpus)), ("cuda12", any(gpus)))
+    return tuple(name for name, needed in pairs if needed)
+
+
+def to_build(names: Sequence[str], published: Mapping[str, str], note: CloudNote) -> list[str]:
+    """Return the flavours whose images have to be built; an engine for it must work.
+
+    Raises:
+        GridbenchError: neither docker nor podman works here.
+    """
+    absent = [name for name in names if name not in published and not _is_pushed(name, note)]
+    if absent:
+        engine.choose()
+    return absent
+
+
+def _is_pushed(name: str, note: CloudNote) -> bool:
+    """Return True if this commit's image was pushed already; files that differ from it make another."""
+    commit = revision()
+    return note.commits.get(name) == commit and not commit.endswith("-dirty") and commit != "unknown"
+
+
+def ensure_pushed(
+    names: Sequence[str], repository: str, published: Mapping[str, str], note: CloudNote, say: Say
+) -> None:
+    """Have an image for each flavour, and note its reference.
+
+    Raises:
+        GridbenchError: it can't be built or pushed.
+    """
+    absent = to_build(names, published, note)
+    for name in names:
+        if name in published:
+            note.images[name] = published[name]
+            note.commits.pop(name, None)
+        elif name in absent:
+            say(
+                f"building the image of flavour {name} from this checkout and pushing it, which takes minutes"
+            )
+            build(name)
+            note.images[name] = push_image(repository, name, allow_dirty=True)
+            note.commits[name] = revision()
+        note.write()
+        say(f"image of flavour {name}: {note.images[name]}")

@@ -1,0 +1,79 @@
+"""Three commands to a first report on AWS, from an empty home directory, and back to nothing."""
+
+import json
+
+import pytest
+
+from tests.gridbench.setup.conftest import AUTH
+from tests.infra.aws.stacks import inventory
+
+pytestmark = [
+    pytest.mark.timeout(1800),
+    pytest.mark.flaky(
+        reruns=1, reason="containers and a Prefect server answer late where the machine is busy"
+    ),
+]
+
+
+def secrets_of(aws):
+    return [row["Name"] for row in aws.client("secretsmanager").list_secrets()["SecretList"]]
+
+
+def built(tmp_path):
+    calls = [json.loads(line) for line in (tmp_path / "engine.log").read_text().splitlines()]
+    return [call for call in calls if call[0] in ("build", "push")]
+
+
+def test_three_commands_make_a_report_and_leave_nothing(newcomer, aws, prefect_server, tmp_path):
+    before = inventory(aws)
+    settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
+    assert newcomer(f"prefect config set {settings}")[0] == 0
+    code, told = newcomer("gridbench up aws")
+    assert code == 0, told
+    assert_told_first(told)
+    assert AUTH not in told and "very-secret" not in str(aws.control.batch_calls)
+    assert secrets_of(aws) == ["gridbench-prefect-auth-string"]
+    assert prefect_server.names("work_pools") == {"aws-batch", "local"}
+    assert prefect_server.names("deployments") == {"quick", "full", "local", "aws-batch"}
+    assert prefect_server.names("variables") == {"gridbench_image_cpu", "gridbench_image_cuda12"}
+    code, told = newcomer("gridbench run quick --on aws-g6.xlarge --on aws-c5.2xlarge")
+    assert code == 0, told
+    assert "report: " in told and list((tmp_path / "results").glob("*/report.html"))
+    assert aws.control.calls["SubmitJob"] == 2
+    assert not newcomer.processes(), "the workers ended with the run"
+    code, told = newcomer("gridbench down aws")
+    assert code == 0, told
+    assert inventory(aws) | {"Buckets": 0} == before | {"Buckets": 0} and secrets_of(aws) == []
+    for kind in ("work_pools", "deployments", "variables"):
+        assert prefect_server.names(kind) == set(), kind
+
+
+def assert_told_first(told):
+    """Each thing with its cost stands before the first of them is made."""
+    plan, _, rest = told.partition("working out the changes")
+    for words in ("secret gridbench-prefect-auth-string: 0.40 USD a month", "stack gridbench: 0 USD an hour",
+                  "0.10 USD a GB and month", "work pools aws-batch and local"):  # fmt: skip
+        assert words in plan, words
+    assert "CREATE_COMPLETE" in rest and "ready: gridbench run quick" in rest
+
+
+def test_up_does_nothing_twice(newcomer, aws, prefect_server, tmp_path):
+    settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
+    assert newcomer(f"prefect config set {settings}")[0] == 0
+    up = "gridbench up aws --instances c5.2xlarge --image cpu=localhost/published:1"
+    assert newcomer(up)[0] == 0
+    made = inventory(aws)
+    code, told = newcomer(up)
+    assert code == 0 and "stack gridbench is up to date: nothing to change" in told, told
+    assert inventory(aws) == made and len(secrets_of(aws)) == 1
+    assert not (tmp_path / "engine.log").exists() or built(tmp_path) == [], "a published image is not built"
+
+
+def test_what_is_declined_leaves_nothing(newcomer, aws, prefect_server, monkeypatch):
+    before = inventory(aws)
+    settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
+    assert newcomer(f"prefect config set {settings}")[0] == 0
+    code, told = newcomer("yes n | gridbench up aws --instances c5.2xlarge --image cpu=localhost/published:1")
+    assert code == 2 and "nothing was changed" in told, told
+    assert inventory(aws) == before and secrets_of(aws) == []
+    assert prefect_server.names("work_pools") == set()
