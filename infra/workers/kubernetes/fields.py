@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names and …/labels
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+Name = Annotated[str, StringConstraints(pattern=NAME)]
 PREFIX = r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?"
 LabelKey = Annotated[str, StringConstraints(pattern=f"^{PREFIX}{LABEL}")]
 LabelValue = Annotated[str, StringConstraints(pattern=f"^{LABEL}")]
@@ -49,6 +50,11 @@ class KubernetesJobFields(BaseModel):
     )
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", title="Image Pull Policy", description="When a node fetches the image."
+    )
+    image_pull_secrets: list[Name] = Field(
+        default_factory=list,
+        title="Image Pull Secrets",
+        description="Secrets of the namespace with logins to registries; none where the nodes have a right.",
     )
     accelerator: LabelValue | None = Field(
         default=None,

@@ -142,6 +142,10 @@ class TestNonsense:
             ),
             ({"image": "i", "namespace": "No Where"}, "namespace is 'No Where': string should match pattern"),
             ({"image": "i", "service_account": "a/b"}, "service_account is 'a/b': string should match"),
+            (
+                {"image": "i", "image_pull_secrets": ["A b"]},
+                "image_pull_secrets.0 is 'A b': string should match",
+            ),
             ({"image": "i", "image_pull_policy": "Often"}, "image_pull_policy is 'Often': input should be"),
             ({"image": "i", "prefect_api_key_secret": "x"}, "prefect_api_key_secret is 'x': string should"),
             ({"image": "i", "node_selector": {"ä": "1"}}, "node_selector.ä.[key] is 'ä': string should"),

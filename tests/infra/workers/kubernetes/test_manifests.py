@@ -171,6 +171,13 @@ async def test_any_kubernetes_takes_the_same_job():
     assert pod["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-L4"}
 
 
+async def test_a_login_to_a_registry_is_the_pods():
+    job = await job_of("kubernetes", image="private.example/lane:1", image_pull_secrets=["my-login"])
+    kubernetes_validate.validate(job, VERSION, strict=True)
+    assert job["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "my-login"}]
+    assert "imagePullSecrets" not in (await job_of("kubernetes", image="i"))["spec"]["template"]["spec"]
+
+
 class TestChecks:
     @pytest.mark.parametrize(
         ("change", "fault"),
