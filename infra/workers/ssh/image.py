@@ -5,6 +5,7 @@ import contextlib
 import logging
 import re
 import shlex
+import time
 from typing import Any
 
 import asyncssh
@@ -31,11 +32,16 @@ async def stream(
         BoxUnreachable: the connection was lost.
     """
     image = str(configuration.image)
-    ours = await _id_here(configuration, image)
+    ours, size_bytes = await _here(configuration, image)
     if has_image(facts) and await box.marked(IMAGES, ours) == facts["image"][0]:
         return
-    log.info("Image %s goes to the box over the connection.", image)
+    size = f"{size_bytes / 1e9:.1f} GB"
+    log.info(
+        "Image %s, %s, goes to the box over the connection; a rented box is billed meanwhile.", image, size
+    )
+    began = time.monotonic()
     await _send(box, configuration, image)
+    log.info("Image %s was sent in %.0f s.", image, time.monotonic() - began)
     image_id = (await box.check(image)).get("image", [""])[0]
     if not image_id:
         raise JobRefused(
@@ -44,8 +50,9 @@ async def stream(
     await box.mark(IMAGES, ours, image_id)
 
 
-async def _id_here(configuration: SshJobConfiguration, image: str) -> str:
-    command = [*configuration.stream_command, "image", "inspect", "-f", "{{.Id}}", image]
+async def _here(configuration: SshJobConfiguration, image: str) -> tuple[str, int]:
+    """Return the id and the size in bytes of the worker's image."""
+    command = [*configuration.stream_command, "image", "inspect", "-f", "{{.Id}} {{.Size}}", image]
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
@@ -56,7 +63,8 @@ async def _id_here(configuration: SshJobConfiguration, image: str) -> str:
     output, errors = await process.communicate()
     if process.returncode:
         raise JobRefused(f"The worker does not have image {image} ({text_of(errors)}).", "ImagePullFailed")
-    return re.sub(r"[^0-9a-f]", "", text_of(output).rpartition(":")[2])
+    name, size = text_of(output).split()
+    return re.sub(r"[^0-9a-f]", "", name.rpartition(":")[2]), int(size)
 
 
 async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> None:
