@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from infra.workers.base import environment
 from tasks.errors import GridbenchError
 
 if TYPE_CHECKING:  # Prefect is slow to import
@@ -76,12 +77,7 @@ def _refusal(response: "object") -> str:
 
 def is_loopback(url: str) -> bool:
     """Return True if an address leads to the machine that uses it."""
-    host = urlsplit(url).hostname or ""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
-    return address.is_loopback or address.is_unspecified
+    return environment.is_loopback(urlsplit(url).hostname or "")
 
 
 def settings_api() -> PrefectApi | None:

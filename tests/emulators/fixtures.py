@@ -80,6 +80,7 @@ def emulated_aws() -> Iterator[Aws]:
         "AWS_DEFAULT_REGION": REGION,
         "AWS_EC2_METADATA_DISABLED": "true",
         "MOTO_DOCKER_NETWORK_MODE": "host",
+        "GRIDBENCH_LOOPBACK_API": "true",  # as a consequence: jobs reach a Prefect server of this machine
     }
     with aws_server() as url:
         yield Aws(url, control, settings | {"AWS_ENDPOINT_URL": url})

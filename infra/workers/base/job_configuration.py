@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import Flow, WorkPool
 from prefect.workers.base import BaseJobConfiguration
 from pydantic import PrivateAttr, ValidationError
 
+from infra.workers.base.environment import passed_on
 from infra.workers.base.outcome import StateName
 from infra.workers.base.retry import call_until_answered
 
@@ -20,11 +21,8 @@ if TYPE_CHECKING:
 ENGINE = "python -m prefect.engine"
 # What Prefect's own loggers print, the engine has sent to Prefect already.
 SENT_BY_ENGINE = re.compile(r"\d\d:\d\d:\d\d\.\d{3} \| \w+ +\| (Flow|Task) run '")
-OF_THE_WORKER = re.compile(  # settings of the worker's own machine: wrong in a container
-    r"PREFECT_(HOME|PROFILES_PATH|LOCAL_STORAGE_PATH|MEMO_STORE_PATH|LOGGING_CONFIG_PATH|API_SSL_CERT_FILE"
-    r"|(SERVER|WORKER|RUNNER)_.*)"
-)
-SECRET_FIELDS = ("key",)  # what somebody pastes there by mistake is not repeated
+# Fields into which somebody may paste a secret by mistake: what was entered there is not repeated.
+SECRET_FIELD = re.compile(r"(^|_)(key|secret|secrets|password|token|credentials|config|env|headers)(_|$)")
 
 
 class JobRefused(ValueError):
@@ -92,9 +90,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
         # The command of an ad-hoc run executes the flow's bundle; Prefect has put it into the job variables.
         self._own_command = self.command is not None and flow_run.deployment_id is not None
         super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
-        for name in set(self.env) - chosen:
-            if OF_THE_WORKER.fullmatch(name):
-                del self.env[name]
+        self.env = passed_on(self.env, chosen)
 
 
 def one_sentence(error: ValidationError) -> str:
@@ -104,7 +100,7 @@ def one_sentence(error: ValidationError) -> str:
     if not first["loc"]:
         return message
     field = ".".join(str(part) for part in first["loc"])
-    if first["loc"][-1] in SECRET_FIELDS:
+    if any(SECRET_FIELD.search(str(part)) for part in first["loc"]):
         return f"{field}: {message[0].lower()}{message[1:]}."
     if first["type"] == "value_error":  # a rule of ours over several fields: it names them itself
         return f"{field}: {message}."

@@ -5,12 +5,11 @@ from typing import Self
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, Field, model_validator
 
+from infra.workers.base.environment import SECRETS, credential_fault
 from infra.workers.base.job_configuration import ContainerJobConfiguration
 
-SECRET_SETTINGS = {  # never in a job's environment, which everybody who may describe jobs can read
-    "PREFECT_API_KEY": "prefect_api_key_secret_arn",
-    "PREFECT_API_AUTH_STRING": "prefect_api_auth_string_secret_arn",
-}
+# never in a job's environment, which everybody who may describe jobs can read
+SECRET_SETTINGS = {name: f"{name.lower()}_secret_arn" for name in SECRETS}
 DEFINITION_ONLY = (
     "image",
     "shared_memory_mib",
@@ -110,6 +109,12 @@ class BatchJobFields(BaseModel):
         description="Secret that holds PREFECT_API_AUTH_STRING. Needed where the worker has one.",
         pattern=r"^arn:",
     )
+    prefect_client_custom_headers_secret_arn: str | None = Field(
+        default=None,
+        title="Prefect Client Custom Headers Secret ARN",
+        description="Secret that holds PREFECT_CLIENT_CUSTOM_HEADERS. Needed where the worker has them.",
+        pattern=r"^arn:",
+    )
 
 
 class AwsBatchVariables(BatchJobFields, BaseVariables):
@@ -139,6 +144,8 @@ class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):
         for name in self.env:
             if name.startswith("AWS_BATCH"):
                 raise ValueError(f"env sets {name}: names that start with AWS_BATCH belong to Batch.")
+        if fault := credential_fault(self.env):
+            raise ValueError(fault)
         return self
 
     def _refuse_changes(self) -> None:

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
+from infra.workers.base.environment import plain, reach_fault, secrets
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
 
@@ -109,18 +110,19 @@ def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) ->
     """Return the environment without what comes from secrets.
 
     Raises:
-        JobRefused: a secret has no ARN, so that it could only be sent in plain text.
+        JobRefused: a secret has no ARN, so that it could only be sent in plain text; or the job can't reach
+            the Prefect API.
     """
-    env = {key: value for key, value in configuration.env.items() if value is not None}
-    for name, field in SECRET_SETTINGS.items():
-        if env.pop(name, None) and name not in secret:
-            where = (
-                f"job_definition {configuration.job_definition} has no secret"
-                if configuration.job_definition
-                else f"{field} is not set"
-            )
-            raise JobRefused(f"{where}: {name} is never sent in plain text, so put it into a secret of AWS.")
-    return env
+    if fault := reach_fault(configuration.env.get("PREFECT_API_URL")):
+        raise JobRefused(fault)
+    if unkept := next((name for name in secrets(configuration.env) if name not in {*secret}), None):
+        where = (
+            f"job_definition {configuration.job_definition} has no secret"
+            if configuration.job_definition
+            else f"{SECRET_SETTINGS[unkept]} is not set"
+        )
+        raise JobRefused(f"{where}: {unkept} is never sent in plain text, so put it into a secret of AWS.")
+    return plain(configuration.env)
 
 
 def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import anyio
 
+from infra.workers.base.environment import secrets
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
+from infra.workers.batch.configuration import AwsBatchJobConfiguration
 from infra.workers.batch.errors import sentence, worth_another_try
 from infra.workers.batch.reasons import Job
 from infra.workers.batch.region import RegionCalls
@@ -97,7 +98,7 @@ class Submitter:
 
     async def _secrets_of(self, configuration: AwsBatchJobConfiguration) -> set[str]:
         """Return the secrets that an existing definition has, where that matters."""
-        if not any(configuration.env.get(name) for name in SECRET_SETTINGS):
+        if not secrets(configuration.env):
             return set()
         definition = str(configuration.job_definition)
         by_name = not definition.startswith("arn:") and ":" not in definition

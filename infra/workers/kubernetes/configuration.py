@@ -8,6 +8,7 @@ from prefect.workers.base import BaseVariables, BaseWorkerResult
 from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 from pydantic import Field, model_validator
 
+from infra.workers.base.environment import credential_fault
 from infra.workers.base.job_configuration import ContainerJobConfiguration
 from infra.workers.kubernetes.fields import SPOT_GRACE_S, KubernetesJobFields
 from infra.workers.kubernetes.manifest import SIGTERM_BEHAVIOUR, WRITABLE_HOME, filled, frame
@@ -70,6 +71,8 @@ class KubernetesJobsConfiguration(
         for name in self.env:
             if not ENV_NAME.fullmatch(name):
                 raise ValueError(f"env sets {name!r}: that is no name of a variable.")
+        if fault := credential_fault(self.env):
+            raise ValueError(fault)
         if self.env.get(SIGTERM_BEHAVIOUR, "crash") != "crash":
             raise ValueError(
                 f"env sets {SIGTERM_BEHAVIOUR} to {self.env[SIGTERM_BEHAVIOUR]}: it is crash, or a run that "
@@ -99,7 +102,12 @@ class KubernetesJobsConfiguration(
         self.env.setdefault(SIGTERM_BEHAVIOUR, "crash")
         if self.read_only_root:
             self.env.setdefault("HOME", WRITABLE_HOME)
+        container = self.job_manifest["spec"]["template"]["spec"]["containers"][0]
+        own = container.pop("env", None) or []
         super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
+        container["env"] = (
+            own if isinstance(own, list) else []
+        )  # the others are in `env`, those that may leave
 
     def job(self, name: str) -> dict[str, Any]:
         """Return the Job to create under this name, complete and without anything unknown to Kubernetes.

@@ -5,6 +5,8 @@ from typing import Annotated, Literal, Self
 from prefect_kubernetes.credentials import KubernetesClusterConfig
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from infra.workers.base.environment import SECRETS
+
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names and …/labels
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 NAME = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
@@ -47,6 +49,11 @@ class KubernetesJobFields(BaseModel):
         default=None,
         title="Image",
         description="Image with Prefect and the flow's packages, best pinned by its digest.",
+    )
+    image_pull_secrets: list[Annotated[str, StringConstraints(pattern=NAME)]] = Field(
+        default_factory=list,
+        title="Image Pull Secrets",
+        description="Secrets of the namespace that log in to the image's registry, by name.",
     )
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", title="Image Pull Policy", description="When a node fetches the image."
@@ -162,6 +169,12 @@ class KubernetesJobFields(BaseModel):
         description="Secret with PREFECT_API_AUTH_STRING, as name/key. Needed where the worker has one.",
         pattern=SECRET,
     )
+    prefect_client_custom_headers_secret: str | None = Field(
+        default=None,
+        title="Prefect Client Custom Headers Secret",
+        description="Secret with PREFECT_CLIENT_CUSTOM_HEADERS, as name/key. Needed where there are any.",
+        pattern=SECRET,
+    )
     annotations: dict[str, str] = Field(
         default_factory=dict, title="Annotations", description="Annotations of the job and of its pod."
     )
@@ -185,10 +198,7 @@ class KubernetesJobFields(BaseModel):
     @property
     def secrets(self) -> dict[str, str | None]:
         """Return the secret, as name/key, of each environment variable that is never sent in plain text."""
-        return {
-            "PREFECT_API_KEY": self.prefect_api_key_secret,
-            "PREFECT_API_AUTH_STRING": self.prefect_api_auth_string_secret,
-        }
+        return {name: getattr(self, f"{name.lower()}_secret") for name in SECRETS}
 
     @property
     def deadline_s(self) -> int:

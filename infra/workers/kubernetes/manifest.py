@@ -5,7 +5,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from infra.workers.base.job_configuration import OF_THE_WORKER, JobRefused
+from infra.workers.base.environment import SECRETS, credential_fault, reach_fault, secrets
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.kubernetes.fields import KubernetesJobFields
 
 Manifest = dict[str, Any]
@@ -80,6 +81,9 @@ def filled(
 def _fill_pod(pod: Manifest, fields: KubernetesJobFields) -> None:
     pod["terminationGracePeriodSeconds"] = fields.grace_s
     pod["securityContext"] = pod.get("securityContext", {}) | {"runAsUser": fields.run_as_user}
+    if fields.image_pull_secrets:
+        named = [{"name": name} for name in fields.image_pull_secrets]
+        pod["imagePullSecrets"] = [*pod.get("imagePullSecrets", []), *named]
     optional = {"serviceAccountName": fields.service_account, "priorityClassName": fields.priority}
     pod |= {key: value for key, value in optional.items() if value}
     if fields.image_pull_secrets:
@@ -133,18 +137,21 @@ def _cpu(vcpus: float) -> str:
 
 def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) -> list[Manifest]:
     """Return the template's variables and the run's; of a secret only its name."""
-    variables = {entry["name"]: entry for entry in rendered if not OF_THE_WORKER.fullmatch(entry["name"])}
+    variables = {entry["name"]: entry for entry in rendered}
     variables |= {name: {"name": name, "value": value} for name, value in env.items() if value is not None}
     for name, reference in fields.secrets.items():
         if reference:
             secret, _, key = reference.partition("/")
             variables[name] = {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
-        elif variables.get(name, {}).get("value"):
-            field = f"{name.lower()}_secret"
-            raise JobRefused(
-                f"{field} is not set: {name} is never sent in plain text, so put it into a secret."
-            )
-    return list(variables.values())
+    values = {name: entry.get("value") for name, entry in variables.items()}
+    if unkept := next(iter(secrets(values)), None):
+        field = f"{unkept.lower()}_secret"
+        raise JobRefused(
+            f"{field} is not set: {unkept} is never sent in plain text, so put it into a secret."
+        )
+    if fault := credential_fault(values) or reach_fault(values.get("PREFECT_API_URL")):
+        raise JobRefused(fault)
+    return [entry for name, entry in variables.items() if name not in SECRETS or "valueFrom" in entry]
 
 
 def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Manifest]]:

@@ -132,18 +132,20 @@ class SshBox:
         if done.exit_status:
             raise JobRefused(f"lock_file {lock} can't be opened there ({text_of(done.stderr)}).", "Unfit")
 
-    async def start(self, name: str, lock: str, limit_s: int, secret: str = "") -> None:
+    async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
         """Have the box run a prepared job; nothing is changed where it runs or has run already.
 
-        `secret` lies in the box's memory as long as the container is there, and nowhere else.
+        `env`, the file of the container's variables, and `profile`, that of Prefect's secrets, lie in the
+        box's memory as long as the container is there, and nowhere else.
 
         Raises:
             BoxBusy: somebody else measures there.
             JobRefused: the box could not.
         """
-        content = secret.encode()
-        words = (await self._folder(name), lock, str(limit_s), str(len(content)), *self.runtime)
-        done = await self._script("start", *words, content=content)
+        hidden = (profile.encode(), env.encode())
+        sizes = [str(len(content)) for content in hidden]
+        words = (await self._folder(name), lock, str(limit_s), *sizes, *self.runtime)
+        done = await self._script("start", *words, content=b"".join(hidden))
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))
         if done.exit_status:

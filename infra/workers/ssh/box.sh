@@ -3,7 +3,7 @@
 # that a lost connection changes nothing. Called as `sh ssh_box.sh VERB …`; FOLDER is a job's own, its name the job's.
 #
 #   free LOCK WAIT_S                     0 nobody measures, at the latest after so long; 75 somebody does (stdout: who)
-#   start FOLDER LOCK LIMIT_S SECRET_BYTES RUNTIME…
+#   start FOLDER LOCK LIMIT_S PROFILE_BYTES ENV_BYTES RUNTIME…
 #                                        0 started, or there already; 75 the box is taken (stdout: by whom)
 #   look FOLDER RUNTIME…                 key=value lines: state, code, oom, late, seen, port
 #   lines FOLDER OFFSET                  the log from a byte on, until the job has ended
@@ -49,12 +49,12 @@ ended() { # FOLDER CODE OOM: written once, as a whole, and into space that it ha
 
 secrets() { printf '/dev/shm/%s' "$(basename "$1")"; }
 
-hide() { # FOLDER BYTES: the container's user reads the inner folder, and nobody else gets to it
+hide() { # FOLDER PROFILE_BYTES ENV_BYTES: the container's user reads the inner folder, and nobody else gets to it
     place=$(secrets "$1")
     rm -rf -- "$place"
-    mkdir -m 700 "$place" && mkdir -m 755 "$place/prefect-secrets" &&
-        (umask 022 && head -c "$2" >"$place/prefect-secrets/profiles.toml") &&
-        [ "$(wc -c <"$place/prefect-secrets/profiles.toml")" -eq "$2" ]
+    mkdir -m 700 "$place" && mkdir -m 755 "$place/prefect-secrets" && cat >"$place/both" &&
+        [ "$(wc -c <"$place/both")" -eq "$(($2 + $3))" ] && tail -c "+$(($2 + 1))" "$place/both" >"$place/env" &&
+        (umask 022 && head -c "$2" "$place/both" >"$place/prefect-secrets/profiles.toml") && rm "$place/both"
 }
 
 clean() { # FOLDER RUNTIME…: nothing of the job stays but what it wrote
@@ -134,8 +134,8 @@ free)
     take "$1" "$2" -s
     ;;
 start)
-    folder=$1 lock=$2 limit=$3 bytes=$4
-    shift 4
+    folder=$1 lock=$2 limit=$3 profile=$4 env=$5
+    shift 5
     # An earlier start of this job, whose answer was lost, may still be under way.
     exec 8>"$folder/starting" || exit $BROKEN
     flock -w 60 8 || exit $BROKEN
@@ -146,7 +146,7 @@ start)
         echo "container $left"
         exit $BUSY
     fi
-    if [ "$bytes" -gt 0 ] && ! hide "$folder" "$bytes"; then
+    if ! hide "$folder" "$profile" "$env"; then
         clean "$folder" "$@" 8>&- 9<&-
         exit $BROKEN
     fi

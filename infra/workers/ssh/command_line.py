@@ -2,15 +2,18 @@
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from infra.workers.base.environment import is_loopback, password_fault, plain, secrets
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import SshJobConfiguration, ip_address
 
-# In the container from a file: never on a command line, in an environment or in what `inspect` shows.
-SECRETS = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS")
+# Prefect's secrets come into the container by a file: they are never on a command line, in an environment or
+# in what `inspect` shows. This file and that of the other variables lie in the box's memory.
 SECRETS_AT = "/run/prefect-secrets"  # in the container
+HIDDEN = "/dev/shm/{name}"
 MARK = "dev.gridbench.measuring"
 PORTS = {"http": 80, "https": 443}
 RETRIES = 8  # of Prefect's client, each after twice the time: a cut connection of four minutes ends no flow
@@ -28,8 +31,7 @@ class ApiAddress:
     @property
     def is_loopback(self) -> bool:
         """Return whether only the worker's own machine reaches it."""
-        address = ip_address(self.host)
-        return self.host == "localhost" if address is None else address.is_loopback
+        return is_loopback(self.host)
 
     def through(self, port: int) -> str:
         """Return its URL behind a tunnel's port on the box; a name stays, for the sake of certificates."""
@@ -59,6 +61,7 @@ def run_command(configuration: SshJobConfiguration, name: str, port: int | None)
         name: of the container.
         port: of the tunnel on the box; None without one.
     """
+    hidden = HIDDEN.format(name=name)
     words = [
         "run",
         "--detach",
@@ -78,22 +81,15 @@ def run_command(configuration: SshJobConfiguration, name: str, port: int | None)
     words += gpu_options(configuration)
     for mount in configuration.mounts:
         words += ["--volume", mount]
-    secret = secret_profile(configuration.env) is not None
-    if secret:
-        words += ["--volume", f"/dev/shm/{name}/prefect-secrets:{SECRETS_AT}:ro"]
+    if secrets(configuration.env):
+        words += ["--volume", f"{hidden}/prefect-secrets:{SECRETS_AT}:ro"]
     for key, value in configuration.labels.items():
         words += ["--label", f"{key}={value}"]
-    env = {key: value for key, value in configuration.env.items() if value is not None and key not in SECRETS}
-    env |= {"PREFECT_CLIENT_MAX_RETRIES": env.get("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))}
-    if secret:
-        env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
     if port is not None:
-        api = api_of(env["PREFECT_API_URL"])
-        env["PREFECT_API_URL"] = api.through(port)
+        api = api_of(configuration.env.get("PREFECT_API_URL") or "")
         if not api.is_loopback and ip_address(api.host) is None:
             words += ["--add-host", f"{api.host}:127.0.0.1"]
-    for key, value in sorted(env.items()):
-        words += ["--env", f"{key}={value}"]
+    words += ["--env-file", f"{hidden}/env"]
     return (*words, str(configuration.image), *shlex.split(configuration.command or ""))
 
 
@@ -118,10 +114,27 @@ def pull_command(configuration: SshJobConfiguration) -> tuple[str, ...]:
     return ("pull", str(configuration.image))
 
 
-def secret_profile(env: dict[str, str | None]) -> str | None:
-    """Return the file of Prefect's secret settings, or None where there are none."""
-    secrets = {key: env[key] for key in SECRETS if env.get(key)}
-    if not secrets:
-        return None
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in secrets.items()]
-    return "\n".join(['active = "box"', "[profiles.box]", *lines, ""])
+def env_file(configuration: SshJobConfiguration, port: int | None) -> str:
+    """Return the file of the container's variables, a line each, as `--env-file` reads it.
+
+    Raises:
+        JobRefused: a value has a line break, or the API's address a password.
+    """
+    if fault := password_fault(configuration.env.get("PREFECT_API_URL")):
+        raise JobRefused(fault)
+    env = plain(configuration.env)
+    env.setdefault("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))
+    if secrets(configuration.env):
+        env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
+    if port is not None:
+        env["PREFECT_API_URL"] = api_of(env.get("PREFECT_API_URL", "")).through(port)
+    for name, value in env.items():
+        if "\n" in value or "\r" in value:
+            raise JobRefused(f"env sets {name} to several lines: a box's container takes one; mount a file.")
+    return "".join(f"{name}={value}\n" for name, value in sorted(env.items()))
+
+
+def secret_profile(env: Mapping[str, str | None]) -> str:
+    """Return the file of Prefect's secret settings; empty where there are none."""
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in secrets(env).items()]
+    return "\n".join(['active = "box"', "[profiles.box]", *lines, ""]) if lines else ""

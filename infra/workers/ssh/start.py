@@ -11,7 +11,7 @@ from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.outcome import StateName
 from infra.workers.ssh.box import BoxBusy, SshBox
 from infra.workers.ssh.check import has_image, unmet_requirements
-from infra.workers.ssh.command_line import api_of, pull_command, run_command, secret_profile
+from infra.workers.ssh.command_line import api_of, env_file, pull_command, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
@@ -114,7 +114,7 @@ class Launcher:
             return await take_over(box, name, look, configuration)
         if look.state == "prepared" and self._asked_host == host:  # configuration, and the answer was lost
             await take_over(box, name, look, configuration, waiting=True)
-            return await self._ask(host, box)
+            return await self._ask(host, box, look.port)
         await box.free(configuration.lock_file, WAIT_THERE_S if len(configuration.hosts) == 1 else 0)
         facts = await box.check(str(configuration.image))
         if problems := unmet_requirements(facts, configuration):
@@ -135,18 +135,15 @@ class Launcher:
         await box.prepare(name, contents | ({"port": str(port).encode()} if port else {}))
         await box.own(name)
         await self._note(host)
-        await self._ask(host, box)
+        await self._ask(host, box, port)
 
-    async def _ask(self, host: Host, box: SshBox) -> None:
+    async def _ask(self, host: Host, box: SshBox, port: int | None) -> None:
         """Have a prepared box start the job; only its own answer proves that it did not."""
-        configuration, self._asked_host = self._configuration, host
+        configuration = self._configuration
+        hidden = env_file(configuration, port), secret_profile(configuration.env)
+        self._asked_host = host
         try:
-            await box.start(
-                self._name,
-                configuration.lock_file,
-                configuration.timeout_s,
-                secret_profile(configuration.env) or "",
-            )
+            await box.start(self._name, configuration.lock_file, configuration.timeout_s, *hidden)
         except (BoxBusy, JobRefused):
             self._asked_host = None
             raise

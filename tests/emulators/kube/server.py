@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import yaml
 from aiohttp import web
 
+from tests.emulators.fixtures import environment
 from tests.emulators.kube.api_server.api import Api
 from tests.emulators.kube.api_server.objects import Obj
 from tests.emulators.kube.api_server.rbac import ADMIN_TOKEN, service_account
@@ -159,7 +160,9 @@ def kube(
     server = Server(control)
     try:
         thread.do(begin(cluster, server, namespaces, nodes))
-        yield Kube(f"http://127.0.0.1:{server.port}", control)
+        # Containers have this machine's network here, so they reach a Prefect server on loopback.
+        with environment(GRIDBENCH_LOOPBACK_API="true"):
+            yield Kube(f"http://127.0.0.1:{server.port}", control)
     finally:
         thread.do(server.close())
         thread.do(cluster.close())

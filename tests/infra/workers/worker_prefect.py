@@ -85,7 +85,11 @@ class Prefect:
         options = ["worker", "start", "--type", kind, "--pool", pool, "--name", name]
         root = Path(__file__).parents[3]
         ours = {"AWS_BATCH_WORKER_POLL_S": POLL_S, "PREFECT_WORKER_QUERY_SECONDS": "1", **environment}
-        ours |= {name: value for name, value in os.environ.items() if name.startswith(("AWS_", "KUBE"))}
+        ours |= {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith(("AWS_", "KUBE", "GRIDBENCH_"))
+        }
         ours |= {"PYTHONPATH": str(root), "PREFECT_LOGGING_COLORS": "false"}
         with (self.folder / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-c", WORKER, *options]

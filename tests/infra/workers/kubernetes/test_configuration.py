@@ -147,7 +147,12 @@ class TestNonsense:
                 "image_pull_secrets.0 is 'A b': string should match",
             ),
             ({"image": "i", "image_pull_policy": "Often"}, "image_pull_policy is 'Often': input should be"),
-            ({"image": "i", "prefect_api_key_secret": "x"}, "prefect_api_key_secret is 'x': string should"),
+            ({"image": "i", "prefect_api_key_secret": "x"}, "prefect_api_key_secret: string should match"),
+            ({"image": "i", "image_pull_secrets": ["A B"]}, "image_pull_secrets.0: string should match"),
+            (
+                {"image": "i", "env": {"AWS_SECRET_ACCESS_KEY": "x"}},
+                "env sets AWS_SECRET_ACCESS_KEY: whoever",
+            ),
             ({"image": "i", "node_selector": {"ä": "1"}}, "node_selector.ä.[key] is 'ä': string should"),
             (
                 {"image": "i", "tolerations": [{"key": "k", "effect": "Never"}]},

@@ -3,7 +3,7 @@
 import asyncio
 import uuid
 
-from infra.workers.ssh.command_line import run_command
+from infra.workers.ssh.command_line import env_file, run_command
 from infra.workers.ssh.configuration import SshJobConfiguration
 
 LOCK = "/tmp/gridbench-box.lock"
@@ -35,7 +35,7 @@ def new_name():
 async def begin(box, job, name, limit_s=600, secret="", **files):
     words = "".join(f"{word}\0" for word in run_command(job, name, None)).encode()
     await box.prepare(name, {"run": words, **files})
-    await box.start(name, LOCK, limit_s, secret)
+    await box.start(name, LOCK, limit_s, env_file(job, None), secret)
 
 
 async def until(box, name, *states):

@@ -12,7 +12,14 @@ from infra.workers.base.job_configuration import JobRefused, one_sentence
 from infra.workers.base.log_lines import CALL_BYTES, LONGEST_BYTES, Lines
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.check import unmet_requirements
-from infra.workers.ssh.command_line import ApiAddress, api_of, gpu_options, run_command, secret_profile
+from infra.workers.ssh.command_line import (
+    ApiAddress,
+    api_of,
+    env_file,
+    gpu_options,
+    run_command,
+    secret_profile,
+)
 from infra.workers.ssh.configuration import Host, SshJobConfiguration, host_and_name, identifier, job_name
 from infra.workers.ssh.outcome import outcome_of
 
@@ -37,18 +44,22 @@ def test_the_words_of_a_run():
     words = run_command(job, "a-name", 40123)
     assert words[:2] == ("run", "--detach")
     assert words[-4:] == ("an-image", "sh", "-c", 'echo "a b"')
-    assert "A=it's; a `value`" in words and not any(word.startswith("B=") for word in words)
-    assert "PREFECT_API_URL=http://127.0.0.1:40123/api" in words
-    assert "PREFECT_PROFILES_PATH=/run/prefect-secrets/profiles.toml" in words
+    env = env_file(job, 40123).splitlines()
+    assert "A=it's; a `value`" in env and not any(line.startswith("B=") for line in env)
+    assert "PREFECT_API_URL=http://127.0.0.1:40123/api" in env
+    assert "PREFECT_PROFILES_PATH=/run/prefect-secrets/profiles.toml" in env
+    assert words[words.index("--env-file") + 1] == "/dev/shm/a-name/env" and "--env" not in words
+    assert not any("it's" in word or word == "secret" or "40123" in word for word in words)
+    assert not any("API_KEY" in line for line in env)
     assert "/dev/shm/a-name/prefect-secrets:/run/prefect-secrets:ro" in words and "/data:/data:ro" in words
-    assert not any(word == "secret" or word.endswith("=secret") for word in words)
     for pair in (("--shm-size", "512m"), ("--memory", "2048m"), ("--network", "host"), ("--name", "a-name")):
         assert words[words.index(pair[0]) + 1] == pair[1]
 
 
 def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
     words = " ".join(run_command(asked(), "a-name", None))
-    assert "prefect-secrets" not in words and f"PREFECT_API_URL={URL}" in words and "--add-host" not in words
+    assert "prefect-secrets" not in words and "--add-host" not in words
+    assert f"PREFECT_API_URL={URL}" in env_file(asked(), None).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -60,8 +71,9 @@ def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
     ],
 )
 def test_the_tunnel_keeps_the_name_that_a_certificate_says(url, through, host):
-    words = run_command(asked(env={"PREFECT_API_URL": url}), "n", 5)
-    assert f"PREFECT_API_URL={through}" in words
+    job = asked(env={"PREFECT_API_URL": url})
+    words = run_command(job, "n", 5)
+    assert f"PREFECT_API_URL={through}" in env_file(job, 5).splitlines()
     assert (words[words.index("--add-host") + 1] if "--add-host" in words else None) == host
 
 
@@ -92,7 +104,20 @@ def test_secrets_are_a_profile_of_prefect():
     tricky = 'a"b\\c\ud83d'.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "ü"
     profile = tomllib.loads(secret_profile({"PREFECT_API_KEY": tricky, "OTHER": "x"}))
     assert profile == {"active": "box", "profiles": {"box": {"PREFECT_API_KEY": tricky}}}
-    assert secret_profile({"PREFECT_API_KEY": "", "OTHER": "x"}) is None
+    assert secret_profile({"PREFECT_API_KEY": "", "OTHER": "x"}) == ""
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"A": "one\ntwo"}, "env sets A to several lines"),
+        ({"PREFECT_API_URL": "https://me:hush@api.example/api"}, "has a user or a password in it"),
+    ],
+)
+def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
+    with pytest.raises(JobRefused, match=words) as refusal:
+        env_file(asked(env=env), None)
+    assert "two" not in str(refusal.value) and "hush" not in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +127,10 @@ def test_secrets_are_a_profile_of_prefect():
         ({"hosts": [BOX, BOX]}, "ubuntu@box.example:22 more than once"),
         ({"hosts": [{"address": "me@box"}]}, "address 'me@box' is neither a name nor an IP address"),
         ({"hosts": [{"address": "box", "user": "a b"}]}, "hosts.0.user is 'a b'"),
-        ({"hosts": [{"address": "box", "host_key": "nonsense"}]}, "hosts.0.host_key is 'nonsense'"),
+        (
+            {"hosts": [{"address": "box", "host_key": "nonsense"}]},
+            "hosts.0.host_key: string should match pattern",
+        ),
         ({"image": None}, "image is not set"),
         ({"gpus": -1}, "gpus is -1"),
         ({"mounts": ["data"]}, "mounts has 'data'"),
@@ -252,7 +280,8 @@ async def test_a_call_carries_no_more_than_it_may():
     assert sum(sizes) == 1_200_000 and max(sizes) <= CALL_BYTES
 
 
-def test_a_key_that_is_pasted_by_mistake_is_not_repeated():
+@pytest.mark.parametrize("field", ["key", "host_key", "password"])
+def test_a_key_that_is_pasted_by_mistake_is_not_repeated(field):
     with pytest.raises(ValidationError) as caught:
-        asked(hosts=[BOX | {"key": "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret"}])
-    assert "hosts.0.key" in one_sentence(caught.value) and "secret" not in one_sentence(caught.value)
+        asked(hosts=[BOX | {field: "-----BEGIN OPENSSH PRIVATE KEY-----\nsecret"}])
+    assert f"hosts.0.{field}" in one_sentence(caught.value) and "secret" not in one_sentence(caught.value)

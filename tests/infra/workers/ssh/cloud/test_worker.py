@@ -66,13 +66,16 @@ async def test_who_the_box_is_not_gets_nothing(pool, two, tmp_path, prefect, bas
 
 async def test_the_container_reaches_the_api_and_nobody_finds_its_key(pool, machine, prefect, monkeypatch):
     script = "python3 -c \"import os, urllib.request; print(urllib.request.urlopen(os.environ['PREFECT_API_URL'] + '/health').read().decode())\"; grep -c KEY /run/prefect-secrets/profiles.toml; sleep 5"
-    secret = "pnu_verysecretkey"
-    run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret})
+    secret, token = "pnu_verysecretkey", "hf_token of my's; $(own)"
+    run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret, "HF_TOKEN": token})
     async with pool.worker():
         assert await pool.lines_when(run_id, lambda lines: len(lines) >= 2) == ["true", "1"]
         name = machine.containers()[0]
         seen = machine.run(f"ps axeww; docker inspect {name}; cat /root/.prefect-ssh/*/*; docker logs {name}")
         assert name in seen and secret not in seen
+        assert token not in machine.run("ps axww; cat /root/.prefect-ssh/*/*"), "nor on a command line"
+        assert machine.run(f"docker exec {name} printenv HF_TOKEN").strip() == token
+        assert machine.run(f"stat -c %a /dev/shm/{name} /dev/shm/{name}/env").split() == ["700", "600"]
         assert (await pool.end(run_id)).name == "Completed"
         logs = " ".join(line.message for line in await pool.logs(run_id))
     assert secret not in logs
