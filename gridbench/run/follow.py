@@ -48,7 +48,7 @@ async def follow(
 
 async def _begin(client: PrefectClient, deployment: str, request: RunRequest) -> FlowRun:
     parameters = {"request": request.model_dump(mode="json", exclude_none=True)}
-    redeploy = "run `prefect --no-prompt deploy --all`"
+    redeploy = f"run `prefect --no-prompt deploy --name {deployment.rpartition('/')[2]} --name local`"
     try:
         deployed = await client.read_deployment_by_name(deployment)
         return await client.create_flow_run_from_deployment(

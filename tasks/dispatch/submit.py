@@ -43,10 +43,10 @@ async def submit(
             idempotency_key=key,  # a request whose answer was lost has started its flow run all the same
         )
     except ObjectNotFound:
-        sentence = (
-            f"deployment {deployment} is not on this Prefect server; run `prefect --no-prompt deploy --all`"
-        )
-        raise GridbenchError(sentence) from None
+        command = f"prefect --no-prompt deploy --name {deployment.rpartition('/')[2]}"
+        raise GridbenchError(
+            f"deployment {deployment} is not on this Prefect server; run `{command}`"
+        ) from None
 
 
 async def submit_lane(
