@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import distribution, packages_distributions
 from pathlib import Path
 
@@ -31,8 +32,10 @@ def declared(*extras):
     return {plain(re.match(r"[A-Za-z0-9._-]+", line)[0]) for line in lines}
 
 
+@cache
 def modules_of(folder):
     """The full names of the modules that the files of a folder import from others, each with a file that does."""
+    found = []
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -40,9 +43,11 @@ def modules_of(folder):
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
             for name in names:
                 if name.partition(".")[0] not in sys.stdlib_module_names:
-                    yield name, path.relative_to(ROOT)
+                    found.append((name, path.relative_to(ROOT)))
+    return found
 
 
+@cache
 def owners(module):
     """The distributions that a module may come from; of a namespace's, those that have the module's own files."""
     found = OWNERS.get(module.partition(".")[0], [])
