@@ -155,7 +155,7 @@ def _up(
     if plan.cluster and not plan.changes:
         say(f"cluster {plan.name} is complete: nothing to create")
         return plan.cluster, []
-    if busy_usd > most_usd_per_hour:
+    if not busy_usd <= most_usd_per_hour:  # as nothing is of NaN
         raise GridbenchError(
             f"with every pool full the cluster costs {busy_usd:.2f} USD an hour, and --max-usd-per-hour is "
             f"{most_usd_per_hour:g}: fewer accelerators, a lower --max-nodes, or a higher limit"

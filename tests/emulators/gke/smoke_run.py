@@ -59,9 +59,9 @@ class Meter:
 
     def check(self) -> None:
         """Raise LimitReached if there is nothing left."""
-        if self.minutes > self.max_minutes:
+        if not self.minutes <= self.max_minutes:  # as nothing is of NaN
             raise LimitReached(f"{self.max_minutes:g} minutes are over")
-        if self.usd > self.max_usd:
+        if not self.usd <= self.max_usd:
             raise LimitReached(f"{self.max_usd:g} USD are spent, by estimate")
 
 

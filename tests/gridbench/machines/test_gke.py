@@ -147,6 +147,7 @@ def test_what_could_cost_more_than_the_limit_is_refused(run, account):
     busy = 0.07 + DISK + FEE + 30 * (0.8 + DISK)
     assert code == 2 and account.changes == []
     assert f"costs {busy:.2f} USD an hour, and --max-usd-per-hour is 20: fewer accelerators" in output
+    assert run(*UP, "--max-usd-per-hour", "nan", "--yes")[0] == 2 and account.changes == []
     assert run(*UP, "--max-nodes", "30", "--max-usd-per-hour", "30", "--yes")[0] == 0
 
 

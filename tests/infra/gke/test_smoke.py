@@ -74,6 +74,7 @@ def test_it_makes_nothing_without_yes(account, quick, capsys):
     [
         (("--max-minutes", "0"), "0 minutes are over"),
         (("--max-usd", "0"), "0 USD are spent, by estimate"),
+        (("--max-usd", "nan"), "nan USD are spent, by estimate"),
     ],
 )
 def test_it_stops_at_its_limits_and_deletes_what_it_made(account, quick, capsys, limit, sentence):
