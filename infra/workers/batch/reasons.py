@@ -14,8 +14,6 @@ TERMINAL = ("SUCCEEDED", "FAILED")
 
 # [doc] Batch user guide, job retries: "Host EC2 (instance i-…) terminated." [thread] nextflow #5786: Fargate
 RECLAIMED = re.compile(r"Host EC2|Your Spot Task was interrupted")
-# [thread] what the console shows; Batch user guide, job timeouts, describes it without the words
-TIMED_OUT = re.compile(r"Job attempt duration exceeded timeout")
 # [doc] ECS developer guide, stopped tasks error codes
 PULL_FAILED = re.compile(r"CannotPull\w*Error")
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|OOM ?[Kk]illed")
@@ -38,13 +36,26 @@ def outcome_of(job: Job) -> JobOutcome:
         return JobOutcome(ours[1], ours[2], code)
     if RECLAIMED.search(text):
         return JobOutcome("Reclaimed", f"AWS took the host back while the job was running: {text}")
-    if TIMED_OUT.search(text):
-        limit_s = job.get("timeout", {}).get("attemptDurationSeconds", "?")
+    if limit_s := overrun_s(job):
         return JobOutcome("TimedOut", f"AWS Batch stopped the job after timeout_s {limit_s}: {text}", code)
     if PULL_FAILED.search(text):
         image = job.get("container", {}).get("image", "?")
         return JobOutcome("ImagePullFailed", f"The image {image} could not be pulled: {text}")
     return _unplaced(text, code) or _crashed(job, text, code)
+
+
+def overrun_s(job: Job) -> int:
+    """Return the timeout that the last attempt reached, or 0.
+
+    [doc] Batch user guide, job timeouts: counted from startedAt. The sentence that Batch gives then is
+    written down nowhere, so that the times decide.
+    """
+    limit_s = int(job.get("timeout", {}).get("attemptDurationSeconds") or 0)
+    attempt = (job.get("attempts") or [job])[-1]
+    started_ms, stopped_ms = attempt.get("startedAt"), attempt.get("stoppedAt")
+    if not (limit_s and started_ms and stopped_ms):
+        return 0
+    return limit_s if stopped_ms - started_ms >= limit_s * 1000 else 0
 
 
 def _unplaced(text: str, code: int | None) -> JobOutcome | None:

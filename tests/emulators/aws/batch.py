@@ -17,8 +17,8 @@ from .control import control
 from .job import Job, asked
 
 MOTO_VERSION = "5.2.5"
-MOST_IDS = 100  # [doc] DescribeJobs
-# [doc] ListJobs, maxResults: 1000 by status, 100 with a filter
+MOST_IDS = 100  # [doc] botocore's DescribeJobs
+# [doc] botocore's ListJobs, maxResults: 1000 by status, 100 with a filter
 PAGE, PAGE_FILTERED = 1000, 100
 
 
@@ -27,7 +27,7 @@ def client_error(text: str) -> Exception:
 
 
 def submitjob(original: Callable) -> Callable:
-    """moto drops retryStrategy, allows any timeout and reserved names: botocore's SubmitJob and KeyValuePair."""
+    """moto drops retryStrategy, allows any timeout and reserved names. [doc] botocore's SubmitJob, KeyValuePair."""
 
     @wraps(original)
     def mended(self: Any) -> str:
@@ -46,12 +46,14 @@ def submitjob(original: Callable) -> Callable:
 
 
 def check_timeout(timeout: dict[str, int] | None) -> None:
-    """[doc] JobTimeout: at least 60 seconds."""
+    """[doc] botocore's JobTimeout: at least 60 seconds."""
     if timeout and int(timeout["attemptDurationSeconds"]) < control.least_timeout_s:
         raise client_error(reasons.TIMEOUT_TOO_SHORT.format(least_s=control.least_timeout_s))
 
 
 def registerjobdefinition(original: Callable) -> Callable:
+    """moto allows any timeout. [doc] botocore's JobTimeout."""
+
     @wraps(original)
     def mended(self: Any) -> str:
         check_timeout(self._get_param("timeout"))
@@ -63,6 +65,7 @@ def registerjobdefinition(original: Callable) -> Callable:
 def describejobs(original: Callable) -> Callable:
     """moto takes any number of ids, and none for all; AWS 1 to 100, and forgets a fresh job for a moment.
 
+    [doc] botocore's DescribeJobs: up to 100.
     [thread] Netflix/metaflow #160: DescribeJobs is empty right after SubmitJob now and then.
     """
 
@@ -84,7 +87,7 @@ def seen(job: Job) -> bool:
 
 
 def listjobs(original: Callable) -> Callable:
-    """moto lists all states, children among parents, and no pages; AWS as botocore's ListJobs says."""
+    """moto lists all states, children among parents, and no pages. [doc] botocore's ListJobs."""
 
     @wraps(original)
     def mended(self: Any) -> str:
@@ -107,7 +110,7 @@ def listjobs(original: Callable) -> Callable:
 
 
 def createjobqueue(original: Callable) -> Callable:
-    """moto drops jobStateTimeLimitActions."""
+    """moto drops jobStateTimeLimitActions. [doc] botocore's CreateJobQueue."""
 
     @wraps(original)
     def mended(self: Any) -> str:
@@ -120,6 +123,8 @@ def createjobqueue(original: Callable) -> Callable:
 
 
 def updatejobqueue(original: Callable) -> Callable:
+    """moto drops jobStateTimeLimitActions. [doc] botocore's UpdateJobQueue."""
+
     @wraps(original)
     def mended(self: Any) -> str:
         answer = original(self)
@@ -131,7 +136,7 @@ def updatejobqueue(original: Callable) -> Callable:
 
 
 def updatecomputeenvironment(original: Callable) -> Callable:
-    """moto drops the new compute resources."""
+    """moto drops the new compute resources. [doc] botocore's UpdateComputeEnvironment."""
 
     @wraps(original)
     def mended(self: Any) -> str:
@@ -145,7 +150,7 @@ def updatecomputeenvironment(original: Callable) -> Callable:
 
 
 def deletejobqueue(original: Callable) -> Callable:
-    """[doc] DeleteJobQueue: disabled first; its jobs are terminated."""
+    """[doc] botocore's DeleteJobQueue: disabled first; its jobs are terminated."""
 
     @wraps(original)
     def mended(self: Any) -> str:
@@ -160,7 +165,7 @@ def deletejobqueue(original: Callable) -> Callable:
 
 
 def deletecomputeenvironment(original: Callable) -> Callable:
-    """[doc] DeleteComputeEnvironment: disabled, and in no queue."""
+    """[doc] botocore's DeleteComputeEnvironment: disabled, and in no queue."""
 
     @wraps(original)
     def mended(self: Any) -> str:
@@ -231,7 +236,7 @@ def install() -> None:
         return
     iam.install()
     models.Job = Job
-    models.JOB_NAME_REGEX = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$")  # [doc] 1 to 128
+    models.JOB_NAME_REGEX = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$")  # [doc] botocore
     for mend in ANSWERS:
         name = mend.__name__
         setattr(responses.BatchResponse, name, mend(getattr(responses.BatchResponse, name)))

@@ -47,7 +47,8 @@ def container_options(job, attempt, stack: contextlib.ExitStack) -> dict[str, An
         "labels": {LABEL: str(os.getpid()), "batch-job": job.job_id},
         "mem_limit": f"{needs.memory_mib}m",
         "cpu_shares": int(needs.vcpus * 1024),  # ECS: shares, not a quota
-        "network_mode": "host",  # the only one in which podman 4.3's containers reach this process
+        # [doc] docs.aws.amazon.com/batch/latest/userguide/networking-modes-jobs.html: ECS-EC2 simple job
+        "network_mode": "host",  # also the only one in which podman 4.3's containers reach this process
         "init": bool(linux.get("initProcessEnabled")),
         "privileged": bool(job.properties.get("privileged")),
         "user": job.properties.get("user"),

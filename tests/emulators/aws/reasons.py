@@ -1,7 +1,7 @@
 """Every sentence that AWS Batch says about a job's fate, once each, with where it is from.
 
-[doc] AWS's user guide or API text, [thread] seen by others on AWS, [belief] not found in writing: the smoke
-script that docs/aws.md describes records the real one.
+[doc] AWS's user guide or API text, [thread] seen by others on AWS, [belief] not found in writing, so that the
+project may not depend on its words: the smoke script that docs/aws.md describes records the real ones.
 """
 
 # [doc] docs.aws.amazon.com/AmazonECS/latest/developerguide/stopped-task-error-codes.html
@@ -10,11 +10,11 @@ ESSENTIAL_EXITED = "Essential container in task exited"
 OUT_OF_MEMORY = "OutOfMemoryError: Container killed due to memory usage"
 # [doc] same page; the text after the colon is the Docker daemon's
 CANNOT_PULL = "CannotPullContainerError: {detail}"
+# [thread] aws/amazon-ecs-agent #2343, awslabs/ecs-task-kite #8: the daemon's words
 PULL_DENIED = "Error response from daemon: pull access denied for {image}, repository does not exist"
 # [doc] same page
 CANNOT_START = "CannotStartContainerError: Error response from daemon: {detail}"
-# [doc] docs.aws.amazon.com/AmazonECS/latest/developerguide/using_awslogs.html (awslogs-create-group);
-# [thread] the daemon's words, aws/amazon-ecs-agent
+# [thread] ryfeus/stepfunctions2processing #5, prakhar1989/docker-curriculum #253: the whole sentence
 NO_LOG_GROUP = (
     "failed to initialize logging driver: failed to create Cloudwatch log stream: "
     "ResourceNotFoundException: The specified log group does not exist."
@@ -25,11 +25,12 @@ NO_SECRET = "ResourceInitializationError: unable to pull secrets or registry aut
 TASK_FAILED_TO_START = "Task failed to start"
 # [doc] same page and aws.amazon.com/blogs/compute "Introducing retry strategies for AWS Batch": Host EC2*
 HOST_TERMINATED = "Host EC2 (instance {instance}) terminated."
-# [thread] faiscadev/fakecloud #1989, and what the console shows
+# [belief] the words, which another emulator has, too (faiscadev/fakecloud #1989); that and when it is killed is
+# [doc] docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html
 TIMED_OUT = "Job attempt duration exceeded timeout"
-# [thread] nextflow-io/nextflow and apache/airflow logs of failed dependencies
+# [belief] the words; the project submits no job that depends on another
 DEPENDENCY_FAILED = "Dependent Job failed"
-# [thread] awslabs and nextflow logs of array parents
+# [belief] the words; the project submits no arrays
 ARRAY_CHILD_FAILED = "Array Child Job failed"
 
 # [thread] nextflow-io/nextflow #5897, the whole sentence; [doc] the part before the dash
@@ -50,14 +51,17 @@ INSUFFICIENT_CAPACITY = (
 # [doc] same page: after a queue's jobStateTimeLimitActions
 TIME_LIMIT = "Canceled by JobStateTimeLimit action due to reason: {reason}"
 
-# [doc] botocore's batch model: DescribeJobs takes "up to 100 job IDs", the timeout's minimum is 60 seconds
+# [doc] botocore's batch model: DescribeJobs takes "up to 100 job IDs"; [belief] the words
 TOO_MANY_IDS = "Error executing request, Exception : jobs must contain between 1 and 100 items"
+# [doc] botocore's batch model: the timeout's minimum is 60 seconds; [belief] the words
 TIMEOUT_TOO_SHORT = "Error executing request, Exception : attemptDurationSeconds must be at least {least_s}"
-# [doc] botocore's batch model: "The environment variable's name can't start with AWS_BATCH"
+# [doc] botocore's batch model, KeyValuePair and ContainerOverrides: AWS_BATCH is reserved; [belief] the words
 RESERVED_VARIABLE = "Error executing request, Exception : environment variable {name} is reserved: AWS_BATCH*"
-# [thread] hashicorp/terraform-provider-aws: deleting what is still in use or not DISABLED
+# [doc] botocore's batch model, DeleteJobQueue: disabled first; [belief] the words
 QUEUE_ENABLED = "Cannot delete, job queue state must be DISABLED"
+# [doc] botocore's batch model, DeleteComputeEnvironment: disabled first; [belief] the words
 ENVIRONMENT_ENABLED = "Cannot delete, compute environment state must be DISABLED"
+# [thread] hashicorp/terraform-provider-aws #2044, #13221
 ENVIRONMENT_IN_USE = "Cannot delete, found existing JobQueue relationship"
 
 # What the emulator says of itself.

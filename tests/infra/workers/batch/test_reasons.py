@@ -8,14 +8,15 @@ HOST = "Host EC2 (instance i-0123456789abcdef0) terminated."
 EXITED = "Essential container in task exited"
 OOM = "OutOfMemoryError: Container killed due to memory usage"
 PULL = "CannotPullContainerError: Error response from daemon: pull access denied"
-TIMEOUT = "Job attempt duration exceeded timeout"
+LIMIT = {"timeout": {"attemptDurationSeconds": 60}}
 
 
 def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None, **more):
     container = {"image": "registry/bench:1", "resourceRequirements": [{"type": "MEMORY", "value": "2048"}]}
     container |= {} if code is None else {"exitCode": code}
     container |= {} if reason is None else {"reason": reason}
-    attempt = {"container": container, "statusReason": attempt_said or said}
+    attempt = {"container": container, "statusReason": attempt_said or said, "startedAt": 1_000}
+    attempt["stoppedAt"] = 1_000 + int(more.pop("ran_s", 10.0) * 1000)
     told = {"status": status, "container": container, "attempts": [attempt], "statusReason": said}
     return told | more
 
@@ -40,11 +41,11 @@ def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None,
         (job(code=1, reason=OOM), "OutOfMemory", "OutOfMemoryError"),
         (job(code=137, said="ended by an admin", isTerminated=True), "Crashed", "ended by an admin"),
         (job(said="Task failed to start", reason=PULL), "ImagePullFailed", "registry/bench:1"),
-        (
-            job(code=137, said=TIMEOUT, timeout={"attemptDurationSeconds": 60}),
-            "TimedOut",
-            "timeout_s 60",
-        ),
+        (job(code=137, said="Whatever AWS says of it", ran_s=61, **LIMIT), "TimedOut", "timeout_s 60"),
+        (job(code=1, said="Whatever AWS says of it", ran_s=95, **LIMIT), "TimedOut", "timeout_s 60"),
+        (job(code=1, ran_s=59.9, **LIMIT), "Crashed", "exit code 1"),
+        (job("SUCCEEDED", 0, ran_s=61, **LIMIT), "Exited", "exit code 0"),
+        (job(said="Host EC2 (instance i-0) terminated.", ran_s=61, **LIMIT), "Reclaimed", "i-0"),
         (
             job(
                 said="Canceled by JobStateTimeLimit action due to reason: "
