@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-all test-fast test-cluster lint perf browser containers clean
+.PHONY: install bench test test-all test-fast test-cluster lint perf browser containers databases clean
 
 install: $(STAMP)
 
@@ -23,6 +23,7 @@ bench: install
 # also where the first fails. What is run again (each says why) is named in the summary.
 RUNGS = unit or server or journey
 test-all: RUNGS = unit or server or cloud or chaos
+test-all: databases
 test test-all: install browser containers lint
 	$(BIN)/python -m tests.emulators >/dev/null
 	@failed=0; \
@@ -54,15 +55,23 @@ browser:
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq chromium >/dev/null; }
 
 # Clouds and boxes are emulated with real containers, network namespaces and sshd; debootstrap makes the containers'
-# base image where no registry can be reached. Postgres is for a server of one's own.
+# base image where no registry can be reached.
 containers:
 	@command -v podman >/dev/null && command -v runc >/dev/null && command -v debootstrap >/dev/null \
-	  && command -v ip >/dev/null && [ -x /usr/sbin/sshd ] && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { \
-	  echo "installing podman, sshd and Postgres for the tests of clouds and boxes"; \
+	  && command -v ip >/dev/null && [ -x /usr/sbin/sshd ] || { \
+	  echo "installing podman and sshd for the tests of clouds and boxes"; \
 	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends podman buildah runc \
 	    netavark aardvark-dns uidmap slirp4netns catatonit containernetworking-plugins debootstrap \
-	    openssh-server openssh-client iproute2 procps postgresql >/dev/null; }
+	    openssh-server openssh-client iproute2 procps >/dev/null; }
+
+# A Prefect server of one's own keeps its state there.
+databases:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 && command -v redis-server >/dev/null || { \
+	  echo "installing Postgres and Redis for the tests of a server of one's own"; \
+	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends postgresql redis-server >/dev/null; }
+
 
 clean:
 	rm -rf $(VENV) .gridbench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -86,7 +86,6 @@ def arguments(variant: Flavour, context: Path, base: str, commit: str) -> dict[s
     """Return the arguments of the Dockerfile."""
     return {
         "BASE_IMAGE": base,
-        "UV": str(load()["uv"]),
         "PACKAGES": packages_hash(context),
         "REVISION": commit,
         "FLAVOUR": variant.name,

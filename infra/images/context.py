@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from infra.images.errors import ImageError
-from infra.images.flavours import ROOT, Flavour, load, project
+from infra.images.flavours import ROOT, Flavour, load, pin, project
 
 HERE = Path(__file__).parent
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.egg-info")
@@ -46,6 +46,7 @@ def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> N
     shutil.copyfile(HERE / "Dockerfile", folder / "Dockerfile")
     (packages / "pyproject.toml").write_text(project(flavour, bool(inputs.wheels), root))
     shutil.copyfile(root / "requirements.lock", packages / "constraints.txt")
+    (packages / "installer.txt").write_text(pin("uv", root))
     if inputs.ca_bundle:
         shutil.copyfile(inputs.ca_bundle, packages / "certs" / "ca.crt")
     for wheel in sorted(inputs.wheels.glob("*.whl")) if inputs.wheels else ():

@@ -97,6 +97,18 @@ def package(requirement: str) -> str:
     return re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0].lower()
 
 
+def pin(name: str, root: Path = ROOT) -> str:
+    """Return a package's lines of requirements.lock: its version and the hashes of its files.
+
+    Raises:
+        ImageError: it is not locked.
+    """
+    text = (root / "requirements.lock").read_text()
+    if not (found := re.search(rf"^{re.escape(name)}==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)):
+        raise ImageError(f"{name} is not in requirements.lock, which infra/lock.sh makes")
+    return found[0]
+
+
 def locked(root: Path = ROOT) -> dict[str, str]:
     """Return what `make install` installs: the versions of requirements.lock, and torch's."""
     pins = (root / "requirements.lock").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""A server on Postgres with pools for `bench` and for a box behind SSH, and the box."""
+"""One server on Postgres, or two with Redis, with pools for `bench` and for a box behind SSH, and the box."""
 
 import shutil
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from tasks.planning.hardware import DEPLOYMENTS
+from tests.emulators import postgres, redis_server
 from tests.emulators.boxes import boxes
 from tests.emulators.lane import with_workload
-from tests.emulators.postgres import MISSING, postgres, programs
 from tests.flows.own_server.server import OwnServer
 
 HERE = Path(__file__).parents[1]
@@ -18,9 +18,21 @@ HERE = Path(__file__).parents[1]
 @pytest.fixture
 def database():
     """A Postgres of its own."""
-    if (found := programs()) is None:
-        pytest.skip(MISSING)
-    with postgres(found) as made:
+    if (found := postgres.programs()) is None:
+        pytest.skip(postgres.MISSING)
+    with postgres.postgres(found) as made:
+        yield made
+
+
+@pytest.fixture(params=[1, 2], ids=["one server", "two servers"])
+def redis(request):
+    """What two servers share; None for one."""
+    if request.param == 1:
+        yield None
+        return
+    if (found := redis_server.program()) is None:
+        pytest.skip(redis_server.MISSING)
+    with redis_server.redis_server(found) as made:
         yield made
 
 
@@ -33,7 +45,7 @@ def box():
 
 
 @pytest.fixture
-def server(tmp_path, database, box, bench_image):
+def server(tmp_path, database, redis, box, bench_image):
     """The server with deployments and pools; workers are the test's."""
     machine = {
         "title": "A box behind SSH",
@@ -58,6 +70,7 @@ def server(tmp_path, database, box, bench_image):
     made = OwnServer(
         tmp_path,
         database.url,
+        redis,
         GRIDBENCH_DEPLOYMENTS=str(tmp_path / "deployments"),
         GRIDBENCH_WORKLOADS=str(HERE / "workloads"),
         GRIDBENCH_RESULTS=str(tmp_path / "results"),

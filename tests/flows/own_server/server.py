@@ -1,4 +1,4 @@
-"""A Prefect server as infra/server sets it up, on a real Postgres; its pools, deployments and workers."""
+"""Prefect as infra/server sets it up, on a real Postgres and Redis: its servers, pools, deployments and workers."""
 
 import contextlib
 import os
@@ -13,6 +13,7 @@ from prefect.client.orchestration import PrefectClient
 from gridbench.run.session import ROOT
 from infra.local.api import healthy
 from infra.local.ports import free_port
+from tests.emulators.redis_server import Redis
 
 COMPOSE = yaml.safe_load((ROOT / "infra" / "server" / "compose.yaml").read_text())
 SHARED = ("MESSAGING", "CAUSAL_ORDERING", "LEASE_STORAGE", "DOCKET")  # what several servers need Redis for
@@ -21,18 +22,25 @@ START_S = 280
 
 
 class OwnServer:
-    """One server with an auth string and CSRF protection, and what people do with it."""
+    """One server or two, with an auth string and CSRF protection, and what people do with them.
 
-    def __init__(self, folder: Path, database: str, **ours: str) -> None:
+    Attributes:
+        url: API of the first server.
+        last_url: API of the last one; the first one's where there is no other.
+    """
+
+    def __init__(self, folder: Path, database: str, redis: Redis | None, **ours: str) -> None:
         """Prepare it.
 
         Args:
             folder: for logs and Prefect's files.
             database: URL of the database.
+            redis: what two servers and a process of services share; None for one server that does everything.
             ours: settings of Gridbench for everything that is started.
         """
-        port = free_port()
-        self.folder, self.url = folder, f"http://127.0.0.1:{port}/api"
+        self.ports = [free_port() for _ in range(2 if redis else 1)]
+        self.folder = folder
+        self.url, self.last_url = (f"http://127.0.0.1:{self.ports[end]}/api" for end in (0, -1))
         theirs = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
         home = {"PREFECT_HOME": str(folder / "prefect"), "PREFECT_CLI_PROMPT": "false", "DO_NOT_TRACK": "1"}
         own = {"PREFECT_API_URL": self.url, "PREFECT_API_AUTH_STRING": AUTH}
@@ -40,24 +48,33 @@ class OwnServer:
         settings = {
             name: value
             for name, value in COMPOSE["x-settings"].items()
-            if not any(word in name for word in SHARED)
+            if redis or not any(word in name for word in SHARED)
         }
         settings |= {
             "PREFECT_SERVER_API_AUTH_STRING": AUTH,
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": database,
         }
         settings |= {"PREFECT_UI_API_URL": self.url, "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS": self.url}
-        self._of_server = self.environment | settings
-        self._start = ["server", "start", "--host", "127.0.0.1", "--port", str(port)]
+        if redis:
+            settings |= {"PREFECT_REDIS_MESSAGING_HOST": "127.0.0.1", "PREFECT_SERVER_DOCKET_URL": redis.url}
+            settings |= {"PREFECT_REDIS_MESSAGING_PORT": str(redis.port)}
+            settings |= {"PREFECT_REDIS_MESSAGING_PASSWORD": redis.password}
+        self._of_server, self._alone = self.environment | settings, redis is None
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
         """Make the tables as `migrate` does, then serve."""
         self.prefect("server", "database", "upgrade", "--yes", environment=self._of_server)
-        server = self._begin("server", self._start, self._of_server)
+        for number, port in enumerate(self.ports):
+            words = ["server", "start", "--host", "127.0.0.1", "--port", str(port)]
+            words += [] if self._alone else ["--no-services"]
+            self._begin(f"server-{number}", words, self._of_server)
+        if not self._alone:
+            self._begin("services", ["server", "services", "start"], self._of_server)
         deadline = time.monotonic() + START_S
-        while not healthy(self.url):
-            assert server.poll() is None and time.monotonic() < deadline, self.log("server")
+        while not (healthy(self.url) and healthy(self.last_url)):
+            alive = all(process.poll() is None for process in self.processes)
+            assert alive and time.monotonic() < deadline, self.logs()
             time.sleep(0.2)
 
     def prefect(self, *words: str, environment: dict[str, str] | None = None) -> str:
@@ -74,19 +91,20 @@ class OwnServer:
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def worker(self, pool: str, kind: str, name: str) -> subprocess.Popen[bytes]:
+    def worker(self, pool: str, kind: str, name: str, url: str | None = None) -> subprocess.Popen[bytes]:
         """A worker as a person starts it, which is missed soon after it is gone."""
         words = ["worker", "start", "--pool", pool, "--type", kind, "--name", name]
         soon = {"PREFECT_WORKER_HEARTBEAT_SECONDS": "3", "SSH_WORKER_POLL_S": "1"}
+        soon["PREFECT_API_URL"] = url or self.url
         return self._begin(name, words, self.environment | soon)
 
     def client(self) -> PrefectClient:
         """A client with the auth string."""
         return PrefectClient(self.url, auth_string=AUTH)
 
-    def log(self, name: str) -> str:
-        """What a process has printed."""
-        return (self.folder / f"{name}.log").read_text()
+    def logs(self) -> str:
+        """What all processes have printed."""
+        return "\n".join(log.read_text()[-3000:] for log in sorted(self.folder.glob("*.log")))
 
     def stop(self) -> None:
         """End everything that was started, the last first."""

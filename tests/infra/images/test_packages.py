@@ -15,6 +15,7 @@ import pytest
 
 from infra.images import flavours
 from infra.images.context import HERE, Inputs, fill
+from infra.images.errors import ImageError
 from tests.infra.images.package_indexes import add, served
 
 LOCKED = {"certifi": "2026.10.18", "numpy": "2.3.0", "jinja2": "3.1.6"}
@@ -37,6 +38,7 @@ def root(tmp_path):
     for name, version in OLD.items():
         add(torch, name, version)
     (root / "pyproject.toml").write_text(PROJECT)
+    hashes["uv", flavours.locked()["uv"]] = "0" * 64
     lines = [f"{name}=={version} \\\n    --hash=sha256:{one}" for (name, version), one in hashes.items()]
     (root / "requirements.lock").write_text("\n".join(lines) + "\n")
     return root
@@ -101,5 +103,11 @@ def test_a_file_with_another_hash_is_refused(root, tmp_path):
     assert not found and "Hash mismatch for `numpy==2.3.0`" in said
 
 
-def test_the_uv_of_the_tests_is_the_one_that_builds_images():
-    assert f"uv=={flavours.locked()['uv']}" == flavours.load()["uv"]
+def test_the_installer_itself_is_pinned_by_its_hashes(root):
+    install(root)
+    lines = (root.parent / "context/packages/installer.txt").read_text().split()
+    assert lines == [f"uv=={flavours.locked()['uv']}", "\\", f"--hash=sha256:{'0' * 64}"]
+    assert len(flavours.pin("uv").split("--hash=")) > 5
+    with pytest.raises(ImageError, match="nothing is not in requirements"):
+        flavours.pin("nothing")
+    assert "--require-hashes --requirement /packages/installer.txt" in (HERE / "Dockerfile").read_text()

@@ -1,4 +1,4 @@
-"""`bench` through a server on Postgres, with two workers for one pool, one of which is killed."""
+"""`bench` through servers on Postgres, with two workers for one pool, one of which is killed."""
 
 import asyncio
 import time
@@ -43,7 +43,8 @@ async def lanes(client):
 
 async def test_a_killed_worker_costs_nothing_because_the_other_goes_on(server, database):
     server.worker("local", "process", "bench")
-    workers = {name: server.worker("ssh", "ssh", name) for name in ("one", "two")}
+    urls = {"one": server.url, "two": server.last_url}
+    workers = {name: server.worker("ssh", "ssh", name, url) for name, url in urls.items()}
     folder = server.folder / "results"
 
     async def contents():
@@ -62,7 +63,7 @@ async def test_a_killed_worker_costs_nothing_because_the_other_goes_on(server, d
             return state if state.is_final() else None
 
         state = await until(final)
-        assert state.is_completed(), state.message
+        assert state.is_completed(), f"{state.message}\n{server.logs()}"
         (same,) = await lanes(client)
         name = (await client.read_flow_run(run_id)).name
     after = await contents()
@@ -75,6 +76,12 @@ async def test_a_killed_worker_costs_nothing_because_the_other_goes_on(server, d
         "select f.name, r.state_type from flow_run r join flow f on f.id = r.flow_id order by 1"
     )
     assert rows.splitlines() == ["bench|COMPLETED", "lane|COMPLETED"]
+
+    async def cells():
+        """Task runs, which services make of events."""
+        return int(database.ask("select count(*) from task_run where state_type = 'COMPLETED'")) >= 3
+
+    await until(cells)
 
 
 async def test_nobody_gets_in_without_the_auth_string(server):
