@@ -3,6 +3,7 @@
 from typing import Self
 
 from prefect.workers.base import BaseVariables, BaseWorkerResult
+from prefect_aws import AwsCredentials
 from pydantic import BaseModel, Field, model_validator
 
 from infra.workers.base.environment import SECRETS, credential_fault
@@ -23,10 +24,16 @@ DEFINITION_ONLY = (
 class BatchJobFields(BaseModel):
     """The fields that job variables and job configuration share."""
 
+    aws_credentials: AwsCredentials | None = Field(
+        default=None,
+        title="AWS Credentials",
+        description="Block with the keys or the role of the account whose queue takes the jobs. Empty: the "
+        "worker's own, as AWS's client finds them.",
+    )
     region: str | None = Field(
         default=None,
         title="Region",
-        description="AWS region, such as us-east-1. The worker's own where it is empty.",
+        description="AWS region, such as us-east-1. Empty: that of the credentials, or the worker's own.",
         pattern=r"^[a-z]{2}(-[a-z]+)+-\d$",
     )
     job_queue: str | None = Field(

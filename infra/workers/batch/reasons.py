@@ -16,6 +16,8 @@ TERMINAL = ("SUCCEEDED", "FAILED")
 RECLAIMED = re.compile(r"Host EC2|Your Spot Task was interrupted")
 # [doc] ECS developer guide, stopped tasks error codes
 PULL_FAILED = re.compile(r"CannotPull\w*Error")
+# [thread] Netflix/metaflow #1482 and #977, ASFHyP3/hyp3 #3041: of a job that SubmitJob has taken
+TOO_LONG = re.compile(r"Container Overrides length must be at most \d+")
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|OOM ?[Kk]illed")
 # [doc] Batch user guide, jobs stuck in RUNNABLE; also after "Canceled by JobStateTimeLimit action due to"
 MISCONFIGURED = re.compile(r"MISCONFIGURATION:\w+")
@@ -38,6 +40,8 @@ def outcome_of(job: Job) -> JobOutcome:
         return JobOutcome("Reclaimed", f"AWS took the host back while the job was running: {text}")
     if limit_s := overrun_s(job):
         return JobOutcome("TimedOut", f"AWS Batch stopped the job after timeout_s {limit_s}: {text}", code)
+    if TOO_LONG.search(text):
+        return JobOutcome("Unfit", f"The job's env and command are longer than AWS hands on: {text}")
     if PULL_FAILED.search(text):
         image = job.get("container", {}).get("image", "?")
         return JobOutcome("ImagePullFailed", f"The image {image} could not be pulled: {text}")

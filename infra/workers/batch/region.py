@@ -1,4 +1,4 @@
-"""AWS calls of one region: in a thread, one attempt each, so that the caller decides about failures."""
+"""AWS calls of one account and region: in a thread, one attempt each; the caller decides about failures."""
 
 import threading
 import time
@@ -6,26 +6,54 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from prefect_aws import AwsCredentials
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.errors import sentence, worth_another_try
+from infra.workers.batch.errors import EXPIRED, code_of, sentence, worth_another_try
 
 SLOW_CALL_S = 30  # then the connection counts as lost
 LONGEST_WAIT_S = 8  # between tries
+ONE_ATTEMPT = Config(
+    retries={"mode": "standard", "total_max_attempts": 1},
+    connect_timeout=10,
+    read_timeout=SLOW_CALL_S,
+    max_pool_connections=20,
+)
 
 
 class RegionCalls:
-    """The clients of one region, made when they are first needed."""
+    """The clients of one region in one account, made when they are first needed."""
 
-    def __init__(self, name: str | None) -> None:
-        self.name = name
+    def __init__(self, name: str | None, credentials: AwsCredentials | None = None) -> None:
+        """Without credentials, those that AWS's client finds on the worker's machine count."""
+        self.name = name or (credentials.region_name if credentials else None)
+        self._credentials = credentials
         self._clients: dict[str, Any] = {}
         self._making = threading.Lock()
 
     async def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
-        """Make one call, in a thread; failures come through as botocore raises them."""
-        return await anyio.to_thread.run_sync(lambda: getattr(self._client(service), operation)(**request))
+        """Make one call, in a thread; failures come through as botocore raises them.
+
+        A block's role is assumed for an hour: after that it is assumed anew, once a call.
+        """
+        client = await anyio.to_thread.run_sync(self._client, service)
+        try:
+            return await self._in_thread(client, operation, request)
+        except ClientError as error:
+            if self._credentials is None or code_of(error) not in EXPIRED:
+                raise
+            self._forget(service, client)
+        client = await anyio.to_thread.run_sync(self._client, service)
+        return await self._in_thread(client, operation, request)
+
+    @staticmethod
+    async def _in_thread(client: Any, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = await anyio.to_thread.run_sync(lambda: getattr(client, operation)(**request))
+        return answer
 
     async def retry(self, service: str, operation: str, patience_s: float, **request: Any) -> dict[str, Any]:
         """Make a call that changes nothing when it is repeated, until AWS answers.
@@ -46,20 +74,26 @@ class RegionCalls:
             raise JobRefused(sentence(error, action_of(service, operation))) from error
 
     def _client(self, service: str) -> Any:
-        import boto3
-        from botocore.config import Config
-
         with self._making:  # making clients is not safe in threads; using them is
             if service not in self._clients:
-                config = Config(
-                    retries={"mode": "standard", "total_max_attempts": 1},
-                    connect_timeout=10,
-                    read_timeout=SLOW_CALL_S,
-                    max_pool_connections=20,
-                )
-                session = boto3.session.Session(region_name=self.name)
-                self._clients[service] = session.client(service, config=config)
+                self._clients[service] = self._new_client(service)
             return self._clients[service]
+
+    def _new_client(self, service: str) -> Any:
+        if self._credentials is None:
+            return boto3.session.Session(region_name=self.name).client(service, config=ONE_ATTEMPT)
+        options = self._credentials.aws_client_parameters.get_params_override()
+        config = options.pop("config", Config()).merge(ONE_ATTEMPT)
+        session = (
+            self._credentials.get_boto3_session()
+        )  # the block's own client is cached beyond its role's hour
+        return session.client(service, region_name=self.name, config=config, **options)
+
+    def _forget(self, service: str, client: Any) -> None:
+        """Have a client made anew, unless another call has done so."""
+        with self._making:
+            if self._clients.get(service) is client:
+                del self._clients[service]
 
 
 def action_of(service: str, operation: str) -> str:

@@ -14,6 +14,10 @@ from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfig
 Request = dict[str, Any]
 
 PAYLOAD_BYTES = 30 * 1024  # AWS Batch's limit for a SubmitJob request
+# ECS' limit for the overrides of a task, their JSON's own characters included. SubmitJob takes longer ones,
+# and the job fails: https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_RunTask.html
+OVERRIDES_LENGTH = 8192
+BATCHS_OWN = 1024  # of that, for the variables that Batch adds: names of a queue, an environment and a job
 NAME_LENGTH = 128
 TAGS = 50
 DEFAULT_VCPUS, DEFAULT_MEMORY_MIB = 1, 2048
@@ -142,12 +146,17 @@ def clean(text: str) -> str:
 
 
 def refuse_too_large(request: Request) -> None:
-    """Raise where a request is larger than AWS takes, and name its largest variable."""
-    size = len(json.dumps(request).encode())
-    if size <= PAYLOAD_BYTES:
+    """Raise where a request, or what it hands to the container, is larger than AWS takes."""
+    overrides = request["containerOverrides"]
+    size, length = len(json.dumps(request).encode()), len(json.dumps(overrides))
+    if length > OVERRIDES_LENGTH - BATCHS_OWN:
+        what = f"env and command {length} characters long and AWS takes {OVERRIDES_LENGTH - BATCHS_OWN}"
+    elif size > PAYLOAD_BYTES:
+        what = f"the job's request {size} bytes and AWS Batch takes {PAYLOAD_BYTES}"
+    else:
         return
-    largest = max(request["containerOverrides"]["environment"], key=lambda item: len(item["value"]))
+    largest = max(overrides["environment"], key=lambda item: len(item["value"]))
     raise JobRefused(
-        f"env makes the job's request {size} bytes and AWS Batch takes {PAYLOAD_BYTES}: the largest is"
-        f" {largest['name']} with {len(largest['value'].encode())} bytes; pass it through a file or a bucket."
+        f"env makes {what}: the largest is {largest['name']} with {len(largest['value'])} characters; pass it"
+        " through a file or a bucket."
     )

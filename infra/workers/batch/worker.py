@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
+from prefect_aws import AwsCredentials
 
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.retry import call_until_answered
@@ -29,11 +30,11 @@ __all__ = ["AwsBatchJobConfiguration", "AwsBatchVariables", "AwsBatchWorker", "A
 
 
 class RegionClients:
-    """One region's calls, submitter, poller and log reader."""
+    """The calls, submitter, poller and log reader of one region in one account."""
 
-    def __init__(self, worker: "AwsBatchWorker", name: str | None) -> None:
+    def __init__(self, worker: "AwsBatchWorker", region: RegionCalls) -> None:
         settings, warn = worker.settings, worker.warn
-        self.region = RegionCalls(name)
+        self.region = region
         self.submitter = Submitter(self.region, settings.patience_s)
         self.poller = Poller(partial(describe, self.region), settings.poll_s, settings.slowest_s, warn=warn)
         self.reader = LogReader(
@@ -67,7 +68,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._regions: dict[str | None, RegionClients] = {}
+        self._regions: dict[tuple[AwsCredentials | None, str | None], RegionClients] = {}
         await super().setup()
 
     async def kill_infrastructure(
@@ -79,7 +80,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
             InfrastructureNotFound: there is no such job, or it has ended.
             InfrastructureNotAvailable: AWS did not let us.
         """
-        region, patience_s = self.clients(configuration.region).region, self.settings.patience_s
+        region, patience_s = self.clients(configuration).region, self.settings.patience_s
         try:
             answer = await region.retry("batch", "describe_jobs", patience_s, jobs=[infrastructure_pid])
             if not answer["jobs"] or answer["jobs"][0]["status"] in TERMINAL:
@@ -94,7 +95,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         log = self.get_flow_run_logger(flow_run)
         number = await self.runs.try_number(flow_run.id)
         title = configuration.name or flow_run.name
-        submitter = self.clients(configuration.region).submitter
+        submitter = self.clients(configuration).submitter
         job_id = await submitter.submit(configuration, flow_run.id, number, title, log.info)
         await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
         return job_id
@@ -102,7 +103,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     async def find_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
         """Return the job that was submitted just before its worker went, so that its id was not noted."""
         number = await self.runs.try_number(flow_run.id)
-        submitter = self.clients(configuration.region).submitter
+        submitter = self.clients(configuration).submitter
         job_id = await submitter.find(configuration.job_queue or "", flow_run.id, number)
         if job_id:
             await call_until_answered(self.client.update_flow_run, flow_run.id, infrastructure_pid=job_id)
@@ -112,7 +113,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         self, flow_run: "FlowRun", job_id: str, configuration: AwsBatchJobConfiguration, resumed: bool
     ) -> BatchFollow:
         """Return what follows a job; the log of a resumed one goes on behind its last line in Prefect."""
-        clients = self.clients(configuration.region)
+        clients = self.clients(configuration)
         return BatchFollow(
             run=flow_run,
             job_id=job_id,
@@ -129,10 +130,11 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     async def _last_line(self, run_id: UUID, resumed: bool, stream: str) -> tuple[int, int] | None:
         return await last_line(self.client, run_id, stream) if resumed else None
 
-    def clients(self, region: str | None) -> RegionClients:
-        """Return what the worker has of a region, made when it is first needed."""
-        if region not in self._regions:
-            self._regions[region] = RegionClients(self, region)
-            self.start_loop(self._regions[region].poller.run)
-            self.start_loop(self._regions[region].reader.run)
-        return self._regions[region]
+    def clients(self, configuration: AwsBatchJobConfiguration) -> RegionClients:
+        """Return what the worker has of an account's region, made when it is first needed."""
+        credentials, region = configuration.aws_credentials, configuration.region
+        if (key := (credentials, region)) not in self._regions:
+            self._regions[key] = made = RegionClients(self, RegionCalls(region, credentials))
+            self.start_loop(made.poller.run)
+            self.start_loop(made.reader.run)
+        return self._regions[key]

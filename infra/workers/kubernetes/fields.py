@@ -50,11 +50,6 @@ class KubernetesJobFields(BaseModel):
         title="Image",
         description="Image with Prefect and the flow's packages, best pinned by its digest.",
     )
-    image_pull_secrets: list[Annotated[str, StringConstraints(pattern=NAME)]] = Field(
-        default_factory=list,
-        title="Image Pull Secrets",
-        description="Secrets of the namespace that log in to the image's registry, by name.",
-    )
     image_pull_policy: Literal["IfNotPresent", "Always", "Never"] = Field(
         default="IfNotPresent", title="Image Pull Policy", description="When a node fetches the image."
     )

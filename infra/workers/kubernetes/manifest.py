@@ -86,8 +86,6 @@ def _fill_pod(pod: Manifest, fields: KubernetesJobFields) -> None:
         pod["imagePullSecrets"] = [*pod.get("imagePullSecrets", []), *named]
     optional = {"serviceAccountName": fields.service_account, "priorityClassName": fields.priority}
     pod |= {key: value for key, value in optional.items() if value}
-    if fields.image_pull_secrets:
-        pod["imagePullSecrets"] = [{"name": name} for name in fields.image_pull_secrets]
     chosen = {fields.node_labels[choice]: value for choice, value in fields.choices.items()}
     if selector := pod.get("nodeSelector", {}) | fields.node_selector | chosen:
         pod["nodeSelector"] = selector

@@ -1,6 +1,7 @@
 """One attempt of a job: a real container, its log in CloudWatch as it is written, its end in AWS's words."""
 
 import contextlib
+import json
 import subprocess
 import threading
 import time
@@ -11,10 +12,11 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from . import reasons
-from .container import container_options, log_target
+from .container import batch_variables, container_options, log_target
 from .control import control
 
 LOOK_S = 0.1
+LONGEST_OVERRIDES = 8192
 ENDED = ("exited", "dead")  # of a container
 
 
@@ -51,10 +53,22 @@ def milliseconds() -> int:
 def run(job, attempt: Attempt) -> None:
     """Runs the attempt to its end; what happened is in the attempt."""
     try:
-        if not start_and_watch(job, attempt):
+        if too_long(job, attempt):
+            attempt.status_reason = reasons.OVERRIDES_TOO_LONG
+        elif not start_and_watch(job, attempt):
             attempt.status_reason = reasons.TASK_FAILED_TO_START
     finally:
         attempt.stopped_ms = milliseconds()
+
+
+def too_long(job, attempt: Attempt) -> bool:
+    """Whether ECS refuses the task; [belief] Batch's own variables count as those of a user do."""
+    own = {"name": "default", "environment": [*job.container_overrides.get("environment", [])]}
+    own["environment"] += [
+        {"name": name, "value": value} for name, value in batch_variables(job, attempt).items()
+    ]
+    overrides = job.container_overrides | own
+    return len(json.dumps({"containerOverrides": [overrides]}, separators=(",", ":"))) > LONGEST_OVERRIDES
 
 
 def start_and_watch(job, attempt: Attempt) -> bool:

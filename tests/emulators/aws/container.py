@@ -100,7 +100,12 @@ def environment_of(job, attempt, stack: contextlib.ExitStack) -> dict[str, str]:
         metadata.answers.update(truth_about(job, attempt) | control.metadata)
         variables[ENDPOINT_VARIABLE] = metadata.url
     variables |= control.container_environment | secrets_of(job.properties) | job.environment
-    variables |= {
+    return variables | batch_variables(job, attempt)
+
+
+def batch_variables(job, attempt) -> dict[str, str]:
+    """What Batch adds to a job's environment."""
+    variables = {
         "AWS_BATCH_JOB_ID": job.job_id,
         "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
         "AWS_BATCH_JQ_NAME": job.job_queue.name,

@@ -28,6 +28,9 @@ HOST_TERMINATED = "Host EC2 (instance {instance}) terminated."
 # [belief] the words, which another emulator has, too (faiscadev/fakecloud #1989); that and when it is killed is
 # [doc] docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html
 TIMED_OUT = "Job attempt duration exceeded timeout"
+# [doc] docs.aws.amazon.com/AmazonECS/latest/APIReference/API_RunTask.html: 8192 characters, with those of the JSON;
+# [thread] Netflix/metaflow #1482 and #977, ASFHyP3/hyp3 #3041: SubmitJob takes it, and the job is FAILED with this
+OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"
 # [belief] the words; the project submits no job that depends on another
 DEPENDENCY_FAILED = "Dependent Job failed"
 # [belief] the words; the project submits no arrays

@@ -113,6 +113,15 @@ def test_an_image_that_cannot_be_pulled(bench):
     assert bench.run("true", name=name)["container"]["reason"].startswith("CannotPullContainerError: ")
 
 
+def test_overrides_that_ecs_does_not_take_fail_after_their_submission(bench):
+    long = {"environment": [{"name": "PLAN", "value": "x" * 8000}]}
+    job = bench.run("true", overrides=long)
+    assert (job["status"], job["statusReason"]) == ("FAILED", reasons.OVERRIDES_TOO_LONG)
+    assert "exitCode" not in job["container"]
+    shorter = {"environment": [{"name": "PLAN", "value": "x" * 7000}]}
+    assert bench.run("true", overrides=shorter)["status"] == "SUCCEEDED"
+
+
 def test_a_log_group_that_does_not_exist(bench):
     job = bench.run("true", group="/never/made")
     assert job["statusReason"] == reasons.TASK_FAILED_TO_START

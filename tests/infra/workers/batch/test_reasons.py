@@ -54,6 +54,11 @@ def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None,
             "Unschedulable",
             "JOB_RESOURCE_REQUIREMENT",
         ),
+        (
+            {"status": "FAILED", "statusReason": "Container Overrides length must be at most 8192"},
+            "Unfit",
+            "env and command are longer than AWS hands on: Container Overrides length must be at most 8192",
+        ),
         (job(said="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - …"), "NoCapacity", "INSUFFICIENT"),
         # The worker that ended it may be gone when the end is seen.
         (job(said="Unschedulable: gpus 8 is more than …"), "Unschedulable", "gpus 8 is more than …"),

@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_KEY, PREFECT_API_URL, temporary_settings
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.request import PAYLOAD_BYTES, job_definition, job_name, submission
+from infra.workers.batch.request import PAYLOAD_BYTES, job_definition, job_name, refuse_too_large, submission
 from infra.workers.batch.worker import AwsBatchJobConfiguration
 
 RUN = FlowRun(id=uuid.UUID(int=7), flow_id=uuid.UUID(int=8), name="quick-otter")
@@ -152,9 +152,36 @@ def test_settings_of_the_workers_machine_stay_there():
 
 
 def test_a_request_that_is_too_large_names_its_largest_variable():
-    asked = prepared(**GPU | {"env": {"SMALL": "x", "PLAN": "y" * PAYLOAD_BYTES}})
-    with pytest.raises(JobRefused, match=r"AWS Batch takes 30720: the largest is PLAN with 30720 bytes"):
+    asked = prepared(**GPU | {"env": {"SMALL": "x", "PLAN": "y" * 7000}})
+    with pytest.raises(
+        JobRefused, match=r"AWS takes 7168: the largest is PLAN with 7000 characters; pass it"
+    ):
         submission(asked, "n", "d", ())
+    tags = {f"tag-{number}": "v" * 256 for number in range(40)}
+    request = submission(prepared(**GPU | {"tags": tags}), "n", "d", ())
+    request["tags"] |= {"more": "t" * PAYLOAD_BYTES}
+    with pytest.raises(JobRefused, match=r"the job's request \d+ bytes and AWS Batch takes 30720"):
+        refuse_too_large(request)
+
+
+@pytest.mark.parametrize("value", ["y", '"', "\\", "ü", "\n"])
+def test_what_is_submitted_fits_into_what_ecs_takes_with_the_longest_names(value):
+    """The variables that Batch adds: names of 128 characters, an array's index and size."""
+    names = ("JOB_ID", "JOB_ATTEMPT", "JQ_NAME", "CE_NAME", "JOB_ARRAY_INDEX", "JOB_ARRAY_SIZE")
+    added = [{"name": f"AWS_BATCH_{name}", "value": "n" * (128 if "NAME" in name else 40)} for name in names]
+    taken = 0
+    for length in range(0, 8000, 50):
+        try:
+            overrides = submission(prepared(**GPU | {"env": {"A": value * length}}), "n", "d", ())[
+                "containerOverrides"
+            ]
+        except JobRefused:
+            break
+        overrides["environment"] += added
+        whole = {"containerOverrides": [{"name": "default", **overrides}]}
+        taken = len(json.dumps(whole, separators=(",", ":")))
+        assert taken <= 8192
+    assert taken > 6500  # the reserve is not much more than is needed
 
 
 def test_names_and_tags_are_in_the_characters_that_aws_takes():
