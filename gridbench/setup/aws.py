@@ -13,7 +13,7 @@ from gridbench.setup.prefect_api import PrefectApi
 from gridbench.terminal import say
 from infra.aws.account import Account, connect, region_of
 from infra.aws.plan import StackPlan, make_plan
-from infra.aws.pool import filled_template, pool_variables
+from infra.aws.pool import filled_template, pool_variables, usual_machine
 from infra.aws.secrets import API_KEY, AUTH_STRING, USD_PER_MONTH, drop_secret, keep_secret
 from infra.aws.settings import StackOptions, check
 from infra.aws.stack import Stack, read_ours
@@ -121,7 +121,7 @@ def _with_secrets(
 
 
 def _template(stack: Stack, plan: StackPlan, images: Mapping[str, str]) -> dict[str, object]:
-    """Return the base job template of the pool, with the image that suits its first queue."""
-    first = plan.machines[0]
-    variables = pool_variables(stack, plan.machines, images["cuda12" if first.gpus else "cpu"])
+    """Return the base job template of the pool, with the image that suits the machine of its defaults."""
+    image = images["cuda12" if usual_machine(plan.machines).gpus else "cpu"]
+    variables = pool_variables(stack, plan.machines, image)
     return filled_template(AwsBatchWorker.get_default_base_job_template(), variables)

@@ -31,7 +31,7 @@ def newest_image(ecr: Any, repository_uri: str) -> str | None:
 
 
 def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | None) -> dict[str, Any]:
-    """Return the job variables of the whole pool: those that all queues share, and the first queue's own."""
+    """Return the job variables of the whole pool: those that all queues share, and one queue's own."""
     outputs, project = stack.outputs, stack.parameters["Project"]
     shared = {
         "region": outputs["Region"],
@@ -44,7 +44,12 @@ def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | N
         "tags": {TAG: project},
     }
     present = {name: value for name, value in shared.items() if value}
-    return present | queue_variables(project, machines[0])
+    return present | queue_variables(project, usual_machine(machines))
+
+
+def usual_machine(machines: Sequence[MachineType]) -> MachineType:
+    """Return the machine of jobs that name none: one without GPUs, as files that say nothing of GPUs mean."""
+    return next((machine for machine in machines if not machine.gpus), machines[0])
 
 
 def queue_variables(project: str, machine: MachineType, spot: bool = False) -> dict[str, Any]:

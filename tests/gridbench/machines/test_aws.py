@@ -236,7 +236,10 @@ def test_the_pools_template_is_the_workers_own_with_its_defaults_filled():
     }
     stack = Stack("id", "gridbench", "CREATE_COMPLETE", {"Project": "gridbench"}, outputs)
     variables = pool_variables(stack, MACHINES, "registry/image@sha256:1")
-    assert variables["job_queue"] == "gridbench-g5-xlarge" and variables["gpus"] == 1
+    assert variables["job_queue"] == "gridbench-c5-2xlarge" and not variables.get("gpus"), (
+        "a hardware file without GPUs says nothing of them"
+    )
+    assert pool_variables(stack, MACHINES[:1], "registry/image@sha256:1")["gpus"] == 1
     template = AwsBatchWorker.get_default_base_job_template()
     filled = filled_template(template, variables)
     properties = filled["variables"]["properties"]

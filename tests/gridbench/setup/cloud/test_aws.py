@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.gridbench.setup.conftest import AUTH
+from tests.emulators.own_server import AUTH
 from tests.infra.aws.stacks import inventory
 
 pytestmark = [

@@ -1,0 +1,66 @@
+"""A newcomer at a terminal: an empty home directory, a checkout, and the answer y."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+from gridbench.run.session import ROOT
+
+
+class Shell:
+    """A terminal in the checkout, of somebody with an empty home directory who answers y."""
+
+    def __init__(self, folder, environment, checkout=ROOT):
+        self.checkout = checkout
+        self.home = folder / "home"
+        self.home.mkdir()
+        (folder / "bin").mkdir()
+        self.path = folder / "bin"
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PREFECT_", "GRIDBENCH_"))
+        }
+        path = f"{self.path}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+        own = {
+            "HOME": str(self.home),
+            "PATH": path,
+            "GRIDBENCH_STATE": str(folder / "state"),
+            "GRIDBENCH_RESULTS": str(folder / "results"),
+            "GRIDBENCH_BOX_LOCK": str(folder / "box.lock"),
+            "COLUMNS": "200",
+        }
+        self.environment = kept | own | environment
+
+    def program(self, name, script, **variables):
+        """A program on the path."""
+        path = self.path / name
+        path.write_text(f"#!{sys.executable} -P\n{script}")
+        path.chmod(0o755)
+        self.environment |= variables
+
+    def __call__(self, command, timeout=900):
+        """The exit code of a command line, and all that it printed."""
+        done = subprocess.run(
+            ["bash", "-c", command],
+            cwd=self.checkout,
+            env=self.environment,
+            input="y\n" * 5,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def processes(self):
+        """Our workers and servers that still run."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("HOME") == str(self.home):
+                    found.append(process.cmdline())
+        return found
