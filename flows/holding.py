@@ -20,13 +20,15 @@ from infra.lambda_cloud.boot import LOST
 from infra.lambda_cloud.choose import Wish
 from infra.lambda_cloud.errors import LambdaError, NoCapacity, NotFound
 from infra.lambda_cloud.give_back import Rented, Say
+from infra.lambda_cloud.janitor import sweep
 from infra.lambda_cloud.lease import Lease, new_lease
 from infra.lambda_cloud.leftover import delete_block, return_earlier
 from infra.lambda_cloud.rent import Launch, RentedBox, rented
 from infra.lambda_cloud.settings import HoldSettings, unbroken
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import measuring
-from tasks.dispatch.rental_labels import PREFIX, RELEASE, RentalOrder, RentalStatus
+from tasks.dispatch.rental_labels import PREFIX, RELEASE, RentalStatus
+from tasks.dispatch.rental_order import RentalOrder
 from tasks.dispatch.rented_boxes import RECLAIMED, rental_runs
 
 NAME = f"{PREFIX}name"
@@ -41,8 +43,10 @@ async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
     pace = HoldSettings()
     try:
         async with LambdaApi(api_key(), api_url(), pace.api) as api, get_client() as client:
-            promised_s = order.capacity_s + order.boot_s + order.most_s
-            lease = new_lease(order.run, order.hardware, _now() + timedelta(seconds=promised_s))
+            swept = await sweep(api, _now(), say)
+            for problem in swept.problems:
+                say(problem)
+            lease = new_lease(order.run, order.hardware, _now() + timedelta(seconds=order.due_s))
 
             async def in_use() -> set[str]:
                 return await _held_by_others(client, order.run, flow_run_id)

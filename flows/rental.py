@@ -19,7 +19,8 @@ from infra.lambda_cloud.janitor import sweep
 from infra.lambda_cloud.leftover import delete_block, return_all, sweep_blocks
 from infra.lambda_cloud.settings import HoldSettings
 from infra.workers.base.retry import call_until_answered
-from tasks.dispatch.rental_labels import PREFIX, RentalOrder
+from tasks.dispatch.rental_labels import PREFIX
+from tasks.dispatch.rental_order import RentalOrder
 
 RETURNED = f"{PREFIX}returned"
 

@@ -32,6 +32,11 @@ def say(text: str) -> None:
     console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
+def warn(text: str) -> None:
+    """Print a sentence as it is to stderr: what a command prints may be read by a program."""
+    Console(stderr=True).print(text, soft_wrap=True, highlight=False, markup=False)
+
+
 def confirm(question: str, yes: bool) -> None:
     """Ask before anything is changed, unless `yes` was said already.
 

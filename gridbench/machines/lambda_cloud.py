@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.table import Table
 
-from gridbench.terminal import console, say
+from gridbench.terminal import console, say, warn
 from tasks.errors import GridbenchError
 
 T = TypeVar("T")
@@ -21,10 +21,11 @@ app = typer.Typer(help="List and return boxes that are rented at Lambda Cloud.",
 def rented(as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False) -> None:
     """List the boxes that runs have rented, with their deadlines and costs so far.
 
-    The exit code is 1 if one is past its deadline.
+    One that is past its deadline is given back before; the exit code is 1 if that failed.
     """
     from infra.lambda_cloud.janitor import rentals
 
+    sweep_overdue()
     now = datetime.now(UTC)
     boxes = _ask(lambda api: rentals(api, now))
     if as_json:
@@ -64,6 +65,7 @@ def give_back(
 
     if bool(which) == everything:
         raise GridbenchError("name what to give back, by run, hardware or instance id, or use --all")
+    sweep_overdue()
 
     async def give(api: Any) -> list[str]:
         running = await rentals(api, datetime.now(UTC))
@@ -92,6 +94,21 @@ def janitor() -> None:
     if not (swept.returned or swept.removed_keys or swept.problems):
         say("nothing of ours is overdue at Lambda Cloud")
     raise typer.Exit(1 if swept.problems else 0)
+
+
+def sweep_overdue() -> None:
+    """Give back what is past its deadline, whoever rented it, before a command uses Lambda; say so on stderr.
+
+    Raises:
+        GridbenchError: there is no key, or it is refused.
+    """
+    from infra.lambda_cloud import overdue
+    from infra.lambda_cloud.errors import LambdaError
+
+    try:
+        asyncio.run(overdue.sweep_overdue(warn))
+    except LambdaError as error:
+        raise GridbenchError(str(error)) from None
 
 
 def _ask(request: Callable[[Any], Awaitable[T]]) -> T:

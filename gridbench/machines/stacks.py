@@ -1,11 +1,13 @@
 """The commands `up`, `status` and `down`: a stack on this machine, or in a cloud."""
 
+import os
 import time
 from typing import Annotated
 
 import typer
 
 from gridbench.machines import aws, gke
+from gridbench.machines.lambda_cloud import sweep_overdue
 from gridbench.terminal import Results, console
 from tasks.store.bucket import folder_of
 from tasks.store.store import DEFAULT
@@ -34,6 +36,8 @@ def up(
         return
     from gridbench.run.session import POOLS, session
 
+    if os.environ.get("LAMBDA_API_KEY"):
+        sweep_overdue()
     with session(console.print, folder_of(results), port, schedules=True, pools=POOLS) as api:
         console.print(f"UI: {api.ui_url}\nPREFECT_API_URL={api.api_url}\nCtrl-C stops it.", soft_wrap=True)
         while True:

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from gridbench.run.reach import check_reach, for_flow
 from gridbench.terminal import Results, RunName, console, say
+from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
 from tasks.findings.answer import price_notes
 from tasks.planning.cluster import Cluster, load_cluster
@@ -63,6 +64,7 @@ def run(
     )
     plan = make_plan(request)
     show_plan(plan)
+    say_worst_cases(plan, budget_usd)
     if not dry_run:
         check_reach(plan.hardware)
         _run(request.pinned(plan), results, plan)
@@ -89,6 +91,7 @@ def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) 
     """Measure what an interrupted run still lacks, and nothing twice."""
     plan = find(results, name).plan
     check_budget(plan, budget_usd)
+    say_worst_cases(plan, budget_usd)
     check_reach(plan.hardware)
     request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=for_flow(results))
     _run(request, results, plan)
@@ -122,6 +125,14 @@ def show_plan(plan: Plan) -> None:
     if plan.skips:
         console.print(f"{len(plan.skips)} of the cells can't be measured:")
         say("\n".join(skip_lines(plan)))
+
+
+def say_worst_cases(plan: Plan, budget_usd: float) -> None:
+    """Print what each machine that is rented may cost at most, before it is."""
+    for machine in plan.hardware:
+        if machine.rent:
+            order = order_for(machine, machine.rent, plan.run, budget_usd)
+            say(f"{machine.name} is rented, for {order.worst_case}")
 
 
 def _run(request: RunRequest, results: Path, plan: Plan) -> None:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from gridbench.machines.lambda_cloud import sweep_overdue
 from gridbench.run.remote import elsewhere
 from gridbench.setup.note import read_notes
 from gridbench.setup.prefect_api import reachable_api, settings_api
@@ -17,20 +18,16 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
 
     A box behind SSH needs no way to the server: its worker, which is here, takes it there. Where
     PREFECT_API_URL is set, the workers are somebody's own, and they know how their machines reach the API.
+    Before a box is rented, those that an earlier renter has left behind are given back.
 
     Raises:
         GridbenchError: there is such a machine.
     """
     if away := elsewhere(hardware):
         _check_api(away)
-    elif any(machine.rent for machine in hardware) and not os.environ.get("PREFECT_API_URL"):
-        from infra.lambda_cloud.api import api_key
-        from infra.lambda_cloud.errors import LambdaError
-
-        try:
-            api_key()
-        except LambdaError as error:
-            raise GridbenchError(str(error)) from None
+    rents = any(machine.rent for machine in hardware)
+    if rents and (os.environ.get("LAMBDA_API_KEY") or not (away or os.environ.get("PREFECT_API_URL"))):
+        sweep_overdue()
 
 
 def _check_api(away: Sequence[Hardware]) -> None:

@@ -4,7 +4,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, TypeVar
@@ -31,7 +31,7 @@ from infra.lambda_cloud.settings import ApiPace, Turnstile, shared_file, unbroke
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
 KEY_VARIABLE = "LAMBDA_API_KEY"
 URL_VARIABLE = "LAMBDA_API_URL"
-USER_AGENT = f"gridbench/{version('gridbench')}"  # a gateway may refuse the names of common HTTP libraries
+AGENT = "gridbench"  # a gateway may refuse the names that HTTP libraries have by themselves
 LOOKS = 3  # an instance may be missing from the first list after its launch
 
 T = TypeVar("T")
@@ -79,6 +79,13 @@ def _private(host: str) -> bool:
         return False
 
 
+def _user_agent() -> str:
+    try:
+        return f"{AGENT}/{version(AGENT)}"
+    except PackageNotFoundError:  # a checkout that sweeps without being installed
+        return AGENT
+
+
 @cache
 def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()  # takes a tenth of a second
@@ -103,7 +110,7 @@ class LambdaApi:
             headers={
                 "Authorization": f"Bearer {key}",
                 "Accept": "application/json",
-                "User-Agent": USER_AGENT,
+                "User-Agent": _user_agent(),
             },
             timeout=self.pace.timeout_s,
             verify=_certificates(),

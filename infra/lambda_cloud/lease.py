@@ -94,12 +94,14 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
 def lease_of(instance: LambdaInstance) -> Lease | None:
     """Read the lease from an instance's tags; None for an instance that is not ours.
 
+    One that is listed without any tags, and has a name of ours, has the deadline that is in the name.
+
     A deadline that can't be read is taken to be a day after the start: the box may be measuring, so it is not
     taken away at once. Where the start can't be read either, it is long past: nobody else would end it.
     """
     tags = instance.tags
     if RUN not in tags:
-        return None
+        return None if tags else _lease_of_name(instance)
     since = _time(tags, SINCE)
     until = _time(tags, UNTIL) or (since + UNREADABLE_AFTER if since else LONG_PAST)
     return Lease(
@@ -112,6 +114,12 @@ def lease_of(instance: LambdaInstance) -> Lease | None:
     )
 
 
+def _lease_of_name(instance: LambdaInstance) -> Lease | None:
+    name, usd_per_hour = instance.name or "", instance.instance_type.usd_per_hour
+    until = deadline_of(name)
+    return Lease("unknown", "unknown", None, until, usd_per_hour, name) if until else None
+
+
 def lease_name(name: str | None) -> str | None:
     """Return the lease's name in the name of an instance or SSH key; None for what is not ours."""
     match = NAME.fullmatch(name or "")
@@ -119,7 +127,7 @@ def lease_name(name: str | None) -> str | None:
 
 
 def deadline_of(name: str) -> datetime | None:
-    """Return the deadline in the name of one of our SSH keys; None for a key that is not ours."""
+    """Return the deadline in the name of one of our instances or SSH keys; None for what is not ours."""
     match = NAME.fullmatch(name)
     if not match:
         return None

@@ -1,4 +1,4 @@
-"""The order for a rented box, and the box's status, as the flow run that holds it writes it to its labels.
+"""The status of a rented box, as the flow run that holds it writes it to its labels.
 
 Labels are used because a lane's machine has to be known before its job is sent, and because anyone must be
 able to see what is rented, also after a crash.
@@ -8,7 +8,7 @@ import math
 from datetime import UTC, datetime
 from typing import Any, Self
 
-from pydantic import NonNegativeFloat, PositiveFloat
+from pydantic import NonNegativeFloat
 
 from tasks.schema import Strict
 
@@ -18,31 +18,14 @@ RELEASE = f"{PREFIX}release"  # set by `bench` when it does not need the box any
 BILLED_BY_S = 60  # Lambda bills by the minute: a minute that has begun counts
 
 
+def billed_s_of(seconds: float) -> float:
+    """Return the billed seconds for a time: whole minutes."""
+    return math.ceil(max(seconds, 0.0) / BILLED_BY_S) * BILLED_BY_S
+
+
 def billed_s(since: datetime, until: datetime) -> float:
     """Return the billed seconds of a box that was launched and given back at these times."""
-    return math.ceil(max((until - since).total_seconds(), 0.0) / BILLED_BY_S) * BILLED_BY_S
-
-
-class RentalOrder(Strict):
-    """An order for one rented box, as the parameter of the flow `rental`.
-
-    Attributes:
-        instances: the provider's types, in the order of preference.
-        regions: in the order of preference; None for any.
-        capacity_s: how long to wait for capacity.
-        boot_s: longest time from the launch to an SSH login; a box that takes longer is given back.
-        most_s: longest time from the launch until the box is given back, whatever it is doing then.
-        most_usd_per_hour: highest price to accept.
-    """
-
-    run: str
-    hardware: str
-    instances: tuple[str, ...]
-    regions: tuple[str, ...] | None = None
-    capacity_s: PositiveFloat
-    boot_s: PositiveFloat
-    most_s: PositiveFloat
-    most_usd_per_hour: NonNegativeFloat
+    return billed_s_of((until - since).total_seconds())
 
 
 class RentalStatus(Strict):

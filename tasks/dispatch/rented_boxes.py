@@ -18,11 +18,11 @@ from tasks.dispatch.flow_runs import flow_runs, is_final, run_tag
 from tasks.dispatch.job_end import JobEnd
 from tasks.dispatch.lane import Lane
 from tasks.dispatch.mailbox import LOST_TOUCH
-from tasks.dispatch.rental_labels import RELEASE, TAG, RentalOrder, RentalStatus
+from tasks.dispatch.rental_labels import RELEASE, TAG, RentalStatus
+from tasks.dispatch.rental_order import order_for
 from tasks.dispatch.submit import submit
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
-from tasks.planning.rent_terms import RentTerms
 
 DEPLOYMENTS = {"lambda": "rental/lambda"}
 IDLE_S = 20.0  # an idle box goes back after this time; the next round of cells comes sooner
@@ -32,32 +32,10 @@ LOOK_S = 2.0
 RELEASE_TRIES = 5
 WAIT_S = 300  # max wait for a rented box to answer its worker; it has answered its renter before
 SPARE = timedelta(seconds=60)  # a job ends before its box is given back
-DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
-LEAST_S = 600.0  # nothing is rented for less: it would boot and go back
 RECLAIMED = "Reclaimed"  # the state of a rental whose box was taken away
 AGAIN = (RECLAIMED, "Crashed")  # how a rental ends through no fault of its own: another box may do
 # How a lane job ends that blames its box: the next one gets another box.
 BAD_BOX = (JobEnd.UNREACHABLE, JobEnd.NO_MACHINE)
-
-
-def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
-    """Return the order for a machine's lane, for no longer than the money lasts at the price allowed."""
-    most_usd_per_hour = rent.most_usd_per_hour
-    if most_usd_per_hour is None:
-        most_usd_per_hour = DEARER * machine.price.usd_per_hour
-    most_s = rent.most_hours * 3600
-    if left_usd is not None and most_usd_per_hour:
-        most_s = min(most_s, max(left_usd, 0.0) / most_usd_per_hour * 3600)
-    return RentalOrder(
-        run=run,
-        hardware=machine.name,
-        instances=rent.instances,
-        regions=rent.regions,
-        capacity_s=rent.capacity_s,
-        boot_s=rent.boot_s,
-        most_s=max(most_s, LEAST_S),
-        most_usd_per_hour=most_usd_per_hour,
-    )
 
 
 def status_of(run: FlowRun) -> RentalStatus:
@@ -202,10 +180,7 @@ class RentedBoxes:
         )
         self._runs.append(run)
         self._held[machine.name] = LaneBox(run)
-        self.say(
-            f"lane {machine.name}: {' or '.join(order.instances)} is rented, for at most "
-            f"{order.most_usd_per_hour:.2f} USD an hour and {order.most_s / 3600:.1f} h"
-        )
+        self.say(f"lane {machine.name}: {' or '.join(order.instances)} is rented, for {order.worst_case}")
 
     async def give_back(self, name: str) -> None:
         """Give a machine's box back, because it is not needed or no good; the next `order` rents another."""

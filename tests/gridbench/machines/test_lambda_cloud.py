@@ -8,8 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gridbench import main
+from gridbench.run import session
+from infra.lambda_cloud import overdue
 from infra.lambda_cloud.lease import new_lease
-from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, request
+from tasks.errors import GridbenchError
+from tests.emulators.lambda_cloud.quick import PACE, PUBLIC_KEY, client, request
 from tests.emulators.lambda_cloud.server import lambda_cloud
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -29,13 +32,18 @@ def cloud(monkeypatch):
 def run(monkeypatch, capsys):
     """Runs the command; returns its exit code and what it printed."""
 
-    def run(*words):
+    def apart(*words):
         monkeypatch.setattr("sys.argv", ["gridbench", *words])
         with pytest.raises(SystemExit) as left:
             main.main()
         printed = capsys.readouterr()
-        return left.value.code or 0, printed.out + printed.err
+        return left.value.code or 0, printed.out, printed.err
 
+    def run(*words):
+        code, out, err = apart(*words)
+        return code, out + err
+
+    run.apart = apart
     return run
 
 
@@ -55,19 +63,51 @@ def test_an_empty_account(cloud, run):
     assert run("rented", "--json") == (0, "[]\n")
 
 
-def test_what_runs_is_listed_until_the_janitor_has_returned_what_is_overdue(cloud, run):
+def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
     late, fresh = launch(cloud, NOW - HOUR / 2), launch(cloud, NOW + HOUR)
-    code, text = run("rented", "--json")
-    listed = json.loads(text)
-    assert code == 1
-    assert [(row["id"], row["overdue"]) for row in listed] == [(late, True), (fresh, False)]
-    assert listed[0]["cost_usd"] >= 1.29 and listed[0]["run"] == "a-run"
-    code, text = run("rented")
-    assert code == 1 and "overdue" in text
-    code, text = run("janitor")
-    assert code == 0 and late in text and fresh not in text
+    code, out, err = run.apart("rented", "--json")
+    (row,) = json.loads(out)
+    assert (code, row["id"], row["overdue"]) == (0, fresh, False)
+    assert row["cost_usd"] >= 1.29 and row["run"] == "a-run"
+    assert late in err and "is given back" in err
     assert {instance.id for instance in cloud.account.running()} == {fresh}
-    assert run("rented")[0] == 0
+    assert run("janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+
+
+def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeypatch):
+    monkeypatch.setattr(overdue, "HASTE", dataclasses.replace(PACE, return_s=0.05))
+    late = launch(cloud, NOW - HOUR / 2)
+    cloud.control.deaf = 10**9
+    code, text = run("rented")
+    assert code == 1 and "overdue" in text and f"error: instance {late} could not be given back" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "loadtest", "--on", "lambda-1x-a10", "--budget-usd", "50"),
+        ("lambda", "give-back", "nobody"),
+        ("lambda", "janitor"),
+    ],
+)
+def test_every_command_that_uses_lambda_gives_back_what_is_overdue_first(cloud, run, monkeypatch, words):
+    def nothing_more(*_, **__):
+        raise GridbenchError("only what comes before is of interest")
+
+    monkeypatch.setattr(session, "session", nothing_more)
+    launch(cloud, NOW - HOUR / 2)
+    run(*words)
+    assert cloud.account.running() == []
+
+
+def test_the_worst_case_in_usd_is_said_before_anything_is_rented(cloud, run):
+    words = ("run", "loadtest", "--on", "lambda-1x-a10", "--dry-run", "--budget-usd")
+    code, text = run(*words, "50")
+    assert (
+        code == 0 and "lambda-1x-a10 is rented, for at most 8.0 h at 1.55 USD an hour, 12.38 USD; if" in text
+    )
+    assert "13.67 USD by its deadline in 8.8 h" in text
+    assert "at most 6.5 h at 1.55 USD an hour, 10.01 USD" in run(*words, "10")[1]
 
 
 def test_one_box_is_given_back_or_all_of_them(cloud, run):

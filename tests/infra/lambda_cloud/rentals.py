@@ -11,7 +11,8 @@ from prefect.states import Cancelling, Completed, Running
 
 from flows.holding import hold
 from infra.workers.base.retry import call_until_answered
-from tasks.dispatch.rental_labels import RELEASE, TAG, RentalOrder, RentalStatus
+from tasks.dispatch.rental_labels import RELEASE, TAG, RentalStatus
+from tasks.dispatch.rental_order import RentalOrder
 from tests.emulators.lambda_cloud.quick import A10, nothing_left
 from tests.emulators.prefect_api import client_of
 

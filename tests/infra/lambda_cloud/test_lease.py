@@ -35,6 +35,14 @@ def test_what_has_not_our_mark_is_not_ours(tags):
     assert lease_of(instance(tags)) is None
 
 
+def test_without_any_tags_the_name_says_the_deadline():
+    made = new_lease("r", "lambda-1x-a10", NOON)
+    found = lease_of(instance({}, made.attempt(2)))
+    assert (found.until, found.since, found.usd_per_hour) == (NOON, None, 1.29)
+    assert made.owns(instance({}, found.name)) and found.overdue(NOON)
+    assert lease_of(instance({"owner": "someone"}, made.name)) is None
+
+
 def test_null_instead_of_tags_is_no_tags():
     assert lease_of(LambdaInstance.model_validate({**instance({}).model_dump(), "tags": None})) is None
 

@@ -9,8 +9,8 @@ from prefect.states import Crashed, Failed, Running
 from tasks.dispatch import rented_boxes
 from tasks.dispatch.job_end import OUTCOME_LABEL
 from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental
-from tasks.dispatch.rental_labels import RELEASE, RentalOrder, RentalStatus
-from tasks.dispatch.rented_boxes import order_for
+from tasks.dispatch.rental_labels import RELEASE, RentalStatus
+from tasks.dispatch.rental_order import LEAST_S, RentalOrder, order_for
 from tasks.planning.rent_terms import RentTerms
 from tests.tasks.dispatch.dispatched import Run, planned, until
 from tests.tasks.dispatch.fake_prefect import installed
@@ -182,7 +182,7 @@ def test_nothing_is_rented_for_longer_than_the_money_lasts(plan):
     assert order_for(machine, A10, "r", None).most_s == 8 * 3600
     dear = A10.model_copy(update={"most_usd_per_hour": 2.0})
     assert order_for(machine, dear, "r", 3.0).most_s == 1.5 * 3600
-    assert order_for(machine, dear, "r", 0.0).most_s == rented_boxes.LEAST_S
+    assert order_for(machine, dear, "r", 0.0).most_s == LEAST_S
 
 
 async def test_the_bill_of_a_rented_box_is_what_was_paid(api, rented):

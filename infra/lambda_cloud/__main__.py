@@ -1,0 +1,35 @@
+"""One sweep, for a schedule on another machine: `python -m infra.lambda_cloud`, with LAMBDA_API_KEY set.
+
+Needs httpx, anyio, tenacity, pydantic and pydantic-settings, and no other package.
+"""
+
+import asyncio
+import sys
+from datetime import UTC, datetime
+
+from infra.lambda_cloud.api import LambdaApi, api_key, api_url
+from infra.lambda_cloud.errors import LambdaError
+from infra.lambda_cloud.janitor import Swept, sweep
+
+
+async def _sweep() -> Swept:
+    async with LambdaApi(api_key(), api_url()) as api:
+        return await sweep(api, datetime.now(UTC), print)
+
+
+def main() -> int:
+    """Give back what is overdue; the exit code is 0 if nothing overdue is left."""
+    try:
+        swept = asyncio.run(_sweep())
+    except LambdaError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for problem in swept.problems:
+        print(f"error: {problem}", file=sys.stderr)
+    if not (swept.returned or swept.removed_keys or swept.problems):
+        print("nothing of ours is overdue at Lambda Cloud")
+    return 1 if swept.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

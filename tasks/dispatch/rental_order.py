@@ -1,0 +1,77 @@
+"""The order for a rented box, and what it may cost at most."""
+
+from pydantic import NonNegativeFloat, PositiveFloat
+
+from tasks.dispatch.rental_labels import billed_s_of
+from tasks.planning.hardware import Hardware
+from tasks.planning.rent_terms import RentTerms
+from tasks.schema import Strict
+
+DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
+LEAST_S = 600.0  # nothing is rented for less: it would boot and go back
+
+
+class RentalOrder(Strict):
+    """An order for one rented box, as the parameter of the flow `rental`.
+
+    Attributes:
+        instances: the provider's types, in the order of preference.
+        regions: in the order of preference; None for any.
+        capacity_s: how long to wait for capacity.
+        boot_s: longest time from the launch to an SSH login; a box that takes longer is given back.
+        most_s: longest time from the launch until the box is given back, whatever it is doing then.
+        most_usd_per_hour: highest price to accept.
+    """
+
+    run: str
+    hardware: str
+    instances: tuple[str, ...]
+    regions: tuple[str, ...] | None = None
+    capacity_s: PositiveFloat
+    boot_s: PositiveFloat
+    most_s: PositiveFloat
+    most_usd_per_hour: NonNegativeFloat
+
+    @property
+    def due_s(self) -> float:
+        """Return the seconds from the order to the deadline in the box's tags."""
+        return self.capacity_s + self.boot_s + self.most_s
+
+    @property
+    def most_usd(self) -> float:
+        """Return what the box costs at most in USD as long as the flow run that holds it lives."""
+        return self.most_usd_per_hour * billed_s_of(self.most_s) / 3600
+
+    @property
+    def orphan_usd(self) -> float:
+        """Return what it costs in USD if its holder dies and it is swept at its deadline."""
+        return self.most_usd_per_hour * billed_s_of(self.due_s) / 3600
+
+    @property
+    def worst_case(self) -> str:
+        """Return the worst case in words."""
+        return (
+            f"at most {self.most_s / 3600:.1f} h at {self.most_usd_per_hour:.2f} USD an hour, "
+            f"{self.most_usd:.2f} USD; if this machine fails meanwhile, {self.orphan_usd:.2f} USD by its "
+            f"deadline in {self.due_s / 3600:.1f} h, when a command or a sweep with the key has to end it"
+        )
+
+
+def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
+    """Return the order for a machine's lane, for no longer than the money lasts at the price allowed."""
+    most_usd_per_hour = rent.most_usd_per_hour
+    if most_usd_per_hour is None:
+        most_usd_per_hour = DEARER * machine.price.usd_per_hour
+    most_s = rent.most_hours * 3600
+    if left_usd is not None and most_usd_per_hour:
+        most_s = min(most_s, max(left_usd, 0.0) / most_usd_per_hour * 3600)
+    return RentalOrder(
+        run=run,
+        hardware=machine.name,
+        instances=rent.instances,
+        regions=rent.regions,
+        capacity_s=rent.capacity_s,
+        boot_s=rent.boot_s,
+        most_s=max(most_s, LEAST_S),
+        most_usd_per_hour=most_usd_per_hour,
+    )
