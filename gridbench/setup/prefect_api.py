@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from infra.workers.base import environment
+from infra.workers.base.environment import reach_fault
 from tasks.errors import GridbenchError
 
 if TYPE_CHECKING:  # Prefect is slow to import
@@ -75,11 +75,6 @@ def _refusal(response: "object") -> str:
     return f"answers {status}: {text[:300]}"
 
 
-def is_loopback(url: str) -> bool:
-    """Return True if an address leads to the machine that uses it."""
-    return environment.is_loopback(urlsplit(url).hostname or "")
-
-
 def settings_api() -> PrefectApi | None:
     """Return the API that Prefect's settings name: variables, files here, or the profile of a login."""
     from prefect.settings import Settings
@@ -105,11 +100,8 @@ def reachable_api(service: str) -> PrefectApi:
     api = settings_api()
     if api is None:
         raise GridbenchError(f"machines of {service} need a Prefect API that they reach. {WAYS}")
-    if is_loopback(api.url):
-        raise GridbenchError(
-            f"PREFECT_API_URL is {api.url}, which only this machine reaches; machines of {service} do not. "
-            f"{WAYS}"
-        )
+    if fault := reach_fault(api.url):
+        raise GridbenchError(f"{fault} {WAYS}")
     if not api.key and not api.auth_string:
         raise GridbenchError(
             f"the Prefect API at {api.url} has no credentials in Prefect's settings: a server that asks for "

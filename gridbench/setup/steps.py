@@ -9,6 +9,7 @@ from gridbench.setup import image, objects
 from gridbench.setup.note import CloudNote, read_note
 from gridbench.setup.prefect_api import PrefectApi, check_answers, notes_on, reachable_api
 from gridbench.terminal import say
+from infra.errors import InfraError
 from tasks.errors import GridbenchError
 
 
@@ -68,7 +69,7 @@ def told_on_stop(cloud: Cloud, left: Callable[[], str]) -> Iterator[None]:
     """Say after Ctrl-C or an error what is there by now, and how to go on or back."""
     try:
         yield
-    except (KeyboardInterrupt, GridbenchError):
+    except (KeyboardInterrupt, GridbenchError, InfraError):
         say(f"stopped: {left()}; {cloud.command('up')} goes on from here, {cloud.command('down')} deletes it")
         raise
 

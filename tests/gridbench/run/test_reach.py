@@ -6,7 +6,7 @@ from gridbench.run.reach import check_reach
 from gridbench.run.remote import api_for, ready_clouds
 from gridbench.setup import note as notes
 from gridbench.setup.note import CloudNote
-from gridbench.setup.prefect_api import is_loopback, reachable_api
+from gridbench.setup.prefect_api import reachable_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_hardware
 
@@ -54,9 +54,10 @@ def test_a_variable_counts_for_every_run(log_in, aws, monkeypatch):
     ("settings", "refusal"),
     [
         ({}, "machines of work pool aws-batch, such as aws-c5.2xlarge, need a Prefect API that they reach"),
-        ({"PREFECT_API_URL": "http://127.0.0.1:4200/api"}, "which only this machine reaches"),
-        ({"PREFECT_API_URL": "http://localhost:4200/api"}, "which only this machine reaches"),
-        ({"PREFECT_API_URL": "http://[::1]:4200/api"}, "which only this machine reaches"),
+        ({"PREFECT_API_URL": "http://127.0.0.1:4200/api"}, "that is this machine itself"),
+        ({"PREFECT_API_URL": "http://localhost:4200/api"}, "that is this machine itself"),
+        ({"PREFECT_API_URL": "http://[::1]:4200/api"}, "that is this machine itself"),
+        ({"PREFECT_API_URL": "https://me:secret@prefect.example/api"}, "has a user or a password in it"),
         ({"PREFECT_API_URL": "https://prefect.example/api"}, "lets everybody run code on your workers"),
     ],
 )
@@ -108,11 +109,3 @@ def test_a_damaged_note_is_one_sentence(log_in, aws):
     notes.path_of("aws").write_text("{")
     with pytest.raises(GridbenchError, match=r"can't be read .* `gridbench up aws` writes it anew"):
         check_reach(aws)
-
-
-@pytest.mark.parametrize(
-    ("url", "loopback"),
-    [("http://0.0.0.0:1/api", True), ("http://127.9.9.9/api", True), ("https://10.0.0.1/api", False)],
-)
-def test_loopback(url, loopback):
-    assert is_loopback(url) is loopback

@@ -1,0 +1,108 @@
+"""`up` without what it needs, and after a stop: nothing is made in silence, and what is left is told."""
+
+import pytest
+
+from gridbench.machines.cloud import Cloud
+from gridbench.setup import note as notes
+from gridbench.setup import objects, steps
+from gridbench.setup.image import flavours_for, published_images
+from gridbench.setup.note import CloudNote, read_note
+from infra.images.errors import ImageError
+from infra.local.ports import free_port
+from tasks.errors import GridbenchError
+
+AWS = Cloud("aws", "AWS")
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_logged_in(monkeypatch, tmp_path):
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(tmp_path / "profiles.toml"))
+    monkeypatch.setattr(notes, "STATE", tmp_path / "state")
+
+
+@pytest.fixture
+def silent_api(monkeypatch):
+    """An API where nobody answers."""
+    url = f"http://127.0.0.1:{free_port()}/api"
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "me:secret")
+    monkeypatch.setenv("GRIDBENCH_LOOPBACK_API", "true")
+    return url
+
+
+def a_note(cloud="aws", api_url="https://prefect.example/api", **made):
+    return CloudNote(
+        cloud=cloud, project="gridbench", api_url=api_url, pool=f"{cloud}-batch", kind="x", **made
+    )
+
+
+def test_without_an_api_nothing_begins():
+    with pytest.raises(GridbenchError, match="machines of AWS need a Prefect API that they reach"):
+        steps.begin(AWS, "gridbench", "aws-batch", "aws-batch")
+
+
+def test_an_api_that_does_not_answer_is_refused_before_anything_is_made(silent_api):
+    with pytest.raises(GridbenchError, match=f"{silent_api} does not answer"):
+        steps.begin(AWS, "gridbench", "aws-batch", "aws-batch")
+    assert read_note("aws") is None
+
+
+def test_a_second_stack_is_refused_while_the_first_is_ready(silent_api):
+    a_note(api_url=silent_api).write()
+    with pytest.raises(GridbenchError, match=r"made ready as gridbench: first `gridbench down aws`"):
+        steps.begin(AWS, "second", "aws-batch", "aws-batch")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), ImageError("no engine"), GridbenchError("refused")])
+def test_after_a_stop_it_is_told_what_is_there(capsys, error):
+    with pytest.raises(type(error)), steps.told_on_stop(AWS, lambda: "stack gridbench is there"):
+        raise error
+    told = " ".join(capsys.readouterr().out.split())
+    assert told == (
+        "stopped: stack gridbench is there; `gridbench up aws` goes on from here, `gridbench down aws` deletes it"
+    )
+
+
+def test_what_stays_at_an_api_that_does_not_answer_is_told_and_noted(capsys, silent_api):
+    a_note(api_url=silent_api, work_pools=["aws-batch"], deployments=["lane/aws-batch"]).write()
+    assert steps.end(AWS, "gridbench") == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith(f"left at {silent_api}: aws-batch, lane/aws-batch") and "may be repeated" in told
+    assert read_note("aws").work_pools == ["aws-batch"]
+
+
+def test_the_end_of_another_stack_leaves_the_note():
+    a_note(work_pools=["aws-batch"]).write()
+    assert steps.end(AWS, "gridbench-two") == 0 and read_note("aws")
+
+
+def test_what_two_clouds_share_goes_with_the_last(monkeypatch):
+    first = a_note(
+        work_pools=["aws-batch", "local"],
+        deployments=["bench/quick", "lane/local", "lane/aws-batch"],
+        variables=["gridbench_image_cuda12"],
+    ).write()
+    a_note("gke").write()
+    objects._leave_to_others(first)
+    heir = read_note("gke")
+    assert (first.work_pools, first.deployments, first.variables) == (["aws-batch"], ["lane/aws-batch"], [])
+    assert (heir.work_pools, heir.deployments) == (["local"], ["bench/quick", "lane/local"])
+    assert heir.variables == ["gridbench_image_cuda12"]
+
+
+def test_only_the_deployments_of_a_cloud_and_no_schedule():
+    names = [objects.full_name(entry) for entry in objects.entries_of("gke")]
+    assert names == ["bench/quick", "bench/full", "lane/local", "lane/gke"]
+    assert not [entry for entry in objects.entries_of("gke") if "schedules" in entry]
+
+
+def test_flavours_follow_from_the_machines():
+    assert flavours_for([0, 1]) == ("cpu", "cuda12")
+    assert flavours_for([8]) == ("cuda12",) and flavours_for([0]) == ("cpu",)
+
+
+@pytest.mark.parametrize("text", ["host/name@sha256:12", "cpu=", "cuda9=host/name"])
+def test_a_published_image_has_a_flavour(text):
+    with pytest.raises((GridbenchError, ImageError)):
+        published_images([text])
+    assert published_images(["cpu=host/name:1"]) == {"cpu": "host/name:1"}
