@@ -15,7 +15,8 @@ from tasks.dispatch.job_notes import note_jobs, stop_jobs
 from tasks.dispatch.rental_labels import TAG
 from tasks.dispatch.rented_boxes import release
 from tasks.errors import GridbenchError
-from tasks.store.bucket import Bucket, folder_of, is_block, send
+from tasks.store.block import is_block
+from tasks.store.bucket import Bucket, folder_of, send
 from tasks.store.store import Store
 
 

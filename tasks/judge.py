@@ -19,7 +19,8 @@ from tasks.regressions.night import JudgedNight, judge_night
 from tasks.regressions.nightly_gate import SeriesState
 from tasks.regressions.series_reader import confirmations
 from tasks.regressions.tickets import verdicts_of
-from tasks.store.bucket import Bucket, folder_of, hand_in, is_block, send
+from tasks.store.block import is_block
+from tasks.store.bucket import Bucket, folder_of, hand_in, send
 from tasks.store.store import Store
 from tasks.store.sync import bring
 

@@ -13,7 +13,8 @@ from tasks.errors import GridbenchError
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.planning.variables import check_variables
-from tasks.store.bucket import Bucket, folder_of, is_block, send
+from tasks.store.block import is_block
+from tasks.store.bucket import Bucket, folder_of, send
 from tasks.store.store import Store
 
 

@@ -10,7 +10,7 @@ from gridbench.setup.note import read_notes
 from gridbench.setup.prefect_api import reachable_api, settings_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
-from tasks.store.bucket import is_block
+from tasks.store.block import is_block
 
 
 def check_reach(hardware: Sequence[Hardware]) -> None:

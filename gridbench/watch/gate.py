@@ -13,7 +13,8 @@ from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tasks.report.text.run_gate import answer, change_text, numbers_text, share_text
 from tasks.results.format import format_seconds
-from tasks.store.bucket import Bucket, find, is_block
+from tasks.store.block import is_block
+from tasks.store.bucket import Bucket, find
 from tasks.store.store import DEFAULT, Store, runs
 from tasks.store.sync import PLAN, shelf_of
 from workloads.harness.records.errors import WorkloadsError

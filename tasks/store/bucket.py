@@ -1,28 +1,26 @@
 """A results store in a bucket, by a Prefect storage block: the folder here is its working copy."""
 
 import asyncio
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
 from tasks.errors import GridbenchError, one_line
+from tasks.store.block import copy_folder, is_block, is_s3, load_block, write
 from tasks.store.store import DEFAULT, Store
 
-TYPES = ("s3-bucket", "local-file-system")
+if TYPE_CHECKING:
+    from prefect_aws import AwsCredentials, MinIOCredentials
+
+    from tasks.store.block import Storage
+
 EVERY_S = 5.0
 TRIES = 4
 LINK_S = 7 * 24 * 3600  # the longest that a signature of version 4 is good for
-
-
-def is_block(results: str | Path | None) -> bool:
-    """Return whether a text names a storage block, as in `s3-bucket/gridbench`, and not a folder."""
-    kind, _, name = str(results or "").partition("/")
-    return kind in TYPES and bool(re.fullmatch(r"[a-z0-9-]+", name))
 
 
 def folder_of(results: str | Path | None) -> Path:
@@ -35,7 +33,7 @@ class Bucket:
     """A storage block, and which files it has got from here."""
 
     name: str
-    storage: Any
+    storage: "Storage"
     _sent: dict[Path, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -45,7 +43,6 @@ class Bucket:
         Raises:
             GridbenchError: the Prefect server has no such block, or does not answer.
         """
-        from prefect.blocks.core import Block  # slow to import, and most results are in a folder
         from prefect.settings import PREFECT_API_URL
 
         if not PREFECT_API_URL.value():
@@ -53,8 +50,7 @@ class Bucket:
                 f"results={name!r} is a block on a Prefect server: set PREFECT_API_URL to the one that has it"
             )
         try:
-            load: Any = Block.load  # takes `_sync`, which its signature does not show
-            return cls(name, load(name, _sync=True))
+            return cls(name, load_block(name))
         except Exception as error:  # blocks raise whatever their libraries do
             raise GridbenchError(
                 f"results={name!r} is no block of this Prefect server, save it there under Blocks "
@@ -71,7 +67,7 @@ class Bucket:
             try:
                 if path.is_file() and self._sent.get(path) != (mark := _mark(path)):
                     key = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-                    self.storage.write_path(key, path.read_bytes(), _sync=True)
+                    write(self.storage, key, path.read_bytes())
                     self._sent[path] = mark
             except FileNotFoundError:
                 continue  # it was being written, under another name
@@ -88,7 +84,7 @@ class Bucket:
         """
         start = str(getattr(self.storage, "bucket_folder", "") or "").strip("/")
         try:
-            self.storage.get_directory(f"{start}/{run}/".lstrip("/"), str(folder / run), _sync=True)
+            copy_folder(self.storage, f"{start}/{run}/".lstrip("/"), folder / run)
         except Exception as error:
             raise GridbenchError(f"results: {self.name} can't be read: {one_line(error)}") from None
         if not (folder / run / "plan.json").is_file():
@@ -96,7 +92,7 @@ class Bucket:
 
     def link(self, key: str) -> str | None:
         """An address that shows a file to whoever has it, for a week at most; None where a block has none."""
-        if not hasattr(self.storage, "bucket_name"):
+        if not is_s3(self.storage):
             return None
         client = _signer(self.storage.credentials, self.storage.bucket_name)
         wanted = {
@@ -107,7 +103,7 @@ class Bucket:
         return str(client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=LINK_S))
 
 
-def _signer(credentials: Any, bucket: str) -> Any:
+def _signer(credentials: "AwsCredentials | MinIOCredentials", bucket: str) -> Any:
     """Return a client that signs for the bucket's own region by version 4: most regions take no other."""
     from botocore.client import Config  # whoever has no bucket needs no botocore
     from botocore.exceptions import BotoCoreError, ClientError

@@ -4,12 +4,16 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tasks.errors import GridbenchError, one_line
-from tasks.store.bucket import Bucket, folder_of, is_block
+from tasks.store.block import is_block, is_s3
+from tasks.store.bucket import Bucket, folder_of
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_whole
+
+if TYPE_CHECKING:
+    from tasks.store.block import Storage
 
 PLAN, TABLE, RECORDS = "plan.json", "results.parquet", "records"
 AT_ONCE = 8  # requests: a night is two small files, and most of the time is the way there
@@ -88,9 +92,9 @@ def _inside(key: str) -> bool:
     return not key.startswith("/") and not {"", ".", ".."} & {*key.split("/")}
 
 
-def shelf_of(storage: Any) -> Shelf:
+def shelf_of(storage: "Storage") -> Shelf:
     """The shelf behind a storage block."""
-    if not hasattr(storage, "bucket_name"):
+    if not is_s3(storage):
         return _Folder(Path(storage.basepath or ".").expanduser().resolve())
     start = str(storage.bucket_folder or "").strip("/")
     return _S3(storage.credentials.get_client("s3"), storage.bucket_name, f"{start}/" if start else "")

@@ -35,14 +35,15 @@ class Fault:
 class CallFault:
     """What happens to API calls: every n-th call of an operation, at most `limit` times.
 
-    throttled: 429 TooManyRequestsException from Batch, its like elsewhere. server_error: 500.
+    throttled: 429 TooManyRequestsException from Batch, its like elsewhere. server_error: 500. expired: a session
+    token whose time is over.
     hang_up: the connection is closed without an answer, as when the network is lost.
     `done` makes the server act first and lose only the answer.
     """
 
     operation: str = "*"
     every: int = 1
-    answer: Literal["throttled", "server_error", "hang_up"] = "throttled"
+    answer: Literal["throttled", "server_error", "expired", "hang_up"] = "throttled"
     limit: int | None = None
     service: str = "*"
     done: bool = False

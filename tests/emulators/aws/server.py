@@ -27,9 +27,17 @@ from . import batch, cloudformation
 from .control import CallFault, control
 
 SCOPE = re.compile(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/")
-JSON_ERRORS = {"throttled": (429, "TooManyRequestsException"), "server_error": (500, "ServerException")}
+# [doc] the page CommonErrors of any service's API reference; [thread] nextflow-io/nextflow #1741: of AWS Batch
+EXPIRED = (403, "ExpiredTokenException")
+JSON_ERRORS = {
+    "throttled": (429, "TooManyRequestsException"),
+    "server_error": (500, "ServerException"),
+    "expired": EXPIRED,
+}
 # [doc] each service's own name of "too many requests"
-XML_ERRORS = {"throttled": (503, "Throttling"), "server_error": (500, "InternalFailure")}
+XML_ERRORS = {"throttled": (503, "Throttling"), "server_error": (500, "InternalFailure"), "expired": EXPIRED}
+# [doc] the same pages
+WORDS = {"expired": "The security token included in the request is expired"}
 
 
 def service_of(environ: dict[str, Any]) -> str:
@@ -97,16 +105,16 @@ def failure(fault: CallFault, environ: dict[str, Any], start: Callable) -> Itera
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         start("500 Lost", [])
         return [b""]
-    service = service_of(environ)
+    service, words = service_of(environ), WORDS.get(fault.answer, "Rate exceeded")
     if service == "batch" or "HTTP_X_AMZ_TARGET" in environ:
         status, code = JSON_ERRORS[fault.answer]
         if service != "batch" and fault.answer == "throttled":
             status, code = 400, "ThrottlingException"
-        text = json.dumps({"__type": code, "message": "Rate exceeded"})
+        text = json.dumps({"__type": code, "message": words})
         headers = [("Content-Type", "application/json"), ("x-amzn-ErrorType", code)]
     else:
         status, code = XML_ERRORS[fault.answer]
-        error = f"<Error><Code>{code}</Code><Message>Rate exceeded</Message></Error>"
+        error = f"<Error><Code>{code}</Code><Message>{words}</Message></Error>"
         text = error if service == "s3" else f"<ErrorResponse>{error}</ErrorResponse>"
         headers = [("Content-Type", "text/xml")]
     start(f"{status} Fault", headers)

@@ -13,7 +13,8 @@ from prefect_aws import AwsCredentials, S3Bucket
 
 from tasks.errors import GridbenchError
 from tasks.store import bucket as module
-from tasks.store.bucket import Bucket, Mirror, find, folder_of, hand_in, is_block, send
+from tasks.store.block import is_block
+from tasks.store.bucket import Bucket, Mirror, find, folder_of, hand_in, send
 from tasks.store.store import DEFAULT, Store
 from workloads.harness.records.record import Verdict
 
@@ -119,6 +120,31 @@ async def test_without_a_bucket_nothing_is_sent(tmp_path, plan):
     store = Store.create(tmp_path / "plain", plan)
     async with Mirror(store, pytest.fail):
         assert await hand_in(store, store.folder / "report.html") is None
+
+
+def test_a_run_goes_to_s3_and_comes_back(tmp_path, plan):
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+    with mock_aws():
+        s3 = boto3.client("s3", **keys)
+        s3.create_bucket(Bucket="results")
+        storage = S3Bucket(bucket_name="results", bucket_folder="in/here", credentials=AwsCredentials(**keys))
+        store = Store.create(tmp_path / "results", plan, Bucket("s3-bucket/results", storage))
+        store.add(plan.repeats_on(plan.hardware[0])[0].failed(Verdict.CRASHED, "an example"))
+        store.bucket.send(store.folder)
+        kept = [item["Key"] for item in s3.list_objects_v2(Bucket="results")["Contents"]]
+        assert f"in/here/{plan.run}/plan.json" in kept and len(kept) == 2
+        Bucket("s3-bucket/results", storage).fetch(plan.run, tmp_path / "elsewhere")
+    again = Store.open(tmp_path / "elsewhere", plan.run)
+    assert again.plan == plan and again.records() == store.records()
+
+
+@pytest.mark.parametrize("kind", [S3Bucket, LocalFileSystem])
+def test_a_block_is_read_as_what_its_type_says(kind, monkeypatch):
+    """Also where nothing has imported the class before, which reading by type and name alone needs."""
+    monkeypatch.setattr(kind, "load", lambda name, _sync: (kind.get_block_type_slug(), name))
+    with temporary_settings({PREFECT_API_URL: "http://there/api"}):
+        slug = kind.get_block_type_slug()
+        assert Bucket.load(f"{slug}/results").storage == (slug, "results")
 
 
 def test_a_block_needs_a_server(monkeypatch):

@@ -1,0 +1,53 @@
+"""The blocks that a results store can be in: which there are, and how one is found on a Prefect server."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+if TYPE_CHECKING:  # slow to import, and most results are in a folder
+    from prefect.filesystems import LocalFileSystem
+    from prefect_aws import S3Bucket
+
+    Storage: TypeAlias = S3Bucket | LocalFileSystem
+
+S3, FOLDER = "s3-bucket", "local-file-system"  # as Prefect calls their types
+
+
+def is_block(results: str | Path | None) -> bool:
+    """Return whether a text names a storage block, as in `s3-bucket/gridbench`, and not a folder."""
+    kind, _, name = str(results or "").partition("/")
+    return kind in (S3, FOLDER) and bool(re.fullmatch(r"[a-z0-9-]+", name))
+
+
+def load_block(name: str) -> "Storage":
+    """Read a block from the Prefect server.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    from prefect.filesystems import LocalFileSystem
+    from prefect_aws import S3Bucket
+
+    kind, _, block = name.partition("/")
+    load: Any = S3Bucket.load if kind == S3 else LocalFileSystem.load
+    storage: Storage = load(block, _sync=True)  # which their signatures do not show
+    return storage
+
+
+def write(storage: "Storage", key: str, content: bytes) -> None:
+    """Write a file, from a thread that no event loop runs in."""
+    put: Any = storage.write_path
+    put(key, content, _sync=True)
+
+
+def copy_folder(storage: "Storage", key: str, folder: Path) -> None:
+    """Copy a folder from the block, from a thread that no event loop runs in."""
+    get: Any = storage.get_directory
+    get(key, str(folder), _sync=True)
+
+
+def is_s3(storage: "Storage") -> "TypeGuard[S3Bucket]":
+    """Return whether a block is a bucket of S3."""
+    from prefect_aws import S3Bucket
+
+    return isinstance(storage, S3Bucket)
