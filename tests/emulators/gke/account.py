@@ -66,6 +66,8 @@ class Account:
         old_customer: one who may still make clusters in no release channel.
         looks: how often an operation is looked at before it ends.
         stuck: operations don't go on.
+        endpoint: where the Kubernetes API of a cluster is.
+        ca: its certificate, in base64.
     """
 
     clusters: dict[str, gke.Cluster] = field(default_factory=dict)
@@ -80,6 +82,8 @@ class Account:
     missing_zones: list[str] = field(default_factory=list)
     looks: int = 2
     stuck: bool = False
+    endpoint: str = "203.0.113.7"
+    ca: str = CA
     lock: Any = field(default_factory=threading.RLock)
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 

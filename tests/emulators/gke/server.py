@@ -13,7 +13,7 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
 from tests.emulators.gke import reasons
-from tests.emulators.gke.account import CA, Account, Refusal
+from tests.emulators.gke.account import Account, Refusal
 from tests.emulators.gke.admission import admit_cluster, admit_pool
 
 SERVICE = "google.container.v1.ClusterManager"
@@ -55,7 +55,8 @@ def create_cluster(account: Account, request: gke.CreateClusterRequest) -> gke.O
         for pool in made.node_pools:
             pool.status = Pool.ERROR if error else Pool.RUNNING
         if not error:
-            made.endpoint, made.master_auth = "203.0.113.7", gke.MasterAuth(cluster_ca_certificate=CA)
+            made.endpoint = account.endpoint
+            made.master_auth = gke.MasterAuth(cluster_ca_certificate=account.ca)
             made.current_node_count = sum(pool.initial_node_count for pool in made.node_pools)
 
     return account.begin("CREATE_CLUSTER", name, deed)

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.docs.shown import DOCS, block_of
 from tests.emulators.own_server import AUTH
 from tests.infra.aws.stacks import inventory
 
@@ -28,7 +29,11 @@ def test_three_commands_make_a_report_and_leave_nothing(newcomer, aws, prefect_s
     before = inventory(aws)
     settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
     assert newcomer(f"prefect config set {settings}")[0] == 0
-    code, told = newcomer("gridbench up aws")
+    up, run, down = block_of(DOCS / "aws.md", "gridbench up aws")
+    assert {up, run, down} <= {*block_of(DOCS.parent / "README.md", "prefect cloud login")}, (
+        "the README's, too"
+    )
+    code, told = newcomer(up)
     assert code == 0, told
     assert_told_first(told)
     assert AUTH not in told and "very-secret" not in str(aws.control.batch_calls)
@@ -36,12 +41,12 @@ def test_three_commands_make_a_report_and_leave_nothing(newcomer, aws, prefect_s
     assert prefect_server.names("work_pools") == {"aws-batch", "local"}
     assert prefect_server.names("deployments") == {"quick", "full", "local", "aws-batch"}
     assert prefect_server.names("variables") == {"gridbench_image_cpu", "gridbench_image_cuda12"}
-    code, told = newcomer("gridbench run quick --on aws-g6.xlarge --on aws-c5.2xlarge")
+    code, told = newcomer(run)
     assert code == 0, told
     assert "report: " in told and list((tmp_path / "results").glob("*/report.html"))
     assert aws.control.calls["SubmitJob"] == 2
     assert not newcomer.processes(), "the workers ended with the run"
-    code, told = newcomer("gridbench down aws")
+    code, told = newcomer(down)
     assert code == 0, told
     assert inventory(aws) | {"Buckets": 0} == before | {"Buckets": 0} and secrets_of(aws) == []
     for kind in ("work_pools", "deployments", "variables"):

@@ -1,15 +1,25 @@
 """What a newcomer has: an empty home directory, a checkout, an account, and a Prefect server of their own."""
 
+import base64
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from infra.gke.api import ENDPOINT_VARIABLE, PROJECT_VARIABLE
 from tests.emulators import containers
+from tests.emulators.gke.account import Account
+from tests.emulators.gke.server import serve
+from tests.emulators.kube.nodes.podman import Containers
+from tests.emulators.kube.pace import quick
+from tests.emulators.kube.server import kube
 from tests.emulators.newcomer import Shell
 from tests.emulators.own_server import PrefectServer
+from tests.emulators.tls import in_front_of
 from tests.flows.conftest import DEPLOYMENTS
+from tests.flows.gke.conftest import OF_EVERY_POD, PACE_OF_WORKER, add_node_pool
 
 QUICK = """
 title = "One product of small matrices"
@@ -39,13 +49,16 @@ def deployments(tmp_path):
     """The checkout's own, with a suite `quick` of one moment and machines that this computer can stand for."""
     folder = tmp_path / "deployments"
     shutil.copytree(DEPLOYMENTS, folder)
-    (folder / "suites" / "quick.toml").write_text(QUICK)
+    for suite in ("quick", "accelerators"):
+        (folder / "suites" / f"{suite}.toml").write_text(QUICK)
     for path in [*(folder / "hardware").glob("aws-*.yaml"), *(folder / "hardware").glob("gke-*.yaml")]:
         machine = yaml.safe_load(path.read_text())
         machine["job_variables"] |= SMALL
         if path.name.startswith("aws-"):
             machine["job_variables"].pop("gpus", None)
             machine.pop("gpus", None)
+        else:
+            machine["job_variables"]["ephemeral_storage_mib"] = 1024
         machine |= {"device": "cpu", "threads": 1, "box": "emulator"}
         for name in ("gpu", "memory_gb"):
             machine.pop(name, None)
@@ -71,3 +84,36 @@ def newcomer(shell, aws, bench_image, tmp_path):
     )
     aws.control.images["*.dkr.ecr.*"] = bench_image
     return shell
+
+
+# [doc] kubernetes.io/docs/reference/access-authn-authz/authentication, credential plugins
+PLUGIN = """
+import json, os
+status = {"token": os.environ["GRIDBENCH_TEST_TOKEN"]}
+print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": "ExecCredential", "status": status}))
+"""
+
+
+@pytest.fixture
+def cluster(bench_image):
+    """What GKE makes for `up gke`: a Kubernetes API, and nodes that come with pods."""
+    with kube(Containers(OF_EVERY_POD), replace(quick(), ttl_factor=1.0), namespaces=()) as made:
+        for name in ("node-l4", "node-t4"):
+            add_node_pool(made, name)
+        yield made
+
+
+@pytest.fixture
+def google(shell, cluster, bench_image):
+    """A shell with a project at Google, whose clusters are `cluster`; the emulated account."""
+    port = int(cluster.url.rpartition(":")[2])
+    with in_front_of(port) as (endpoint, certificate):
+        account = Account(endpoint=endpoint, ca=base64.b64encode(certificate).decode())
+        with serve(account) as address:
+            shell.program("gke-gcloud-auth-plugin", PLUGIN, GRIDBENCH_TEST_TOKEN=cluster.admin_token)
+            shell.environment |= PACE_OF_WORKER | {
+                ENDPOINT_VARIABLE: address,
+                PROJECT_VARIABLE: "my-project",
+                "CONTAINERS_CONF": containers.environment()["CONTAINERS_CONF"],
+            }
+            yield account
