@@ -14,15 +14,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import boto3
 
 from infra.aws.account import Account, connect, region_of
 from infra.aws.errors import AwsError, in_words
 from infra.aws.stack import read_ours
 from infra.aws.state import LIVE
 from tests.emulators.aws.smoke_beliefs import differences
-from tests.emulators.aws.smoke_cases import Case, cases, definition
+from tests.emulators.aws.smoke_cases import PREFIX, Case, cases, definition
 
 POLL_S = 5.0
 IMAGE = "public.ecr.aws/docker/library/python:3.11-slim"
@@ -133,7 +136,7 @@ def _submit(account: Account, queue: str, case: Case, outputs: Outputs) -> Job:
     batch = account.client("batch")
     arn = batch.register_job_definition(**definition(case, queue, outputs))["jobDefinitionArn"]
     answer = batch.submit_job(
-        jobName=f"{queue}-smoke-{case.name}"[:128],
+        jobName=f"{PREFIX}-{queue}-{case.name}"[:128],
         jobQueue=queue,
         jobDefinition=arn,
         timeout={"attemptDurationSeconds": case.timeout_s},
@@ -165,7 +168,7 @@ def clean_up(account: Account, queue: str, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if job.last.get("status") not in ("SUCCEEDED", "FAILED"):
             batch.terminate_job(jobId=job.id, reason=STOPPED)
-    prefix = f"{queue}-smoke-"
+    prefix = f"{PREFIX}-{queue}-"
     for state in LIVE:
         for row in batch.list_jobs(jobQueue=queue, jobStatus=state)["jobSummaryList"]:
             if row["jobName"].startswith(prefix):
@@ -195,6 +198,17 @@ def machine_of(account: Account, queue: str) -> tuple[str, int, list[str]]:
     return types[0], int(shape["VCpuInfo"]["DefaultVCpus"]), arns
 
 
+def as_worker(account: Account, policy_arn: str) -> Account:
+    """The account with the rights of the stack's worker policy alone, for an hour; an IAM user may ask for that."""
+    answer = account.client("sts").get_federation_token(
+        Name="gridbench-smoke", PolicyArns=[{"arn": policy_arn}], DurationSeconds=3600
+    )["Credentials"]
+    session = boto3.session.Session(
+        answer["AccessKeyId"], answer["SecretAccessKey"], answer["SessionToken"], account.region
+    )
+    return Account(cache(lambda service: session.client(service)), account.region, account.number)
+
+
 def run(arguments: argparse.Namespace) -> int:
     """The whole of it; the exit code: 0 as believed, 1 something differs or was not seen."""
     account = connect(region_of(arguments.region))
@@ -211,10 +225,11 @@ def run(arguments: argparse.Namespace) -> int:
             f"{limits[2]:g} USD: say --yes to do it"
         )
     wanted, jobs, outputs = cases(arguments.image), [], stack.outputs
+    worker = as_worker(account, outputs["WorkerPolicyArn"]) if arguments.as_worker else account
     meter = Meter(account, environments, *limits, vcpus=vcpus)
     stopped = None
     try:
-        observe(account, arguments.queue, wanted, jobs, meter, outputs)
+        observe(worker, arguments.queue, wanted, jobs, meter, outputs)
     except LimitReached as error:
         stopped = str(error)
     finally:
@@ -255,6 +270,7 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--max-minutes", type=float, default=60)
     options.add_argument("--max-usd", type=float, default=1)
     options.add_argument("--out", type=Path, default=Path("smoke.json"))
+    options.add_argument("--as-worker", action="store_true", help="submit with the worker's rights alone")
     options.add_argument("--yes", action="store_true", help="rent the machine")
     return options
 

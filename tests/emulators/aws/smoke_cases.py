@@ -8,6 +8,7 @@ BAD_IMAGE = "public.ecr.aws/docker/library/gridbench-has-no-such-image:none"
 TIMEOUT_S = 60  # the least that Batch takes
 PATIENCE_S = 600
 TERMINATED = "ended by the smoke test"
+PREFIX = "prefect-smoke"  # the worker's policy allows definitions that begin with prefect-
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,19 @@ def python(code: str) -> tuple[str, ...]:
     return ("python3", "-c", code)
 
 
+# Asks the metadata service, with a token and through the container's network, which machine it is on.
+WHICH_MACHINE = """
+import os, urllib.request as web
+base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254").rstrip("/") + "/latest/"
+head = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+token = web.urlopen(web.Request(base + "api/token", headers=head, method="PUT"), timeout=5).read().decode()
+head = {"X-aws-ec2-metadata-token": token}
+kind = web.urlopen(web.Request(base + "meta-data/instance-type", headers=head), timeout=5).read().decode()
+print(kind)
+assert "." in kind
+"""
+
+
 def cases(image: str) -> list[Case]:
     """Every way to end that the emulator has a sentence for and that can be had on purpose."""
     exited = ("ESSENTIAL_EXITED", None)
@@ -47,6 +61,7 @@ def cases(image: str) -> list[Case]:
     asleep = python("import time; time.sleep(300)")
     return [
         Case("ok", python("print('ok')"), image, "SUCCEEDED", exited, 0),
+        Case("metadata", python(WHICH_MACHINE), image, "SUCCEEDED", exited, 0),
         Case("exit_3", python("raise SystemExit(3)"), image, "FAILED", exited, 3),
         Case("out_of_memory", hungry, image, "FAILED", ("ESSENTIAL_EXITED", "OUT_OF_MEMORY"), 137),
         Case("bad_image", ("true",), BAD_IMAGE, "FAILED", ("TASK_FAILED_TO_START", "CANNOT_PULL")),
@@ -59,11 +74,11 @@ def cases(image: str) -> list[Case]:
 
 
 def definition(case: Case, queue: str, outputs: Mapping[str, str]) -> dict[str, Any]:
-    """The RegisterJobDefinition request of a case; the stack's execution role writes its log."""
+    """The RegisterJobDefinition request of a case, with the stack's roles; named as the worker may name it."""
     needs = [{"type": "VCPU", "value": str(case.vcpus)}, {"type": "MEMORY", "value": str(case.memory_mib)}]
     options = {"awslogs-group": outputs["LogGroupName"], "awslogs-stream-prefix": "smoke"}
     return {
-        "jobDefinitionName": f"{queue}-smoke-{case.name}",
+        "jobDefinitionName": f"{PREFIX}-{queue}-{case.name}",
         "type": "container",
         "platformCapabilities": ["EC2"],
         "retryStrategy": {"attempts": 1},
@@ -72,6 +87,7 @@ def definition(case: Case, queue: str, outputs: Mapping[str, str]) -> dict[str, 
             "command": list(case.command),
             "resourceRequirements": needs,
             "executionRoleArn": outputs["ExecutionRoleArn"],
+            "jobRoleArn": outputs["JobRoleArn"],
             "logConfiguration": {"logDriver": "awslogs", "options": options},
         },
     }

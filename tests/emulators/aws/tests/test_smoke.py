@@ -9,7 +9,7 @@ from infra.aws import stack as stacks
 from infra.aws.account import connect
 from infra.aws.plan import make_plan
 from infra.aws.settings import StackOptions
-from tests.emulators.aws import smoke, smoke_beliefs, smoke_cases
+from tests.emulators.aws import smoke, smoke_beliefs, smoke_cases, smoke_template
 from tests.emulators.aws.smoke_cases import Case
 
 QUEUE = "gridbench-c5-2xlarge"
@@ -65,6 +65,7 @@ def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, cap
     ends = {name: (case["status"], case["exit_code"]) for name, case in found["cases"].items()}
     assert ends == {
         "ok": ("SUCCEEDED", 0),
+        "metadata": ("SUCCEEDED", 0),
         "exit_3": ("FAILED", 3),
         "out_of_memory": ("FAILED", 137),
         "bad_image": ("FAILED", None),
@@ -79,6 +80,13 @@ def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, cap
     )
     assert found["stopped"] is None and 0 < found["usd"] < 1
     assert nothing_is_left(aws)
+
+
+def test_the_worker_s_rights_are_those_of_its_policy(aws, quick, capsys, monkeypatch):
+    monkeypatch.setattr(smoke, "cases", lambda image: smoke_cases.cases(image)[:1])
+    code, found = quick("--yes", "--as-worker")
+    assert code == 0, capsys.readouterr().out
+    assert set(found["cases"]) == {"ok"} and aws.control.calls["GetFederationToken"] == 1
 
 
 def test_it_rents_nothing_without_yes(aws, quick, capsys):
@@ -173,3 +181,20 @@ def test_every_belief_is_one_that_the_emulator_has():
     for case in smoke_cases.cases("image"):
         for name in filter(None, case.believed):
             assert name in known
+
+
+def test_the_template_is_asked_about_and_nothing_is_made(aws, monkeypatch, capsys):
+    monkeypatch.setattr(stacks, "POLL_S", 0.02)
+    assert smoke_template.main(["--region", "us-east-1"]) == 0, capsys.readouterr().err
+    said = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in said] == ["7 types", "25 types"]
+    assert aws.client("cloudformation").describe_stacks()["Stacks"] == []
+    assert aws.client("s3").list_buckets()["Buckets"] == []
+    assert aws.control.calls["ExecuteChangeSet"] == 0
+
+
+def test_what_cloudformation_refuses_of_the_template_is_one_sentence(aws, monkeypatch, capsys):
+    monkeypatch.setattr(stacks, "POLL_S", 0.02)
+    monkeypatch.setattr("infra.aws.plan.body", lambda project, machines: '{"Resources": {}, "Extra": {}}')
+    assert smoke_template.main(["--region", "us-east-1"]) == 1
+    assert "Invalid template property or properties [Extra]" in capsys.readouterr().err
