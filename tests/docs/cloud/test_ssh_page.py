@@ -1,0 +1,84 @@
+"""The commands of docs/ssh.md, as they stand but for the address, from a home directory with one key."""
+
+import re
+import shutil
+
+import pytest
+
+from tests.docs.shown import DOCS, block_of
+from tests.emulators.boxes import boxes
+from tests.emulators.own_server import AUTH, PrefectServer
+
+pytestmark = pytest.mark.timeout(1200)
+PAGE = DOCS / "ssh.md"
+
+
+@pytest.fixture
+def box():
+    with boxes() as (made,):
+        yield made
+
+
+@pytest.fixture
+def owner(shell, box, deployments, bench_image):
+    """A shell whose home has the key of the box, and the page's hardware file for it."""
+    folder = shell.home / ".ssh"
+    folder.mkdir(mode=0o700)
+    shutil.copy(box.key, folder / "id_ed25519")
+    text = block_of(PAGE, "title: The box under my desk")
+    (deployments / "hardware" / "my-box.yaml").write_text(at_box("\n".join(text), box, bench_image))
+    return shell
+
+
+def at_box(text, box, image):
+    """What the page shows, with this box and its image for the reader's own; it has no GPU."""
+    host_key = " ".join(box.host_key.split()[:2])
+    pairs = (
+        ("user: ubuntu", "user: root"),
+        ("ubuntu@box.example", f"root@{box.address}"),
+        ("box.example", box.address),
+        ("ssh-ed25519 AAAA…", host_key),
+        ("registry.example/gridbench/lane:cuda12", image),
+        ("device: cuda", "device: cpu"),
+        ("gpus: 1\n", ""),
+        ("  gpus: all\n", ""),
+        (" --gpus 1", ""),
+        ("8192", "256"),
+    )
+    for shown, own in pairs:
+        text = text.replace(shown, own)
+    return text
+
+
+def test_a_box_is_checked_and_measured(owner, box, bench_image):
+    known = f"ssh-keyscan {box.address} 2>/dev/null >> $HOME/.ssh/known_hosts"
+    code, told = owner(known)
+    check, run = (
+        at_box(line, box, bench_image)
+        for line in block_of(
+            PAGE, "gridbench ssh check ubuntu@box.example --key ~/.ssh/id_ed25519 --gpus 1 --image"
+        )
+    )
+    code, told = owner(check)
+    assert code == 0, told
+    code, told = owner(run, timeout=900)
+    assert code == 0 and "report: " in told, told
+    assert not owner.processes()
+
+
+def test_a_box_is_measured_by_workers_of_a_server_elsewhere(owner, box, tmp_path, bench_image):
+    server = PrefectServer(tmp_path / "server")
+    try:
+        server.wait()
+        lines = [
+            line.replace("https://prefect.example/api", server.url)
+            for line in block_of(PAGE, "export PREFECT_API_URL")
+        ]
+        started = [f"{line} >/dev/null 2>&1 &" if "worker start" in line else line for line in lines]
+        owner.environment["PREFECT_API_AUTH_STRING"] = AUTH
+        script = "\n".join(["set -e", "trap 'kill $(jobs -p); wait' EXIT", *started])
+        code, told = owner(script, timeout=900)
+    finally:
+        server.stop()
+    assert code == 0 and "report: " in told, told
+    assert re.search(r"my-box", told)
