@@ -1,5 +1,6 @@
 """Quotas of vCPUs by instance family: a new account has 0 for GPUs, so that jobs wait in RUNNABLE."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,31 +8,31 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.aws.machines import MachineType
 
-# The first letters of a family, its name in the quotas' titles, and their codes on demand and spot.
-# Source: `aws service-quotas list-service-quotas --service-code ec2`; P5 has a spot quota of its own.
+# Which types a quota limits, its name, and its code; of other families, such as inf2 and trn1, nothing is said.
+# Source: `aws service-quotas list-service-quotas --service-code ec2`.
 QUOTAS = (
-    ("g", "G and VT", "L-DB2E81BA", "L-3819A6DF"),
-    ("p", "P", "L-417A185B", "L-7212CCBC"),
-    ("acdhimrtz", "Standard", "L-1216C47A", "L-34B43A08"),
+    (r"(g|vt)\d", "G and VT on demand", "L-DB2E81BA"),
+    (r"(g|vt)\d", "G and VT spot", "L-3819A6DF"),
+    (r"p\d", "P on demand", "L-417A185B"),
+    (r"p[2-4]", "P4, P3 and P2 spot", "L-7212CCBC"),
+    (r"p5", "P5 spot", "L-C4BD4855"),
+    (r"[acdhimrtz]\d", "Standard on demand", "L-1216C47A"),
+    (r"[acdhimrtz]\d", "Standard spot", "L-34B43A08"),
 )
 
 
 def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
     """Write a sentence for each quota below one machine of the types that it limits."""
     sentences = []
-    for letters, family, on_demand, spot in QUOTAS:
-        mine = [machine for machine in machines if machine.name[0] in letters]
+    for pattern, family, code in QUOTAS:
+        mine = [machine for machine in machines if re.match(pattern, machine.name)]
         largest = max(mine, key=lambda machine: machine.vcpus, default=None)
-        if largest is None:
-            continue
-        for code, purchase in ((on_demand, "on demand"), (spot, "spot")):
-            allowed = _value(quotas, code)
-            if allowed is not None and allowed < largest.vcpus:
-                sentences.append(
-                    f"this account may run {allowed:g} vCPUs of {family} {purchase} here, and one "
-                    f"{largest.name} has {largest.vcpus}: until quota {code} is raised its jobs wait "
-                    "(docs/aws.md)"
-                )
+        allowed = _value(quotas, code) if largest else None
+        if largest and allowed is not None and allowed < largest.vcpus:
+            sentences.append(
+                f"this account may run {allowed:g} vCPUs of {family} here, and one {largest.name} has "
+                f"{largest.vcpus}: until quota {code} is raised its jobs wait (docs/aws.md)"
+            )
     return sentences
 
 

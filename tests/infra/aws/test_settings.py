@@ -221,13 +221,15 @@ def test_a_quota_below_one_machine_is_told():
     client = boto3.client("service-quotas", **keys)
     rented = [
         machines.MachineType("g5.8xlarge", 32, 131072, 1),
-        *types("g5.xlarge", "c5.xlarge", "p5.4xlarge"),
+        *types("g5.xlarge", "c5.xlarge", "p5.4xlarge", "p4d.24xlarge"),
+        *types("inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge"),  # they have quotas of their own
     ]
     with Stubber(client) as stubber:
         quota(stubber, "L-DB2E81BA", 0.0)
         quota(stubber, "L-3819A6DF", 32.0)
         quota(stubber, "L-417A185B", 8.0)
         quota(stubber, "L-7212CCBC", None)  # may not be asked for: nothing is said
+        quota(stubber, "L-C4BD4855", 2.0)
         quota(stubber, "L-1216C47A", 5.0)
         quota(stubber, "L-34B43A08", 3.0)
         told = quotas.shortages(client, rented)
@@ -235,6 +237,8 @@ def test_a_quota_below_one_machine_is_told():
     assert told == [
         "this account may run 0 vCPUs of G and VT on demand here, and one g5.8xlarge has 32: "
         "until quota L-DB2E81BA is raised its jobs wait (docs/aws.md)",
+        "this account may run 2 vCPUs of P5 spot here, and one p5.4xlarge has 4: "
+        "until quota L-C4BD4855 is raised its jobs wait (docs/aws.md)",
         "this account may run 3 vCPUs of Standard spot here, and one c5.xlarge has 4: "
         "until quota L-34B43A08 is raised its jobs wait (docs/aws.md)",
     ]
