@@ -140,6 +140,7 @@ def _submit(account: Account, queue: str, case: Case, outputs: Outputs) -> Job:
         jobQueue=queue,
         jobDefinition=arn,
         timeout={"attemptDurationSeconds": case.timeout_s},
+        containerOverrides={"environment": [{"name": "PLAN", "value": case.plan}]} if case.plan else {},
     )
     _tell(f"{case.name}: {answer['jobId']}")
     return Job(case, answer["jobId"], time.monotonic())

@@ -19,6 +19,7 @@ class Case:
         believed: its statusReason in tests/emulators/aws/reasons.py, by name, and its container's reason.
         words: its statusReason where that is no constant, but what TerminateJob was given.
         terminate: the state in which it is terminated.
+        plan: the value of a variable that the submission overrides.
         stuck: it never starts; its statusReason while it waits is what counts.
     """
 
@@ -34,6 +35,7 @@ class Case:
     terminate: str | None = None
     words: str = ""
     stuck: bool = False
+    plan: str = ""
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -64,6 +66,7 @@ def cases(image: str) -> list[Case]:
         Case("metadata", python(WHICH_MACHINE), image, "SUCCEEDED", exited, 0),
         Case("exit_3", python("raise SystemExit(3)"), image, "FAILED", exited, 3),
         Case("out_of_memory", hungry, image, "FAILED", ("ESSENTIAL_EXITED", "OUT_OF_MEMORY"), 137),
+        Case("too_long", ("true",), image, "FAILED", ("OVERRIDES_TOO_LONG", None), plan="x" * 8192),
         Case("bad_image", ("true",), BAD_IMAGE, "FAILED", ("TASK_FAILED_TO_START", "CANNOT_PULL")),
         Case("timeout", asleep, image, "FAILED", ("TIMED_OUT", None), 137, timeout_s=TIMEOUT_S),
         Case("terminated", asleep, image, "FAILED", ("", None), 137, terminate="RUNNING", words=TERMINATED),

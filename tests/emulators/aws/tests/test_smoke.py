@@ -69,6 +69,7 @@ def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, cap
         "exit_3": ("FAILED", 3),
         "out_of_memory": ("FAILED", 137),
         "bad_image": ("FAILED", None),
+        "too_long": ("FAILED", None),
         "timeout": ("FAILED", 137),
         "terminated": ("FAILED", 137),
         "too_large": ("RUNNABLE", None),
