@@ -16,6 +16,14 @@ pytestmark = [
 ]
 
 
+SLOW = """
+import pathlib, sys, time
+if sys.argv[1] == "build":
+    (pathlib.Path.home() / "building").touch()
+    time.sleep(600)
+"""
+
+
 def secrets_of(aws):
     return [row["Name"] for row in aws.client("secretsmanager").list_secrets()["SecretList"]]
 
@@ -72,6 +80,21 @@ def test_up_does_nothing_twice(newcomer, aws, prefect_server, tmp_path):
     assert code == 0 and "stack gridbench is up to date: nothing to change" in told, told
     assert inventory(aws) == made and len(secrets_of(aws)) == 1
     assert not (tmp_path / "engine.log").exists() or built(tmp_path) == [], "a published image is not built"
+
+
+def test_ctrl_c_while_an_image_is_built_says_what_is_there(newcomer, aws, prefect_server):
+    settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
+    assert newcomer(f"prefect config set {settings}")[0] == 0
+    newcomer.program("docker", SLOW)
+    script = "set -m; gridbench up aws --instances c5.2xlarge & up=$!; "
+    script += "while ! [ -e $HOME/building ]; do sleep 0.2; done; kill -INT -$up; wait $up; echo code $?"
+    told = newcomer(f"{{ {script}; }} < <(yes y)")[1]
+    assert (
+        "stopped: stack gridbench is there, at 0 USD an hour; `gridbench up aws` goes on from here" in told
+    ), told
+    assert "code 130" in told and "Traceback" not in told, told
+    assert prefect_server.names("work_pools") == set()
+    assert newcomer("gridbench down aws")[0] == 0 and secrets_of(aws) == []
 
 
 def test_what_is_declined_leaves_nothing(newcomer, aws, prefect_server, monkeypatch):
