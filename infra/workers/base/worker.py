@@ -254,6 +254,8 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
         log.info("Worker '%s' follows %s %s from here on.", self.name, self.thing, job_id)
         try:
             await self.follow(run, job_id, configuration, resumed=True)
+        except JobRefused as refusal:
+            self.warn(f"{refusal} The next round takes {self.thing} {job_id} up.")
         except Exception:
             self._logger.exception("Following %s %s failed; the next round takes it up.", self.thing, job_id)
         finally:

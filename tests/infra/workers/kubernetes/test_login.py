@@ -7,7 +7,13 @@ import logging
 import uuid
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.config import incluster_config
 from prefect.client.schemas.objects import FlowRun
 from prefect_kubernetes.credentials import KubernetesClusterConfig
 
@@ -15,7 +21,7 @@ from infra.workers.kubernetes.api import OF_RUNS, NamespaceApi
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration, default_template
 from infra.workers.kubernetes.errors import LoginFailed, sentence
 from infra.workers.kubernetes.follow import KubernetesFollow
-from infra.workers.kubernetes.login import client_of
+from infra.workers.kubernetes.login import RenewingClient, client_of
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
 from tests.emulators.kube.job_examples import job
@@ -170,6 +176,46 @@ async def test_a_kubeconfig_that_was_written_anew_is_read_anew(cluster, login, t
         cluster.control.cluster.tokens.users.clear()
         cluster.kubeconfig(login.kubeconfig, cluster.token(SPACE, ACCOUNT))
         assert await api.find("none") is None
+
+
+async def test_the_workers_own_pod_s_token_is_read_anew(tmp_path, monkeypatch):
+    token, certificates = tmp_path / "token", certificate(tmp_path / "ca.crt")
+    token.write_text("first")
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setattr(incluster_config, "SERVICE_TOKEN_FILENAME", str(token))
+    monkeypatch.setattr(incluster_config, "SERVICE_CERT_FILENAME", str(certificates))
+    async with client_of(None) as client:
+        assert client.configuration.api_key["BearerToken"] == "Bearer first"
+        token.write_text("second")
+        await client._renew(client._logins)
+        assert await client.configuration.get_api_key_with_prefix("BearerToken") == "Bearer second"
+
+
+async def test_a_new_certificate_gets_new_connections_and_calls_under_way_keep_theirs(tmp_path):
+    made = []
+
+    async def load(configuration):
+        made.append(certificate(tmp_path / f"{len(made)}.pem"))
+        configuration.cert_file = str(made[-1])
+
+    client = await RenewingClient.open(load)
+    first = client.rest_client
+    await client._renew(client._logins)
+    assert client.rest_client is not first and not first.pool_manager.closed
+    await client.close()
+    assert first.pool_manager.closed and client.rest_client.pool_manager.closed
+
+
+def certificate(path):
+    """A key and a certificate of its own, in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "worker")])
+    now = dt.datetime.now(dt.UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + dt.timedelta(days=1))
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    path.write_bytes(private + builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    return path
 
 
 async def test_watches_go_on_with_new_tokens(cluster, login):

@@ -87,6 +87,18 @@ async def test_what_happens_to_a_pod_is_told_apart(pool, cluster, fault):
     assert (ended.name, words in ended.message) == (state, True), ended.message
 
 
+async def test_a_job_outlives_the_tokens_of_its_worker(pool, cluster, tmp_path, monkeypatch):
+    login = cluster.login(tmp_path / "login", "gridbench-worker", NAMESPACE, lives_s=2)
+    place = "kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(login.kubeconfig))
+    monkeypatch.setenv("KUBERNETES_JOBS_WORKER_WATCH_S", "1")
+    run_id = await pool.start("long", script="sleep 8; echo done")
+    async with pool.worker():
+        assert (await pool.end(run_id)).name == "Completed"
+        assert await pool.lines_when(run_id, bool) == ["done"]
+    assert login.runs >= 4
+
+
 async def test_a_lost_answer_makes_no_second_job(pool, cluster):
     cluster.control.fault("POST", "*/jobs", 502, after=True, body="<html>bad gateway</html>")
     run_id = await pool.start("once", script="echo once")
