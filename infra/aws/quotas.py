@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.aws.machines import MachineType
 
-# Which types a quota limits, its name, and its code; of other families, such as inf2 and trn1, nothing is said.
+# Which types a quota limits, its name, and its code; of other families, such as inf2, nothing is said.
 # Source: `aws service-quotas list-service-quotas --service-code ec2`.
 QUOTAS = (
     (r"(g|vt)\d", "G and VT on demand", "L-DB2E81BA"),
