@@ -36,11 +36,17 @@ def _check_api(away: Sequence[Hardware]) -> None:
         reachable_api(f"work pool {away[0].pool}, such as {away[0].name},")
     api = settings_api()
     for note in read_notes():
-        if api and any(machine.pool == note.pool for machine in away) and note.api_url != api.url:
+        if not api or all(machine.pool != note.pool for machine in away):
+            continue
+        if note.api_url != api.url:
             raise GridbenchError(
                 f"work pool {note.pool} was made at {note.api_url}, but Prefect's settings name {api.url}: "
                 f"choose that profile again (`prefect profile use`), or `gridbench up {note.cloud}` for this"
             )
+        if note.cloud == "aws":
+            from gridbench.setup.aws import check_quotas  # boto3 is slow to import
+
+            check_quotas(note, away)
 
 
 def for_flow(results: Path) -> str:

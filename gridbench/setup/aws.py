@@ -6,20 +6,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+import boto3
+
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import image, steps
 from gridbench.setup.note import CloudNote
 from gridbench.setup.prefect_api import PrefectApi
 from gridbench.terminal import say
-from infra.aws.account import Account, connect, region_of
+from infra.aws.account import CONFIG, Account, connect, region_of
+from infra.aws.errors import in_words
 from infra.aws.plan import StackPlan, make_plan
 from infra.aws.pool import filled_template, pool_variables, usual_machine
+from infra.aws.quotas import shortage
 from infra.aws.secrets import API_KEY, AUTH_STRING, USD_PER_MONTH, drop_secret, keep_secret
 from infra.aws.settings import StackOptions, check
 from infra.aws.stack import Stack, read_ours
 from infra.workers.batch.worker import AwsBatchWorker
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
 
 UpStack = Callable[[StackOptions, str | None, bool], tuple[Account, StackPlan, Stack]]
+REGION = "AWS_DEFAULT_REGION"
 OF_WORKER = ("AWS_PROFILE",)  # how `up` found the account, for the worker of later runs
 POOL = "aws-batch"  # of the hardware files, and the type of its worker
 
@@ -55,11 +62,31 @@ def make_ready(
         account, plan, stack = up_stack(complete, region, yes)
     with steps.told_on_stop(cloud, lambda: f"stack {plan.project} is there, at 0 USD an hour"):
         note.environment = {name: os.environ[name] for name in OF_WORKER if name in os.environ}
+        note.environment[REGION] = region
         note.write()
         image.ensure_pushed(names, stack.outputs["RepositoryUri"], published, note, say)
         steps.finish(api, note, _template(stack, plan, note.images))
     instances = " ".join(f"--on aws-{machine.name}" for machine in plan.machines[:2])
     say(f"\nready: gridbench run quick {instances}")
+
+
+def check_quotas(note: CloudNote, hardware: Sequence[Hardware]) -> None:
+    """Refuse machines that this account may not run: their lanes would wait for nothing.
+
+    Raises:
+        GridbenchError: the quota of one is below one machine.
+    """
+    profile = os.environ.get("AWS_PROFILE") or note.environment.get("AWS_PROFILE")
+    with in_words():
+        session = boto3.Session(profile_name=profile, region_name=note.environment.get(REGION))
+        quotas = session.client("service-quotas", config=CONFIG)
+    for machine in hardware:
+        variables = machine.job_variables
+        if machine.pool != note.pool or not machine.instance_type or "vcpus" not in variables:
+            continue
+        spot = str(variables.get("job_queue", "")).endswith("-spot")
+        if sentence := shortage(quotas, machine.instance_type, variables["vcpus"], spot):
+            raise GridbenchError(f"{machine.name} can't be measured: {sentence}")
 
 
 def port_of(url: str) -> int:

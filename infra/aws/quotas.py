@@ -36,6 +36,20 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
     return sentences
 
 
+def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
+    """Return a sentence if the quota of this way of buying is below one machine, so that it never comes."""
+    for pattern, family, code in QUOTAS:
+        if not re.match(pattern, instance) or family.endswith("spot") != spot:
+            continue
+        allowed = _value(quotas, code)
+        if allowed is not None and allowed < vcpus:
+            return (
+                f"this account may run {allowed:g} vCPUs of {family}, and one {instance} has {vcpus}: its "
+                f"jobs would wait until quota {code} is raised (docs/aws.md)"
+            )
+    return None
+
+
 def _value(quotas: Any, code: str) -> float | None:
     """Return a quota's present value; None if this account may not ask, or AWS does not say."""
     try:

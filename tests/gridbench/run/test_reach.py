@@ -82,10 +82,9 @@ def test_an_auth_string_is_read_from_the_profile(log_in):
     assert "secret" not in repr(api)
 
 
-def a_note(api_url):
-    return CloudNote(
-        cloud="aws", project="gridbench", api_url=api_url, pool="aws-batch", kind="aws-batch"
-    ).write()
+def a_note(api_url, **more):
+    fields = {"project": "gridbench", "api_url": api_url, "pool": "aws-batch", "kind": "aws-batch"}
+    return CloudNote(cloud="aws", **fields, **more).write()
 
 
 def test_workers_are_kept_for_a_cloud_that_was_made_ready_at_this_api(log_in, aws):
@@ -109,3 +108,22 @@ def test_a_damaged_note_is_one_sentence(log_in, aws):
     notes.path_of("aws").write_text("{")
     with pytest.raises(GridbenchError, match=r"can't be read .* `gridbench up aws` writes it anew"):
         check_reach(aws)
+
+
+def test_a_machine_that_the_account_may_not_run_is_refused_before_the_run(log_in, aws, monkeypatch):
+    log_in(PREFECT_API_URL=CLOUD, PREFECT_API_KEY=KEY)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+    a_note(CLOUD, environment={"AWS_DEFAULT_REGION": "us-east-1"})
+    asked = []
+
+    def value(client, code):
+        asked.append(code)
+        return 0.0
+
+    monkeypatch.setattr("infra.aws.quotas._value", value)
+    with pytest.raises(
+        GridbenchError, match=r"aws-c5\.2xlarge can't be measured: this account may run 0 vCPUs"
+    ):
+        check_reach(aws)
+    assert asked == ["L-1216C47A"]

@@ -244,6 +244,24 @@ def test_a_quota_below_one_machine_is_told():
     ]
 
 
+@pytest.mark.parametrize(
+    ("instance", "spot", "code", "sentence"),
+    [
+        ("g6.xlarge", False, "L-DB2E81BA", "may run 0 vCPUs of G and VT on demand, and one g6.xlarge has 4"),
+        ("g6.xlarge", True, "L-3819A6DF", "may run 0 vCPUs of G and VT spot, and one g6.xlarge has 4"),
+    ],
+)
+def test_a_machine_that_never_comes_is_told_by_its_way_of_buying(instance, spot, code, sentence):
+    keys = {"region_name": REGION, "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    client = boto3.client("service-quotas", **keys)
+    with Stubber(client) as stubber:
+        quota(stubber, code, 0.0)
+        assert sentence in quotas.shortage(client, instance, 4, spot)
+        quota(stubber, code, 4.0)
+        assert quotas.shortage(client, instance, 4, spot) is None
+        stubber.assert_no_pending_responses()
+
+
 ACCOUNT = account.Account(lambda service: None, REGION, "123456789012")
 
 
