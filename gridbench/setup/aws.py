@@ -20,7 +20,7 @@ from infra.aws.pool import filled_template, pool_variables, usual_machine
 from infra.aws.quotas import shortage
 from infra.aws.secrets import API_KEY, AUTH_STRING, USD_PER_MONTH, drop_secret, keep_secret
 from infra.aws.settings import StackOptions, check
-from infra.aws.stack import Stack, read_ours
+from infra.aws.stack import Stack, read_ours, read_stack
 from infra.workers.batch.worker import AwsBatchWorker
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
@@ -127,7 +127,7 @@ def _wanted(account: Account, api: PrefectApi, options: StackOptions) -> dict[st
 def _with_secrets(
     account: Account, secrets: Mapping[str, str], options: StackOptions
 ) -> Iterator[StackOptions]:
-    """Yield the options with the ARNs of secrets; those made now go again if no stack comes of it."""
+    """Yield the options with the ARNs of secrets; those made now go again if no stack takes them."""
     arns: dict[str, str] = {}
     made: list[str] = []
     try:
@@ -141,10 +141,21 @@ def _with_secrets(
             auth_secret_arn=arns.get(AUTH_STRING, options.auth_secret_arn),
         )
     except BaseException:
-        if read_ours(account.client("cloudformation"), options.project) is None:
-            for arn in made:
+        stack = read_stack(account.client("cloudformation"), options.project) if made else None
+        for arn in made:
+            if not _takes(stack, arn):
                 drop_secret(account, arn)
         raise
+
+
+def _takes(stack: Stack | None, arn: str) -> bool:
+    """Return whether a stack has a secret, or is just getting it.
+
+    One that was only looked at is there for a moment longer: its deletion begins with the call.
+    """
+    if stack is None or stack.status.startswith(("REVIEW_", "DELETE_")):
+        return False
+    return stack.status.endswith("_IN_PROGRESS") or arn in stack.parameters.values()
 
 
 def _template(stack: Stack, plan: StackPlan, images: Mapping[str, str]) -> dict[str, object]:

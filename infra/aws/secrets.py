@@ -26,7 +26,7 @@ def _is_ours(description: dict[str, Any], project: str) -> bool:
 
 
 def keep_secret(account: Account, project: str, kind: str, value: str) -> tuple[str, bool]:
-    """Have a secret with this value; return its ARN, and whether it was made now.
+    """Have a secret with this value; return its ARN, and whether it costs from now on.
 
     Raises:
         AwsError: the name is taken by a secret of somebody else's.
@@ -44,9 +44,11 @@ def keep_secret(account: Account, project: str, kind: str, value: str) -> tuple[
             f"there is a secret {name!r} that Gridbench did not make: name it with --secret or "
             "--auth-secret, or choose another --project"
         )
+    if deleted := "DeletedDate" in description:  # somebody's console keeps it, and its name, for weeks
+        client.restore_secret(SecretId=name)
     if client.get_secret_value(SecretId=name)["SecretString"] != value:
         client.put_secret_value(SecretId=name, SecretString=value)
-    return description["ARN"], False
+    return description["ARN"], deleted
 
 
 def drop_secret(account: Account, arn: str) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,11 +10,13 @@ from botocore.exceptions import ClientError
 
 from infra.aws.account import TAG, gone, rows
 from infra.aws.errors import AwsError
+from infra.workers.batch.errors import code_of
 
 CAPABILITIES = ["CAPABILITY_IAM"]
 UNCHANGED = ("didn't contain changes", "No updates are to be performed")
 # What follows from a failure elsewhere, and so is not the reason.
 CONSEQUENCES = ("cancelled", "The following resource(s) failed", "Rollback requested", "Initiated")
+UNFINISHED = "InvalidChangeSetStatus"  # a change set that is being worked out stays; it costs nothing
 POLL_S = 3.0
 Event = dict[str, Any]
 
@@ -132,22 +134,31 @@ def prepare(
         Capabilities=CAPABILITIES,
         Tags=[{"Key": TAG, "Value": project}],
     )
-    description: dict[str, Any] = {}
-    while (description := cfn.describe_change_set(ChangeSetName=made["Id"]))["Status"] in (
-        "CREATE_PENDING",
-        "CREATE_IN_PROGRESS",
-    ):
-        time.sleep(POLL_S)
-    change_set = ChangeSet(made["Id"], made["StackId"], creates, tuple(_changes(cfn, made["Id"])))
+    empty = ChangeSet(made["Id"], made["StackId"], creates, ())
+    try:
+        description = _worked_out(cfn, empty.id)
+        change_set = replace(empty, changes=tuple(_changes(cfn, empty.id)))
+    except BaseException:
+        discard(cfn, empty)
+        raise
     if description["Status"] == "FAILED":
         reason = description.get("StatusReason", "")
         discard(cfn, change_set)
         if any(words in reason for words in UNCHANGED):
-            return ChangeSet(made["Id"], made["StackId"], creates, ())
+            return empty
         raise AwsError(
             f"CloudFormation refuses the change set: {' '.join(reason.split()) or 'no reason given'}"
         )
     return change_set
+
+
+def _worked_out(cfn: Any, change_set_id: str) -> dict[str, Any]:
+    """Wait until CloudFormation knows the changes; return what it says of them."""
+    while True:
+        description: dict[str, Any] = cfn.describe_change_set(ChangeSetName=change_set_id)
+        if description["Status"] not in ("CREATE_PENDING", "CREATE_IN_PROGRESS"):
+            return description
+        time.sleep(POLL_S)
 
 
 def _changes(cfn: Any, change_set_id: str) -> Iterator[ResourceChange]:
@@ -165,12 +176,14 @@ def discard(cfn: Any, change_set: ChangeSet) -> None:
     """Forget a change set, and the empty stack that one for a new stack leaves. Harmless when repeated."""
     try:
         cfn.delete_change_set(ChangeSetName=change_set.id)
-        stack = read_stack(cfn, change_set.stack_id) if change_set.creates else None
-        if stack and stack.status == "REVIEW_IN_PROGRESS":
-            cfn.delete_stack(StackName=change_set.stack_id)
     except ClientError as error:
-        if not gone(error):
+        if gone(error):
+            return
+        if code_of(error) != UNFINISHED:
             raise
+    stack = read_stack(cfn, change_set.stack_id) if change_set.creates else None
+    if stack and stack.status == "REVIEW_IN_PROGRESS":
+        cfn.delete_stack(StackName=change_set.stack_id)
 
 
 def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) -> Stack:

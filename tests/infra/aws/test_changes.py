@@ -163,6 +163,21 @@ def test_discarding_may_be_repeated(cfn, answers):
     stacks.discard(cfn, stacks.ChangeSet(SET, ID, True, ()))
 
 
+def test_ctrl_c_while_changes_are_worked_out_leaves_no_empty_stack(cfn, answers, monkeypatch):
+    answers.add_response("create_change_set", {"Id": SET, "StackId": ID})
+    answers.add_response("describe_change_set", {"Status": "CREATE_IN_PROGRESS"})
+    answers.add_client_error("delete_change_set", "InvalidChangeSetStatus", "it is CREATE_IN_PROGRESS")
+    answers.add_response("describe_stacks", a_stack("REVIEW_IN_PROGRESS", Parameters=[]), {"StackName": ID})
+    answers.add_response("delete_stack", {}, {"StackName": ID})
+    monkeypatch.setattr(stacks.time, "sleep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(cfn, creates=True)
+
+
+def interrupted(_):
+    raise KeyboardInterrupt
+
+
 def carry_out(cfn, answers, end, *, creates, before=(), after=FAILURE):
     answers.add_response("describe_stack_events", some_events(*before))
     answers.add_response("execute_change_set", {}, {"ChangeSetName": SET})

@@ -1,7 +1,10 @@
 """The secrets that `up` makes for the Prefect API: kept up to date, found by their tag, taken away at once."""
 
+from datetime import UTC, datetime
+
 import boto3
 import pytest
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from gridbench.setup import aws as setup
@@ -63,3 +66,34 @@ def test_secrets_of_a_stack_that_was_not_made_are_taken_back(account):
         )
         raise KeyboardInterrupt
     assert list(find_secrets(account, "gridbench")) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "has_it", "kept"),
+    [
+        ("REVIEW_IN_PROGRESS", False, False),  # only looked at: the question was answered with no
+        ("DELETE_IN_PROGRESS", False, False),  # deletion has begun, and takes a moment
+        ("UPDATE_COMPLETE", False, False),  # it was there before, and a change of it was declined
+        ("CREATE_IN_PROGRESS", True, True),
+        ("UPDATE_IN_PROGRESS", False, True),
+        ("ROLLBACK_COMPLETE", True, True),  # `down` deletes it with the stack
+    ],
+)
+def test_a_secret_goes_again_unless_the_stack_takes_it(account, status, has_it, kept):
+    options, cfn = StackOptions("gridbench"), account.client("cloudformation")
+    with Stubber(cfn) as answers, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        with setup._with_secrets(account, {API_KEY: "pnu_key"}, options) as complete:
+            arn = complete.secret_arn if has_it else ""
+            parameters = [{"ParameterKey": "PrefectApiKeySecretArn", "ParameterValue": arn}]
+            row = {"StackName": "gridbench", "StackId": "1", "CreationTime": datetime.now(UTC)}
+            row |= {"StackStatus": status, "Parameters": parameters}
+            answers.add_response("describe_stacks", {"Stacks": [row]}, {"StackName": "gridbench"})
+            raise KeyboardInterrupt
+    assert bool(list(find_secrets(account, "gridbench"))) == kept
+
+
+def test_a_secret_that_waits_for_its_deletion_is_taken_back(account):
+    keep_secret(account, "gridbench", API_KEY, "pnu_first")
+    account.client("secretsmanager").delete_secret(SecretId="gridbench-prefect-api-key")
+    assert keep_secret(account, "gridbench", API_KEY, "pnu_second")[1], "it costs again"
+    assert value(account, "gridbench-prefect-api-key") == "pnu_second"
