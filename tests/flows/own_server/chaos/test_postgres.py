@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import httpx
 import pytest
 from prefect.client.schemas.filters import DeploymentFilter, DeploymentFilterName
 
@@ -41,7 +42,20 @@ async def lanes(client):
     return await client.read_flow_runs(deployment_filter=named)
 
 
+async def strangers_are_refused(url):
+    """Nobody gets in without the auth string: what reads is told so, what writes lacks a token besides."""
+    async with httpx.AsyncClient() as stranger:
+        for path in ("admin/settings", "csrf-token?client=me"):
+            assert (await stranger.get(f"{url}/{path}")).status_code == 401
+        for path in ("flow_runs/filter", "variables/filter", "block_documents/filter", "deployments/"):
+            assert (await stranger.post(f"{url}/{path}", json={})).status_code == 403
+            known = {"Authorization": "Basic bm9ib2R5Om5vdGhpbmc="}
+            assert (await stranger.post(f"{url}/{path}", json={}, headers=known)).status_code == 403
+
+
 async def test_a_killed_worker_costs_nothing_because_the_other_goes_on(server, database):
+    for url in (server.url, server.last_url):
+        await strangers_are_refused(url)
     server.worker("local", "process", "bench")
     urls = {"one": server.url, "two": server.last_url}
     workers = {name: server.worker("ssh", "ssh", name, url) for name, url in urls.items()}
@@ -82,11 +96,3 @@ async def test_a_killed_worker_costs_nothing_because_the_other_goes_on(server, d
         return int(database.ask("select count(*) from task_run where state_type = 'COMPLETED'")) >= 3
 
     await until(cells)
-
-
-async def test_nobody_gets_in_without_the_auth_string(server):
-    from httpx import AsyncClient
-
-    async with AsyncClient(base_url=server.url) as stranger:
-        for path in ("flow_runs/filter", "deployments/filter", "variables/filter", "block_documents/filter"):
-            assert (await stranger.post(f"{server.url}/{path}", json={})).status_code == 401
