@@ -14,11 +14,15 @@ app = typer.Typer(help="Check a box behind SSH.", no_args_is_help=True)
 @app.command()
 def check(
     host: Annotated[
-        str, typer.Argument(help="Name or address of the box; USER@HOST if the user is not ubuntu")
+        str, typer.Argument(help="Name, address or alias of the box; USER@HOST if the user is not ubuntu")
     ],
-    port: Annotated[int, typer.Option(help="Port of its SSH server")] = 22,
+    port: Annotated[int | None, typer.Option(help="Port of its SSH server", show_default="22")] = None,
     key: Annotated[
         str | None, typer.Option(help="Private key file; by default the keys of the SSH agent and ~/.ssh")
+    ] = None,
+    jump: Annotated[
+        list[str] | None,
+        typer.Option(help="[USER@]HOST[:PORT] through which it is reached; several times for several"),
     ] = None,
     host_key: Annotated[
         str | None,
@@ -30,18 +34,25 @@ def check(
     image: Annotated[str, typer.Option(help="Image that the box has or can pull")] = "an-image",
     gpus: Annotated[int, typer.Option(help="GPUs that a container must get", min=0)] = 0,
 ) -> None:
-    """Check whether a box is fit to measure on; the exit code is 1 if it is not."""
+    """Check whether a box is fit to measure on; the exit code is 1 if it is not.
+
+    What is not said is as ~/.ssh/config has it.
+    """
     from pydantic import ValidationError
 
     from infra.workers.base.job_configuration import JobRefused, one_sentence
+    from infra.workers.ssh.client_config import hop
     from infra.workers.ssh.configuration import SshJobConfiguration
     from infra.workers.ssh.connection import BoxUnreachable
 
     user, _, address = host.rpartition("@")
-    box = {"address": address, "user": user or "ubuntu", "port": port, "key": key, "host_key": host_key}
+    box = {"address": address, "user": user or None, "port": port, "key": key, "host_key": host_key}
     container = {"container_command": command.split(), "image": image, "gpus": gpus, "env": {}, "labels": {}}
     try:
-        configuration = SshJobConfiguration.model_validate({"hosts": [box], **container})
+        way = {"jump": [hop(text) for text in jump or ()]}
+        configuration = SshJobConfiguration.model_validate({"hosts": [box | way], **container})
+    except JobRefused as error:
+        raise GridbenchError(str(error).rstrip(".")) from None
     except ValidationError as error:
         raise GridbenchError(one_sentence(error).rstrip(".")) from None
     try:

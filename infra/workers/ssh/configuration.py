@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from infra.workers.base.job_configuration import ContainerJobConfiguration
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
-HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
+DEFAULT_USER, DEFAULT_PORT = "ubuntu", 22
 USER = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOUNT = re.compile(r"(/[^:,\0\n]*|[A-Za-z0-9][\w.-]*):/[^:,\0\n]*(:(ro|rw))?")
@@ -30,19 +31,29 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
         return None
 
 
-class Host(BaseModel):
-    """A box that SSH reaches. Its host key is pinned: here, or in the worker's own known_hosts file."""
+class SshAddress(BaseModel):
+    """A machine that SSH reaches. Its host key is pinned: here, or in the worker's own known_hosts files.
+
+    What is left out is as the worker's ~/.ssh/config has it for that address.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    address: str = Field(title="Address", description="Name or IP address.")
-    user: str = Field(default="ubuntu", title="User", description="Who runs containers there.", pattern=USER)
-    port: int = Field(default=22, title="Port", ge=1, le=65535)
+    address: str = Field(title="Address", description="Name, IP address, or a Host of ~/.ssh/config.")
+    user: str | None = Field(
+        default=None,
+        title="User",
+        description="Who logs in there. Empty: as in ~/.ssh/config, else ubuntu.",
+        pattern=USER,
+    )
+    port: int | None = Field(
+        default=None, title="Port", description="Empty: as in ~/.ssh/config, else 22.", ge=1, le=65535
+    )
     key: Word | None = Field(
         default=None,
         title="Key",
         description="Path of a private key on the worker's machine, or block:NAME, a Secret block with one. "
-        "Empty: the worker's SSH agent and its default keys.",
+        "Empty: as in ~/.ssh/config, else the worker's SSH agent and its default keys.",
     )
     host_key: str | None = Field(
         default=None,
@@ -62,7 +73,21 @@ class Host(BaseModel):
 
     def __str__(self) -> str:
         where = f"[{self.address}]" if ":" in self.address else self.address
-        return f"{self.user}@{where}:{self.port}"
+        return f"{self.user or DEFAULT_USER}@{where}:{self.port or DEFAULT_PORT}"
+
+
+class Host(SshAddress):
+    """A box, and the machines that lead to it."""
+
+    jump: tuple[SshAddress, ...] = Field(
+        default=(),
+        title="Jump",
+        description="The machines through which it is reached, the first one first. Their host keys are "
+        "checked, too. Empty: as ProxyJump of ~/.ssh/config says.",
+    )
+
+    def __str__(self) -> str:
+        return " via ".join([super().__str__(), *(str(hop) for hop in reversed(self.jump))])
 
 
 class SshJobFields(BaseModel):

@@ -9,12 +9,26 @@ from typing import Any
 import asyncssh
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.configuration import Host
+from infra.workers.ssh.client_config import CONFIG, config_files, known_hosts, user_of, way_to
+from infra.workers.ssh.configuration import Host, SshAddress
 
 CONNECT_S = 30  # until a box has let us in
 BEAT_S, BEATS = 10, 3  # a connection without an answer for so long is lost
 BLOCK = "block:"
 ANSWER_S = 120  # a box that says nothing for so long is not there: `docker info` of a busy one takes seconds
+
+# A configuration made for people may forward an agent, start a command or ask for a terminal: not here.
+OPTIONS: dict[str, Any] = {
+    "keepalive_interval": BEAT_S,
+    "keepalive_count_max": BEATS,
+    "login_timeout": CONNECT_S,
+    "connect_timeout": CONNECT_S,
+    "agent_forwarding": False,
+    "request_pty": False,
+    "command": None,
+    "send_env": [],
+    "env": {},
+}
 
 LOST = (asyncssh.DisconnectError, asyncssh.ChannelOpenError, OSError, TimeoutError)
 SecretOf = Callable[[str], Awaitable[str]]
@@ -38,28 +52,44 @@ class Pinned(asyncssh.SSHClient):
 async def connect(
     host: Host, secret_of: SecretOf, *, in_before: bool = False
 ) -> asyncssh.SSHClientConnection:
-    """Connect to a box; a refusal of one that has let us `in_before` may pass.
+    """Connect to a box, through its jumps; a refusal of one that has let us `in_before` may pass.
+
+    The connections to the jumps end with this one.
 
     Raises:
-        JobRefused: its host key is not the pinned one, it does not take our key, or a key can't be read.
+        JobRefused: a host key is not the pinned one, our key is not taken, or a key can't be read.
         BoxUnreachable: it does not answer.
     """
-    client = Pinned()
-    options: dict[str, Any] = {"client_keys": await _keys(host, secret_of)} if host.key else {}
-    options |= {"agent_path": None} if host.key else {}
+    way: asyncssh.SSHClientConnection | None = None
+    for each in [*way_to(host), host]:
+        try:
+            connection = await _connect(each, secret_of, in_before, way)
+        except BaseException:
+            if way is not None:
+                way.abort()
+            raise
+        connection.set_tunnel(way)
+        way = connection
+    assert way is not None  # the box itself is the last
+    return way
+
+
+async def _connect(
+    host: SshAddress, secret_of: SecretOf, in_before: bool, way: asyncssh.SSHClientConnection | None
+) -> asyncssh.SSHClientConnection:
+    client, user, login = Pinned(), user_of(host), await _login(host, secret_of)
+    trusted = _known(host)
     try:
         connection, _ = await asyncssh.create_connection(
             lambda: client,
             host.address,
-            host.port,
-            username=host.user,
-            known_hosts=_known(host),
-            config=None,
-            keepalive_interval=BEAT_S,
-            keepalive_count_max=BEATS,
-            login_timeout=CONNECT_S,
-            connect_timeout=CONNECT_S,
-            **options,
+            host.port or (),
+            username=user,
+            tunnel=way,
+            known_hosts=trusted,
+            **login,
+            **OPTIONS,
+            config=config_files(),
         )
     except asyncssh.HostKeyNotVerifiable as error:
         raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
@@ -68,7 +98,7 @@ async def connect(
             raise BoxUnreachable(f"Box {host} lets nobody in.") from None
         which = host.key or "any key of the worker's agent and home"
         raise JobRefused(
-            f"Box {host} does not let {host.user} in with {which}: put the key's public half into its "
+            f"Box {host} does not let {user} in with {which}: put the key's public half into its "
             "authorized_keys.",
             "KeyRefused",
         ) from None
@@ -76,12 +106,21 @@ async def connect(
         if "host key" in str(error).lower():
             raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
         raise BoxUnreachable(f"Box {host} does not agree with us ({error_text(error)}).") from None
+    except (ValueError, FileNotFoundError) as error:
+        raise JobRefused(f"{CONFIG} can't be used for box {host}: {error}.", "KeyRefused") from None
     except (*LOST, asyncssh.Error) as error:
         raise BoxUnreachable(f"Box {host} does not answer ({error_text(error)}).") from None
     return connection
 
 
-async def _keys(host: Host, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
+async def _login(host: SshAddress, secret_of: SecretOf) -> dict[str, Any]:
+    """Return the options for logging in: with the box's own key alone, where it has one."""
+    if not host.key:
+        return {}
+    return {"client_keys": await _keys(host, secret_of), "client_certs": [], "agent_path": None}
+
+
+async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
     key = str(host.key)
     secret = await secret_of(key.removeprefix(BLOCK)) if key.startswith(BLOCK) else None
     try:
@@ -97,18 +136,17 @@ async def _keys(host: Host, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
         raise JobRefused(f"key {key!r} of box {host} can't be used: {reason}.", "KeyRefused") from None
 
 
-def _known(host: Host) -> Any:
-    """Return the keys that a box may show: the pinned one, or those of the worker's known_hosts file."""
+def _known(host: SshAddress) -> Any:
+    """Return the keys that a box may show: the pinned one, or those of the worker's known_hosts files."""
     if host.host_key is None:
-        path = Path("~/.ssh/known_hosts").expanduser()
-        return str(path) if path.exists() else ([], [], [])
+        return known_hosts(host)
     try:
         return ([asyncssh.import_public_key(host.host_key)], [], [])
     except asyncssh.KeyImportError:
         raise JobRefused(f"host_key of box {host} is {host.host_key!r}: that is no public key.") from None
 
 
-def _unknown(host: Host, shown: str | None, error: Exception) -> str:
+def _unknown(host: SshAddress, shown: str | None, error: Exception) -> str:
     seen = f"shows the key {shown}" if shown else f"shows no key that can be checked ({error_text(error)})"
     if host.host_key is None:
         return (

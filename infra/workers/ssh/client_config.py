@@ -1,0 +1,102 @@
+"""What the worker's own ~/.ssh/config and known_hosts files say of a box: names, users, jumps, host keys."""
+
+import getpass
+import os
+import re
+from pathlib import Path
+from typing import cast
+
+import asyncssh
+from asyncssh.config import SSHClientConfig
+from pydantic import ValidationError
+
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh.configuration import DEFAULT_USER, Host, SshAddress
+
+CONFIG = "~/.ssh/config"
+KNOWN_HOSTS = ("~/.ssh/known_hosts",)
+GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts",)
+HOP = re.compile(r"(ssh://)?((?P<user>[^@]+)@)?(\[(?P<ip>[^]]+)\]|(?P<name>[^:]+))(:(?P<port>[0-9]+))?")
+
+
+def config_files() -> list[str]:
+    """Return the configuration files that there are."""
+    return _readable([CONFIG])
+
+
+def config_of(host: SshAddress) -> SSHClientConfig:
+    """Return what the configuration says of a box; what its fields say comes first.
+
+    Raises:
+        JobRefused: a file is not one of OpenSSH's.
+    """
+    said = (host.user or (), host.address, host.port or ())
+    try:
+        config = SSHClientConfig.load(None, config_files(), False, False, False, getpass.getuser(), *said)
+    except (ValueError, asyncssh.Error) as error:
+        raise JobRefused(f"{CONFIG} can't be used for box {host}: {error}.") from None
+    return cast(SSHClientConfig, config)
+
+
+def user_of(host: SshAddress) -> str:
+    """Return who logs in to a box."""
+    return host.user or str(config_of(host).get("User") or DEFAULT_USER)
+
+
+def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
+    """Return the machines through which a box is reached, the first one first.
+
+    Raises:
+        JobRefused: they lead in a circle, or one can't be read.
+    """
+    name = SshAddress.__str__(host)
+    if name in seen:
+        circle = " → ".join((*seen, name))
+        raise JobRefused(
+            f"ProxyJump of {CONFIG} leads in a circle ({circle}): say ProxyJump none for the first hop."
+        )
+    hops = list(host.jump) if isinstance(host, Host) else []
+    if not hops and (text := config_of(host).get("ProxyJump")):
+        hops = [hop(word) for word in str(text).split(",")]
+    return [*way_to(hops[0], (*seen, name)), *hops] if hops else []
+
+
+def hop(text: str) -> SshAddress:
+    """Read [USER@]HOST[:PORT], as ssh -J and ProxyJump have it.
+
+    Raises:
+        JobRefused: it is something else.
+    """
+    parts = HOP.fullmatch(text.strip())
+    try:
+        if parts is None:
+            raise ValueError(text)
+        port = int(parts["port"]) if parts["port"] else None
+        return SshAddress(address=parts["ip"] or parts["name"], user=parts["user"], port=port)
+    except (ValueError, ValidationError):
+        raise JobRefused(f"the jump {text!r} is not [USER@]HOST[:PORT].") from None
+
+
+def known_hosts(host: SshAddress) -> asyncssh.SSHKnownHosts:
+    """Return the keys of the worker's known_hosts files, or of those that its configuration names instead.
+
+    No configuration switches the check off: `UserKnownHostsFile none` names no file, so no key is known.
+
+    Raises:
+        JobRefused: a file can't be read.
+    """
+    config = config_of(host)
+    named = [
+        config.get("UserKnownHostsFile", KNOWN_HOSTS),
+        config.get("GlobalKnownHostsFile", GLOBAL_KNOWN_HOSTS),
+    ]
+    files = _readable([str(path) for paths in named for path in cast(list[str], paths)])
+    try:
+        return asyncssh.read_known_hosts(files)
+    except ValueError as error:
+        raise JobRefused(f"the known hosts in {' and '.join(files)} can't be read: {error}.") from None
+
+
+def _readable(paths: list[str]) -> list[str]:
+    files = [Path(path).expanduser() for path in paths]
+    return [str(path) for path in files if path.is_file() and os.access(path, os.R_OK)]
