@@ -8,7 +8,8 @@ import pytest
     [
         (("a b",), "error: hosts.0: address 'a b' is neither a name nor an IP address"),
         (("1x@box",), "error: hosts.0.user is '1x'"),
-        (("box", "--host-key", "nonsense"), "error: hosts.0.host_key is 'nonsense'"),
+        (("box", "--jump", "me@"), "error: the jump 'me@' is not [USER@]HOST[:PORT]"),
+        (("box", "--host-key", "nonsense"), "error: hosts.0.host_key: string should match pattern"),
         (
             ("127.0.0.1", "--port", "1", "--key", "/no/such"),
             "error: key '/no/such' of box ubuntu@127.0.0.1:1",
