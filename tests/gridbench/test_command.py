@@ -33,7 +33,7 @@ def printed(capsys):
         (["run", "quick", "--on", "aws-p3.2xlarge"], "error: hardware aws-p3.2xlarge is not supported: AWS"),
         (
             ["run", "quick", "--on", "aws-c5.2xlarge"],
-            "error: hardware aws-c5.2xlarge is measured by work pool",
+            "error: machines of work pool aws-batch, such as aws-c5.2xlarge, need a Prefect API that they reach",
         ),
         (["show", "a**"], "error: run 'a**' is unknown"),
         (["resume", "../x"], "error: run '../x' is no name of a run"),
