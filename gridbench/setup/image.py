@@ -1,6 +1,8 @@
 """The images of a cloud's lanes: published ones, or built here and pushed; nothing is built twice."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from gridbench.machines.image import build, push_image
 from gridbench.setup.note import CloudNote
@@ -54,6 +56,12 @@ def _is_pushed(name: str, note: CloudNote) -> bool:
     return note.commits.get(name) == commit and not commit.endswith("-dirty") and commit != "unknown"
 
 
+def _path_of(name: str) -> Path | None:
+    """Return the path that a build is told of by the environment, as `gridbench image build` is."""
+    text = os.environ.get(f"GRIDBENCH_IMAGE_{name}")
+    return Path(text) if text else None
+
+
 def ensure_pushed(
     names: Sequence[str], repository: str, published: Mapping[str, str], note: CloudNote, say: Say
 ) -> None:
@@ -63,6 +71,8 @@ def ensure_pushed(
         GridbenchError: it can't be built or pushed.
     """
     absent = to_build(names, published, note)
+    if absent and revision().endswith("-dirty"):
+        say("files differ from the commit: the image has them, and its records say so")
     for name in names:
         if name in published:
             note.images[name] = published[name]
@@ -71,7 +81,7 @@ def ensure_pushed(
             say(
                 f"building the image of flavour {name} from this checkout and pushing it, which takes minutes"
             )
-            build(name)
+            build(name, wheels=_path_of("WHEELS"), ca_bundle=_path_of("CA_BUNDLE"))
             note.images[name] = push_image(repository, name, allow_dirty=True)
             note.commits[name] = revision()
         note.write()
