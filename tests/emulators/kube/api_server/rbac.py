@@ -50,8 +50,8 @@ class Tokens:
 
     `issuer` is a folder in which somebody else notes the tokens that it gives out, as a cloud's login does: a
     file named like the token, with the user's namespace, name and the Unix time at which it expires. [doc]
-    kubernetes.io/docs/reference/access-authn-authz/authentication: an expired token is answered with 401; a
-    watch that is open then goes on.
+    kubernetes.io/docs/reference/access-authn-authz/authentication: an expired token is answered with 401.
+    [thread] kubernetes/client-go #1381: a watch asks for it when it is opened, and never again.
     """
 
     def __init__(self) -> None:
