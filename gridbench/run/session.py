@@ -14,6 +14,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from gridbench.run.report_server import reports_served
 from infra.images.flavours import flavours
+from infra.local.access import StackAuth
 from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware
@@ -80,8 +81,8 @@ def session(
             os.environ.update(stack.environment)
             if not stack.joined:
                 deploy(schedules, stack.environment, *pools)
-                name_images(stack.api_url)
-            with _speaking_to(stack.api_url):
+                name_images(stack.api)
+            with _speaking_to(stack):
                 yield Session(stack.api_url, stack.ui_url, stack.check)
     except LocalStackError as error:
         raise GridbenchError(str(error)) from None
@@ -94,7 +95,7 @@ def keep_folders() -> None:
             os.environ[name] = str(Path(os.environ[name]).absolute())
 
 
-def name_images(api_url: str) -> None:
+def name_images(api: httpx.Client) -> None:
     """Tell a server of ours the images that lanes run in, where GRIDBENCH_IMAGE_CPU, …_CUDA12 name them.
 
     Hardware files name the variable of each flavour, such as `gridbench_image_cuda12`.
@@ -106,21 +107,21 @@ def name_images(api_url: str) -> None:
         if image := os.environ.get(f"GRIDBENCH_IMAGE_{flavour.upper()}"):
             body = {"name": f"gridbench_image_{flavour}", "value": image}
             try:
-                answer = httpx.post(f"{api_url}/variables/", json=body, trust_env=False)
+                answer = api.post("/variables/", json=body)
                 if answer.status_code == httpx.codes.CONFLICT:
-                    named = f"{api_url}/variables/name/{body['name']}"
-                    answer = httpx.patch(named, json=body, trust_env=False)
+                    answer = api.patch(f"/variables/name/{body['name']}", json=body)
                 answer.raise_for_status()
             except httpx.HTTPError as error:
                 raise GridbenchError(f"the image {image} could not be told to the server: {error}") from None
 
 
 @contextmanager
-def _speaking_to(api_url: str) -> Iterator[None]:
+def _speaking_to(stack: LocalStack) -> Iterator[None]:
     """Prefect has read its settings by now: change them for this process."""
-    from prefect.settings import PREFECT_API_URL, temporary_settings
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
-    with temporary_settings(updates={PREFECT_API_URL: api_url}):
+    auth = stack.environment["PREFECT_API_AUTH_STRING"]
+    with temporary_settings(updates={PREFECT_API_URL: stack.api_url, PREFECT_API_AUTH_STRING: auth}):
         yield
 
 
@@ -146,7 +147,7 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
         raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
     if scheduled:
-        _pause(settings["PREFECT_API_URL"], scheduled, still)
+        _pause(settings, scheduled, still)
 
 
 def _able(name: str) -> bool:
@@ -154,7 +155,7 @@ def _able(name: str) -> bool:
     return name not in NEEDS or bool(os.environ.get(NEEDS[name]))
 
 
-def _pause(api_url: str, scheduled: Collection[str], still: Collection[str]) -> None:
+def _pause(settings: Mapping[str, str], scheduled: Collection[str], still: Collection[str]) -> None:
     """Pause the scheduled deployments that are to be `still`, and let the others run.
 
     Raises:
@@ -166,9 +167,10 @@ def _pause(api_url: str, scheduled: Collection[str], still: Collection[str]) -> 
         wait=wait_fixed(1),
         reraise=True,
     )
+    url, auth = settings["PREFECT_API_URL"], StackAuth(settings["PREFECT_API_AUTH_STRING"])
     try:
         for attempt in again:
-            with attempt, httpx.Client(base_url=api_url, timeout=30, trust_env=False) as api:
+            with attempt, httpx.Client(base_url=url, auth=auth, timeout=30, trust_env=False) as api:
                 wanted = {"deployments": {"name": {"any_": [*scheduled]}}}
                 for found in api.post("/deployments/filter", json=wanted).raise_for_status().json():
                     verb = "pause" if found["name"] in still else "resume"

@@ -15,18 +15,15 @@ import httpx
 from infra.local.errors import LocalStackError
 
 PAGE = 200  # the most that the API returns at once
-TIMEOUT_S = 10.0
 UNDER_WAY = ("PENDING", "RUNNING", "CANCELLING")
+NOT_FROM_OUTSIDE = ("command", "env", "working_dir")  # a flow run does not say what its worker executes
 WORKER_TYPES = "server/api/collections_data/views/aggregate-worker-metadata.json"
 
 
 @cache
 def _http() -> httpx.Client:
-    """Return one client for all requests: a new one reads certificates for 60 ms of CPU, ten times a second.
-
-    Each request has its own connection, because the server may have been started again since the last.
-    """
-    return httpx.Client(timeout=TIMEOUT_S, trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
+    """Return a client without credentials, with a connection for each request as `api_client` has."""
+    return httpx.Client(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
@@ -37,28 +34,32 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
         return False
 
 
-def create_pool(api_url: str, pool: str) -> None:
-    """Have a process pool of that name; one that exists stays as it is."""
-    body = {"name": pool, "type": "process", "base_job_template": process_template()}
+def create_pool(api: httpx.Client, pool: str) -> None:
+    """Have a process pool of that name; one that exists gets today's form."""
+    template = process_template()
     try:
-        answer = _http().post(f"{api_url}/work_pools/", json=body)
+        answer = api.post(
+            "/work_pools/", json={"name": pool, "type": "process", "base_job_template": template}
+        )
+        if answer.status_code == httpx.codes.CONFLICT:
+            answer = api.patch(f"/work_pools/{quote(pool)}", json={"base_job_template": template})
     except httpx.HTTPError as error:
         raise LocalStackError(f"The work pool {pool} could not be created: {error!r}") from error
-    if answer.status_code not in (201, 409):
+    if not answer.is_success:
         raise LocalStackError(f"The work pool {pool} could not be created: {answer.text[:300]}")
 
 
-def pool_exists(api_url: str, pool: str) -> bool:
+def pool_exists(api: httpx.Client, pool: str) -> bool:
     """Return True if there is a pool of that name."""
     try:
-        answer = _http().get(f"{api_url}/work_pools/{quote(pool)}")
+        answer = api.get(f"/work_pools/{quote(pool)}")
     except httpx.HTTPError:
         return False
-    return answer.status_code == 200
+    return answer.status_code == httpx.codes.OK
 
 
 def process_template() -> dict[str, Any]:
-    """Return the base job template of process pools of ours.
+    """Return the base job template of process pools of ours: Prefect's, without what runs something else.
 
     Their flow runs write to no pipe of the worker's: a grandchild that kept one open would keep a killed run
     "Running", and a worker that died would break the first print of its runs. Their logs are in the API.
@@ -70,25 +71,27 @@ def process_template() -> dict[str, Any]:
     for folder in folders:
         types = json.loads((Path(folder) / WORKER_TYPES).read_text())
         template = cast(dict[str, Any], types["prefect"]["process"]["default_base_job_configuration"])
+        for name in NOT_FROM_OUTSIDE:
+            del template["job_configuration"][name], template["variables"]["properties"][name]
         template["variables"]["properties"]["stream_output"]["default"] = False
         return template
     raise LocalStackError("Prefect is not installed.")
 
 
-def runs_under_way(api_url: str, pool: str, kinds: Sequence[str] = UNDER_WAY) -> list[str]:
+def runs_under_way(api: httpx.Client, pool: str, kinds: Sequence[str] = UNDER_WAY) -> list[str]:
     """List the ids of the pool's runs that have begun, or whose state is of one of these kinds."""
-    return _runs(api_url, pool, {"state": {"type": {"any_": [*kinds]}}})
+    return _runs(api, pool, {"state": {"type": {"any_": [*kinds]}}})
 
 
-def runs_due(api_url: str, pool: str) -> list[str]:
+def runs_due(api: httpx.Client, pool: str) -> list[str]:
     """List the ids of the pool's runs that should have begun by now."""
     now = datetime.now(UTC).isoformat()
     return _runs(
-        api_url, pool, {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}
+        api, pool, {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}
     )
 
 
-def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
+def _runs(api: httpx.Client, pool: str, which: dict[str, Any]) -> list[str]:
     ids: list[str] = []
     while True:
         body = {
@@ -97,7 +100,7 @@ def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
             "limit": PAGE,
             "offset": len(ids),
         }
-        answer = _http().post(f"{api_url}/flow_runs/filter", json=body)
+        answer = api.post("/flow_runs/filter", json=body)
         answer.raise_for_status()
         page = [run["id"] for run in answer.json()]
         ids += page
@@ -105,35 +108,35 @@ def _runs(api_url: str, pool: str, which: dict[str, Any]) -> list[str]:
             return ids
 
 
-def set_states(api_url: str, runs: list[str], kind: str, message: str) -> None:
+def set_states(api: httpx.Client, runs: list[str], kind: str, message: str) -> None:
     """Put every run in the state `kind` (`CANCELLING`, `CRASHED`…), whatever the rules of the way there."""
     state = {"type": kind, "name": kind.capitalize(), "message": message}
     for run in runs:
-        _http().post(f"{api_url}/flow_runs/{run}/set_state", json={"state": state, "force": True})
+        api.post(f"/flow_runs/{run}/set_state", json={"state": state, "force": True})
 
 
-def cancel_runs(api_url: str, pool: str, grace_s: float, hurry: Callable[[], bool]) -> None:
+def cancel_runs(api: httpx.Client, pool: str, grace_s: float, hurry: Callable[[], bool]) -> None:
     """Ask every run of the pool to end and wait until they have, so that their hooks and clean-ups happen."""
     deadline = time.monotonic() + grace_s
     while True:
-        abandon_runs(api_url, pool, "The local stack is stopped.")
-        if not runs_under_way(api_url, pool) or time.monotonic() > deadline or hurry():
+        abandon_runs(api, pool, "The local stack is stopped.")
+        if not runs_under_way(api, pool) or time.monotonic() > deadline or hurry():
             return
         time.sleep(0.2)
 
 
-def abandon_runs(api_url: str, pool: str, message: str) -> None:
+def abandon_runs(api: httpx.Client, pool: str, message: str) -> None:
     """Ask every run of the pool to end; one that no worker has taken yet is cancelled at once."""
-    set_states(api_url, runs_due(api_url, pool), "CANCELLED", message)
-    set_states(api_url, runs_under_way(api_url, pool, ("PENDING", "RUNNING")), "CANCELLING", message)
+    set_states(api, runs_due(api, pool), "CANCELLED", message)
+    set_states(api, runs_under_way(api, pool, ("PENDING", "RUNNING")), "CANCELLING", message)
 
 
-def settle_runs(api_url: str, pool: str, message: str) -> int:
+def settle_runs(api: httpx.Client, pool: str, message: str) -> int:
     """Say of the runs that nothing executes any more that they have crashed. Returns how many there were.
 
     Cancel those that still wait for a worker: their creator is gone.
     """
-    lost = runs_under_way(api_url, pool)
-    set_states(api_url, lost, "CRASHED", message)
-    set_states(api_url, runs_due(api_url, pool), "CANCELLED", message)
+    lost = runs_under_way(api, pool)
+    set_states(api, lost, "CRASHED", message)
+    set_states(api, runs_due(api, pool), "CANCELLED", message)
     return len(lost)

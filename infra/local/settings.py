@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from infra.local.access import auth_string
 from infra.local.supervisor import MARK, ROLE
 
 SLOW_LOOPS = (
@@ -51,10 +52,21 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
         "PREFECT_HOME": str(home),
         "PREFECT_PROFILES_PATH": str(home / "profiles.toml"),
         "PREFECT_API_URL": api_url,
+        "PREFECT_API_AUTH_STRING": auth_string(state),
         "PREFECT_API_SSL_CERT_FILE": str(certificate_file(state)),
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
         "DO_NOT_TRACK": "1",
+    }
+
+
+def server_environment(state: Path, api_url: str) -> dict[str, str]:
+    """Return the settings of the server itself: it answers who has the auth string, and its own pages."""
+    return SERVER | {
+        "PREFECT_SERVER_API_AUTH_STRING": auth_string(state),
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api_url.removesuffix("/api"),
+        "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{state / 'prefect.db'}",
     }
 
 
@@ -63,8 +75,7 @@ def service_environment(state: Path, api_url: str, role: str) -> dict[str, str]:
     theirs = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
     ours = client_environment(state, api_url)
     if role == "server":
-        ours |= SERVER
-        ours["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{state / 'prefect.db'}"
+        ours |= server_environment(state, api_url)
     else:
         ours |= WORKER
     marks = {MARK: str(state), ROLE: role}

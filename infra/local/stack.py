@@ -8,6 +8,9 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Self
 
+import httpx
+
+from infra.local.access import api_client
 from infra.local.api import healthy
 from infra.local.certificate import ensure_certificate
 from infra.local.errors import LocalStackError, stop_reason
@@ -76,6 +79,11 @@ class LocalStack:
     def ui_url(self) -> str:
         """Return the UI's address."""
         return self.api_url.removesuffix("/api")
+
+    @property
+    def api(self) -> httpx.Client:
+        """Return a client of the server."""
+        return api_client(self.state, self.api_url)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -164,9 +172,10 @@ class LocalStack:
     def _prepare_folder(self) -> None:
         try:
             for folder in (self.state, self.state / "logs", self.state / "prefect"):
-                folder.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 (folder / ".writable").touch()
                 (folder / ".writable").unlink()
+            self.state.chmod(0o700)  # the database has Secret blocks, and the key to them
             ensure_certificate(certificate_file(self.state))
         except OSError as error:
             raise LocalStackError(

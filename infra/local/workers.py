@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from infra.local.access import api_client
 from infra.local.api import abandon_runs, cancel_runs, create_pool, pool_exists, settle_runs
 from infra.local.errors import LocalStackError, stop_reason
 from infra.local.processes import Service
@@ -31,7 +32,7 @@ class PoolWorker:
         self.pool = pool
         self.kind = kind
         self._state = str(state)
-        self._api_url = api_url
+        self._api = api_client(state, api_url)
         self._deaths: list[float] = []
         self._role = f"worker-{pool}"
         command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
@@ -53,8 +54,8 @@ class PoolWorker:
             LocalStackError: the server refuses it, or no worker of the type is installed.
         """
         if self.runs_here:
-            create_pool(self._api_url, self.pool)
-        elif not pool_exists(self._api_url, self.pool):
+            create_pool(self._api, self.pool)
+        elif not pool_exists(self._api, self.pool):
             command = [sys.executable, "-m", "prefect", "--no-prompt", "work-pool", "create", self.pool]
             made = subprocess.run(
                 [*command, "--type", self.kind],
@@ -73,8 +74,8 @@ class PoolWorker:
         """Say of runs that nobody executes any more how they ended. Returns how many there were."""
         with suppress(httpx.HTTPError):
             if self.runs_here:
-                return settle_runs(self._api_url, self.pool, message)
-            abandon_runs(self._api_url, self.pool, message)
+                return settle_runs(self._api, self.pool, message)
+            abandon_runs(self._api, self.pool, message)
         return 0
 
     def start(self, hold: Sequence[int]) -> None:
@@ -104,7 +105,7 @@ class PoolWorker:
         """Cancel its runs and wait until they have ended, at most `grace_s` or `AWAY_STOP_S`."""
         limit_s = grace_s if self.runs_here else max(grace_s, AWAY_STOP_S)
         with suppress(httpx.HTTPError):
-            cancel_runs(self._api_url, self.pool, limit_s, lambda: hurry() or not self.service.alive())
+            cancel_runs(self._api, self.pool, limit_s, lambda: hurry() or not self.service.alive())
 
     def stop(self) -> None:
         """End the worker, and of its runs what is left here."""

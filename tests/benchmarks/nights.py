@@ -21,8 +21,10 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymen
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.schedules import IntervalSchedule
 
+from infra.local.stack import LocalStack
 from tasks.regressions.gate_file import Ticket, read_verdicts
 from tests.benchmarks.stack import ROOT, stack
+from tests.emulators.prefect_api import client_of
 
 KINDS = [*["quiet"] * 13, "slow", "slow", "hog", "hog"]
 EVERY_S = 60
@@ -56,7 +58,7 @@ def main(kinds: list[str]) -> int:
     with stack(workloads=SLEEPERS, files=files) as up:
         deploy = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
         subprocess.run(deploy, cwd=ROOT, check=True, capture_output=True)
-        filed = asyncio.run(nights(up.api_url, kinds))
+        filed = asyncio.run(nights(up, kinds))
     planted = [kind == "slow" and ticket.cases == ("doze/ms=5/fp32",) for kind, ticket in filed]
     print(f"{sum(planted)} tickets for what was planted, {len(planted) - sum(planted)} others")
     return 0 if planted == [True] else 1
@@ -66,11 +68,11 @@ def machine(kind: str) -> str:
     return MACHINE.format(factor=PLANTED[kind], python=sys.executable)
 
 
-async def nights(api_url: str, kinds: list[str]) -> list[tuple[str, Ticket]]:
+async def nights(up: LocalStack, kinds: list[str]) -> list[tuple[str, Ticket]]:
     """The tickets for what got slower, each with the kind of the night that filed it."""
     told: set[str] = set()
     filed: list[tuple[str, Ticket]] = []
-    async with PrefectClient(api_url) as client:
+    async with client_of(up.api_url, up.state) as client:
         deployment = await client.read_deployment_by_name("nightly/nightly")
         for old in deployment.schedules:
             await client.delete_deployment_schedule(deployment.id, old.id)

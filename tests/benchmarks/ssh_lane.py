@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import LogSort
@@ -29,6 +28,7 @@ from tests.benchmarks.stack import run, stack
 from tests.emulators import containers, images
 from tests.emulators.boxes import boxes
 from tests.emulators.lane import with_workload
+from tests.emulators.prefect_api import client_of
 
 CELLS = 10
 GOAL = 1.1
@@ -117,15 +117,15 @@ def measured(up: LocalStack, hardware: str) -> Lane:
     assert len(records) == CELLS and not unmeasured, unmeasured
     last = max(records, key=lambda record: record.order)
     said = f"{last.id}: {last.verdict.value}"
-    job, (began, ended) = asyncio.run(_times(up.api_url, store.plan.run, said))
+    job, (began, ended) = asyncio.run(_times(up, store.plan.run, said))
     assert job.created
     own_s = sum(record.wall_s for record in records)
     return Lane(began - job.created.timestamp(), ended - began, own_s)
 
 
-async def _times(api_url: str, name: str, said: str) -> tuple[FlowRun, tuple[float, float]]:
+async def _times(up: LocalStack, name: str, said: str) -> tuple[FlowRun, tuple[float, float]]:
     """A run's one lane job, and when it began the first cell and, having handed over the last, `said` so."""
-    async with PrefectClient(api_url) as client:
+    async with client_of(up.api_url, up.state) as client:
         (job,) = await lane_jobs(client, name)
         wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[job.id]))
         deadline = time.monotonic() + LOGS_S

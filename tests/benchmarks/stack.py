@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
-from prefect.client.orchestration import PrefectClient
 
 from gridbench.run.session import deploy
 from infra.local.stack import LocalStack
+from tests.emulators.prefect_api import client_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -71,7 +71,7 @@ def run(up: LocalStack, suite: str, hardware: list[str]) -> Ran:
 
 
 async def _run(up: LocalStack, parameters: dict[str, object]) -> Ran:
-    async with PrefectClient(up.api_url) as client:
+    async with client_of(up.api_url, up.state) as client:
         found = await client.read_deployment_by_name("bench/quick")
         peak = 0
         flow_run = await client.create_flow_run_from_deployment(found.id, parameters=parameters)

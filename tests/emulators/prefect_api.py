@@ -14,15 +14,20 @@ import prefect
 from filelock import FileLock
 from prefect.client.orchestration import PrefectClient
 
+from infra.local.access import auth_string
 from infra.local.certificate import ensure_certificate
 from infra.local.settings import certificate_file, service_environment
 
 DATABASE = "prefect.db"  # of a state folder
 
 
-def client_of(api_url: str) -> PrefectClient:
-    """A client; all share what TLS needs, which to read anew takes 60 ms of CPU, many times a second."""
-    return PrefectClient(api_url, httpx_settings={"verify": _certificates()})
+def client_of(api_url: str, state: Path | None = None) -> PrefectClient:
+    """A client, of a server that knows the auth string of a state folder where one is given.
+
+    All share what TLS needs, which to read anew takes 60 ms of CPU, many times a second.
+    """
+    auth = auth_string(state) if state else None
+    return PrefectClient(api_url, auth_string=auth, httpx_settings={"verify": _certificates()})
 
 
 @cache

@@ -31,7 +31,7 @@ class Bench:
         self.stack, self.results, self.environment = stack, results, environment
 
     def client(self) -> PrefectClient:
-        return client_of(self.stack.api_url)
+        return client_of(self.stack.api_url, self.stack.state)
 
     async def start(self, **parameters):
         """Start a run of naps on one piece of hardware; returns the flow run's id."""

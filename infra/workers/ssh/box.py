@@ -193,6 +193,10 @@ class SshBox:
         )
         return done.exit_status == 0
 
+    async def secret(self, name: str) -> str:
+        """Read the secret that the box keeps for a job's container; empty without one."""
+        return text_of((await self._do("cat", f"/dev/shm/{name}/prefect-secrets/profiles.toml")).stdout)
+
     async def own(self, name: str) -> None:
         """Follow a job by this connection; an earlier one that the box still keeps is ended."""
         await self._script("session", await self._folder(name))

@@ -3,54 +3,20 @@
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
-from urllib.parse import urlsplit
 
-from infra.workers.base.environment import is_loopback, password_fault, plain, secrets
+from infra.workers.base.environment import password_fault, plain, secrets
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.configuration import SshJobConfiguration, ip_address
+from infra.workers.ssh.configuration import SshJobConfiguration
 
 # Prefect's secrets come into the container by a file: they are never on a command line, in an environment or
 # in what `inspect` shows. This file and that of the other variables lie in the box's memory.
 SECRETS_AT = "/run/prefect-secrets"  # in the container
 HIDDEN = "/dev/shm/{name}"
 MARK = "dev.gridbench.measuring"
-PORTS = {"http": 80, "https": 443}
+ROOT = "/api"  # of the proxy at the near end of a tunnel
+PROFILE = "box"
+TOKEN = "PREFECT_API_AUTH_STRING"  # as which the container names the token of its tunnel
 RETRIES = 8  # of Prefect's client, each after twice the time: a cut connection of four minutes ends no flow
-
-
-@dataclass(frozen=True)
-class ApiAddress:
-    """The Prefect API as the worker reaches it."""
-
-    scheme: str
-    host: str
-    port: int
-    path: str
-
-    @property
-    def is_loopback(self) -> bool:
-        """Return whether only the worker's own machine reaches it."""
-        return is_loopback(self.host)
-
-    def through(self, port: int) -> str:
-        """Return its URL behind a tunnel's port on the box; a name stays, for the sake of certificates."""
-        host = "127.0.0.1" if self.is_loopback else self.host
-        return f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{port}{self.path}"
-
-
-def api_of(url: str) -> ApiAddress:
-    """Parse a URL of the API.
-
-    Raises:
-        JobRefused: it is no URL of an API.
-    """
-    parts = urlsplit(url)
-    if parts.scheme not in PORTS or not parts.hostname:
-        raise JobRefused(
-            f"PREFECT_API_URL is {url!r}: the worker needs one that starts with http:// or https://."
-        )
-    return ApiAddress(parts.scheme, parts.hostname, parts.port or PORTS[parts.scheme], parts.path)
 
 
 def run_command(configuration: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
@@ -81,14 +47,10 @@ def run_command(configuration: SshJobConfiguration, name: str, port: int | None)
     words += gpu_options(configuration)
     for mount in configuration.mounts:
         words += ["--volume", mount]
-    if secrets(configuration.env):
+    if port is not None or secrets(configuration.env):
         words += ["--volume", f"{hidden}/prefect-secrets:{SECRETS_AT}:ro"]
     for key, value in configuration.labels.items():
         words += ["--label", f"{key}={value}"]
-    if port is not None:
-        api = api_of(configuration.env.get("PREFECT_API_URL") or "")
-        if not api.is_loopback and ip_address(api.host) is None:
-            words += ["--add-host", f"{api.host}:127.0.0.1"]
     words += ["--env-file", f"{hidden}/env"]
     return (*words, str(configuration.image), *shlex.split(configuration.command or ""))
 
@@ -120,21 +82,27 @@ def env_file(configuration: SshJobConfiguration, port: int | None) -> str:
     Raises:
         JobRefused: a value has a line break, or the API's address a password.
     """
-    if fault := password_fault(configuration.env.get("PREFECT_API_URL")):
-        raise JobRefused(fault)
     env = plain(configuration.env)
     env.setdefault("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))
-    if secrets(configuration.env):
-        env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
     if port is not None:
-        env["PREFECT_API_URL"] = api_of(env.get("PREFECT_API_URL", "")).through(port)
+        env["PREFECT_API_URL"] = f"http://127.0.0.1:{port}{ROOT}"
+    elif fault := password_fault(env.get("PREFECT_API_URL")):
+        raise JobRefused(fault)
+    if port is not None or secrets(configuration.env):
+        env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
     for name, value in env.items():
         if "\n" in value or "\r" in value:
             raise JobRefused(f"env sets {name} to several lines: a box's container takes one; mount a file.")
     return "".join(f"{name}={value}\n" for name, value in sorted(env.items()))
 
 
-def secret_profile(env: Mapping[str, str | None]) -> str:
-    """Return the file of Prefect's secret settings; empty where there are none."""
-    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in secrets(env).items()]
-    return "\n".join(['active = "box"', "[profiles.box]", *lines, ""]) if lines else ""
+def secret_profile(env: Mapping[str, str | None], token: str | None) -> str:
+    """Return the file of Prefect's secret settings; empty where there are none.
+
+    Args:
+        env: of the job.
+        token: of the tunnel, which takes the place of all secrets; None without one.
+    """
+    named = secrets(env) if token is None else {TOKEN: token}
+    lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in named.items()]
+    return "\n".join([f'active = "{PROFILE}"', f"[profiles.{PROFILE}]", *lines, ""]) if lines else ""

@@ -14,7 +14,7 @@ from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.settings import SshSettings
-from infra.workers.ssh.tunnel import take_over
+from infra.workers.ssh.tunnel import Tunnel
 
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
 STOPS = 3  # how often a container is asked to stop
@@ -29,6 +29,7 @@ class SshFollow(JobFollow):
     Attributes:
         name: of the container.
         box: connected already, with the tunnel; None for a job that an earlier worker started.
+        tunnel: from the box to the Prefect API.
         secret_of: reads a Secret block.
         send: sends log lines to Prefect.
     """
@@ -37,6 +38,7 @@ class SshFollow(JobFollow):
     name: str
     configuration: SshJobConfiguration
     box: SshBox | None
+    tunnel: Tunnel
     secret_of: SecretOf
     send: Send
     settings: SshSettings
@@ -109,7 +111,7 @@ class SshFollow(JobFollow):
             await connect(self.host, self.secret_of, in_before=True), self.configuration.container_command
         )
         try:
-            await take_over(box, self.name, await box.look(self.name), self.configuration)
+            await self.tunnel.take_over(box, self.name, await box.look(self.name), self.host)
         except BaseException:
             box.connection.abort()
             raise

@@ -11,11 +11,11 @@ from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.outcome import StateName
 from infra.workers.ssh.box import BoxBusy, SshBox
 from infra.workers.ssh.check import has_image, unmet_requirements
-from infra.workers.ssh.command_line import api_of, env_file, pull_command, run_command, secret_profile
+from infra.workers.ssh.command_line import env_file, pull_command, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
-from infra.workers.ssh.tunnel import take_over, tunnel
+from infra.workers.ssh.tunnel import Tunnel
 
 UNFIT: StateName = "Unfit"
 WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
@@ -35,6 +35,7 @@ class Launcher:
     Args:
         configuration: of the job.
         name: of its container.
+        tunnel: from its box to the Prefect API.
         secret_of: reads a Secret block.
         note: takes the box that is about to get the job, before it has it.
         given_up: returns whether nobody needs the job any more.
@@ -45,6 +46,7 @@ class Launcher:
         self,
         configuration: SshJobConfiguration,
         name: str,
+        tunnel: Tunnel,
         secret_of: SecretOf,
         note: Callable[[Host], Awaitable[None]],
         given_up: Callable[[], Awaitable[bool]],
@@ -52,7 +54,12 @@ class Launcher:
         poll_s: float,
         before: Host | None = None,
     ) -> None:
-        self._configuration, self._name, self._secret_of = configuration, name, secret_of
+        self._configuration, self._name, self._tunnel, self._secret_of = (
+            configuration,
+            name,
+            tunnel,
+            secret_of,
+        )
         self._note, self._given_up, self._log, self._poll_s = note, given_up, log, poll_s
         self._logged: dict[Host, str] = {}
         self._asked_host = before  # may have the job, whatever it answered
@@ -111,10 +118,11 @@ class Launcher:
         configuration, name = self._configuration, self._name
         look = await box.look(name)
         if look.state not in ("absent", "prepared"):  # an answer was lost, or a worker
-            return await take_over(box, name, look, configuration)
+            return await self._tunnel.take_over(box, name, look, host)
         if look.state == "prepared" and self._asked_host == host:  # configuration, and the answer was lost
-            await take_over(box, name, look, configuration, waiting=True)
-            return await self._ask(host, box, look.port)
+            await self._tunnel.take_over(box, name, look, host, waiting=True)
+            await self._ask(host, box, look.port)
+            return await self._tunnel.learn(box, name)
         await box.free(configuration.lock_file, WAIT_THERE_S if len(configuration.hosts) == 1 else 0)
         facts = await box.check(str(configuration.image))
         if problems := unmet_requirements(facts, configuration):
@@ -125,7 +133,7 @@ class Launcher:
             await stream(box, configuration, facts, self._log)
         port = None
         if configuration.tunnel:
-            port = await tunnel(box.connection, api_of(configuration.env.get("PREFECT_API_URL") or ""), None)
+            port = await self._tunnel.open(box.connection, host, None)
         files = {"run": run_command(configuration, name, port)}
         if configuration.pull == "always" or (
             configuration.pull == "if-not-present" and not has_image(facts)
@@ -140,7 +148,8 @@ class Launcher:
     async def _ask(self, host: Host, box: SshBox, port: int | None) -> None:
         """Have a prepared box start the job; only its own answer proves that it did not."""
         configuration = self._configuration
-        hidden = env_file(configuration, port), secret_profile(configuration.env)
+        token = self._tunnel.token if configuration.tunnel else None
+        hidden = env_file(configuration, port), secret_profile(configuration.env, token)
         self._asked_host = host
         try:
             await box.start(self._name, configuration.lock_file, configuration.timeout_s, *hidden)

@@ -1,51 +1,98 @@
-"""The way from a box back to the Prefect API: a port of the box that ends at the worker's side."""
+"""The way from a box back to the Prefect API: a port of the box that ends at a proxy of the worker's."""
 
 import asyncio
+import logging
+import secrets
+import tomllib
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import asyncssh
+from prefect.client.orchestration import get_client
 
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.box import Look, SshBox
-from infra.workers.ssh.command_line import ApiAddress, api_of
-from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.command_line import PROFILE, TOKEN
+from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import LOST, BoxUnreachable, error_text
+from infra.workers.ssh.proxy.app import JobProxy
+from infra.workers.ssh.proxy.limits import Limits
+from infra.workers.ssh.proxy.serve import serve
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
 
 TRIES, PAUSE_S = 10, 0.5  # until the port of an ended session is free
 
 
-async def tunnel(connection: asyncssh.SSHClientConnection, api: ApiAddress, port: int | None) -> int:
-    """Open the tunnel for as long as the connection lasts. Returns the box's port.
+@dataclass(eq=False)
+class Tunnel:
+    """The way of one job's container to the Prefect API, over connections that come and go.
 
-    Args:
-        connection: to the box.
-        api: what the tunnel leads to.
-        port: that a container has already; None for any.
-
-    Raises:
-        JobRefused: the box allows no tunnels.
-        BoxUnreachable: the port is still taken, or the connection was lost.
+    Attributes:
+        run: the flow run, which is all that the container reaches.
+        token: what the container of a new job calls itself by; it opens this tunnel and nothing else.
+        tokens: all that are let in: a worker that takes over learns from the box what its container has.
+        limits: of what the container may send, over all connections.
     """
-    for _ in range(TRIES if port else 1):
+
+    run: "FlowRun"
+    log: "logging.LoggerAdapter[Any]"
+    token: str = field(default_factory=lambda: f"box:{secrets.token_urlsafe(32)}")
+    tokens: set[str] = field(default_factory=set)
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        self.tokens.add(self.token)
+
+    async def open(self, connection: asyncssh.SSHClientConnection, host: Host, port: int | None) -> int:
+        """Open the tunnel for as long as the connection lasts. Returns the box's port.
+
+        Args:
+            connection: to the box.
+            host: the box.
+            port: that a container has already; None for any.
+
+        Raises:
+            JobRefused: the box allows no tunnels.
+            BoxUnreachable: the port is still taken, or the connection was lost.
+        """
+        for _ in range(TRIES if port else 1):
+            try:
+                return await self._serve(connection, host, port)
+            except asyncssh.ChannelListenError:
+                await asyncio.sleep(PAUSE_S if port else 0)
+            except (*LOST, asyncssh.Error) as error:
+                raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
+        if port:
+            raise BoxUnreachable(f"Port {port} of the box is still taken.")
+        raise JobRefused(
+            "It allows no tunnel to the Prefect API: set AllowTcpForwarding in its sshd_config, or tunnel to "
+            "false where it reaches the API by itself.",
+            "Unfit",
+        )
+
+    async def _serve(self, connection: asyncssh.SSHClientConnection, host: Host, port: int | None) -> int:
+        async with AsyncExitStack() as stack:
+            client = await stack.enter_async_context(get_client())  # a flood does not take the worker's own
+            proxy = JobProxy(self.run, str(host), client, self.log, self.tokens, self.limits)
+            taken = await serve(connection, proxy, port, stack)
+        return taken
+
+    async def take_over(
+        self, box: SshBox, name: str, look: Look, host: Host, *, waiting: bool = False
+    ) -> None:
+        """Follow a job by this connection, with the tunnel whose port its container knows, or will."""
+        await box.own(name)
+        if look.port and (waiting or look.state == "running"):
+            await self.learn(box, name)
+            await self.open(box.connection, host, look.port)
+
+    async def learn(self, box: SshBox, name: str) -> None:
+        """Let the container in that runs there, whoever has started it."""
         try:
-            listener = await connection.forward_remote_port("127.0.0.1", port or 0, api.host, api.port)
-            return int(listener.get_port())
-        except asyncssh.ChannelListenError:
-            await asyncio.sleep(PAUSE_S if port else 0)
-        except (*LOST, asyncssh.Error) as error:
-            raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
-    if port:
-        raise BoxUnreachable(f"Port {port} of the box is still taken.")
-    raise JobRefused(
-        "It allows no tunnel to the Prefect API: set AllowTcpForwarding in its sshd_config, or tunnel to "
-        "false where it reaches the API by itself.",
-        "Unfit",
-    )
-
-
-async def take_over(
-    box: SshBox, name: str, look: Look, configuration: SshJobConfiguration, *, waiting: bool = False
-) -> None:
-    """Follow a job by this connection, with the tunnel whose port its container knows, or a `waiting` one."""
-    await box.own(name)
-    if look.port and (waiting or look.state == "running"):
-        await tunnel(box.connection, api_of(configuration.env.get("PREFECT_API_URL") or ""), look.port)
+            profile = tomllib.loads(await box.secret(name))
+            self.tokens.add(str(profile["profiles"][PROFILE][TOKEN]))
+        except (ValueError, KeyError):
+            return  # it has none: it is not there yet, or no more

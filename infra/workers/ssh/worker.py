@@ -23,6 +23,7 @@ from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.follow import SshFollow
 from infra.workers.ssh.settings import SshSettings
 from infra.workers.ssh.start import Launcher
+from infra.workers.ssh.tunnel import Tunnel
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -57,7 +58,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._boxes: dict[UUID, SshBox] = {}
+        self._started: dict[UUID, tuple[SshBox, Tunnel]] = {}
         await super().setup()
 
     async def start_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
@@ -83,12 +84,13 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
         log = self.get_flow_run_logger(flow_run)
         before = self._noted(flow_run, name, configuration.hosts)
+        tunnel = Tunnel(flow_run, log)
         starter = Launcher(
-            configuration, name, self._secret, note, given_up, log, self.settings.poll_s, before
+            configuration, name, tunnel, self._secret, note, given_up, log, self.settings.poll_s, before
         )
         started = await starter.start()
         log.info("Box %s runs the container %s.", started.host, name)
-        self._boxes[flow_run.id] = started.box
+        self._started[flow_run.id] = started.box, tunnel
         return identifier(started.host, name)
 
     @staticmethod
@@ -133,15 +135,18 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         if job is None:
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before
         host, name = job
+        log = self.get_flow_run_logger(flow_run)
+        box, tunnel = self._started.pop(flow_run.id, (None, Tunnel(flow_run, log)))
         return SshFollow(
             run=flow_run,
             job_id=job_id,
-            log=self.get_flow_run_logger(flow_run),
+            log=log,
             set_labels=partial(self.runs.label, flow_run.id),
             host=host,
             name=name,
             configuration=configuration,
-            box=self._boxes.pop(flow_run.id, None),
+            box=box,
+            tunnel=tunnel,
             secret_of=self._secret,
             send=self.client.create_logs,
             settings=self.settings,

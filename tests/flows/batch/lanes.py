@@ -1,6 +1,6 @@
 """The bucket and the image of lanes on AWS Batch."""
 
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 from prefect.variables import Variable
 from prefect_aws import AwsCredentials, S3Bucket
 
@@ -15,6 +15,7 @@ async def save(bench, aws, image):
     """The bucket's block, and which image the hardware files mean."""
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
     credentials = AwsCredentials(**keys, aws_client_parameters={"endpoint_url": aws.url})
-    with temporary_settings({PREFECT_API_URL: bench.stack.api_url}):
+    auth = bench.stack.environment["PREFECT_API_AUTH_STRING"]
+    with temporary_settings({PREFECT_API_URL: bench.stack.api_url, PREFECT_API_AUTH_STRING: auth}):
         await S3Bucket(bucket_name="kept", credentials=credentials).save("gridbench", overwrite=True)
         await Variable.aset("gridbench_image_cpu", image, overwrite=True)

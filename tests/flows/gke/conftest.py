@@ -3,7 +3,6 @@
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
 
 from gridbench.run.session import deploy, name_images
@@ -53,9 +52,9 @@ def cluster(session_bench, image, tmp_path_factory):
             add_node_pool(made, name)
         token = made.token(NAMESPACE, "gridbench-worker")
         config = {"KUBECONFIG": str(made.kubeconfig(folder / "kubeconfig", token, NAMESPACE))}
-        make_work_pool(session_bench.stack.api_url)
+        make_work_pool(session_bench.stack)
         with environment(**session_bench.environment, GRIDBENCH_IMAGE_CPU=image):
-            name_images(session_bench.stack.api_url)
+            name_images(session_bench.stack.api)
             deploy(False, settings, "gke")
         with worker(settings | config | PACE_OF_WORKER, folder / "worker.log", "gke", "kubernetes-jobs"):
             yield made
@@ -80,7 +79,7 @@ def add_node_pool(cluster, name):
     )
 
 
-def make_work_pool(api_url):
+def make_work_pool(stack):
     pool = read_pool(DEPLOYMENTS / "pools" / "gke.yaml")
     body = {"name": "gke", "type": pool.type, "base_job_template": base_job_template(pool)}
-    httpx.post(f"{api_url}/work_pools/", json=body, trust_env=False).raise_for_status()
+    stack.api.post("/work_pools/", json=body).raise_for_status()

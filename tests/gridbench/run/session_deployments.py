@@ -1,13 +1,10 @@
 """The deployments of a session, and the variable that holds the key of Lambda Cloud."""
 
-import httpx
-
 KEY = "LAMBDA_API_KEY"
 
 
-def deployments(api_url):
+def deployments(api):
     """Each deployment's flow and name, with its pool and whether it is paused."""
-    with httpx.Client(base_url=api_url, timeout=60, trust_env=False) as api:
-        flows = {flow["id"]: flow["name"] for flow in api.post("/flows/filter", json={}).json()}
-        found = api.post("/deployments/filter", json={}).json()
+    flows = {flow["id"]: flow["name"] for flow in api.post("/flows/filter", json={}).json()}
+    found = api.post("/deployments/filter", json={}).json()
     return {f"{flows[of['flow_id']]}/{of['name']}": (of["work_pool_name"], of["paused"]) for of in found}

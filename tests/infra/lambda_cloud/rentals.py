@@ -32,11 +32,14 @@ class Rentals:
         self.stack, self.cloud, self.deployments = stack, cloud, {}
 
     def client(self):
-        return client_of(self.stack.api_url)
+        return client_of(self.stack.api_url, self.stack.state)
 
     def settings(self):
         """The settings of what this process does with Prefect."""
-        return of.temporary_settings({of.PREFECT_API_URL: self.stack.api_url})
+        auth = self.stack.environment["PREFECT_API_AUTH_STRING"]
+        return of.temporary_settings(
+            {of.PREFECT_API_URL: self.stack.api_url, of.PREFECT_API_AUTH_STRING: auth}
+        )
 
     async def deploy(self):
         steps = [{"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}]

@@ -20,7 +20,7 @@ class Api:
     """What the server of a stack says of its pools, and runs for boxes that do not answer."""
 
     def __init__(self, stack: LocalStack) -> None:
-        self.http = httpx.Client(base_url=stack.api_url, timeout=20, trust_env=False)
+        self.http = stack.api
 
     def online(self, pool: str) -> list[str]:
         workers = self.http.post(f"/work_pools/{pool}/workers/filter", json={}).json()

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import psutil
 
+from infra.local.access import api_client
 from infra.local.supervisor import marked
 
 HERE = Path(__file__).parent
@@ -28,8 +28,8 @@ def until(condition: Callable[[], object], seconds: float) -> bool:
 class Runs:
     """Runs of the flow `waiting` on a stack."""
 
-    def __init__(self, api_url: str) -> None:
-        self.http = httpx.Client(base_url=api_url, timeout=20, trust_env=False)
+    def __init__(self, state: Path, api_url: str) -> None:
+        self.http = api_client(state, api_url)
         flow = self.http.post("/flows/", json={"name": "waiting"}).json()
         pull = [{"prefect.deployments.steps.set_working_directory": {"directory": str(HERE)}}]
         deployment = {"name": "test", "flow_id": flow["id"], "entrypoint": "slow_flow.py:waiting"}

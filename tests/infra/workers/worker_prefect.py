@@ -19,7 +19,7 @@ from prefect.states import Cancelling
 from infra.local.api import healthy
 from infra.local.certificate import ensure_certificate
 from infra.local.ports import free_port
-from infra.local.settings import SERVER, certificate_file, client_environment
+from infra.local.settings import certificate_file, client_environment, server_environment
 from infra.workers.base.retry import call_until_answered
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators.prefect_api import client_of, with_tables
@@ -36,16 +36,22 @@ WITHIN_S = 400  # of a machine that others use too
 
 
 class Prefect:
-    """A server, which can be killed and started again on the same port and database."""
+    """A server, which can be killed and started again on the same port and database.
 
-    def __init__(self, folder: Path) -> None:
+    With `locked` it answers only who has its auth string, as the server of a local stack does.
+    """
+
+    def __init__(self, folder: Path, locked: bool = False) -> None:
         port = free_port()
         self.folder, self.url = folder, f"http://127.0.0.1:{port}/api"
         ensure_certificate(certificate_file(with_tables(folder)))
         theirs = {key: value for key, value in os.environ.items() if not key.startswith("PREFECT_")}
         self.environment = theirs | client_environment(folder, self.url)
-        database = {"PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{folder}/prefect.db"}
-        self._of_server = self.environment | SERVER | database
+        ours = server_environment(folder, self.url)
+        self.auth = self.environment["PREFECT_API_AUTH_STRING"] if locked else None
+        if not locked:
+            del self.environment["PREFECT_API_AUTH_STRING"], ours["PREFECT_SERVER_API_AUTH_STRING"]
+        self._of_server = self.environment | ours
         self._command = ["-m", "infra.local.server", "--host", "127.0.0.1", "--port", str(port)]
 
     def start(self, within_s: float = 240) -> None:
@@ -64,13 +70,14 @@ class Prefect:
         self._server.wait()
 
     def client(self) -> PrefectClient:
-        return client_of(self.url)
+        return client_of(self.url, self.folder if self.auth else None)
 
     def settings(self):
         """The settings of a worker in this process."""
         return of.temporary_settings(
             {
                 of.PREFECT_API_URL: self.url,
+                of.PREFECT_API_AUTH_STRING: self.auth,
                 of.PREFECT_HOME: str(self.folder / "prefect"),
                 of.PREFECT_WORKER_QUERY_SECONDS: 0.4,
                 of.PREFECT_CLIENT_MAX_RETRIES: 1,

@@ -4,6 +4,7 @@ import os
 
 from gridbench.run import session as sessions
 from infra.local import stack as stacks
+from infra.local.access import api_client
 from tests.gridbench.run.session_deployments import KEY, deployments
 
 
@@ -14,7 +15,8 @@ def test_a_session_for_boxes_has_their_deployments_and_keeps_schedules_still(
     monkeypatch.delenv(KEY, raising=False)
     said = []
     with sessions.session(said.append, tmp_path / "results", pools=("local", "ssh")) as api:
-        made = deployments(api.api_url)
+        client = api_client(tmp_path / "state", api.api_url)
+        made = deployments(client)
         assert made["lane/ssh"] == ("ssh", False)
         assert made["rental/lambda"] == ("local", False)
         assert not {"nightly/nightly", "janitor/lambda-sweep", "lane/aws-batch"} & made.keys()
@@ -22,16 +24,16 @@ def test_a_session_for_boxes_has_their_deployments_and_keeps_schedules_still(
 
         os.environ[KEY] = "secret"
         sessions.deploy(True, settings)
-        made = deployments(api.api_url)
+        made = deployments(client)
         assert made["janitor/lambda-sweep"] == made["nightly/nightly"] == ("local", False)
 
         sessions.deploy(False, settings)
-        made = deployments(api.api_url)
+        made = deployments(client)
         assert made["janitor/lambda-sweep"][1] and made["nightly/nightly"][1]
 
         del os.environ[KEY]
         sessions.deploy(True, settings)
-        made = deployments(api.api_url)
+        made = deployments(client)
         assert (made["janitor/lambda-sweep"][1], made["nightly/nightly"][1]) == (True, False)
     assert said == ["starting a Prefect server and workers"]
     assert stacks.running_api(tmp_path / "state") is None

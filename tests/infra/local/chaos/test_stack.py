@@ -28,7 +28,7 @@ def process_of(state: Path, what: str) -> psutil.Process:
 
 def test_an_exception_ends_it_and_cancels_what_runs_with_all_that_it_started(state: Path):
     with pytest.raises(ZeroDivisionError), LocalStack(state) as stack:
-        runs = Runs(stack.api_url)
+        runs = Runs(state, stack.api_url)
         runs.wait(runs.start(), "RUNNING")
         assert until(lambda: "sleep" in {one.name() for one in everything_of(state)}, SLOW_S)
         raise ZeroDivisionError
@@ -37,7 +37,7 @@ def test_an_exception_ends_it_and_cancels_what_runs_with_all_that_it_started(sta
 
 
 def test_a_worker_that_dies_is_replaced_and_its_run_has_crashed(state: Path, stack: LocalStack):
-    runs = Runs(stack.api_url)
+    runs = Runs(state, stack.api_url)
     run = runs.start()
     runs.wait(run, "RUNNING")
     first = process_of(state, "worker")
@@ -51,7 +51,7 @@ def test_a_worker_that_dies_is_replaced_and_its_run_has_crashed(state: Path, sta
 
 
 def test_a_server_that_dies_comes_back_where_it_was(state: Path, stack: LocalStack):
-    runs = Runs(stack.api_url)
+    runs = Runs(state, stack.api_url)
     process_of(state, "server").kill()
     assert until(
         lambda: (sentence := stack.check()) and "server had stopped (killed by SIGKILL)" in sentence, SLOW_S
@@ -72,7 +72,7 @@ def test_one_that_comes_while_the_first_stops_takes_over(state: Path, holder: Ho
 def test_runs_that_nobody_waits_for_any_more_are_not_resurrected(state: Path):
     with LocalStack(state) as stack:
         stack._workers.pop().service.stop()
-        runs = Runs(stack.api_url)
+        runs = Runs(state, stack.api_url)
         runs.start()
     assert stored_states(state) == ["SCHEDULED"]
     with LocalStack(state):

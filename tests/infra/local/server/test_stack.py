@@ -4,8 +4,10 @@ import signal
 import socket
 from pathlib import Path
 
+import httpx
 import pytest
 
+from infra.local.access import auth_file
 from infra.local.errors import LocalStackError
 from infra.local.ports import port_taken
 from infra.local.stack import LocalStack, running_api
@@ -21,12 +23,36 @@ def port_of(api_url: str) -> int:
     return int(api_url.rsplit(":", 1)[1].removesuffix("/api"))
 
 
+def refuses_strangers(state: Path, stack: LocalStack) -> None:
+    """Neither other users of the machine nor pages of other sites use the server; its form takes no command."""
+    password = auth_file(state)
+    assert (state.stat().st_mode & 0o777, password.stat().st_mode & 0o777) == (0o700, 0o600)
+    secret = password.read_text()
+    assert not [one for one in everything_of(state) if any(secret in word for word in one.cmdline())]
+    asked = f"{stack.api_url}/flows/filter"
+    with httpx.Client(trust_env=False) as stranger:
+        for auth in (None, ("gridbench", "guessed")):
+            assert stranger.post(asked, json={}, auth=auth).status_code == 401
+        basic = tuple(secret.split(":", 1))
+        forged = stranger.post(asked, json={}, auth=basic)
+        assert (forged.status_code, "CSRF" in forged.text) == (403, True)
+        origins = {"http://evil.example": None, stack.ui_url: stack.ui_url}
+        for origin, allowed in origins.items():
+            asks = {"Origin": origin, "Access-Control-Request-Method": "POST"}
+            answer = stranger.options(asked, headers=asks)
+            assert answer.headers.get("access-control-allow-origin") == allowed
+    template = stack.api.get("/work_pools/local").json()["base_job_template"]
+    for part in (template["job_configuration"], template["variables"]["properties"]):
+        assert not {"command", "env", "working_dir"} & part.keys() and "stream_output" in part
+
+
 def test_it_runs_a_flow_and_leaves_nothing(state: Path):
     with LocalStack(state) as stack:
         assert stack.ui_url == stack.api_url.removesuffix("/api")
         assert running_api(state) == stack.api_url
         assert stack.check() is None
-        runs = Runs(stack.api_url)
+        refuses_strangers(state, stack)
+        runs = Runs(state, stack.api_url)
         runs.wait(runs.start(seconds=0), "COMPLETED")
     assert running_api(state) is None
     assert not everything_of(state)
@@ -45,7 +71,7 @@ def test_it_runs_a_flow_and_leaves_nothing(state: Path):
 def test_a_signal_to_its_owner_ends_everything(
     state: Path, holder: Holder, number: int, status: int, outcome: str
 ):
-    runs = Runs(holder.api_url)
+    runs = Runs(state, holder.api_url)
     runs.wait(runs.start(), "RUNNING")
     assert until(lambda: "sleep" in {one.name() for one in everything_of(state)}, SLOW_S)
     holder.process.send_signal(number)

@@ -12,14 +12,7 @@ from infra.workers.base.job_configuration import JobRefused, one_sentence
 from infra.workers.base.log_lines import CALL_BYTES, LONGEST_BYTES, Lines
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.check import unmet_requirements
-from infra.workers.ssh.command_line import (
-    ApiAddress,
-    api_of,
-    env_file,
-    gpu_options,
-    run_command,
-    secret_profile,
-)
+from infra.workers.ssh.command_line import env_file, gpu_options, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration, host_and_name, identifier, job_name
 from infra.workers.ssh.outcome import outcome_of
 
@@ -63,25 +56,16 @@ def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
 
 
 @pytest.mark.parametrize(
-    ("url", "through", "host"),
-    [
-        ("http://localhost:4200/api", "http://127.0.0.1:5/api", None),
-        ("http://10.0.0.7:4200/api", "http://10.0.0.7:5/api", None),
-        ("https://api.example/api/x", "https://api.example:5/api/x", "api.example:127.0.0.1"),
-    ],
+    "url", ["http://10.0.0.7:4200/api", "https://api.prefect.cloud/api/accounts/a/workspaces/b"]
 )
-def test_the_tunnel_keeps_the_name_that_a_certificate_says(url, through, host):
-    job = asked(env={"PREFECT_API_URL": url})
-    words = run_command(job, "n", 5)
-    assert f"PREFECT_API_URL={through}" in env_file(job, 5).splitlines()
-    assert (words[words.index("--add-host") + 1] if "--add-host" in words else None) == host
-
-
-def test_the_api_is_taken_apart():
-    assert api_of("https://api.example/api") == ApiAddress("https", "api.example", 443, "/api")
-    assert api_of("http://[::1]:4200/api").through(9) == "http://127.0.0.1:9/api"
-    with pytest.raises(JobRefused, match="PREFECT_API_URL is ''"):
-        api_of("")
+def test_behind_a_tunnel_is_the_workers_proxy_and_no_credential_of_the_workers(url):
+    names = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS")
+    job = asked(env={"PREFECT_API_URL": url} | dict.fromkeys(names, "k3y"))
+    words, env = " ".join(run_command(job, "n", 5)), env_file(job, 5)
+    assert "PREFECT_API_URL=http://127.0.0.1:5/api" in env.splitlines()
+    assert not any(hidden in words + env for hidden in (url, "k3y", "--add-host"))
+    assert "/dev/shm/n/prefect-secrets:/run/prefect-secrets:ro" in words
+    assert secret_profile(job.env, "box:t0ken").splitlines()[2:] == ['PREFECT_API_AUTH_STRING = "box:t0ken"']
 
 
 @pytest.mark.parametrize(
@@ -102,9 +86,9 @@ def test_how_gpus_are_asked_for(command, gpus, words):
 
 def test_secrets_are_a_profile_of_prefect():
     tricky = 'a"b\\c\ud83d'.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "ü"
-    profile = tomllib.loads(secret_profile({"PREFECT_API_KEY": tricky, "OTHER": "x"}))
+    profile = tomllib.loads(secret_profile({"PREFECT_API_KEY": tricky, "OTHER": "x"}, None))
     assert profile == {"active": "box", "profiles": {"box": {"PREFECT_API_KEY": tricky}}}
-    assert secret_profile({"PREFECT_API_KEY": "", "OTHER": "x"}) == ""
+    assert secret_profile({"PREFECT_API_KEY": "", "OTHER": "x"}, None) == ""
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,242 @@
+"""The proxy of one flow run: an ASGI application that stands between its box and the Prefect API."""
+
+import asyncio
+import base64
+import hmac
+import json
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from uuid import UUID
+
+import httpx
+import prefect
+from prefect.client.base import ServerType
+from prefect.client.orchestration import PrefectClient
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from infra.workers.ssh.command_line import ROOT
+from infra.workers.ssh.proxy import bodies
+from infra.workers.ssh.proxy.events import (
+    ARTIFACT,
+    OwnThings,
+    give_events,
+    shake_hands,
+    take_events,
+    until_closed,
+)
+from infra.workers.ssh.proxy.limits import BODY_BYTES, Allowance, Limits, spend
+from infra.workers.ssh.proxy.refusal import Refusal
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import FlowRun
+
+UNKNOWN, TOO_LARGE, AWAY, NO_CSRF, WRONG = 401, 413, 503, 422, 400
+ANSWER_S = 50  # of the server: the box's client gives up after 60
+SLOWLY_S = 1.0  # between a flood's requests on each connection
+PATH_SHOWN = 200  # characters
+LEASE = re.compile(r"/v2/concurrency_limits/leases/([0-9a-f-]{36})/renew")
+Written = Callable[[UUID, bytes, Limits], Any]
+
+
+class Rule(NamedTuple):
+    """A request that is let through.
+
+    Attributes:
+        body: reads the body and writes it anew; None for a request without one.
+        hidden: fields of the answer that are no business of the box.
+        open: for whoever reaches the port.
+    """
+
+    body: Written | None = None
+    hidden: tuple[str, ...] = ()
+    open: bool = False
+
+
+def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
+    """Return the requests that the engine makes for a flow run, by method and path."""
+    own = f"/flow_runs/{run.id}"
+    return {
+        ("GET", "/health"): Rule(open=True),
+        ("GET", "/csrf-token"): Rule(open=True),
+        ("GET", "/admin/storage"): Rule(),
+        ("GET", "/admin/version"): Rule(),
+        ("GET", own): Rule(),
+        ("PATCH", own): Rule(bodies.update_body),
+        ("POST", f"{own}/set_state"): Rule(bodies.state_body),
+        ("POST", "/logs/"): Rule(bodies.lines_body),
+        ("POST", "/artifacts/"): Rule(bodies.artifact_body),
+        ("GET", f"/flows/{run.flow_id}"): Rule(),
+        ("GET", f"/deployments/{run.deployment_id}"): Rule(),
+        ("GET", f"/work_queues/{run.work_queue_id}"): Rule(),
+        ("GET", f"/work_pools/{run.work_pool_name}"): Rule(hidden=("base_job_template",)),
+    }
+
+
+@dataclass(eq=False)
+class JobProxy:
+    """Lets through what one flow run's engine needs, with the worker's own credentials, and logs the rest.
+
+    Attributes:
+        run: the flow run.
+        box: where it runs, for the log.
+        client: the worker's way to the Prefect API.
+        tokens: what the box may call itself by.
+    """
+
+    run: "FlowRun"
+    box: str
+    client: PrefectClient
+    log: "logging.Logger | logging.LoggerAdapter[Any]"
+    tokens: set[str] = field(default_factory=set)
+    limits: Limits = field(default_factory=Limits)
+    _told: Allowance = field(default_factory=lambda: Allowance(20, 1 / 60))
+    _untold: int = 0
+
+    def __post_init__(self) -> None:
+        self._rules = rules_of(self.run)
+        self._own = OwnThings(self.client, self.run.id)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or serve a socket to its end."""
+        if scope["type"] == "websocket":
+            await self._socket(WebSocket(scope, receive, send))
+            return
+        request = Request(scope, receive)
+        try:
+            answer = await self._answer(request)
+        except ClientDisconnect:
+            return
+        except Refusal as refusal:
+            answer = await self._refuse(request.method, scope, refusal)
+        await answer(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        spend(self.limits.requests, 1, "requests")
+        path = path_of(request.scope)
+        rule = await self._rule(request.method, path)
+        if not (rule.open or self._knows(_credentials(request))):
+            raise Refusal("the request does not name the token of this flow run", UNKNOWN)
+        if fixed := self._fixed(request.method, path):
+            return fixed
+        content = await self._content(request)
+        body = rule.body(self.run.id, content, self.limits) if rule.body else None
+        answer = await self._ask(request.method, path, body, rule.hidden)
+        if path == "/artifacts/" and answer.status_code < WRONG:
+            self._own.add(f"{ARTIFACT}{json.loads(bytes(answer.body))['id']}")
+        return answer
+
+    def _fixed(self, method: str, path: str) -> Response | None:
+        """Return the answer to what a box asks of a server, and this proxy knows; None for the rest."""
+        if path == "/csrf-token":  # the box's requests come from no browser
+            return JSONResponse({"detail": "CSRF protection is disabled."}, NO_CSRF)
+        if path == "/admin/storage":
+            return JSONResponse({"default_result_storage_block_id": None})
+        if path == "/admin/version" and self.client.server_type is ServerType.CLOUD:  # it has no such page
+            return JSONResponse(prefect.__version__)
+        return None
+
+    async def _rule(self, method: str, path: str) -> Rule:
+        if rule := self._rules.get((method, path)):
+            return rule
+        if method == "POST" and (lease := LEASE.fullmatch(path)) and await self._has(lease[1]):
+            return Rule(bodies.lease_body)
+        raise Refusal("a box reaches its own flow run only")
+
+    async def _has(self, lease_id: str) -> bool:
+        """Return whether the run holds a place among the runs of its deployment under this id."""
+        state = (await self.client.read_flow_run(self.run.id)).state
+        held = state.state_details.deployment_concurrency_lease_id if state else None
+        return str(held) == lease_id
+
+    async def _content(self, request: Request) -> bytes:
+        content = b""
+        async for chunk in request.stream():
+            spend(self.limits.sent_bytes, len(chunk), "bytes")
+            content += chunk
+            if len(content) > BODY_BYTES:
+                raise Refusal(f"the body has more than {BODY_BYTES} bytes", TOO_LARGE)
+        return content
+
+    async def _ask(self, method: str, path: str, body: Any, hidden: tuple[str, ...]) -> Response:
+        """Make the request anew: no header, no byte of the box's own goes on."""
+        try:
+            # Its own client tries again: the proxy's would make it wait and send everything twice.
+            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+                async with asyncio.timeout(ANSWER_S):
+                    told = {} if body is None else {"json": body}
+                    answer = await self.client.request(cast(Any, method), cast(Any, path), **told)
+        except httpx.HTTPStatusError as error:
+            answer = error.response
+        except (httpx.HTTPError, OSError, TimeoutError):
+            return JSONResponse({"detail": "the Prefect API does not answer"}, AWAY)
+        content = answer.content
+        if hidden and answer.is_success:
+            content = json.dumps({**answer.json(), **{name: {} for name in hidden}}).encode()
+        kept = {key: answer.headers[key] for key in ("content-type", "retry-after") if key in answer.headers}
+        return Response(content, answer.status_code, kept)
+
+    async def _socket(self, socket: WebSocket) -> None:
+        try:
+            spend(self.limits.requests, 1, "requests")
+            path = path_of(socket.scope)
+            if path not in ("/events/in", "/events/out"):
+                raise Refusal("a box reaches its own flow run only")
+            await shake_hands(socket, self._knows)
+            if path == "/events/in":
+                refuse = partial(self._refuse, "EVENT", socket.scope)
+                serve = take_events(socket, self._own, self.limits, refuse)
+            else:
+                serve = give_events(socket, self.run.id)
+            await until_closed(serve, socket)
+        except WebSocketDisconnect:
+            return
+        except Refusal as refusal:
+            await self._refuse("SOCKET", socket.scope, refusal)
+            if socket.application_state.name != "DISCONNECTED":
+                await socket.close(1008)
+
+    async def _refuse(self, method: str, scope: Scope, refusal: Refusal) -> Response:
+        """Say no, and log who tried what; a flood is answered slowly and logged in part."""
+        shown = ascii((scope.get("raw_path") or b"").decode("latin-1")[:PATH_SHOWN])
+        if self._told.take():
+            self._untold += 1
+        else:
+            more = f" ({self._untold} more were not logged)" if self._untold else ""
+            words = "Box %s, flow run %s: %s %s was refused: %s.%s"
+            self.log.warning(words, self.box, self.run.id, method, shown, refusal, more)
+            self._untold = 0
+        if refusal.after_s:
+            await asyncio.sleep(SLOWLY_S)
+        headers = {"retry-after": str(refusal.after_s)} if refusal.after_s else {}
+        return JSONResponse({"detail": f"{refusal}."}, refusal.status, headers | {"connection": "close"})
+
+    def _knows(self, token: str) -> bool:
+        return any([hmac.compare_digest(token.encode(), known.encode()) for known in self.tokens])
+
+
+def path_of(scope: Scope) -> str:
+    """Return the path below the API's root, as it came: nothing in it is decoded or resolved.
+
+    Raises:
+        Refusal: it is not below the root.
+    """
+    path = (scope.get("raw_path") or b"").decode("latin-1")
+    if not path.startswith(f"{ROOT}/"):
+        raise Refusal("a box reaches its own flow run only")
+    return path.removeprefix(ROOT)
+
+
+def _credentials(request: Request) -> str:
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    try:
+        return base64.b64decode(encoded).decode() if scheme.lower() == "basic" else ""
+    except ValueError:
+        return ""

@@ -1,0 +1,148 @@
+"""The bodies that a flow run may send: read strictly, about this run alone, and written anew."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
+from uuid import UUID
+
+from prefect.client.schemas.objects import StateType
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from infra.workers.ssh.proxy.limits import Limits, spend
+from infra.workers.ssh.proxy.refusal import Refusal
+
+WRONG = 422
+T = TypeVar("T")
+Name = Annotated[str, Field(max_length=300)]
+Text = Annotated[str, Field(max_length=100_000)]
+OWN_STATES = (  # a box neither schedules its run anew nor pauses it
+    *(StateType.RUNNING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED),
+    *(StateType.CANCELLING, StateType.CANCELLED),
+)
+FORCED = (StateType.CRASHED, StateType.CANCELLING, StateType.CANCELLED)  # as the engine does
+
+
+class Body(BaseModel):
+    """A body without fields that we do not know."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class StateDetails(BaseModel):
+    """Of a state's details, the id by which the server knows a repeated request."""
+
+    transition_id: UUID | None = None
+
+
+class StateBody(BaseModel):
+    """A state, without its result: nobody but the box could read that."""
+
+    type: StateType
+    name: Name | None = None
+    message: Text | None = None
+    state_details: StateDetails = StateDetails()
+
+
+class SetState(Body):
+    """The run's next state."""
+
+    state: StateBody
+    force: bool = False
+
+
+class Policy(BaseModel):
+    """How often the run's flow is tried, which the engine copies from the flow."""
+
+    retries: Annotated[int, Field(ge=0, le=10)] | None = None
+    retry_delay: Annotated[int, Field(ge=0)] | None = None
+    retry_type: Literal["in_process"] | None = None
+
+
+class Update(Body):
+    """What the engine says of its run when it begins."""
+
+    name: Name | None = None
+    flow_version: Name | None = None
+    empirical_policy: Policy | None = None
+
+
+class Artifact(Body):
+    """An artifact, such as a record."""
+
+    flow_run_id: UUID
+    task_run_id: UUID | None = None
+    key: Name | None = None
+    type: Name | None = None
+    description: Text | None = None
+    data: Any = None
+    metadata_: dict[str, str] | None = None
+
+
+class Line(Body):
+    """A line of the log."""
+
+    flow_run_id: UUID
+    task_run_id: UUID | None = None
+    name: Name
+    level: int
+    message: str
+    timestamp: Name
+
+
+class Renewal(Body):
+    """For how long the run keeps its place among the runs of its deployment."""
+
+    lease_duration: Annotated[float, Field(gt=0, le=3600)]
+
+
+_LINES: TypeAdapter[list[Line]] = TypeAdapter(list[Line])
+
+
+def state_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+    """Return the state that a run gives itself."""
+    asked = _read(TypeAdapter(SetState), body)
+    kind = asked.state.type
+    if kind not in OWN_STATES:
+        raise Refusal(f"a box does not put its flow run into the state {kind.value}")
+    state = asked.state.model_dump(mode="json", exclude_none=True)
+    return {"state": state, "force": asked.force and kind in FORCED}
+
+
+def update_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+    """Return what a run changes of itself."""
+    return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True)
+
+
+def artifact_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+    """Return an artifact of the run."""
+    artifact = _read(TypeAdapter(Artifact), body)
+    _own(run_id, [artifact.flow_run_id], "artifact")
+    spend(limits.artifacts, 1, "artifacts")
+    return artifact.model_dump(mode="json", exclude_unset=True)
+
+
+def lines_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+    """Return lines of the run's log."""
+    lines = _read(_LINES, body)
+    _own(run_id, [line.flow_run_id for line in lines], "log line")
+    spend(limits.lines, len(lines), "log lines")
+    return _LINES.dump_python(lines, mode="json", exclude_unset=True)
+
+
+def lease_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+    """Return for how long a slot of the run's deployment is kept."""
+
+    return _read(TypeAdapter(Renewal), body).model_dump()
+
+
+def _own(run_id: UUID, named: Sequence[UUID], what: str) -> None:
+    if others := [other for other in named if other != run_id]:
+        raise Refusal(f"the {what} names the flow run {others[0]}: a box writes about its own only")
+
+
+def _read(form: TypeAdapter[T], body: bytes) -> T:
+    try:
+        return form.validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the body"
+        raise Refusal(f"{field} is not as it should be: {first['msg'].lower()}", WRONG) from None

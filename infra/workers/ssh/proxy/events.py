@@ -1,0 +1,173 @@
+"""The event sockets: in goes what a run says of itself and its tasks, out comes what concerns this run."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from prefect.events.clients import get_events_client, get_events_subscriber
+from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
+from prefect.events.schemas.events import Event, Resource
+from prefect.exceptions import ObjectNotFound
+from pydantic import ValidationError
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from infra.workers.ssh.proxy.limits import Limits, spend
+from infra.workers.ssh.proxy.refusal import Refusal
+
+PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
+HANDSHAKE_S = 30
+NOT_ALLOWED, BROKEN = 1008, 1011  # codes of a socket's end
+RUN, TASK, ARTIFACT = "prefect.flow-run.", "prefect.task-run.", "prefect.artifact."
+OF_A_RUN = ("prefect.flow-run.heartbeat", "prefect.flow-run.pull-step.")  # its states the server tells itself
+CREATED = "prefect.artifact.created"
+SUSPENDED = "prefect.flow-run.Suspended"  # all that an engine listens for
+SET_BY_SERVER = {"id", "flow_run_id"}  # of a task run: the event's resources name them
+
+
+def subject_of(run_id: UUID, event: Event) -> str | None:
+    """Return the task run or the artifact that an event is about; None where it is about the flow run itself.
+
+    Raises:
+        Refusal: it is about something else.
+    """
+    if strangers := [each.id for each in event.related if _strange(run_id, each)]:
+        raise Refusal(f"an event relates to {strangers[0][:100]}: a box speaks of its own flow run only")
+    about = event.resource.id
+    if event.event.startswith(OF_A_RUN) and about == f"{RUN}{run_id}":
+        return None
+    if event.event == CREATED and about.startswith(ARTIFACT):
+        return about
+    if not (event.event.startswith(TASK) and about.startswith(TASK)):
+        raise Refusal(f"an event {event.event[:100]!r} of {about[:100]} is not one of this flow run's")
+    if not any(each.id == f"{RUN}{run_id}" and each.role == "flow-run" for each in event.related):
+        raise Refusal("an event of a task does not name its flow run")
+    if SET_BY_SERVER & (event.payload.get("task_run") or {}).keys():
+        raise Refusal("an event of a task names ids in its payload")
+    return about
+
+
+def _strange(run_id: UUID, resource: Resource) -> bool:
+    is_run = resource.id.startswith(RUN) or resource.get("prefect.resource.role") == "flow-run"
+    return is_run and resource.id != f"{RUN}{run_id}"
+
+
+class OwnThings:
+    """The task runs and artifacts of a flow run: those that the server knows as such, and new ones."""
+
+    def __init__(self, client: PrefectClient, run_id: UUID) -> None:
+        self._client, self._run_id = client, run_id
+        self._own: set[str] = set()
+
+    def add(self, resource_id: str) -> None:
+        """Note something that the run has made."""
+        self._own.add(resource_id)
+
+    async def check(self, event: Event) -> None:
+        """Return if an event is about the flow run, something of its own, or a task run that is nobody's yet.
+
+        Raises:
+            Refusal: it is about something else.
+        """
+        about = subject_of(self._run_id, event)
+        if about is None or about in self._own:
+            return
+        if not about.startswith(TASK):
+            raise Refusal(f"{about[:100]} was not made by this flow run")
+        try:
+            task_id = UUID(about.removeprefix(TASK))
+            if (await self._client.read_task_run(task_id)).flow_run_id != self._run_id:
+                raise Refusal(f"the task run {task_id} belongs to another flow run")
+        except ValueError:
+            raise Refusal(f"{about[:100]} is no task run") from None
+        except ObjectNotFound:
+            pass  # a new one
+        self.add(about)
+
+
+async def take_events(
+    socket: WebSocket, own: OwnThings, limits: Limits, refuse: Callable[[Refusal], Awaitable[object]]
+) -> None:
+    """Pass a run's events on to the server; one that is not its own goes no further, and the others do.
+
+    Raises:
+        Refusal: too much comes.
+    """
+    async with get_events_client() as server:
+        async for text in socket.iter_text():
+            spend(limits.sent_bytes, len(text), "bytes")
+            spend(limits.events, 1, "events")
+            try:
+                event = Event.model_validate_json(text)
+                await own.check(event)
+            except ValidationError:
+                await refuse(Refusal("a message on the event socket is no event"))
+            except Refusal as refusal:
+                await refuse(refusal)
+            else:
+                await server.emit(event)
+
+
+async def give_events(socket: WebSocket, run_id: UUID) -> None:
+    """Pass on to a run that somebody has suspended it, whatever it asked for."""
+    await socket.receive_text()  # the filter
+    of_this_run = EventFilter(
+        event=EventNameFilter(name=[SUSPENDED]), resource=EventResourceFilter(id=[f"{RUN}{run_id}"])
+    )
+    async with get_events_subscriber(filter=of_this_run, reconnect_on_clean_close=True) as events:
+        forwarding = asyncio.create_task(_forward(socket, events, f"{RUN}{run_id}"))
+        try:
+            async for _ in socket.iter_text():
+                pass  # nothing more is expected; the end of the box's part is
+        finally:
+            forwarding.cancel()
+            await asyncio.gather(forwarding, return_exceptions=True)
+
+
+async def _forward(socket: WebSocket, events: Any, resource_id: str) -> None:
+    async for event in events:
+        if event.resource.id == resource_id:
+            await socket.send_json({"type": "event", "event": event.model_dump(mode="json")})
+
+
+async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
+    """Accept a socket of Prefect's client that names the box's token.
+
+    Raises:
+        Refusal: it does not.
+    """
+    if PROTOCOL not in socket.scope.get("subprotocols", ()):
+        raise Refusal(f"the socket does not speak the protocol {PROTOCOL}")
+    await socket.accept(subprotocol=PROTOCOL)
+    try:
+        message = json.loads(await asyncio.wait_for(socket.receive_text(), HANDSHAKE_S))
+        token = str(message["token"]) if message["type"] == "auth" else ""
+    except (TimeoutError, ValueError, KeyError, TypeError):
+        token = ""
+    if not knows(token):
+        raise Refusal("the socket does not name the token of this flow run")
+    await socket.send_json({"type": "auth_success"})
+
+
+async def until_closed(serve: Awaitable[None], socket: WebSocket) -> None:
+    """Serve a socket until either side ends it; the box's client comes again where the server was away."""
+    code = 1000
+    try:
+        await serve
+    except WebSocketDisconnect:
+        return
+    except Refusal:
+        code = NOT_ALLOWED
+        raise
+    except (httpx.HTTPError, OSError, TimeoutError):
+        code = BROKEN
+    except Exception:
+        code = BROKEN
+        raise
+    finally:
+        with contextlib.suppress(RuntimeError):
+            await socket.close(code)

@@ -1,0 +1,63 @@
+"""Limits of what a box may send: what comes too fast waits, so that a flood ends at the worker."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from infra.workers.ssh.proxy.refusal import Refusal
+
+BODY_BYTES = 5 * 1024 * 1024  # Prefect's own batches of log lines have at most 4 MB
+CONNECTIONS = 32  # of one box at a time: an engine holds about ten
+BUSY = 429
+SHORTEST_S, LONGEST_S = 1, 60  # that a box is told to wait
+
+
+@dataclass
+class Allowance:
+    """An amount that may be spent at once, and grows back.
+
+    Attributes:
+        most: the amount at the start, and after a long pause.
+        per_s: how much comes back in a second.
+    """
+
+    most: float
+    per_s: float
+    clock: Callable[[], float] = time.monotonic
+    _left: float = field(init=False)
+    _at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._left, self._at = self.most, self.clock()
+
+    def take(self, amount: float = 1) -> float:
+        """Spend an amount; returns 0, or the seconds until it is there, and spends nothing then."""
+        now = self.clock()
+        self._left = min(self.most, self._left + (now - self._at) * self.per_s)
+        self._at = now
+        if amount > self._left:
+            return (amount - self._left) / self.per_s
+        self._left -= amount
+        return 0
+
+
+@dataclass
+class Limits:
+    """The allowances of one flow run: many times what a lane of 1000 repeats sends."""
+
+    requests: Allowance = field(default_factory=lambda: Allowance(500, 20))
+    sent_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 1024 * 1024, 1024 * 1024))
+    artifacts: Allowance = field(default_factory=lambda: Allowance(2000, 2))
+    lines: Allowance = field(default_factory=lambda: Allowance(20_000, 200))
+    events: Allowance = field(default_factory=lambda: Allowance(5000, 50))
+
+
+def spend(allowance: Allowance, amount: float, what: str) -> None:
+    """Spend of an allowance.
+
+    Raises:
+        Refusal: it is used up; says when to come again.
+    """
+    if wait_s := allowance.take(amount):
+        after_s = min(max(SHORTEST_S, round(wait_s)), LONGEST_S)
+        raise Refusal(f"too many {what}: try again in {after_s} s", BUSY, after_s=after_s)

@@ -1,0 +1,86 @@
+"""The proxy on the far port of an SSH connection, for as long as the connection lasts."""
+
+import asyncio
+import logging
+import shutil
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from infra.workers.ssh.proxy.app import JobProxy
+from infra.workers.ssh.proxy.limits import BODY_BYTES, CONNECTIONS
+
+KEEP_ALIVE_S = 60
+SHORTAGE = asyncssh.OPEN_RESOURCE_SHORTAGE
+_open: set["asyncio.Task[None]"] = set()  # the event loop itself keeps no task
+
+
+async def serve(
+    connection: asyncssh.SSHClientConnection, proxy: JobProxy, port: int | None, resources: AsyncExitStack
+) -> int:
+    """Answer with the proxy on a port of the box until the connection ends. Returns the port.
+
+    Between the connection and the proxy lies a socket that only the worker's user can open.
+
+    Args:
+        connection: to the box.
+        proxy: what answers.
+        port: of the box's loopback interface; None for any.
+        resources: of the proxy; they are closed after it.
+
+    Raises:
+        asyncssh.ChannelListenError: the box does not give that port, or none.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="gridbench-tunnel-"))  # nobody else enters it
+    resources.callback(shutil.rmtree, folder, ignore_errors=True)
+    state, path = ServerState(), str(folder / "api")
+    config = Config(
+        proxy,
+        http="h11",
+        ws="websockets-sansio",
+        ws_max_size=BODY_BYTES,
+        lifespan="off",
+        log_config=None,
+        log_level=logging.CRITICAL,  # its warnings name no box
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        server_header=False,
+    )
+    config.load()
+
+    async def accept(host: str, from_port: int) -> Any:  # a session of asyncssh's own kind
+        if len(state.connections) >= CONNECTIONS:
+            raise asyncssh.ChannelOpenError(SHORTAGE, f"more than {CONNECTIONS} connections")
+        return await connection.forward_unix_connection(path)
+
+    def answer() -> asyncio.Protocol:
+        return config.http_protocol_class(config, state, {})  # type: ignore[call-arg]
+
+    server = await asyncio.get_running_loop().create_unix_server(answer, path)
+    resources.push_async_callback(_end, server, state)
+    listener = await connection.create_server(accept, "127.0.0.1", port or 0)
+    closing = asyncio.create_task(_close_with(connection, resources.pop_all()))
+    _open.add(closing)
+    closing.add_done_callback(_open.discard)
+    return int(listener.get_port())
+
+
+async def _close_with(connection: asyncssh.SSHClientConnection, resources: AsyncExitStack) -> None:
+    async with resources:
+        await connection.wait_closed()
+
+
+async def _end(server: asyncio.Server, state: ServerState) -> None:
+    """End the server, its connections and what it still answers."""
+    server.close()
+    for protocol in list(state.connections):
+        if transport := getattr(protocol, "transport", None):
+            transport.abort()
+    for task in list(state.tasks):
+        task.cancel()
+    await asyncio.gather(*state.tasks, return_exceptions=True)

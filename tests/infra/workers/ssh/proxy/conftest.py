@@ -1,0 +1,29 @@
+"""A Prefect server that wants an auth string, with things on it that are no business of a box."""
+
+import pytest
+from prefect.states import Pending
+
+from tests.infra.workers.ssh.proxy.belongings import Belongings
+from tests.infra.workers.worker_prefect import Prefect
+
+
+@pytest.fixture(scope="session")
+def locked(tmp_path_factory):
+    server = Prefect(tmp_path_factory.mktemp("locked"), locked=True)
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+async def theirs(locked):
+    with locked.settings():
+        yield await Belongings.make(locked)
+
+
+@pytest.fixture
+async def own(locked, theirs):
+    """The flow run of a lane that a worker has just taken."""
+    async with locked.client() as client:
+        run = await client.create_flow_run_from_deployment(theirs.deployment_id, name="own", state=Pending())
+        return await client.read_flow_run(run.id)

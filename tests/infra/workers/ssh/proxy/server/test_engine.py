@@ -1,0 +1,63 @@
+"""Prefect's real engine at the far end of a tunnel: all that it needs is let through."""
+
+import asyncio
+import sys
+
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    FlowRunFilter,
+    FlowRunFilterId,
+    LogFilter,
+    LogFilterFlowRunId,
+)
+
+from tests.infra.workers.ssh.proxy.box_side import far_end
+
+
+async def execute(far, run, folder):
+    """Run the flow as a container does: what it knows of Prefect is the tunnel and its token."""
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(folder),
+        "PREFECT_API_URL": far.url,
+        "PREFECT_API_AUTH_STRING": far.token,
+        "PREFECT__FLOW_RUN_ID": str(run.id),
+        "DO_NOT_TRACK": "1",
+    }
+    engine = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "prefect.engine"),
+        env=env,
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    printed, _ = await engine.communicate()
+    return printed.decode()
+
+
+async def test_a_lane_runs_through_its_tunnel(locked, own, tmp_path, caplog):
+    with locked.settings():
+        async with far_end(own) as far:
+            printed = await execute(far, own, tmp_path)
+    async with locked.client() as client:
+        run = await client.read_flow_run(own.id)
+        assert run.state.is_completed(), printed
+        logs = await client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[own.id])))
+        assert "measuring" in [line.message for line in logs]
+        records = await client.read_artifacts(
+            artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[own.id]))
+        )
+        assert [(record.key, record.type) for record in records] == [("a-record", "bench-record")]
+        for _ in range(100):  # the server records task runs a moment after their events
+            tasks = await client.read_task_runs(
+                flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[own.id]))
+            )
+            if tasks and tasks[0].state.is_completed():
+                break
+            await asyncio.sleep(0.2)
+        assert [(each.name.partition("-")[0], each.state_name) for each in tasks] == [
+            ("measured", "Completed")
+        ]
+    assert not [record.message for record in caplog.records if "refused" in record.message]
+    assert "WARNING" not in printed and "ERROR" not in printed

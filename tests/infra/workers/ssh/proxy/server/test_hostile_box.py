@@ -1,0 +1,274 @@
+"""Somebody has the box and the token of its tunnel: what else is on the Prefect server stays out of reach."""
+
+import asyncio
+import base64
+import contextlib
+import glob
+import json
+import logging
+import uuid
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from infra.local.access import api_client
+from infra.workers.ssh.proxy.limits import CONNECTIONS
+from tests.infra.workers.ssh.proxy.belongings import SECRET
+from tests.infra.workers.ssh.proxy.box_side import far_end
+
+NOW = "2026-01-01T00:00:00Z"
+REFUSED = {401, 403, 413, 422, 429}
+
+
+@pytest.fixture
+async def box(locked, own, caplog):
+    caplog.set_level(logging.WARNING, "tunnel")
+    with locked.settings():
+        async with far_end(own) as far:
+            yield far
+
+
+def said(caplog):
+    """What the worker has logged."""
+    return [record.getMessage() for record in caplog.records if record.name == "tunnel"]
+
+
+def attempts(own, theirs):
+    """What somebody would try: method, path, body."""
+    other, task, artifact = theirs.other.id, theirs.task_run_id, theirs.artifact_id
+    deployment = {
+        "name": "pwned",
+        "flow_id": str(own.flow_id),
+        "work_pool_name": "local",
+        "entrypoint": "x.py:x",
+    }
+    block = "include_secrets=true"
+    line = {"name": "x", "level": 20, "message": "forged", "timestamp": NOW, "flow_run_id": str(other)}
+    record = {"key": "other-record", "type": "bench-record", "data": "forged", "flow_run_id": str(other)}
+    state = {"state": {"type": "COMPLETED"}, "force": True}
+    reads = [
+        *(
+            "/flows/filter",
+            "/deployments/filter",
+            "/flow_runs/filter",
+            "/task_runs/filter",
+            "/artifacts/filter",
+        ),
+        *(
+            "/block_documents/filter",
+            "/variables/filter",
+            "/logs/filter",
+            "/work_pools/filter",
+            "/events/filter",
+        ),
+        *("/artifacts/latest/filter", "/automations/filter", "/block_types/filter", "/artifacts/count"),
+    ]
+    return [
+        *(("POST", path, {}) for path in reads),
+        ("POST", "/deployments/", deployment),
+        ("POST", f"/deployments/{own.deployment_id}/create_flow_run", {"job_variables": {"command": "id"}}),
+        ("PATCH", f"/deployments/{own.deployment_id}", {"entrypoint": "x.py:x"}),
+        ("POST", "/flows/", {"name": "pwned"}),
+        ("POST", "/flow_runs/", {"flow_id": str(own.flow_id)}),
+        ("POST", "/work_pools/", {"name": "pwned", "type": "process"}),
+        ("POST", "/variables/", {"name": "pwned", "value": 1}),
+        ("GET", "/variables/name/a_variable", None),
+        ("GET", f"/block_documents/{theirs.block_id}?{block}", None),
+        ("GET", f"/block_types/slug/secret/block_documents/name/a-key?{block}", None),
+        ("GET", f"/flow_runs/{other}", None),
+        ("POST", f"/flow_runs/{other}/set_state", state),
+        ("PATCH", f"/flow_runs/{other}", {"name": "pwned"}),
+        ("DELETE", f"/flow_runs/{other}", None),
+        ("DELETE", f"/flow_runs/{own.id}", None),
+        ("PATCH", f"/flow_runs/{own.id}/labels", {"prefect.worker.name": "pwned"}),
+        ("POST", f"/flow_runs/{own.id}/resume", {}),
+        ("GET", f"/task_runs/{task}", None),
+        ("POST", f"/task_runs/{task}/set_state", state),
+        ("POST", "/task_runs/", {"flow_run_id": str(other), "task_key": "k", "dynamic_key": "1"}),
+        ("GET", f"/artifacts/{artifact}", None),
+        ("PATCH", f"/artifacts/{artifact}", {"data": "forged"}),
+        ("DELETE", f"/artifacts/{artifact}", None),
+        ("POST", "/artifacts/", record),
+        ("POST", "/logs/", [line]),
+        ("POST", "/events", [{"event": "x", "resource": {"prefect.resource.id": "x"}}]),
+        ("POST", f"/v2/concurrency_limits/leases/{uuid.uuid4()}/renew", {"lease_duration": 60}),
+        ("GET", "/admin/settings", None),
+        ("POST", "/admin/database/clear", {"confirm": True}),
+    ]
+
+
+def tricks(own, theirs, token):
+    """Requests whose line or headers mean one thing here and another thing there."""
+    who = f"Host: api\r\nAuthorization: Basic {base64.b64encode(token.encode()).decode()}\r\n"
+    other, mine = f"flow_runs/{theirs.other.id}", f"flow_runs/{own.id}"
+    for target in (
+        *(f"/api/{other}", f"//api/{other}", f"/api//{other}", f"/api/./{other}", f"/api/x/../{other}"),
+        *(
+            f"/api/{mine}/../{theirs.other.id}",
+            f"/api/{mine}/%2e%2e/{theirs.other.id}",
+            f"/api/%66low_runs/{theirs.other.id}",
+        ),
+        *(
+            f"http://127.0.0.1:4200/api/{other}",
+            f"http://[::1]/api/{mine}",
+            f"/api/{mine}%2f..%2f{theirs.other.id}",
+        ),
+        *(f"/api/{mine};/../{theirs.other.id}", f"/api/health/../{other}", f"/api/health%00/{other}", "*"),
+    ):
+        yield f"GET {target} HTTP/1.1\r\n{who}Connection: close\r\n\r\n".encode()
+    yield f"CONNECT 127.0.0.1:4200 HTTP/1.1\r\n{who}\r\n".encode()
+    yield f"GET /api/{other} HTTP/1.1\r\n{who}X-HTTP-Method-Override: DELETE\r\nX-Original-URL: /api/{mine}\r\n\r\n".encode()
+    yield f"GET /api/{other} HTTP/1.1\r\n{who}Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n".encode()
+    inner = f"GET /api/{other} HTTP/1.1\r\n{who}\r\n"
+    head = f"POST /api/logs/ HTTP/1.1\r\n{who}Content-Type: application/json\r\n"
+    both = "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n"
+    yield f"{head}{both}\r\n0\r\n\r\n{inner}".encode()
+    yield f"{head}Content-Length: 0\r\nContent-Length: {len(inner)}\r\n\r\n{inner}".encode()
+    yield f"{head}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n{inner}".encode()
+    yield f"GET /api/{other} HTTP/1.1\r\n{who}\r\n{inner}".encode()
+
+
+async def test_nothing_else_on_the_server_is_reached_and_the_log_says_who_tried(
+    locked, own, theirs, box, caplog
+):
+    before = await theirs.everything(own.id)
+    assert SECRET in before
+    async with box.http() as http:
+        for method, path, body in attempts(own, theirs):
+            answer = await http.request(method, path, json=body)
+            told = (method, path, answer.status_code, answer.text)
+            assert answer.status_code in REFUSED and SECRET not in answer.text, told
+    for sent in tricks(own, theirs, box.token):
+        answered = await box.raw(sent)
+        assert SECRET.encode() not in answered and str(theirs.other.id).encode() not in answered, (
+            sent,
+            answered,
+        )
+        assert b"HTTP/1.1 2" not in answered, (sent, answered)
+    assert await theirs.everything(own.id) == before
+    logged = said(caplog)
+    who = f"Box box@127.0.0.1:{box.connection.get_extra_info('peername')[1]}, flow run {own.id}: "
+    assert f"{who}POST '/api/flows/filter' was refused: a box reaches its own flow run only." in logged
+    assert len(logged) < 40, "a flood does not fill the log"
+    assert not any(SECRET in line for line in logged)
+
+
+async def test_who_has_no_token_reaches_nothing(own, theirs, box):
+    """Another user of the box, for whom the port is open, too."""
+    async with httpx.AsyncClient(base_url=box.url, trust_env=False) as http:
+        assert (await http.get("/health")).status_code == 200
+        for header in ({}, {"Authorization": "Basic !"}, {"Authorization": "Bearer x"}):
+            assert (await http.get(f"/flow_runs/{own.id}", headers=header)).status_code == 401
+    with pytest.raises(ConnectionClosed):
+        async with box.socket("/events/in", token="box:guessed"):
+            pass
+
+
+async def test_no_credential_of_the_server_comes_to_the_box(locked, own, box):
+    """And without the worker's the server refuses: the proxy adds them."""
+    async with box.http() as http:
+        answers = [
+            await http.get(path)
+            for path in ("/health", f"/flow_runs/{own.id}", f"/deployments/{own.deployment_id}")
+        ]
+        assert [answer.status_code for answer in answers] == [200, 200, 200]
+        words = " ".join(f"{answer.headers} {answer.text}" for answer in answers)
+        assert locked.auth.split(":")[1] not in words and "set-cookie" not in words
+    async with httpx.AsyncClient(
+        base_url=locked.url, auth=tuple(box.token.split(":", 1)), trust_env=False
+    ) as http:
+        assert (await http.get(f"/flow_runs/{own.id}")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["/events/out", "/logs/out", "/work_pools/local/connect", "/events/in/../out"]
+)
+async def test_sockets_tell_nothing_of_others(locked, own, theirs, box, path):
+    """The one that an engine listens on has what concerns its own run, whatever filter it names."""
+    everything = {"type": "filter", "filter": {"event": {"prefix": ["prefect."]}}, "backfill": True}
+    try:
+        async with box.socket(path) as opened:
+            await opened.send(json.dumps(everything))
+            await asyncio.sleep(1)  # the server has accepted the filter
+            heard = api_client(locked.folder, locked.url)
+            suspend = {"state": {"type": "PAUSED", "name": "Suspended"}, "force": True}
+            for run in (theirs.other.id, own.id):
+                assert heard.post(f"/flow_runs/{run}/set_state", json=suspend).is_success
+            event = json.loads(await asyncio.wait_for(opened.recv(), 30))["event"]
+            assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{own.id}"
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(opened.recv(), 1)
+            assert path == "/events/out"
+    except InvalidStatus as error:
+        assert error.response.status_code == 403 and path != "/events/out"
+
+
+def forged(name, about, run_id, **payload):
+    related = {"prefect.resource.id": f"prefect.flow-run.{run_id}", "prefect.resource.role": "flow-run"}
+    event = {"event": name, "resource": {"prefect.resource.id": about}, "related": [related]}
+    return json.dumps(event | {"payload": payload, "occurred": NOW, "id": str(uuid.uuid4())})
+
+
+async def test_no_event_changes_another_run(own, theirs, box, caplog):
+    """A task run of another's, also where the event says that it is ours, and an automation's event."""
+    state = {"validated_state": {"type": "COMPLETED", "name": "Completed"}, "intended": {}}
+    task = {"task_run": {"task_key": "k", "dynamic_key": "0", "name": "forged"}}
+    resource, run = f"prefect.task-run.{theirs.task_run_id}", f"prefect.flow-run.{theirs.other.id}"
+    events = [
+        forged("prefect.task-run.Completed", resource, own.id, **state, **task),
+        forged("prefect.task-run.Completed", resource, theirs.other.id, **state, **task),
+        forged("prefect.flow-run.Completed", run, theirs.other.id),
+        forged("bench.regression", "gridbench.night", own.id),
+        forged("prefect.artifact.created", f"prefect.artifact.{theirs.artifact_id}", own.id),
+        "[]",
+    ]
+    before = await theirs.everything(own.id)
+    async with box.socket("/events/in") as opened:
+        for event in events:
+            await opened.send(event)
+        await asyncio.sleep(3)  # the server records task runs a moment after their events
+    assert await theirs.everything(own.id) == before
+    assert len([record for record in caplog.records if "EVENT '/api/events/in'" in record.message]) == len(
+        events
+    )
+
+
+async def test_a_flood_ends_at_the_worker(locked, own, box, caplog):
+    """It is slowed down, bodies without an end are cut off, connections are few, and the server goes on."""
+
+    async def endless():
+        while True:
+            yield b"[" * 65536
+
+    async with box.http() as http:
+        with contextlib.suppress(httpx.HTTPError):  # the connection may end before the answer is read
+            assert (await http.post("/logs/", content=endless())).status_code == 413
+        gate = asyncio.Semaphore(20)
+
+        async def ask():
+            async with gate:
+                return (await http.get(f"/flow_runs/{uuid.uuid4()}")).status_code
+
+        codes = await asyncio.gather(*(ask() for _ in range(560)))
+        assert set(codes) == {403, 429}
+    streams = [await asyncio.open_connection("127.0.0.1", box.port) for _ in range(60)]
+    await asyncio.sleep(1)
+    assert len([reader for reader, _ in streams if reader.at_eof()]) >= 60 - CONNECTIONS
+    for _, writer in streams:
+        writer.close()
+    async with locked.client() as client:
+        assert (await client.read_flow_run(own.id)).state.is_pending()
+    assert len(said(caplog)) < 40
+
+
+async def test_a_worker_that_comes_next_has_the_same_port_and_lets_the_container_in(locked, own):
+    """The tunnel ends with its connection, and nothing of it is left on the worker's machine."""
+    before = set(glob.glob("/tmp/gridbench-tunnel-*"))
+    with locked.settings():
+        async with far_end(own) as far:
+            assert len(set(glob.glob("/tmp/gridbench-tunnel-*")) - before) == 1
+        await asyncio.sleep(0.5)
+    assert set(glob.glob("/tmp/gridbench-tunnel-*")) == before
+    with pytest.raises(OSError):
+        await asyncio.open_connection("127.0.0.1", far.port)
