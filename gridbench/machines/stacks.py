@@ -34,12 +34,13 @@ def up(
     """Run a server, workers and schedules here until Ctrl-C; or prepare a cloud."""
     if context.invoked_subcommand:
         return
-    from gridbench.run.session import POOLS, session
+    from gridbench.run.session import pools_of_a_stack, session
 
     if os.environ.get("LAMBDA_API_KEY"):
         sweep_overdue()
-    with session(console.print, folder_of(results), port, schedules=True, pools=POOLS) as api:
-        console.print(f"UI: {api.ui_url}\nPREFECT_API_URL={api.api_url}\nCtrl-C stops it.", soft_wrap=True)
+    with session(console.print, folder_of(results), port, schedules=True, pools=pools_of_a_stack()) as api:
+        for line in (api.ui_text, api.settings_text, "Ctrl-C stops it."):
+            console.print(line, soft_wrap=True, highlight=False, markup=False)
         while True:
             time.sleep(5)
             if sentence := api.check():

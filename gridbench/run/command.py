@@ -144,7 +144,7 @@ def _run(request: RunRequest, results: Path, plan: Plan) -> None:
     deployment = "bench/full" if request.suite == "full" else "bench/quick"
     folder = folder_of(results)
     with open_session(plan.hardware, folder, say) as api:
-        console.print(f"UI: {api.ui_url}", soft_wrap=True)
+        console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
         flow_run = asyncio.run(follow(request, deployment, console, api.check))
         complete = tell(flow_run, folder, api.ui_url, console)
     raise typer.Exit(0 if complete else 1)

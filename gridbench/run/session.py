@@ -1,6 +1,7 @@
 """A Prefect API to work with: that of a stack that is up, or of one of our own."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,18 +15,27 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from gridbench.run.report_server import reports_served
 from infra.images.flavours import flavours
-from infra.local.access import StackAuth
+from infra.local.access import StackAuth, auth_file
 from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware
-from tasks.planning.limits import LOCAL_POOL
+from tasks.planning.limits import LOCAL_POOL, RENTAL_POOL
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("GRIDBENCH_DEPLOYMENTS", "GRIDBENCH_WORKLOADS", "GRIDBENCH_RESULTS", "GRIDBENCH_BOX_LOCK")
 STATE = Path(os.environ.get("GRIDBENCH_STATE") or ROOT / ".gridbench")
-POOLS = {LOCAL_POOL: "process", RENTED_POOL: "ssh"}  # that a stack of ours can serve, with their types
+POOLS = {  # that a stack of ours can serve, with their types
+    LOCAL_POOL: "process",
+    RENTAL_POOL: "process",
+    RENTED_POOL: "ssh",
+}
+KEY = "LAMBDA_API_KEY"
+PRIVATE = {
+    KEY: RENTAL_POOL,
+    "SSH_AUTH_SOCK": RENTED_POOL,
+}  # variables that one pool's worker has, and no other
 GIVING_BACK_S = 120.0  # for cancelled runs to end where one may have to give a rented box back
-NEEDS = {"lambda-sweep": "LAMBDA_API_KEY"}  # the environment variable without which a schedule stays still
+NEEDS = {"lambda-sweep": KEY}  # the environment variable without which a schedule stays still
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +45,41 @@ class Session:
     Attributes:
         ui_url: where its UI is.
         check: looks after a stack of our own; returns a sentence when it had to mend something.
+        password_file: what a stack of our own asks for; None where the API is somebody else's.
     """
 
     api_url: str
     ui_url: str
     check: Callable[[], str | None]
+    password_file: Path | None = None
+
+    @property
+    def ui_text(self) -> str:
+        """Return where the UI is, and how a person logs in to it: the password itself is not printed."""
+        return f"UI: {self.ui_url}" + (f", whose password this prints: {self._read}" if self._read else "")
+
+    @property
+    def settings_text(self) -> str:
+        """Return the settings by which another program uses the API."""
+        auth = f' PREFECT_API_AUTH_STRING="$({self._read})"' if self._read else ""
+        return f"export PREFECT_API_URL={self.api_url}{auth}"
+
+    @property
+    def _read(self) -> str:
+        return f"cat {shlex.quote(str(self.password_file))}" if self.password_file else ""
 
 
 def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
     """The work pools that a stack has to serve for a run on this hardware: `bench` itself is local."""
-    return tuple(
-        pool for pool in POOLS if pool == LOCAL_POOL or pool in {machine.pool for machine in hardware}
-    )
+    named = {LOCAL_POOL, *(machine.pool for machine in hardware)}
+    if any(machine.rent for machine in hardware):
+        named.add(RENTAL_POOL)
+    return tuple(pool for pool in POOLS if pool in named)
+
+
+def pools_of_a_stack() -> tuple[str, ...]:
+    """The work pools of a stack that is kept: nothing is rented without a key."""
+    return tuple(pool for pool in POOLS if pool != RENTAL_POOL or os.environ.get(KEY))
 
 
 @contextmanager
@@ -74,16 +107,17 @@ def session(
         raise GridbenchError(f"PREFECT_API_URL names {named}: unset it to keep a server running here")
     ours = f"a Prefect server and {'a worker' if len(pools) == 1 else 'workers'}"
     say(f"starting {ours}" if running_api(STATE) is None else "joining the stack that is up")
-    stop_s = GIVING_BACK_S if RENTED_POOL in pools else 10.0
+    stop_s = GIVING_BACK_S if RENTAL_POOL in pools else 10.0
     kinds = {pool: POOLS[pool] for pool in pools}
     try:
-        with reports_served(results), LocalStack(STATE, port, kinds, stop_s=stop_s) as stack:
+        prepared = LocalStack(STATE, port, kinds, private=PRIVATE, stop_s=stop_s)
+        with reports_served(results), prepared as stack:
             os.environ.update(stack.environment)
             if not stack.joined:
                 deploy(schedules, stack.environment, *pools)
                 name_images(stack.api)
             with _speaking_to(stack):
-                yield Session(stack.api_url, stack.ui_url, stack.check)
+                yield Session(stack.api_url, stack.ui_url, stack.check, auth_file(stack.state))
     except LocalStackError as error:
         raise GridbenchError(str(error)) from None
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Self
 
+from gridbench.run.session import PRIVATE
 from gridbench.setup.note import CloudNote, folder_of
 from gridbench.setup.prefect_api import PrefectApi
 from infra.local.processes import Service
@@ -39,7 +40,8 @@ class CloudWorker:
         command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
         command += ["--name", f"gridbench-{socket.gethostname()}", "--install-policy", "never"]
         marks = {MARK: str(folder), ROLE: f"worker-{pool}"}
-        environment = os.environ | api.environment | dict(more) | marks | QUIET
+        theirs = {name: value for name, value in os.environ.items() if name not in PRIVATE}
+        environment = theirs | api.environment | dict(more) | marks | QUIET
         self.log, self._folder = folder / "worker.log", folder
         self._service = Service(f"worker-{pool}", command, environment, self.log, folder)
         self._deaths: list[float] = []

@@ -1,6 +1,7 @@
 """The environments of the server and of a worker, without the user's own Prefect settings."""
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 
 from infra.local.access import auth_string
@@ -70,9 +71,18 @@ def server_environment(state: Path, api_url: str) -> dict[str, str]:
     }
 
 
-def service_environment(state: Path, api_url: str, role: str) -> dict[str, str]:
-    """Return the environment of the service `role`: the user's, with ours for its Prefect settings."""
-    theirs = {name: value for name, value in os.environ.items() if not name.upper().startswith("PREFECT_")}
+def service_environment(
+    state: Path, api_url: str, role: str, withheld: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the environment of the service `role`: the user's, with ours for its Prefect settings.
+
+    Without the variables in `withheld`, which are for other services alone.
+    """
+    theirs = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.upper().startswith("PREFECT_") and name not in withheld
+    }
     ours = client_environment(state, api_url)
     if role == "server":
         ours |= server_environment(state, api_url)

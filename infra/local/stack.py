@@ -20,7 +20,7 @@ from infra.local.processes import Service
 from infra.local.settings import certificate_file, client_environment, service_environment
 from infra.local.signals import StopSignals
 from infra.local.supervisor import SERVER, sweep
-from infra.local.workers import PROCESS, PoolWorker
+from infra.local.workers import NOTHING, PROCESS, PoolWorker
 
 __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
@@ -51,6 +51,7 @@ class LocalStack:
         port: int | None = None,
         pools: Mapping[str, str] = LOCAL,
         *,
+        private: Mapping[str, str] = NOTHING,
         start_s: float = 120,
         stop_s: float = 10,
     ) -> None:
@@ -60,12 +61,14 @@ class LocalStack:
             state: the folder of its database, its logs and the workers' files.
             port: of the server; None for a free one.
             pools: the type of each work pool that gets a worker. Runs of type `process` are cancelled first.
+            private: environment variables with the one pool whose worker gets them, such as a provider's key.
             start_s: bounds the wait for the server.
             stop_s: the time that cancelled runs get to end.
         """
         self.state = state.absolute()
         self.port = port
         self.pools = pools
+        self.private = private
         self.start_s = start_s
         self.stop_s = stop_s
         self.api_url = ""
@@ -151,7 +154,7 @@ class LocalStack:
             raise LocalStackError(trouble)
         self.api_url = f"http://{HOST}:{port}/api"
         serve = [sys.executable, "-m", "infra.local.server", "--host", HOST, "--port", str(port)]
-        environment = service_environment(self.state, self.api_url, SERVER)
+        environment = service_environment(self.state, self.api_url, SERVER, self.private)
         log = self.state / "logs" / "server.log"
         self._server = Service(SERVER, serve, environment, log, self.state)
         self._serve()
@@ -159,7 +162,10 @@ class LocalStack:
         self._stack_lock.write(self.api_url, self.pools)
 
     def _start_workers(self) -> None:
-        workers = [PoolWorker(pool, kind, self.state, self.api_url) for pool, kind in self.pools.items()]
+        workers = [
+            PoolWorker(pool, kind, self.state, self.api_url, self.private)
+            for pool, kind in self.pools.items()
+        ]
         # stopped in this order: what runs here has hooks that end runs elsewhere, which need their workers
         workers.sort(key=lambda worker: not worker.runs_here)
         for worker in workers:

@@ -3,9 +3,10 @@
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 
@@ -16,19 +17,22 @@ from infra.local.processes import Service
 from infra.local.settings import service_environment
 from infra.local.supervisor import sweep
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
 AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine
 DEATHS = 3  # so many within a minute mean that starting it again is no use
 
 
 class PoolWorker:
-    """A worker of type `kind` for `pool`.
+    """A worker of type `kind` for `pool`, without the variables that are `private` to another one.
 
     Runs of type `process` end with their worker; those of the other types go on elsewhere, and the next
     worker of the same name takes them up.
     """
 
-    def __init__(self, pool: str, kind: str, state: Path, api_url: str) -> None:
+    def __init__(
+        self, pool: str, kind: str, state: Path, api_url: str, private: Mapping[str, str] = NOTHING
+    ) -> None:
         self.pool = pool
         self.kind = kind
         self._state = str(state)
@@ -37,7 +41,8 @@ class PoolWorker:
         self._role = f"worker-{pool}"
         command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
         command += ["--name", pool, "--install-policy", "never"]
-        environment = service_environment(state, api_url, self._role)
+        withheld = [name for name, owner in private.items() if owner != pool]
+        environment = service_environment(state, api_url, self._role, withheld)
         self.service = Service(self._role, command, environment, state / "logs" / f"{self._role}.log", state)
 
     @property

@@ -33,14 +33,23 @@ alive() { # does the process that watches this job run, since this boot?
 }
 
 take() { # LOCK WAIT_S [-s]: this process and what inherits its file 9 hold the box, or with -s see it free
+    [ -d "$(dirname "$1")" ] || mkdir -p -m 700 "$(dirname "$1")"
     # Another user may own the file: it is opened without O_CREAT, which a sticky folder refuses.
-    [ -e "$1" ] || (umask 0 && : >>"$1") 2>/dev/null
-    [ -r "$1" ] || exit 73
+    [ -e "$1" ] || [ -L "$1" ] || (case $1 in "$HOME"/*) ;; *) umask 0 ;; esac && : >>"$1") 2>/dev/null
+    [ -f "$1" ] && [ -r "$1" ] || exit 73
     exec 9<"$1"
+    if [ -L "$1" ] || ! [ "$1" -ef /proc/self/fd/9 ]; then # not where somebody else's link leads
+        echo "it is a symbolic link" >&2
+        exit 73
+    fi
     if ! flock ${3:-} -w "$2" 9; then
         [ ! -r "$1.holder" ] || cat "$1.holder"
         exit $BUSY
     fi
+}
+
+at() { # LOCK: its path, from the home folder on where it begins with ~/
+    case $1 in "~/"*) printf '%s/%s' "$HOME" "${1#??}" ;; *) printf %s "$1" ;; esac
 }
 
 ended() { # FOLDER CODE OOM: written once, as a whole, and into space that it has had from the beginning
@@ -131,10 +140,10 @@ watch() { # FOLDER LIMIT_S RUNTIME…: runs the container, and writes down how i
 
 case $verb in
 free)
-    take "$1" "$2" -s
+    take "$(at "$1")" "$2" -s
     ;;
 start)
-    folder=$1 lock=$2 limit=$3 profile=$4 env=$5
+    folder=$1 lock=$(at "$2") limit=$3 profile=$4 env=$5
     shift 5
     # An earlier start of this job, whose answer was lost, may still be under way.
     exec 8>"$folder/starting" || exit $BROKEN
@@ -151,7 +160,7 @@ start)
         exit $BROKEN
     fi
     rm -f "$lock.holder" 2>/dev/null
-    (umask 022 && basename "$folder" >"$lock.holder") 2>/dev/null
+    (set -C && umask 022 && basename "$folder" >"$lock.holder") 2>/dev/null # a new file, never behind a link
     # One shell holds the lock and nothing that it runs does: a container's monitor might keep it for ever.
     # With a command behind it, the last one does not take the shell's place.
     setsid sh -c '"$@" 9<&-; exit' hold sh "$0" watch "$folder" "$limit" "$@" >/dev/null 2>&1 </dev/null 8>&- &
@@ -213,7 +222,7 @@ stop)
     [ ! -d "$folder" ] || ended "$folder" stopped none
     ;;
 load)
-    take "$1" 2
+    take "$(at "$1")" 2
     shift
     "$@" load 9<&-
     ;;

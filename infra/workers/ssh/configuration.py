@@ -166,10 +166,11 @@ class SshJobFields(BaseModel):
         ge=1,
     )
     lock_file: str = Field(
-        default="/tmp/gridbench-box.lock",
+        default="~/.gridbench/box.lock",
         title="Lock File",
-        description="Who holds it has the box: on every box the same file for all who measure.",
-        pattern=r"^/[^\x00\n]*$",
+        description="Who holds it has the box: the same file for all who measure there. One that other users "
+        "may open, too, they can also hold for as long as they like.",
+        pattern=r"^~?/[^\x00\n]*$",
     )
 
 

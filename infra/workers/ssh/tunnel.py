@@ -17,7 +17,7 @@ from infra.workers.ssh.command_line import PROFILE, TOKEN
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import LOST, BoxUnreachable, error_text
 from infra.workers.ssh.proxy.app import JobProxy
-from infra.workers.ssh.proxy.limits import Limits
+from infra.workers.ssh.proxy.limits import Allowances
 from infra.workers.ssh.proxy.serve import serve
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Tunnel:
     log: "logging.LoggerAdapter[Any]"
     token: str = field(default_factory=lambda: f"box:{secrets.token_urlsafe(32)}")
     tokens: set[str] = field(default_factory=set)
-    limits: Limits = field(default_factory=Limits)
+    limits: Allowances = field(default_factory=Allowances)
 
     def __post_init__(self) -> None:
         self.tokens.add(self.token)

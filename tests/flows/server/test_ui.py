@@ -1,12 +1,15 @@
 """The Prefect UI in a real browser: the form of a deployment, a run that it starts, the artifacts of that run."""
 
 import asyncio
+import base64
 import os
 import time
 from pathlib import Path
 
 import pytest
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymentId
+
+from infra.local.access import auth_file
 
 pytestmark = [
     pytest.mark.flaky(reruns=2, reason="Chromium loses a click or draws late where the machine is busy"),
@@ -19,11 +22,14 @@ SHOTS = os.environ.get("SHOTS")  # a folder for pictures, where somebody wants t
 
 
 @pytest.fixture
-async def page():
+async def page(bench):
+    """A browser in which somebody has logged in."""
+    password = base64.b64encode(auth_file(bench.stack.state).read_bytes()).decode()
     async with playwright_api.async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         page = await (await browser.new_context(viewport={"width": 1400, "height": 1000})).new_page()
         page.set_default_timeout(PATIENCE_MS)
+        await page.add_init_script(f"localStorage.setItem('prefect-password', '{password}')")
         yield page
         await browser.close()
 

@@ -6,6 +6,9 @@ import yaml
 from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
+from infra.local.access import auth_file, auth_string
+from infra.local.settings import service_environment
+from infra.local.workers import PoolWorker
 from tasks.errors import GridbenchError
 from tasks.planning.planner import make_plan
 from tasks.planning.rent_terms import RentTerms
@@ -32,6 +35,44 @@ def test_only_a_plan_with_boxes_behind_ssh_needs_their_worker(plan):
     assert sessions.pools_of(plan.hardware) == ("local",)
     assert sessions.pools_of(moved(plan, "ssh").hardware) == ("local", "ssh")
     assert sessions.pools_of(moved(plan, "aws-batch").hardware) == ("local",)
+    assert sessions.pools_of(moved(plan, "ssh", RENT).hardware) == ("local", "rental", "ssh")
+
+
+@pytest.mark.parametrize(("key", "pools"), [("", ("local", "ssh")), ("secret", ("local", "rental", "ssh"))])
+def test_a_stack_that_is_kept_rents_where_it_has_a_key(monkeypatch, key, pools):
+    monkeypatch.setenv(KEY, key)
+    assert sessions.pools_of_a_stack() == pools
+
+
+@pytest.mark.parametrize(
+    ("role", "has"), [("server", []), ("local", []), ("rental", [KEY]), ("ssh", ["SSH_AUTH_SOCK"])]
+)
+def test_one_worker_alone_has_the_key_and_one_the_agent(monkeypatch, tmp_path, role, has):
+    for name in sessions.PRIVATE:
+        monkeypatch.setenv(name, "secret")
+    if role == "server":
+        environment = service_environment(tmp_path, "http://a/api", role, sessions.PRIVATE)
+    else:
+        kind = sessions.POOLS[role]
+        worker = PoolWorker(role, kind, tmp_path, "http://a/api", sessions.PRIVATE)
+        environment = worker.service.environment
+    assert [name for name in sessions.PRIVATE if name in environment] == has
+
+
+def test_how_a_person_logs_in_is_said_and_the_password_is_not(tmp_path):
+    secret = auth_string(tmp_path)
+    file = auth_file(tmp_path)
+    opened = sessions.Session("http://a/api", "http://a", lambda: None, file)
+    assert opened.ui_text == f"UI: http://a, whose password this prints: cat {file}"
+    assert opened.settings_text.endswith(f'PREFECT_API_AUTH_STRING="$(cat {file})"')
+    assert secret not in opened.ui_text + opened.settings_text
+    assert sessions.Session("http://a/api", "http://a", lambda: None).ui_text == "UI: http://a"
+
+
+def test_what_rents_is_deployed_to_the_pool_that_has_the_key():
+    known = yaml.safe_load((sessions.ROOT / "prefect.yaml").read_text())["deployments"]
+    rents = {of["name"] for of in known if of["entrypoint"].startswith("flows/rental.py")}
+    assert rents == {of["name"] for of in known if of["work_pool"]["name"] == "rental"} != set()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """The box lock: one measurement at a time, by a lock of the kernel's, which no crash can leave behind."""
 
+import errno
 import fcntl
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,8 +18,20 @@ WAITING = "another measurement holds this box: waiting for it to end"
 
 
 def lock_path() -> Path:
-    """Return the lock file of this box; GRIDBENCH_BOX_LOCK names another, for a box shared by machines."""
-    return Path(os.environ.get("GRIDBENCH_BOX_LOCK") or Path(tempfile.gettempdir()) / "gridbench-box.lock")
+    """Return this user's lock file; GRIDBENCH_BOX_LOCK names another, for a box that users or machines share.
+
+    Nobody else can hold it for ever, or put a link in its place.
+    """
+    named = os.environ.get("GRIDBENCH_BOX_LOCK")
+    return Path(named) if named else _own_folder() / "box.lock"
+
+
+def _own_folder() -> Path:
+    """Return a folder that is ours alone: in the home, or below /tmp where no home can be written to."""
+    home = Path(os.path.expanduser("~"))
+    if os.access(home, os.W_OK | os.X_OK):
+        return home / ".gridbench"
+    return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
 
 
 @contextmanager
@@ -61,18 +75,34 @@ def not_for_children(descriptor: int) -> None:
 
 def _open(path: Path) -> int:
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+    is_own = path.parent == _own_folder()
     try:
+        if is_own:
+            _make_own(path.parent)
         try:
             return os.open(path, flags)
         except FileNotFoundError:
-            descriptor = os.open(path, flags | os.O_CREAT, 0o666)
-            os.fchmod(descriptor, 0o666)  # every user of the box takes turns, whatever the umask
+            mode = 0o600 if is_own else 0o666
+            descriptor = os.open(path, flags | os.O_CREAT, mode)
+            os.fchmod(descriptor, mode)  # a shared one is for every user of the box, whatever the umask
             return descriptor
     except OSError as error:
         raise WorkloadsError(
             f"the box lock {path} can't be opened ({error.strerror}); "
             "remove it or name another in GRIDBENCH_BOX_LOCK"
         ) from None
+
+
+def _make_own(folder: Path) -> None:
+    """Make a folder that only we enter.
+
+    Raises:
+        OSError: somebody else has put something in its place.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise NotADirectoryError(errno.ENOTDIR, "its folder is not ours")
 
 
 def _taken(descriptor: int) -> bool:

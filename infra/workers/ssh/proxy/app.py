@@ -32,7 +32,7 @@ from infra.workers.ssh.proxy.events import (
     take_events,
     until_closed,
 )
-from infra.workers.ssh.proxy.limits import BODY_BYTES, Allowance, Limits, spend
+from infra.workers.ssh.proxy.limits import BODY_BYTES, Allowance, Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ ANSWER_S = 50  # of the server: the box's client gives up after 60
 SLOWLY_S = 1.0  # between a flood's requests on each connection
 PATH_SHOWN = 200  # characters
 LEASE = re.compile(r"/v2/concurrency_limits/leases/([0-9a-f-]{36})/renew")
-Written = Callable[[UUID, bytes, Limits], Any]
+Written = Callable[[UUID, bytes, Allowances], Any]
 
 
 class Rule(NamedTuple):
@@ -96,7 +96,7 @@ class JobProxy:
     client: PrefectClient
     log: "logging.Logger | logging.LoggerAdapter[Any]"
     tokens: set[str] = field(default_factory=set)
-    limits: Limits = field(default_factory=Limits)
+    limits: Allowances = field(default_factory=Allowances)
     _told: Allowance = field(default_factory=lambda: Allowance(20, 1 / 60))
     _untold: int = 0
 

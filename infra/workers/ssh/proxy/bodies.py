@@ -7,7 +7,7 @@ from uuid import UUID
 from prefect.client.schemas.objects import StateType
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from infra.workers.ssh.proxy.limits import Limits, spend
+from infra.workers.ssh.proxy.limits import Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
 
 WRONG = 422
@@ -77,7 +77,7 @@ class Artifact(Body):
     metadata_: dict[str, str] | None = None
 
 
-class Line(Body):
+class LogLine(Body):
     """A line of the log."""
 
     flow_run_id: UUID
@@ -94,10 +94,10 @@ class Renewal(Body):
     lease_duration: Annotated[float, Field(gt=0, le=3600)]
 
 
-_LINES: TypeAdapter[list[Line]] = TypeAdapter(list[Line])
+_LINES: TypeAdapter[list[LogLine]] = TypeAdapter(list[LogLine])
 
 
-def state_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return the state that a run gives itself."""
     asked = _read(TypeAdapter(SetState), body)
     kind = asked.state.type
@@ -107,12 +107,12 @@ def state_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
     return {"state": state, "force": asked.force and kind in FORCED}
 
 
-def update_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+def update_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return what a run changes of itself."""
     return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True)
 
 
-def artifact_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+def artifact_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return an artifact of the run."""
     artifact = _read(TypeAdapter(Artifact), body)
     _own(run_id, [artifact.flow_run_id], "artifact")
@@ -120,7 +120,7 @@ def artifact_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
     return artifact.model_dump(mode="json", exclude_unset=True)
 
 
-def lines_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+def lines_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return lines of the run's log."""
     lines = _read(_LINES, body)
     _own(run_id, [line.flow_run_id for line in lines], "log line")
@@ -128,7 +128,7 @@ def lines_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
     return _LINES.dump_python(lines, mode="json", exclude_unset=True)
 
 
-def lease_body(run_id: UUID, body: bytes, limits: Limits) -> Any:
+def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return for how long a slot of the run's deployment is kept."""
 
     return _read(TypeAdapter(Renewal), body).model_dump()

@@ -16,7 +16,7 @@ from prefect.exceptions import ObjectNotFound
 from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from infra.workers.ssh.proxy.limits import Limits, spend
+from infra.workers.ssh.proxy.limits import Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
 
 PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
@@ -90,7 +90,7 @@ class OwnThings:
 
 
 async def take_events(
-    socket: WebSocket, own: OwnThings, limits: Limits, refuse: Callable[[Refusal], Awaitable[object]]
+    socket: WebSocket, own: OwnThings, limits: Allowances, refuse: Callable[[Refusal], Awaitable[object]]
 ) -> None:
     """Pass a run's events on to the server; one that is not its own goes no further, and the others do.
 

@@ -1,4 +1,4 @@
-"""Limits of what a box may send: what comes too fast waits, so that a flood ends at the worker."""
+"""Allowances of what a box may send: what comes too fast waits, so that a flood ends at the worker."""
 
 import time
 from collections.abc import Callable
@@ -42,10 +42,10 @@ class Allowance:
 
 
 @dataclass
-class Limits:
+class Allowances:
     """The allowances of one flow run: many times what a lane of 1000 repeats sends."""
 
-    requests: Allowance = field(default_factory=lambda: Allowance(500, 20))
+    requests: Allowance = field(default_factory=lambda: Allowance(300, 10))
     sent_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 1024 * 1024, 1024 * 1024))
     artifacts: Allowance = field(default_factory=lambda: Allowance(2000, 2))
     lines: Allowance = field(default_factory=lambda: Allowance(20_000, 200))

@@ -14,25 +14,26 @@ def test_a_session_for_boxes_has_their_deployments_and_keeps_schedules_still(
     monkeypatch.setattr(sessions, "STATE", tmp_path / "state")
     monkeypatch.delenv(KEY, raising=False)
     said = []
-    with sessions.session(said.append, tmp_path / "results", pools=("local", "ssh")) as api:
+    with sessions.session(said.append, tmp_path / "results", pools=("local", "rental", "ssh")) as api:
         client = api_client(tmp_path / "state", api.api_url)
         made = deployments(client)
         assert made["lane/ssh"] == ("ssh", False)
-        assert made["rental/lambda"] == ("local", False)
+        assert made["rental/lambda"] == ("rental", False)
         assert not {"nightly/nightly", "janitor/lambda-sweep", "lane/aws-batch"} & made.keys()
         settings = {name: value for name, value in os.environ.items() if name.startswith("PREFECT_")}
 
         os.environ[KEY] = "secret"
-        sessions.deploy(True, settings)
+        sessions.deploy(True, settings, "local", "rental")
         made = deployments(client)
-        assert made["janitor/lambda-sweep"] == made["nightly/nightly"] == ("local", False)
+        assert made["janitor/lambda-sweep"] == ("rental", False)
+        assert made["nightly/nightly"] == ("local", False)
 
-        sessions.deploy(False, settings)
+        sessions.deploy(False, settings, "local", "rental")
         made = deployments(client)
         assert made["janitor/lambda-sweep"][1] and made["nightly/nightly"][1]
 
         del os.environ[KEY]
-        sessions.deploy(True, settings)
+        sessions.deploy(True, settings, "local", "rental")
         made = deployments(client)
         assert (made["janitor/lambda-sweep"][1], made["nightly/nightly"][1]) == (True, False)
     assert said == ["starting a Prefect server and workers"]

@@ -6,7 +6,7 @@ import uuid
 from infra.workers.ssh.command_line import env_file, run_command
 from infra.workers.ssh.configuration import SshJobConfiguration
 
-LOCK = "/tmp/gridbench-box.lock"
+LOCK = "~/.gridbench/box.lock"
 
 
 async def nothing(name):

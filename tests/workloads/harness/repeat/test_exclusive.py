@@ -1,8 +1,10 @@
 """A box measures one thing at a time, whoever asks, and no crash leaves it locked."""
 
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from itertools import pairwise
@@ -137,13 +139,31 @@ def test_a_number_that_is_not_the_lock_is_left_alone(box_lock, tmp_path):
 
 
 class TestPath:
-    def test_the_default_is_one_for_all_users_of_the_box(self, monkeypatch):
+    @pytest.mark.parametrize("named", [None, ""])
+    def test_the_default_is_the_users_own(self, monkeypatch, tmp_path, named):
+        """Nobody else can hold it, and no link leads elsewhere: its folder is entered by its owner alone."""
+        monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.delenv("GRIDBENCH_BOX_LOCK", raising=False)
-        assert lock_path().name == "gridbench-box.lock"
-        monkeypatch.setenv("GRIDBENCH_BOX_LOCK", "")
-        assert lock_path().name == "gridbench-box.lock"
+        if named is not None:
+            monkeypatch.setenv("GRIDBENCH_BOX_LOCK", named)
+        with whole_box():
+            path = tmp_path / ".gridbench" / "box.lock"
+            assert lock_path() == path and not is_free(path)
+            assert [each.stat().st_mode & 0o777 for each in (path, path.parent)] == [0o600, 0o700]
 
-    def test_every_user_may_take_it(self, box_lock):
+    def test_without_a_home_it_is_in_a_folder_that_is_ours(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("HOME", "/nowhere")
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.delenv("GRIDBENCH_BOX_LOCK", raising=False)
+        folder = tmp_path / f"gridbench-{os.getuid()}"
+        with whole_box():
+            assert not is_free(folder / "box.lock") and folder.stat().st_mode & 0o777 == 0o700
+        shutil.rmtree(folder)
+        folder.symlink_to("/var")
+        with pytest.raises(WorkloadsError, match="its folder is not ours"), whole_box():
+            pass
+
+    def test_every_user_may_take_one_that_is_named(self, box_lock):
         before = os.umask(0o077)
         try:
             with whole_box():

@@ -10,7 +10,7 @@ from prefect.events.schemas.events import Event
 from infra.workers.ssh.proxy import bodies
 from infra.workers.ssh.proxy.app import path_of, rules_of
 from infra.workers.ssh.proxy.events import subject_of
-from infra.workers.ssh.proxy.limits import Allowance, Limits, spend
+from infra.workers.ssh.proxy.limits import Allowance, Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
 
 OWN, OTHER, TASK = (uuid.UUID(int=number) for number in (1, 2, 3))
@@ -19,7 +19,7 @@ LINE = {"name": "prefect.flow_runs", "level": 20, "message": "hello", "timestamp
 
 def refused(read, body, limits=None):
     with pytest.raises(Refusal) as caught:
-        read(OWN, json.dumps(body).encode(), limits or Limits())
+        read(OWN, json.dumps(body).encode(), limits or Allowances())
     return str(caught.value)
 
 
@@ -31,13 +31,13 @@ def test_a_box_does_not_have_its_run_started_again(kind):
 def test_a_state_goes_on_without_its_result_and_is_forced_as_the_engine_does():
     asked = {"type": "COMPLETED", "name": "Unfit", "message": "no", "data": {"storage_key": "/etc/passwd"}}
     body = json.dumps({"state": asked, "force": True}).encode()
-    sent = bodies.state_body(OWN, body, Limits())
+    sent = bodies.state_body(OWN, body, Allowances())
     assert sent == {
         "state": {"type": "COMPLETED", "name": "Unfit", "message": "no", "state_details": {}},
         "force": False,
     }
     crashed = json.dumps({"state": {"type": "CRASHED"}, "force": True}).encode()
-    assert bodies.state_body(OWN, crashed, Limits())["force"]
+    assert bodies.state_body(OWN, crashed, Allowances())["force"]
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_allowance_is_spent_and_grows_back():
 
 
 def test_a_flood_of_lines_and_artifacts_ends():
-    limits = Limits()
+    limits = Allowances()
     lines = json.dumps([LINE | {"flow_run_id": str(OWN)}] * 5000).encode()
     artifact = json.dumps({"flow_run_id": str(OWN), "data": 1}).encode()
     for read, body in ((bodies.lines_body, lines), (bodies.artifact_body, artifact)):

@@ -250,7 +250,7 @@ async def test_a_flood_ends_at_the_worker(locked, own, box, caplog):
             async with gate:
                 return (await http.get(f"/flow_runs/{uuid.uuid4()}")).status_code
 
-        codes = await asyncio.gather(*(ask() for _ in range(560)))
+        codes = await asyncio.gather(*(ask() for _ in range(420)))
         assert set(codes) == {403, 429}
     streams = [await asyncio.open_connection("127.0.0.1", box.port) for _ in range(60)]
     await asyncio.sleep(1)

@@ -1,0 +1,51 @@
+"""The lock of a box, as its script takes it: nobody else holds it for ever, and no link leads elsewhere."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from infra.workers.ssh import box
+
+SCRIPT = Path(box.__file__).with_name("box.sh")
+LOCK = "~/.gridbench/box.lock"
+REFUSED, BUSY = 73, 75
+
+
+def verb(home, *words):
+    environment = os.environ | {"HOME": str(home)}
+    return subprocess.run(["sh", SCRIPT, *words], capture_output=True, text=True, env=environment, timeout=60)
+
+
+def test_the_default_is_the_users_own(tmp_path):
+    assert verb(tmp_path, "free", LOCK, "0").returncode == 0
+    path = tmp_path / ".gridbench" / "box.lock"
+    assert [each.stat().st_mode & 0o777 for each in (path, path.parent)] == [0o600, 0o700]
+    path.with_name("box.lock.holder").write_text("somebody\n")
+    with subprocess.Popen(["flock", path, "sleep", "60"]) as holder:
+        while (done := verb(tmp_path, "free", LOCK, "0")).returncode == 0:
+            assert holder.poll() is None
+        holder.kill()
+    assert (done.returncode, done.stdout) == (BUSY, "somebody\n")
+
+
+@pytest.mark.parametrize("target", ["there", "missing"])
+def test_a_link_in_its_place_is_not_followed(tmp_path, target):
+    (tmp_path / "there").write_text("precious")
+    (tmp_path / "shared.lock").symlink_to(tmp_path / target)
+    done = verb(tmp_path, "free", str(tmp_path / "shared.lock"), "0")
+    assert done.returncode == REFUSED
+    assert (tmp_path / "there").read_text() == "precious" and not (tmp_path / "missing").exists()
+
+
+def test_a_job_that_starts_writes_its_name_behind_no_link(tmp_path):
+    """The note of who holds the box is a new file."""
+    folder, lock = tmp_path / "a-job", tmp_path / "box.lock"
+    folder.mkdir()
+    (folder / "run").write_bytes(b"run\0")
+    (tmp_path / "precious").write_text("precious")
+    lock.with_name("box.lock.holder").symlink_to(tmp_path / "precious")
+    assert verb(tmp_path, "start", str(folder), str(lock), "60", "0", "0", "true").returncode == 0
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert lock.with_name("box.lock.holder").read_text() == "a-job\n"
