@@ -43,18 +43,15 @@ class Rentals:
 
     async def deploy(self):
         steps = [{"prefect.deployments.steps.set_working_directory": {"directory": str(ROOT)}}]
-        variables = {"default": {}, "keyless": {"env": {"LAMBDA_API_KEY": ""}}}
         async with self.client() as client:
             flow_id = await client.create_flow_from_name("rental")
-            for name, given in variables.items():
-                self.deployments[name] = await client.create_deployment(
-                    flow_id=flow_id,
-                    name=name,
-                    entrypoint="flows/rental.py:rental",
-                    work_pool_name="local",
-                    job_variables=given,
-                    pull_steps=steps,
-                )
+            self.deployments["default"] = await client.create_deployment(
+                flow_id=flow_id,
+                name="default",
+                entrypoint="flows/rental.py:rental",
+                work_pool_name="local",
+                pull_steps=steps,
+            )
             self.deployments["nowhere"] = await client.create_deployment(flow_id=flow_id, name="nowhere")
 
     async def start(self, name="default", **changes):

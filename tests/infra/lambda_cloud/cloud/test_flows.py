@@ -190,7 +190,9 @@ async def test_what_cannot_be_rented_is_said_in_a_sentence(rentals, changes, nam
 
 
 async def test_a_rental_without_an_api_key_is_refused(rentals):
-    state = await rentals.end(await rentals.start("keyless"))
+    with environment(LAMBDA_API_KEY=""):
+        async with rentals.bench(), rentals.holding() as (_, task):
+            state = await task
     assert (state.type.value, state.name) == ("FAILED", "Refused")
     assert "set LAMBDA_API_KEY" in state.message
 

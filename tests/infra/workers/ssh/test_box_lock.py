@@ -15,7 +15,8 @@ REFUSED, BUSY = 73, 75
 
 def verb(home, *words):
     environment = os.environ | {"HOME": str(home)}
-    return subprocess.run(["sh", SCRIPT, *words], capture_output=True, text=True, env=environment, timeout=60)
+    command = ["sh", SCRIPT, *words]
+    return subprocess.run(command, input="", capture_output=True, text=True, env=environment, timeout=60)
 
 
 def test_the_default_is_the_users_own(tmp_path):

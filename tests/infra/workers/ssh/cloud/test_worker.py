@@ -1,8 +1,11 @@
 """The ssh worker against a real Prefect server and boxes with a real sshd and real containers."""
 
+import re
+
 import pytest
 
 from tests.emulators.boxes import keygen
+from tests.infra.workers.ssh.box_jobs import OWN_RUN, asks
 
 pytestmark = [
     pytest.mark.flaky(
@@ -64,22 +67,33 @@ async def test_who_the_box_is_not_gets_nothing(pool, two, tmp_path, prefect, bas
             assert (ended.name, words in ended.message) == (state, True), ended.message
 
 
-async def test_the_container_reaches_the_api_and_nobody_finds_its_key(pool, machine, prefect, monkeypatch):
-    script = "python3 -c \"import os, urllib.request; print(urllib.request.urlopen(os.environ['PREFECT_API_URL'] + '/health').read().decode())\"; grep -c KEY /run/prefect-secrets/profiles.toml; sleep 5"
-    secret, token = "pnu_verysecretkey", "hf_token of my's; $(own)"
-    run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret, "HF_TOKEN": token})
+async def test_the_container_reaches_its_run_alone_and_nobody_finds_a_key(pool, machine, monkeypatch):
+    """What it has is a token of its tunnel, which opens nothing else; the worker's key stays where it is."""
+    script = f"{asks(OWN_RUN)}; {asks('/variables/name/any')}; {asks('/health', token=False)}; sleep 5"
+    secret, own = "pnu_verysecretkey", "hf_token of my's; $(own)"
+    run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret, "HF_TOKEN": own})
     async with pool.worker():
-        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 2) == ["true", "1"]
+        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 3) == ["200", "403", "200"]
         name = machine.containers()[0]
+        token = re.search(
+            r'"(box:[^"]+)"', machine.run(f"cat /dev/shm/{name}/prefect-secrets/profiles.toml")
+        )[1]
         seen = machine.run(f"ps axeww; docker inspect {name}; cat /root/.prefect-ssh/*/*; docker logs {name}")
-        assert name in seen and secret not in seen
-        assert token not in machine.run("ps axww; cat /root/.prefect-ssh/*/*"), "nor on a command line"
-        assert machine.run(f"docker exec {name} printenv HF_TOKEN").strip() == token
+        assert name in seen and secret not in seen and token not in seen
+        assert own not in machine.run("ps axww; cat /root/.prefect-ssh/*/*"), "nor on a command line"
+        assert machine.run(f"docker exec {name} printenv HF_TOKEN").strip() == own
         assert machine.run(f"stat -c %a /dev/shm/{name} /dev/shm/{name}/env").split() == ["700", "600"]
+        assert secret not in machine.run("cat /dev/shm/*/* /dev/shm/*/*/*", check=False)
         assert (await pool.end(run_id)).name == "Completed"
-        logs = " ".join(line.message for line in await pool.logs(run_id))
-    assert secret not in logs
+        logs = [line.message for line in await pool.logs(run_id)]
+    assert not any(secret in line or token in line for line in logs)
+    refused = f"Box {pool_box(machine)}, flow run {run_id}: GET '/api/variables/name/any' was refused"
+    assert [line for line in logs if line.startswith(refused)], logs
     assert secret not in machine.run(
         "ps axeww; cat /root/.prefect-ssh/*/* /tmp/* 2>/dev/null; ls -R /dev/shm", check=False
     )
     assert "prefect-" not in machine.run("ls /dev/shm")
+
+
+def pool_box(machine):
+    return f"root@{machine.address}:22"
