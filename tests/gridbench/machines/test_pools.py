@@ -22,10 +22,20 @@ def test_it_prints_what_prefect_makes_the_pool_from(monkeypatch, capsys):
     assert template["job_configuration"]["job_manifest"]["spec"]["backoffLimit"] == 0
 
 
+@pytest.mark.parametrize("pool", ["local", "rental"])
+def test_the_form_of_a_process_pool_takes_nothing_that_says_what_is_executed(monkeypatch, capsys, pool):
+    code, output = printed(monkeypatch, capsys, pool)
+    template = json.loads(output.out)
+    for part in (template["job_configuration"], template["variables"]["properties"]):
+        assert not {"command", "env", "working_dir"} & part.keys() and "stream_output" in part
+    assert code == 0
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["nowhere"], "pool 'nowhere' is unknown: name one of gke, kubernetes"),
+        (["nowhere"], "pool 'nowhere' is unknown: name one of gke, kubernetes, local, rental"),
+        (["local", "--set", "command=id"], "--set is 'command=id': a run sets nothing of pool local"),
         (["gke", "--set", "namespace"], "--set is 'namespace': write NAME=VALUE"),
         (["gke", "--set", "namespace={"], "--set is 'namespace={': the value is not YAML"),
         (["gke", "--set", "cpus=2"], "job_variables has 'cpus'"),
