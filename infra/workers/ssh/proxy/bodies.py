@@ -14,8 +14,8 @@ WRONG = 422
 T = TypeVar("T")
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=100_000)]
-OWN_STATES = (  # a box neither schedules its run anew nor pauses it
-    *(StateType.RUNNING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED),
+OWN_STATES = (  # not that it is scheduled anew or paused; what executes a bundle says PENDING first
+    *(StateType.PENDING, StateType.RUNNING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED),
     *(StateType.CANCELLING, StateType.CANCELLED),
 )
 FORCED = (StateType.CRASHED, StateType.CANCELLING, StateType.CANCELLED)  # as the engine does

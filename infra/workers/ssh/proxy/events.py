@@ -19,13 +19,14 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from infra.workers.ssh.proxy.limits import Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
 
+NOTHING = "gridbench.nothing"  # the name of no event
 PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
 HANDSHAKE_S = 30
 NOT_ALLOWED, BROKEN = 1008, 1011  # codes of a socket's end
 RUN, TASK, ARTIFACT = "prefect.flow-run.", "prefect.task-run.", "prefect.artifact."
 OF_A_RUN = ("prefect.flow-run.heartbeat", "prefect.flow-run.pull-step.")  # its states the server tells itself
 CREATED = "prefect.artifact.created"
-SUSPENDED = "prefect.flow-run.Suspended"  # all that an engine listens for
+HEARD = {"prefect.flow-run.Suspended", "prefect.flow-run.Cancelling"}  # all that an engine listens for
 SET_BY_SERVER = {"id", "flow_run_id"}  # of a task run: the event's resources name them
 
 
@@ -113,10 +114,10 @@ async def take_events(
 
 
 async def give_events(socket: WebSocket, run_id: UUID) -> None:
-    """Pass on to a run that somebody has suspended it, whatever it asked for."""
-    await socket.receive_text()  # the filter
+    """Pass on to a run that somebody suspends or cancels it: of what it asks for, what concerns itself."""
     of_this_run = EventFilter(
-        event=EventNameFilter(name=[SUSPENDED]), resource=EventResourceFilter(id=[f"{RUN}{run_id}"])
+        event=EventNameFilter(name=sorted(HEARD & _asked_names(await socket.receive_text())) or [NOTHING]),
+        resource=EventResourceFilter(id=[f"{RUN}{run_id}"]),
     )
     async with get_events_subscriber(filter=of_this_run, reconnect_on_clean_close=True) as events:
         forwarding = asyncio.create_task(_forward(socket, events, f"{RUN}{run_id}"))
@@ -126,6 +127,15 @@ async def give_events(socket: WebSocket, run_id: UUID) -> None:
         finally:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
+
+
+def _asked_names(message: str) -> set[str]:
+    """Return the names of events that a filter asks for; all that may be heard where it names none."""
+    try:
+        names = json.loads(message)["filter"]["event"]["name"]
+    except (ValueError, KeyError, TypeError):
+        return HEARD
+    return {str(name) for name in names} if isinstance(names, list) else HEARD
 
 
 async def _forward(socket: WebSocket, events: Any, resource_id: str) -> None:

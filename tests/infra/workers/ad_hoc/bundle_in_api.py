@@ -1,6 +1,7 @@
-"""Steps that keep a flow's bundle in the Prefect API, which the worker and every container reach.
+"""Steps that keep a flow's bundle in the Prefect API, which the worker and most containers reach, or in a folder.
 
-`python -m … --do upload --key KEY FILE` puts a bundle there, `--do execute --key KEY` runs it.
+`python -m … --do upload --key KEY FILE` puts a bundle there, `--do execute --key KEY` runs it; `--folder` names the
+folder, for a box, which reaches no artifact.
 """
 
 import argparse
@@ -27,9 +28,15 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--do", choices=("upload", "execute"), required=True)
     parser.add_argument("--key", required=True)
+    parser.add_argument("--folder", type=Path)
     parser.add_argument("file", nargs="?")
     options = parser.parse_args()
-    if options.do == "upload":
+    kept = options.folder and options.folder / Path(options.key).name
+    if kept and options.do == "upload":
+        kept.write_bytes(Path(options.file).read_bytes())
+    elif kept:
+        asyncio.run(execute_bundle(json.loads(kept.read_text())))
+    elif options.do == "upload":
         post("", {"key": options.key, "type": "bundle", "data": Path(options.file).read_text()})
     else:
         artifact = post("filter", {"artifacts": {"key": {"any_": [options.key]}}})[0]

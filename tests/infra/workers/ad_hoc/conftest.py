@@ -99,7 +99,15 @@ def kubernetes_variables(tmp_path, monkeypatch):
 @pytest.fixture
 def ssh_variables(image):
     with boxes(1) as (box,):
-        yield {"hosts": [box.host], "image": image, "least_free_mib": 1, "wait_s": 120}
+        mounts = [f"{bundles_of(box)}:/bundles"]
+        yield {"hosts": [box.host], "image": image, "least_free_mib": 1, "wait_s": 120, "mounts": mounts}
+
+
+def bundles_of(box):
+    """A folder that the box shares with this machine."""
+    folder = box.folder / "bundles"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @pytest.fixture(params=["aws-batch", "kubernetes-jobs", "ssh"])
@@ -116,8 +124,12 @@ async def backend(request, prefect, monkeypatch):
         template = KINDS[kind].get_default_base_job_template()
         for field, value in variables.items():
             template["variables"]["properties"][field]["default"] = value
+        here, there = {}, {}
+        if mounts := variables.get("mounts"):
+            here["folder"], there["folder"] = mounts[0].split(":")
         storage = WorkPoolStorageConfiguration(
-            bundle_upload_step={STEPS: {"do": "upload"}}, bundle_execution_step={STEPS: {"do": "execute"}}
+            bundle_upload_step={STEPS: {"do": "upload"} | here},
+            bundle_execution_step={STEPS: {"do": "execute"} | there},
         )
         async with prefect.client() as client:
             update = WorkPoolUpdate(base_job_template=template, storage_configuration=storage)

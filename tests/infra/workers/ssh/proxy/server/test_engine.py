@@ -1,8 +1,12 @@
 """Prefect's real engine at the far end of a tunnel: all that it needs is let through."""
 
 import asyncio
+import copy
+import json
 import sys
+from pathlib import Path
 
+from prefect.bundles import create_bundle_for_flow_run
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
@@ -11,11 +15,16 @@ from prefect.client.schemas.filters import (
     LogFilter,
     LogFilterFlowRunId,
 )
+from prefect.states import Pending
 
+from infra.workers.base.ad_hoc import unbundled_settings
 from tests.infra.workers.ssh.proxy.box_side import far_end
+from tests.infra.workers.ssh.proxy.lane_flow import lane
+
+ROOT = Path(__file__).parents[6]
 
 
-async def execute(far, run, folder):
+async def execute(far, run, folder, *command):
     """Run the flow as a container does: what it knows of Prefect is the tunnel and its token."""
     env = {
         "PATH": "/usr/bin:/bin",
@@ -23,10 +32,11 @@ async def execute(far, run, folder):
         "PREFECT_API_URL": far.url,
         "PREFECT_API_AUTH_STRING": far.token,
         "PREFECT__FLOW_RUN_ID": str(run.id),
+        "PYTHONPATH": str(ROOT),
         "DO_NOT_TRACK": "1",
     }
     engine = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "prefect.engine"),
+        *(sys.executable, *command),
         env=env,
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
@@ -36,10 +46,29 @@ async def execute(far, run, folder):
     return printed.decode()
 
 
+async def test_a_bundle_runs_through_its_tunnel(locked, theirs, tmp_path, caplog):
+    """A flow without a deployment, as `worker.submit` gives it to a pool."""
+    async with locked.client() as client:
+        made = await client.create_flow_run(lane, state=Pending())
+        own = await client.read_flow_run(made.id)
+    with locked.settings(), unbundled_settings():
+        bound = copy.copy(lane)
+        bound.launcher = [sys.executable]  # no `uv` installs anything
+        bundle = create_bundle_for_flow_run(bound, own)["bundle"]
+    (tmp_path / "bundle.json").write_text(json.dumps(bundle))
+    code = "from prefect.bundles.execute import execute_bundle_from_file as run; run('bundle.json')"
+    with locked.settings():
+        async with far_end(own) as far:
+            printed = await execute(far, own, tmp_path, "-c", code)
+    async with locked.client() as client:
+        assert (await client.read_flow_run(own.id)).state.is_completed(), printed
+    assert not [record.message for record in caplog.records if "refused" in record.message]
+
+
 async def test_a_lane_runs_through_its_tunnel(locked, own, tmp_path, caplog):
     with locked.settings():
         async with far_end(own) as far:
-            printed = await execute(far, own, tmp_path)
+            printed = await execute(far, own, tmp_path, "-m", "prefect.engine")
     async with locked.client() as client:
         run = await client.read_flow_run(own.id)
         assert run.state.is_completed(), printed
