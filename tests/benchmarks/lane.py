@@ -14,7 +14,7 @@ from gridbench.run.session import deploy
 from infra.local.stack import LocalStack
 from tests.benchmarks.stack import run, stack
 from tests.emulators import containers, fixtures, images
-from tests.emulators.lane import LOG_GROUP, make_pool, with_workload, worker
+from tests.emulators.lane import LOG_GROUP, auth_secret, make_pool, with_workload, worker
 from tests.emulators.prefect_api import client_of
 
 CELLS = 10
@@ -70,7 +70,7 @@ def main() -> None:
         image = with_workload(images.built(containers.base_image()), NAPS / "nap.py")
         fixtures.make_queue(aws, "c5.2xlarge", name=QUEUE)
         aws.client("logs").create_log_group(logGroupName=LOG_GROUP)
-        asyncio.run(_pool(up, image))
+        asyncio.run(_pool(up, image, auth_secret(aws, up.state)))
         deploy(False, up.environment, "aws-batch")
         log = Path(held.enter_context(tempfile.TemporaryDirectory())) / "worker.log"
         held.enter_context(worker(up.environment, log))
@@ -84,6 +84,6 @@ def main() -> None:
         )
 
 
-async def _pool(up: LocalStack, image: str) -> None:
+async def _pool(up: LocalStack, image: str, auth_arn: str) -> None:
     async with client_of(up.api_url, up.state) as client:
-        await make_pool(client, image)
+        await make_pool(client, image, auth_arn=auth_arn)

@@ -8,14 +8,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.exceptions import ObjectAlreadyExists
 
+from infra.local.access import auth_string
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators import containers
 
+if TYPE_CHECKING:
+    from tests.emulators.fixtures import Aws
+
+ROLE = "arn:aws:iam::123456789012:role/gridbench-execution"
 LOG_GROUP = "/gridbench/lanes"
 STOP_S = 30
 RECIPE = """
@@ -36,10 +42,19 @@ def with_workload(image: str, workload: Path) -> str:
     return name
 
 
-async def make_pool(client: PrefectClient, image: str | None = None, name: str = "aws-batch") -> None:
-    """The work pool, with defaults as `gridbench up aws` prints them."""
+def auth_secret(aws: "Aws", state: Path) -> str:
+    """The auth string of a stack, kept in the account; returns the secret's ARN."""
+    made = aws.client("secretsmanager").create_secret(Name="prefect-auth", SecretString=auth_string(state))
+    return str(made["ARN"])
+
+
+async def make_pool(
+    client: PrefectClient, image: str | None = None, name: str = "aws-batch", auth_arn: str | None = None
+) -> None:
+    """The work pool, with defaults as `gridbench up aws` prints them; the auth string is in a secret."""
     template = AwsBatchWorker.get_default_base_job_template()
     chosen = {"image": image, "region": "us-east-1", "log_group": LOG_GROUP}
+    chosen |= {"prefect_api_auth_string_secret_arn": auth_arn, "execution_role_arn": ROLE}
     for field, value in chosen.items():
         template["variables"]["properties"][field]["default"] = value
     with suppress(ObjectAlreadyExists):

@@ -1,11 +1,13 @@
 """A stand-in cluster with node pools, and a worker."""
 
+import base64
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gridbench.run.session import deploy, name_images
+from infra.local.access import auth_string
 from infra.workers.kubernetes.pool import base_job_template, read_pool
 from tasks.planning.hardware import DEPLOYMENTS
 from tests.emulators.fixtures import environment
@@ -48,6 +50,7 @@ def cluster(session_bench, image, tmp_path_factory):
     folder, settings = tmp_path_factory.mktemp("gke"), dict(session_bench.stack.environment)
     with kube(Containers(OF_EVERY_POD), replace(quick(), ttl_factor=1.0), namespaces=()) as made:
         made.apply(ROLE)
+        made.apply([auth_secret(session_bench.stack.state)])
         for name in POOLS:
             add_node_pool(made, name)
         token = made.token(NAMESPACE, "gridbench-worker")
@@ -79,7 +82,14 @@ def add_node_pool(cluster, name):
     )
 
 
+def auth_secret(state):
+    """The auth string of a stack as a Secret of the cluster."""
+    data = {"auth": base64.b64encode(auth_string(state).encode()).decode()}
+    return {"kind": "Secret", "metadata": {"name": "prefect", "namespace": NAMESPACE}, "data": data}
+
+
 def make_work_pool(stack):
     pool = read_pool(DEPLOYMENTS / "pools" / "gke.yaml")
-    body = {"name": "gke", "type": pool.type, "base_job_template": base_job_template(pool)}
+    template = base_job_template(pool, {"prefect_api_auth_string_secret": "prefect/auth"})
+    body = {"name": "gke", "type": pool.type, "base_job_template": template}
     stack.api.post("/work_pools/", json=body).raise_for_status()
