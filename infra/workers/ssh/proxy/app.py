@@ -16,6 +16,7 @@ import httpx
 import prefect
 from prefect.client.base import ServerType
 from prefect.client.orchestration import PrefectClient
+from prefect.context import SettingsContext, get_settings_context
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -103,6 +104,9 @@ class JobProxy:
     def __post_init__(self) -> None:
         self._rules = rules_of(self.run)
         self._own = OwnThings(self.client, self.run.id)
+        # The box's own client tries again: ours would make it wait and send everything twice.
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # 30 ms of CPU, so not for each request
+            self._once = get_settings_context()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or serve a socket to its end."""
@@ -168,8 +172,7 @@ class JobProxy:
     async def _ask(self, method: str, path: str, body: Any, hidden: tuple[str, ...]) -> Response:
         """Make the request anew: no header, no byte of the box's own goes on."""
         try:
-            # Its own client tries again: the proxy's would make it wait and send everything twice.
-            with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
+            with SettingsContext(profile=self._once.profile, settings=self._once.settings):
                 async with asyncio.timeout(ANSWER_S):
                     told = {} if body is None else {"json": body}
                     answer = await self.client.request(cast(Any, method), cast(Any, path), **told)
