@@ -7,6 +7,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
+from . import reasons
 from .control import REGIONS, TYPES, Control, Fate
 from .machines import Machines
 
@@ -14,14 +15,18 @@ ENDED = ("terminating", "terminated")
 
 
 class Refused(Exception):
-    """An answer that is an error, in the API's words."""
+    """An answer that is an error, in the API's words, with its gaps filled in."""
 
-    def __init__(self, status: int, code: str, message: str, suggestion: str | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.error = {"code": code, "message": message}
-        if suggestion:
-            self.error["suggestion"] = suggestion
+    def __init__(self, answer: reasons.Answer, **gaps: str) -> None:
+        super().__init__(answer.code)
+        self.status = answer.status
+        self.error = error_of(answer, **gaps)
+
+
+def error_of(answer: reasons.Answer, **gaps: str) -> dict[str, str]:
+    """The error as the API shows it."""
+    texts = {"code": answer.code, "message": answer.message, "suggestion": answer.suggestion}
+    return {name: text.format(**gaps) for name, text in texts.items() if text is not None}
 
 
 def instance_type(name: str, control: Control) -> dict[str, Any]:
@@ -171,11 +176,9 @@ class Account:
     def launch(self, request: dict[str, Any], public_key: str) -> dict[str, Any]:
         place = (request["instance_type_name"], request["region_name"])
         if len(self.running()) >= self.control.quota:
-            advice = "Contact Support to increase your quota."
-            raise Refused(400, "global/quota-exceeded", "Quota exceeded.", advice)
+            raise Refused(reasons.QUOTA)
         if self.control.capacity.get(place, 0) < 1 or place in self.control.refusing:
-            code = "instance-operations/launch/insufficient-capacity"
-            raise Refused(400, code, "Not enough capacity to fulfill launch request.")
+            raise Refused(reasons.NO_CAPACITY)
         self.control.capacity[place] -= 1
         fate = self.control.fates.popleft() if self.control.fates else None
         instance = Instance(request, public_key, self.control, self.machines, fate)
@@ -193,7 +196,7 @@ class Account:
     def find(self, instance_id: str) -> Instance:
         found = self.instances.get(instance_id)
         if found is None or not found.listed:
-            raise Refused(404, "global/object-does-not-exist", "Specified instance does not exist.")
+            raise Refused(reasons.NO_INSTANCE)
         return found
 
     def terminate(self, instance_ids: list[str]) -> dict[str, Any]:
@@ -218,14 +221,14 @@ class Account:
 
     def add_key(self, name: str, public_key: str) -> dict[str, str]:
         if name in self.key_names():
-            raise Refused(400, "global/duplicate", f"An SSH key named {name} exists.")
+            raise Refused(reasons.DUPLICATE, name=name)
         key = {"id": uuid.uuid4().hex, "name": name, "public_key": public_key}
         self.keys[key["id"]] = key
         return key
 
     def remove_key(self, key_id: str) -> dict[str, str]:
         if self.keys.pop(key_id, None) is None:
-            raise Refused(400, "global/invalid-parameters", "Specified SSH key does not exist.")
+            raise Refused(reasons.INVALID, message="Specified SSH key does not exist.")
         return {}
 
     def close(self) -> None:

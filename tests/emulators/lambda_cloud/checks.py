@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from . import reasons
 from .account import Refused
 from .control import REGIONS, TYPES
 
@@ -32,7 +33,7 @@ KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256")
 def demand(right: bool, message: str) -> None:
     """Refuse the request unless it is right."""
     if not right:
-        raise Refused(400, "global/invalid-parameters", message)
+        raise Refused(reasons.INVALID, message=message)
 
 
 def fields(body: Any, known: dict[str, type], needed: tuple[str, ...]) -> dict[str, Any]:
@@ -60,8 +61,7 @@ def launch(body: Any, key_names: list[str]) -> dict[str, Any]:
         ("SSH key", body["ssh_key_names"][0], key_names),
     ):
         if name not in known:
-            advice = f"Check the {what.lower()}."
-            raise Refused(404, "global/object-does-not-exist", f"{what} {name} was not found.", advice)
+            raise Refused(reasons.NO_RESOURCE, what=what, name=name)
     return body
 
 

@@ -13,8 +13,8 @@ from werkzeug.routing import Map, Rule
 from werkzeug.serving import WSGIRequestHandler, make_server
 from werkzeug.wrappers import Request, Response
 
-from . import checks
-from .account import Account, Refused
+from . import checks, reasons
+from .account import Account, Refused, error_of
 from .control import Call, CallFault, Control
 from .machines import Greeters, Machines
 
@@ -38,10 +38,7 @@ EDGE = {
     "challenged": (403, "text/html", "<html><title>Just a moment...</title><p>Ray ID: 8f</p></html>"),
     "nowhere": (404, "text/html", "<html><h1>404 Not Found</h1></html>"),
 }
-FORBIDDEN = {
-    "global/account-inactive": "Your account is inactive.",
-    "global/invalid-address": "Your billing address is invalid.",
-}
+FORBIDDEN = {answer.code: answer for answer in (reasons.ACCOUNT_INACTIVE, reasons.INVALID_ADDRESS)}
 
 
 class Standin(NamedTuple):
@@ -123,19 +120,17 @@ class Api:
             limits.append(("launch", self.control.launch_least_s))
         for name, least_s in limits:
             if now - self.last.get(name, float("-inf")) < least_s:
-                raise Refused(429, "", "")
+                raise Refused(reasons.TOO_MANY)
             self.last[name] = now
 
     def check_key(self, request: Request, operation: str) -> None:
         given = request.authorization
         key = given and (given.token if given.type == "bearer" else given.username)
         if key != self.control.key:
-            advice = "Check your API key or create a new one, then try again."
-            message = "API key was invalid, expired, or deleted."
-            raise Refused(401, "global/invalid-api-key", message, advice)
+            raise Refused(reasons.INVALID_KEY)
         code = self.control.account
         if code == "global/account-inactive" or (code in FORBIDDEN and operation == "launchInstance"):
-            raise Refused(403, code, FORBIDDEN[code], "Contact Support if problems continue.")
+            raise Refused(FORBIDDEN[code])
 
 
 def body_of(request: Request) -> Any:
@@ -155,7 +150,7 @@ def reply(status: int, data: Any) -> Response:
 
 def too_many(retry_after: str | None) -> Response:
     headers = {"Retry-After": retry_after} if retry_after else {}
-    return Response("Too Many Requests", 429, headers, content_type="text/plain")
+    return Response(reasons.TOO_MANY.message, reasons.TOO_MANY.status, headers, content_type="text/plain")
 
 
 def failure(fault: CallFault) -> Response | None:
@@ -169,11 +164,8 @@ def failure(fault: CallFault) -> Response | None:
         return too_many(fault.retry_after)
     if fault.answer == "empty":
         return reply(200, {})
-    if fault.answer == "provider":
-        error = {"code": "provider/internal-unavailable", "message": "Provider unavailable"}
-        return reply(503, {"error": {**error, "suggestion": "Try again shortly"}})
-    error = {"code": "global/internal-error", "message": "An internal server error occurred."}
-    return reply(500, {"error": {**error, "suggestion": "Try again later."}})
+    known = reasons.PROVIDER if fault.answer == "provider" else reasons.INTERNAL
+    return reply(known.status, {"error": error_of(known)})
 
 
 class Quiet(WSGIRequestHandler):

@@ -6,6 +6,7 @@ import pytest
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.janitor import KEY_GRACE, rentals, sweep
 from infra.lambda_cloud.lease import RUN, SINCE, UNTIL, new_lease
+from tests.emulators.lambda_cloud import reasons
 from tests.emulators.lambda_cloud.account import Refused
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, request
 from tests.emulators.lambda_cloud.server import lambda_cloud
@@ -113,7 +114,7 @@ async def test_a_key_that_stays_keeps_no_other(cloud, api):
 
     def refuse(key_id):
         if key_id == kept:
-            raise Refused(400, "global/invalid-parameters", "This key is needed.")
+            raise Refused(reasons.INVALID, message="This key is needed.")
         return remove(key_id)
 
     cloud.account.remove_key = refuse
