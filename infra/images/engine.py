@@ -1,6 +1,7 @@
 """docker or podman, whichever works here: build, tag, log in and push."""
 
 import json
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 from infra.images.errors import ImageError
 
 ENGINES = ("docker", "podman")
+X86 = ("x86_64", "AMD64")
 NONE = "neither docker nor podman works here; install podman, or start Docker (`docker info` must succeed)"
 
 
@@ -53,11 +55,14 @@ def call(*command: str, stdin: str | None = None) -> str:
 def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> None:
     """Build a context into an image of this name, its progress on the terminal.
 
+    It is one for x86-64 on every machine: engines build for their own, such as a Mac with Apple's processor.
+
     Raises:
         ImageError: the build failed.
     """
     options = [option for item in arguments.items() for option in ("--build-arg", "=".join(item))]
     host = ["--network", "host"] if engine == "podman" else []
+    host += [] if platform.machine() in X86 else ["--platform", "linux/amd64"]
     done = subprocess.run([engine, "build", *host, *options, "--tag", tag, str(context)], check=False)
     if done.returncode:
         raise ImageError(f"{engine} build ended with exit code {done.returncode}; its last lines say why")
@@ -94,8 +99,15 @@ def push(engine: str, image: str, target: str) -> str:
 
 def digest_of(references: Sequence[str], target: str) -> str:
     """Return the digest among an image's references that belongs to the repository of `target`."""
-    repository = target.rpartition(":")[0]
-    digests = [text.partition("@")[2] for text in references if text.partition("@")[0] == repository]
+    repository = _familiar(target.rpartition(":")[0])
+    digests = [
+        text.partition("@")[2] for text in references if _familiar(text.partition("@")[0]) == repository
+    ]
     if not digests:
         raise ImageError(f"the registry reported no digest for {target}")
     return digests[0]
+
+
+def _familiar(repository: str) -> str:
+    """Return a repository's name as docker writes it: without the host if that is Docker Hub."""
+    return repository.removeprefix("docker.io/")

@@ -1,6 +1,7 @@
 """What goes into an image, what is refused, and where it is pushed: without building one."""
 
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -128,3 +129,23 @@ def test_docker_digests_belong_to_their_repository():
     assert engine.digest_of(references, "host:5000/lane:cpu") == "sha256:2"
     with pytest.raises(ImageError, match="no digest"):
         engine.digest_of(references, "host/none:cpu")
+
+
+def test_docker_leaves_docker_hubs_name_out_of_digests():
+    # [thread] zenml-io/zenml #3619: RepoDigests of docker.io/tsunghaochen/zenml
+    assert engine.digest_of(["you/lane@sha256:1"], "docker.io/you/lane:cpu") == "sha256:1"
+    with pytest.raises(ImageError, match="no digest"):
+        engine.digest_of(["you/lane@sha256:1"], "ghcr.io/you/lane:cpu")
+
+
+@pytest.mark.parametrize(("machine", "named"), [("arm64", True), ("aarch64", True), ("x86_64", False)])
+def test_an_image_is_for_x86_wherever_it_is_built(monkeypatch, tmp_path, machine, named):
+    commands = []
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(
+        engine.subprocess,
+        "run",
+        lambda command, **_: commands.append(command) or SimpleNamespace(returncode=0),
+    )
+    engine.build("docker", tmp_path, "lane:cpu", {})
+    assert ("--platform linux/amd64" in " ".join(commands[0])) == named
