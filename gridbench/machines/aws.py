@@ -237,6 +237,7 @@ def down_aws(
 
     Results are kept unless --delete-results is given. The command may be repeated, also after Ctrl-C.
     """
+    from gridbench.setup.aws import place_of
     from gridbench.setup.steps import end
     from infra.aws.errors import in_words
 
@@ -261,7 +262,7 @@ def down_aws(
             if delete_results or not count:
                 delete_bucket(s3, bucket, say)
         code = _show_left(account, project, "down")
-    raise typer.Exit(max(code, end(AWS, project)))
+    raise typer.Exit(max(code, end(AWS, project, place_of(account))))
 
 
 def _show_doomed(account: "Account", project: str, results: dict[str, int], delete_results: bool) -> None:

@@ -241,6 +241,7 @@ def down_gke(
 
     The command may be repeated, also after Ctrl-C.
     """
+    from gridbench.setup.gke import place_of as in_words
     from gridbench.setup.steps import end
     from infra.gke.api import EVERYWHERE, connect
     from infra.gke.clusters import find_ours, list_ours, place_of
@@ -259,9 +260,9 @@ def down_gke(
     if cluster_location is None:
         say(f"no cluster {cluster} of Gridbench's in {zone or f'any zone of {location.project}'}")
         _show_silent(silent_zones)
-        raise typer.Exit(1 if silent_zones else end(GKE, cluster))
+        raise typer.Exit(1 if silent_zones else end(GKE, cluster, in_words(location)))
     code = _down(cluster_location, cluster, kubeconfig, yes)
-    raise typer.Exit(max(code, end(GKE, cluster)))
+    raise typer.Exit(max(code, end(GKE, cluster, in_words(cluster_location))))
 
 
 def _down(location: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:

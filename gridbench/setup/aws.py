@@ -54,9 +54,12 @@ def make_ready(
     check(options, region)
     api, note = steps.begin(cloud, options.project, POOL, POOL)
     account = connect(region)
+    steps.settle(cloud, note, place_of(account))
+    stack = read_ours(account.client("cloudformation"), options.project)
+    image.forget_elsewhere(note, stack.outputs.get("RepositoryUri", "") if stack else "")
     names = image.flavours_for([machine.gpus for machine in make_plan(account, options).machines])
     options = replace(options, prefect_port=options.prefect_port or port_of(api.url))
-    secrets = _wanted(account, api, options)
+    secrets = _wanted(stack, api, options)
     _show(cloud, api, note, options, [*secrets], steps.image_step(names, published, note, "its repository"))
     with _with_secrets(account, secrets, options) as complete:
         account, plan, stack = up_stack(complete, region, yes)
@@ -95,6 +98,11 @@ def port_of(url: str) -> int:
     return parts.port or (80 if parts.scheme == "http" else 443)
 
 
+def place_of(account: Account) -> str:
+    """Return where a stack is, in words."""
+    return f"region {account.region} of account {account.number}"
+
+
 def _show(
     cloud: Cloud,
     api: PrefectApi,
@@ -108,9 +116,8 @@ def _show(
     steps.show_steps(cloud, api, note, [*secrets, stack, image_step])
 
 
-def _wanted(account: Account, api: PrefectApi, options: StackOptions) -> dict[str, str]:
+def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict[str, str]:
     """Return the values that need a secret of ours, by its kind; one whose ARN was given needs none."""
-    stack = read_ours(account.client("cloudformation"), options.project)
     given = stack.parameters if stack else {}
     keeps = (
         (API_KEY, api.key, options.secret_arn, given.get("PrefectApiKeySecretArn", "")),

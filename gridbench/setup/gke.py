@@ -10,7 +10,7 @@ from gridbench.setup.note import CloudNote
 from gridbench.setup.prefect_api import PrefectApi
 from gridbench.terminal import say
 from infra.gke import rights
-from infra.gke.api import GkeLocation
+from infra.gke.api import EVERYWHERE, GkeLocation
 from infra.gke.kubeconfig import HINT, PLUGIN
 from infra.gke.settings import ClusterOptions
 from infra.workers.kubernetes.pool import base_job_template, read_pool
@@ -46,7 +46,9 @@ def make_ready(
     api, note = steps.begin(cloud, options.cluster, POOL, KIND)
     if not shutil.which(PLUGIN):
         raise GridbenchError(f"{PLUGIN} is not installed, and the worker needs it: {HINT}; or --cluster-only")
-    target = repository or default_repository(location)
+    steps.settle(cloud, note, place_of(location))
+    target = (repository or default_repository(location)).removesuffix("/")
+    image.forget_elsewhere(note, target)
     _show(cloud, location, api, note, steps.image_step(FLAVOURS, published, note, target), repository is None)
     up_cluster()
     with steps.told_on_stop(cloud, lambda: f"cluster {options.cluster} is there and billed"):
@@ -57,6 +59,12 @@ def make_ready(
         image.ensure_pushed(FLAVOURS, target, published, note, say)
         steps.finish(api, note, template_of(api))
     say("\nready: gridbench run quick --on gke-l4, or another of your accelerators")
+
+
+def place_of(location: GkeLocation) -> str:
+    """Return where a cluster is looked for, in words."""
+    project = f"project {location.project}"
+    return project if location.zone == EVERYWHERE else f"zone {location.zone} of {project}"
 
 
 def default_repository(location: GkeLocation) -> str:

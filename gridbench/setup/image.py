@@ -62,6 +62,13 @@ def _path_of(name: str) -> Path | None:
     return Path(text) if text else None
 
 
+def forget_elsewhere(note: CloudNote, repository: str) -> None:
+    """Forget what was pushed to another repository, or to one that is gone: it has to be pushed here."""
+    for name in [*note.commits]:
+        if not repository or not note.images.get(name, "").startswith(f"{repository}@"):
+            del note.commits[name]
+
+
 def ensure_pushed(
     names: Sequence[str], repository: str, published: Mapping[str, str], note: CloudNote, say: Say
 ) -> None:

@@ -18,6 +18,7 @@ class CloudNote(BaseModel):
     Attributes:
         cloud: as the commands name it, such as aws.
         project: the stack or cluster.
+        place: where that is, in words; the same commands elsewhere find nothing of it.
         kind: type of the work pool.
         environment: variables of the worker beside those of the API.
         images: the reference of each flavour's image.
@@ -34,6 +35,7 @@ class CloudNote(BaseModel):
     api_url: str
     pool: str
     kind: str
+    place: str = ""
     environment: dict[str, str] = {}
     images: dict[str, str] = {}
     commits: dict[str, str] = {}

@@ -62,7 +62,7 @@ class PrefectApi:
                 yield client
         except PrefectHTTPStatusError as error:
             raise GridbenchError(f"the Prefect API at {self.url} {_refusal(error.response)}") from None
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             why = str(error) or type(error).__name__
             raise GridbenchError(f"the Prefect API at {self.url} does not answer: {why}") from None
 
@@ -76,10 +76,20 @@ def _refusal(response: "object") -> str:
 
 
 def settings_api() -> PrefectApi | None:
-    """Return the API that Prefect's settings name: variables, files here, or the profile of a login."""
-    from prefect.settings import Settings
+    """Return the API that Prefect's settings name: variables, files here, or the profile of a login.
 
-    settings = Settings()
+    Raises:
+        GridbenchError: one of the settings makes no sense; what was set is not repeated, it may be a secret.
+    """
+    from prefect.settings import Settings
+    from pydantic import ValidationError
+
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        first = error.errors(include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "one of them"
+        raise GridbenchError(f"Prefect's settings make no sense, {where}: {first['msg']}") from None
     if not settings.api.url:
         return None
     key, auth_string = settings.api.key, settings.api.auth_string

@@ -35,6 +35,20 @@ def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi,
     return api, note
 
 
+def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
+    """Note where a cloud is made ready: `down` must look there, or it would find nothing and say so.
+
+    Raises:
+        GridbenchError: it was made ready elsewhere.
+    """
+    if note.place not in ("", place):
+        raise GridbenchError(
+            f"{cloud.name} was made ready in {note.place}, and this is {place}: "
+            f"choose that one again, or first {cloud.command('down')} there"
+        )
+    note.place = place
+
+
 def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[str]) -> None:
     """Print what will be made, one after the other, and what each costs."""
     say(f"{cloud.command('up')} makes, and leaves as it is where it is there:")
@@ -51,8 +65,12 @@ def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNo
     """Return what is said of the images before they are made.
 
     Raises:
-        GridbenchError: one has to be built, and nothing here can.
+        GridbenchError: one has to be built, and nothing here can; or one is named that nothing needs.
     """
+    if useless := published.keys() - {*names}:
+        raise GridbenchError(
+            f"--image {min(useless)}=… is for none of these machines: they need {', '.join(names)}"
+        )
     absent = image.to_build(names, published, note)
     if not absent:
         return f"images of flavours {', '.join(names)}: there"
@@ -81,11 +99,23 @@ def finish(api: PrefectApi, note: CloudNote, template: Mapping[str, Any]) -> Non
     objects.ensure_deployments(api, note, say)
 
 
-def end(cloud: Cloud, project: str) -> int:
-    """Take away what the note of a cloud names; returns the exit code, 1 if something stays."""
+def end(cloud: Cloud, project: str, place: str) -> int:
+    """Take away what the note of a cloud names; returns the exit code, 1 if something stays.
+
+    Args:
+        cloud: that was taken down.
+        project: its stack or cluster.
+        place: where it was looked for.
+    """
     note = read_note(cloud.name)
     if note is None or note.project != project:
         return 0
+    if note.place and not note.place.endswith(place):  # a whole project has been searched, or one zone
+        say(
+            f"but {cloud.name} was made ready in {note.place}, where nobody looked: {cloud.command('down')} "
+            "with the credentials and options that it was made with"
+        )
+        return 1
     try:
         api = reachable_api(cloud.service)
         if api.url != note.api_url:

@@ -18,7 +18,7 @@ FIRST = {  # what a new stack gets; the template's own defaults
     "BudgetEmail": "",
     "MonthlyBudgetUsd": "50",
 }
-PROJECT = re.compile(r"[a-z][a-z0-9-]{1,20}")
+PROJECT = re.compile(r"[a-z][a-z0-9-]{0,19}[a-z0-9]")  # ECR takes no dash before a slash
 INSTANCE = re.compile(r"[a-z][a-z0-9-]*\.[a-z0-9-]+")
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 SECRET = re.compile(r"arn:[a-z-]+:secretsmanager:([a-z0-9-]+):[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+")
@@ -61,7 +61,8 @@ def check_project(project: str) -> None:
     """
     if not PROJECT.fullmatch(project):
         raise AwsError(
-            f"project {project!r} must be 2 to 21 small letters, digits and dashes and begin with a letter"
+            f"project {project!r} must be 2 to 21 small letters, digits and dashes, begin with a letter and "
+            "not end with a dash"
             + (f", such as {project.lower()!r}" if PROJECT.fullmatch(project.lower()) else "")
         )
 

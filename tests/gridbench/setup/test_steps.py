@@ -5,13 +5,14 @@ import pytest
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import note as notes
 from gridbench.setup import objects, steps
-from gridbench.setup.image import flavours_for, published_images
+from gridbench.setup.image import flavours_for, forget_elsewhere, published_images
 from gridbench.setup.note import CloudNote, read_note
 from infra.images.errors import ImageError
 from infra.local.ports import free_port
 from tasks.errors import GridbenchError
 
 AWS = Cloud("aws", "AWS")
+HERE = "region us-east-1 of account 123456789012"
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +66,7 @@ def test_after_a_stop_it_is_told_what_is_there(capsys, error):
 
 def test_what_stays_at_an_api_that_does_not_answer_is_told_and_noted(capsys, silent_api):
     a_note(api_url=silent_api, work_pools=["aws-batch"], deployments=["lane/aws-batch"]).write()
-    assert steps.end(AWS, "gridbench") == 1
+    assert steps.end(AWS, "gridbench", HERE) == 1
     told = " ".join(capsys.readouterr().out.split())
     assert told.startswith(f"left at {silent_api}: aws-batch, lane/aws-batch") and "may be repeated" in told
     assert read_note("aws").work_pools == ["aws-batch"]
@@ -73,7 +74,54 @@ def test_what_stays_at_an_api_that_does_not_answer_is_told_and_noted(capsys, sil
 
 def test_the_end_of_another_stack_leaves_the_note():
     a_note(work_pools=["aws-batch"]).write()
-    assert steps.end(AWS, "gridbench-two") == 0 and read_note("aws")
+    assert steps.end(AWS, "gridbench-two", HERE) == 0 and read_note("aws")
+
+
+def test_down_where_it_was_not_made_ready_says_so(capsys):
+    a_note(work_pools=["aws-batch"], place="region eu-west-1 of account 123456789012").write()
+    assert steps.end(AWS, "gridbench", HERE) == 1
+    told = " ".join(capsys.readouterr().out.split())
+    assert told.startswith("but aws was made ready in region eu-west-1 of account 123456789012")
+    assert read_note("aws").work_pools == ["aws-batch"]
+
+
+@pytest.mark.parametrize(("searched", "code"), [("project mine", 0), ("zone b of project mine", 1)])
+def test_a_cluster_that_is_in_no_zone_is_gone(silent_api, searched, code):
+    a_note("gke", silent_api, place="zone a of project mine").write()
+    assert steps.end(Cloud("gke", "GKE"), "gridbench", searched) == code
+    assert (read_note("gke") is None) == (code == 0)
+
+
+def test_up_in_another_place_is_refused():
+    note = a_note()
+    steps.settle(AWS, note, HERE)
+    steps.settle(AWS, note, HERE)
+    with pytest.raises(GridbenchError, match=f"made ready in {HERE}, and this is region eu-west-1"):
+        steps.settle(AWS, note, "region eu-west-1 of account 123456789012")
+
+
+def test_an_image_of_a_stack_that_is_gone_is_built_again():
+    note = a_note(images={"cpu": "host/lane@sha256:1"}, commits={"cpu": "0123"})
+    forget_elsewhere(note, "host/lane")
+    assert note.commits == {"cpu": "0123"}
+    forget_elsewhere(note, "")
+    assert note.commits == {}
+
+
+def test_an_image_that_no_machine_needs_is_refused():
+    with pytest.raises(GridbenchError, match="--image cuda11=… is for none of these machines: they need cpu"):
+        steps.image_step(["cpu"], {"cuda11": "host/lane:1", "cpu": "host/lane:2"}, a_note(), "its repository")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://host:port/api", "https://x..y/api", "https://…/api", "https://[::1"]
+)
+def test_an_address_that_is_none_is_one_sentence(monkeypatch, url):
+    monkeypatch.setenv("PREFECT_API_URL", url)
+    monkeypatch.setenv("PREFECT_API_AUTH_STRING", "me:very-secret")
+    with pytest.raises(GridbenchError, match=r"does not answer|make no sense") as refused:
+        steps.begin(AWS, "gridbench", "aws-batch", "aws-batch")
+    assert "very-secret" not in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_what_two_clouds_share_goes_with_the_last(monkeypatch):

@@ -81,14 +81,17 @@ def test_secrets_of_a_stack_that_was_not_made_are_taken_back(account):
 )
 def test_a_secret_goes_again_unless_the_stack_takes_it(account, status, has_it, kept):
     options, cfn = StackOptions("gridbench"), account.client("cloudformation")
-    with Stubber(cfn) as answers, pytest.raises(KeyboardInterrupt):
-        with setup._with_secrets(account, {API_KEY: "pnu_key"}, options) as complete:
-            arn = complete.secret_arn if has_it else ""
-            parameters = [{"ParameterKey": "PrefectApiKeySecretArn", "ParameterValue": arn}]
-            row = {"StackName": "gridbench", "StackId": "1", "CreationTime": datetime.now(UTC)}
-            row |= {"StackStatus": status, "Parameters": parameters}
-            answers.add_response("describe_stacks", {"Stacks": [row]}, {"StackName": "gridbench"})
-            raise KeyboardInterrupt
+    with (
+        Stubber(cfn) as answers,
+        pytest.raises(KeyboardInterrupt),
+        setup._with_secrets(account, {API_KEY: "pnu_key"}, options) as complete,
+    ):
+        arn = complete.secret_arn if has_it else ""
+        parameters = [{"ParameterKey": "PrefectApiKeySecretArn", "ParameterValue": arn}]
+        row = {"StackName": "gridbench", "StackId": "1", "CreationTime": datetime.now(UTC)}
+        row |= {"StackStatus": status, "Parameters": parameters}
+        answers.add_response("describe_stacks", {"Stacks": [row]}, {"StackName": "gridbench"})
+        raise KeyboardInterrupt
     assert bool(list(find_secrets(account, "gridbench"))) == kept
 
 

@@ -32,6 +32,7 @@ def ec2():
         (StackOptions("1grid"), "begin with a letter"),
         (StackOptions("grid_bench"), "project 'grid_bench' must be"),
         (StackOptions("g" * 22), "2 to 21"),
+        (StackOptions("bench-"), "not end with a dash"),
         (StackOptions("grid", ()), "--instances is empty"),
         (
             StackOptions("grid", tuple(f"m5.{n}xlarge" for n in range(26))),
