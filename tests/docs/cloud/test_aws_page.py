@@ -8,12 +8,7 @@ from tests.docs.shown import DOCS, block_of
 from tests.emulators.own_server import AUTH
 from tests.infra.aws.stacks import inventory
 
-pytestmark = [
-    pytest.mark.timeout(1800),
-    pytest.mark.flaky(
-        reruns=1, reason="containers and a Prefect server answer late where the machine is busy"
-    ),
-]
+pytestmark = pytest.mark.timeout(1800)
 
 
 SLOW = """
