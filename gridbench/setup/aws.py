@@ -19,11 +19,11 @@ from infra.aws.plan import StackPlan, make_plan
 from infra.aws.pool import filled_template, pool_variables, usual_machine
 from infra.aws.quotas import shortage
 from infra.aws.secrets import API_KEY, AUTH_STRING, USD_PER_MONTH, drop_secret, keep_secret
-from infra.aws.settings import StackOptions, check
+from infra.aws.settings import StackOptions, check, queue_name
 from infra.aws.stack import Stack, read_ours, read_stack
 from infra.workers.batch.worker import AwsBatchWorker
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import Hardware
+from tasks.planning.hardware import DEPLOYMENTS, Hardware, hardware_names, load_hardware
 
 UpStack = Callable[[StackOptions, str | None, bool], tuple[Account, StackPlan, Stack]]
 REGION = "AWS_DEFAULT_REGION"
@@ -69,8 +69,22 @@ def make_ready(
         note.write()
         image.ensure_pushed(names, stack.outputs["RepositoryUri"], published, note, say)
         steps.finish(api, note, _template(stack, plan, note.images))
-    instances = " ".join(f"--on aws-{machine.name}" for machine in plan.machines[:2])
-    say(f"\nready: gridbench run quick {instances}")
+    say(f"\nready{_next_command(options.project, [machine.name for machine in plan.machines])}")
+
+
+def _next_command(project: str, instances: Sequence[str]) -> str:
+    """Return what to do next: a run on hardware files of these queues, or how to write the first one."""
+    pairs = [(f"aws-{instance}", queue_name(project, instance)) for instance in instances]
+    files = {name: load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name in dict(pairs)}
+    names = [
+        name for name, queue in pairs if name in files and files[name].job_variables.get("job_queue") == queue
+    ]
+    if names:
+        return f": gridbench run quick {' '.join(f'--on {name}' for name in names[:2])}"
+    return (
+        ", but no file of deployments/hardware names one of these queues: copy aws-c5.2xlarge.yaml there, with "
+        f"what `gridbench up aws --stack-only --project {project}` prints of each queue"
+    )
 
 
 def check_quotas(note: CloudNote, hardware: Sequence[Hardware]) -> None:

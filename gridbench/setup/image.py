@@ -1,6 +1,7 @@
 """The images of a cloud's lanes: published ones, or built here and pushed; nothing is built twice."""
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from infra.images.flavours import flavour
 from tasks.errors import GridbenchError
 
 Say = Callable[[str], None]
+# github.com/distribution/reference, regexp.go: a host may have a port, a name is in small letters.
+REFERENCE = re.compile(
+    r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
 STORAGE_USD = 0.10  # a GB and month, in the registries of AWS and of Google
 
 
@@ -24,9 +29,9 @@ def published_images(options: Sequence[str]) -> dict[str, str]:
     images: dict[str, str] = {}
     for text in options:
         name, equals, reference = text.partition("=")
-        if not equals or not reference:
+        if not equals or not REFERENCE.fullmatch(reference):
             raise GridbenchError(
-                f"--image is {text!r}: write FLAVOUR=REFERENCE, such as cpu=HOST/NAME@sha256:…"
+                f"--image is {text!r}: write FLAVOUR=REFERENCE, such as cpu=HOST/NAME@sha256:… with 64 digits"
             )
         images[flavour(name).name] = reference
     return images

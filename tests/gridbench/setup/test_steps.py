@@ -3,6 +3,7 @@
 import pytest
 
 from gridbench.machines.cloud import Cloud
+from gridbench.setup import aws as aws_setup
 from gridbench.setup import note as notes
 from gridbench.setup import objects, steps
 from gridbench.setup.image import flavours_for, forget_elsewhere, published_images
@@ -149,8 +150,19 @@ def test_flavours_follow_from_the_machines():
     assert flavours_for([8]) == ("cuda12",) and flavours_for([0]) == ("cpu",)
 
 
-@pytest.mark.parametrize("text", ["host/name@sha256:12", "cpu=", "cuda9=host/name"])
-def test_a_published_image_has_a_flavour(text):
+@pytest.mark.parametrize(
+    "text", ["host/name@sha256:12", "cpu=", "cuda9=host/name", "cpu=a b", "cpu=-x", "cpu=host/name@sha256:12"]
+)
+def test_a_published_image_has_a_flavour_and_can_be_one(text):
     with pytest.raises((GridbenchError, ImageError)):
         published_images([text])
-    assert published_images(["cpu=host/name:1"]) == {"cpu": "host/name:1"}
+    for good in ("host/name:1", "localhost:5000/a/b-c@sha256:" + "0" * 64, "name"):
+        assert published_images([f"cpu={good}"]) == {"cpu": good}
+
+
+def test_up_ends_with_a_command_that_runs():
+    instances = ["g6.2xlarge", "g6.xlarge", "c5.2xlarge", "m5.2xlarge"]
+    ready = ": gridbench run quick --on aws-g6.xlarge --on aws-c5.2xlarge"
+    assert aws_setup._next_command("gridbench", instances) == ready
+    for project, names in (("gridbench", ["g6.2xlarge"]), ("second", instances)):
+        assert "no file of deployments/hardware names" in aws_setup._next_command(project, names)
