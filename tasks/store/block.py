@@ -10,6 +10,7 @@ if TYPE_CHECKING:  # slow to import, and most results are in a folder
 
     Storage: TypeAlias = S3Bucket | LocalFileSystem
 
+EXPIRED = ("(ExpiredToken", "(RequestExpired")  # as S3 and other services call it
 S3, FOLDER = "s3-bucket", "local-file-system"  # as Prefect calls their types
 
 
@@ -37,7 +38,20 @@ def load_block(name: str) -> "Storage":
 def write(storage: "Storage", key: str, content: bytes) -> None:
     """Write a file, from a thread that no event loop runs in."""
     put: Any = storage.write_path
-    put(key, content, _sync=True)
+    try:
+        put(key, content, _sync=True)
+    except Exception as error:  # boto3 wraps what S3 says
+        if not any(code in str(error) for code in EXPIRED):
+            raise
+        _forget_clients()
+        put(key, content, _sync=True)
+
+
+def _forget_clients() -> None:
+    """Have a block's role assumed anew: prefect_aws keeps the clients of an hour for ever."""
+    from prefect_aws.credentials import _get_client_cached
+
+    _get_client_cached.cache_clear()
 
 
 def copy_folder(storage: "Storage", key: str, folder: Path) -> None:

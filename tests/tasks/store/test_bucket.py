@@ -16,6 +16,9 @@ from tasks.store import bucket as module
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, Mirror, find, folder_of, hand_in, send
 from tasks.store.store import DEFAULT, Store
+from tests.emulators.aws.control import control
+from tests.emulators.aws.server import aws_server
+from tests.emulators.fixtures import REGION, environment
 from workloads.harness.records.record import Verdict
 
 
@@ -136,6 +139,24 @@ def test_a_run_goes_to_s3_and_comes_back(tmp_path, plan):
         Bucket("s3-bucket/results", storage).fetch(plan.run, tmp_path / "elsewhere")
     again = Store.open(tmp_path / "elsewhere", plan.run)
     assert again.plan == plan and again.records() == store.records()
+
+
+def test_a_role_of_an_hour_is_enough_for_a_run_of_a_night(tmp_path, plan):
+    keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": REGION}
+    role = AwsCredentials(assume_role_arn="arn:aws:iam::222222222222:role/results", region_name=REGION)
+    with aws_server() as url, environment(AWS_ENDPOINT_URL=url, **keys):
+        role.get_client("s3").create_bucket(Bucket="results")
+        store = Store.create(
+            tmp_path, plan, Bucket("s3-bucket/x", S3Bucket(bucket_name="results", credentials=role))
+        )
+        control.throttle("PUT", service="s3", answer="expired", limit=1)
+        store.bucket.send(store.folder)
+        assert role.get_client("s3").list_objects_v2(Bucket="results")["KeyCount"] == 1
+        assert control.calls["AssumeRole"] == 2
+        control.throttle("PUT", service="s3", answer="expired")
+        store.add(plan.repeats_on(plan.hardware[0])[0].failed(Verdict.CRASHED, "an example"))
+        with pytest.raises(GridbenchError, match=r"s3-bucket/x does not take .* expired"):
+            store.bucket.send(store.folder)
 
 
 @pytest.mark.parametrize("kind", [S3Bucket, LocalFileSystem])
