@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Cancelled
 
-from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs, repeats_of
+from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
 from tasks.dispatch.rental_labels import TAG
 from tasks.dispatch.rented_boxes import release
@@ -33,7 +33,7 @@ async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State
             return
         results = (flow_run.parameters.get("request") or flow_run.parameters).get("results")
         bucket = await asyncio.to_thread(Bucket.load, results) if results and is_block(results) else None
-        store = Store.open(folder_of(results), repeats_of(jobs[0])[0].run, bucket)
+        store = Store.open(folder_of(results), jobs[0].parameters["run"], bucket)
         for sentence in await collect(client, store, await lane_jobs(client, store.plan.run)):
             flow_run_logger(flow_run, flow).warning(sentence)
         await note_jobs(client, store)

@@ -2,19 +2,29 @@
 
 import os
 import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from uuid import UUID
 
 from prefect import State, flow, get_run_logger
+from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
+from tasks.delivery.courier import Courier
+from tasks.delivery.digest import Digest
+from tasks.delivery.orders import own_order
+from tasks.delivery.unsent import kept
 from tasks.dispatch import preflight
-from tasks.dispatch.mailbox import kept, send
+from tasks.errors import GridbenchError
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.runs import COMMAND
 from workloads.harness.repeat.series import measure_or_skip
 
 ROOT = Path(__file__).parents[1]
+START_S = 120.0  # of the job's time went by before this flow, at most: container, imports
+SPARE_S = 30.0  # the flow needs them to end by itself
 
 
 @flow(
@@ -22,32 +32,67 @@ ROOT = Path(__file__).parents[1]
     description="Measures repeats of cells on the machine that it runs on, and sends each record.",
 )
 def lane(
-    repeats: list[Repeat], command: list[str] | None = None, reference: list[str] | None = None
+    run: str,
+    hardware: str,
+    count: int,
+    every_s: float = 0.0,
+    timeout_s: float | None = None,
+    command: list[str] | None = None,
+    reference: list[str] | None = None,
 ) -> State[None]:
-    """Measure `repeats` in their order, each in a fresh process, and send each record at once.
+    """Measure the repeats that `bench` has ordered, each in a fresh process, and send each record.
 
     Args:
-        repeats: what to measure, as planned by `bench`.
+        run: the name of the run that they belong to.
+        hardware: the machine that this is.
+        count: how many repeats; they are an input of this flow run, because parameters are in every list.
+        every_s: the shortest time between two parcels of records and between two lines of the log.
+        timeout_s: the limit of this job, if it has one: records are sent until then.
         command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
         reference: the same in a frozen environment, for a control of each repeat; none by default.
     """
-    say, words = get_run_logger().info, tuple(command or COMMAND)
+    deadline = time.monotonic() + timeout_s - START_S - SPARE_S if timeout_s else None
+    me, log = UUID(str(flow_run.get_id())), get_run_logger()
+    try:
+        repeats = own_order(me)
+    except GridbenchError as error:
+        return Failed(message=str(error))
+    log.info(f"{count} repeats of run {run} on {hardware}")
+    words = tuple(command or COMMAND)
     os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
-    hindrance, warnings = preflight.check(repeats, words)
-    for sentence in warnings:
-        get_run_logger().warning(sentence)
-    if hindrance:
+    if hindrance := _hindrance(repeats, words, log.warning):
         return Failed(name=preflight.UNFIT, message=hindrance)
+    with Digest(log.info, every_s) as say, Courier(me, log.warning, every_s, deadline) as courier:
+        measured = measure_all(repeats, say, courier.put, words, tuple(reference or ()))
+    return Completed(message=f"{measured} repeats measured")
+
+
+def _hindrance(repeats: Sequence[Repeat], command: Sequence[str], warn: Callable[[str], None]) -> str:
+    """Return why nothing can be measured here, empty where it can; say what else is odd."""
+    hindrance, warnings = preflight.check(repeats, command)
+    for sentence in warnings:
+        warn(sentence)
+    return hindrance
+
+
+def measure_all(
+    repeats: Sequence[Repeat],
+    say: Callable[[str], None],
+    put: Callable[[Record], None],
+    command: Sequence[str],
+    reference: Sequence[str],
+) -> int:
+    """Measure repeats and hand over each record; return how many there were."""
     ended: list[Record] = []
     for number, repeat in enumerate(repeats, start=1):
         say(f"[{number}/{len(repeats)}] {repeat.id}")
-        record = kept(repeat) or measure_or_skip(repeat, ended, say, words, reference or ())
+        record = kept(repeat) or measure_or_skip(repeat, ended, say, tuple(command), tuple(reference))
         ended.append(record)
-        send(record, say)
+        put(record)
         say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())
         if record.control:
             say(f"its control: {record.control.verdict} {'; '.join(record.control.reasons)}".rstrip())
-    return Completed(message=f"{len(ended)} repeats measured")
+    return len(ended)
 
 
 if __name__ == "__main__":

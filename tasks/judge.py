@@ -9,9 +9,9 @@ from prefect import get_client, get_run_logger, task
 from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact, acreate_table_artifact
 from prefect.cache_policies import NO_CACHE
 
+from tasks.delivery.api_trouble import LOST_TOUCH, words_of
 from tasks.dispatch.flow_runs import measuring
 from tasks.dispatch.job_notes import spent_usd
-from tasks.dispatch.mailbox import LOST_TOUCH, words_of
 from tasks.errors import GridbenchError
 from tasks.publish import plain, report_url
 from tasks.regressions.gate_file import FILE, LISTED, SeriesVerdict, Verdicts, write_verdicts

@@ -4,7 +4,7 @@ from prefect import State, task
 from prefect.cache_policies import NO_CACHE
 from prefect.states import Completed, Failed
 
-from tasks.dispatch.dispatcher import Dispatcher, LaneLost
+from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
@@ -22,27 +22,11 @@ FAILURES = frozenset(
         Verdict.SKIPPED,
     }
 )
-LANE_RETRIES = 100_000  # more than a lane can die before it is given up: the lane decides, not Prefect
 
 
-def _lane_lost(task: object, task_run: object, state: State) -> bool:
-    return isinstance(state.data, LaneLost) or "LaneLost" in (state.message or "")
-
-
-@task(
-    name="measure",
-    retries=LANE_RETRIES,
-    retry_delay_seconds=0.1,
-    retry_condition_fn=_lane_lost,
-    cache_policy=NO_CACHE,
-    persist_result=False,
-)
+@task(name="measure", cache_policy=NO_CACHE, persist_result=False)
 async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
-    """Have `cell` measured; the task's state says what its records are worth.
-
-    Raises:
-        LaneLost: the lane's job ended first; Prefect's retry asks again for what is missing.
-    """
+    """Have `cell` measured; the task's state says what its records are worth."""
     try:
         records = await lanes.records_of(cell)
         if records[0].verdict is Verdict.SKIPPED and cell.case in lanes.plan.skipped_on(cell.hardware):

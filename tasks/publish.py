@@ -17,8 +17,8 @@ from prefect.artifacts import (
 )
 from prefect.cache_policies import NO_CACHE
 
+from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.dispatcher import Dispatcher
-from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.errors import GridbenchError
 from tasks.findings.two_runs import ComparedRun, compare_runs
 from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from tasks.dispatch.mailbox import LOST_TOUCH, refused, words_of
+from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
 from tasks.errors import GridbenchError
 from tasks.planning.request import RunRequest
 

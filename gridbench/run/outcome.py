@@ -9,8 +9,8 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from rich.console import Console
 
+from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.flow_runs import collect, lane_jobs
-from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.errors import GridbenchError
 from tasks.gather import judged
 from tasks.measure import FAILURES

@@ -10,11 +10,14 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
 
-from tasks.dispatch.flow_runs import collect, flow_runs, is_final, lane_jobs, repeats_of
+from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
+from tasks.delivery.desk import Desk
+from tasks.delivery.orders import forget, order_of
+from tasks.delivery.pace import Pace, pace_here
+from tasks.dispatch.flow_runs import flow_runs, is_final, lane_jobs
 from tasks.dispatch.job_end import JobEnd, end_of, has_ended
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
 from tasks.dispatch.lane import Lane, job_usd, within_budget
-from tasks.dispatch.mailbox import LOST_TOUCH, Inbox, refused, words_of
 from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
@@ -24,14 +27,9 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 
-POLL_S = 2.0
 GATHER_S = 0.5  # one job measures all cells requested within this time of each other
 START_WITHIN_S = 900.0
 Say = Callable[[str], None]
-
-
-class LaneLost(Exception):
-    """A lane job ended before it measured a cell, which is worth another request."""
 
 
 class Dispatcher:
@@ -42,8 +40,8 @@ class Dispatcher:
         on_progress: awaited after each poll of the API, to show the progress.
     """
 
-    def __init__(self, store: Store, budget_usd: float | None, say: Say, poll_s: float = POLL_S) -> None:
-        self.store, self.say, self.poll_s = store, say, poll_s
+    def __init__(self, store: Store, budget_usd: float | None, say: Say, pace: Pace | None = None) -> None:
+        self.store, self.say, self.pace = store, say, pace or pace_here()
         self.plan: Plan = store.plan
         self.budget_usd = budget_usd
         self.arrived: dict[str, Record] = {}
@@ -53,14 +51,14 @@ class Dispatcher:
             self._add(self.plan.repeats_on(machine))
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
-        self._known_jobs: set[UUID] = set()
         self._cost_usd: dict[UUID, float] = {}
         self._error: Exception | None = None
+        self._is_away = False
         self.on_progress: Callable[[], Awaitable[None]] | None = None
 
     def _add(self, repeats: Iterable[Repeat]) -> None:
         for repeat in repeats:
-            self._repeats.setdefault(Cell(repeat.hardware, repeat.case), []).append(repeat)
+            self._repeats.setdefault(_cell(repeat), []).append(repeat)
 
     def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
         """Add cases that the plan lacks, so that `records_of` has them measured on a machine."""
@@ -82,7 +80,7 @@ class Dispatcher:
     async def __aenter__(self) -> Self:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
-        self._inbox = Inbox(self._client)
+        self._desk = Desk(self._client, self.store, self.say, self._accept)
         self._boxes = RentedBoxes(self._client, self.plan, self.say, self._rental_ended)
         for sentence in self.store.records()[1]:
             self.say(f"{sentence}; it is measured again")
@@ -96,6 +94,8 @@ class Dispatcher:
         await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
+        if kind is None and self._error is None:
+            await forget(self._client, [job for job, order in self._desk.orders.items() if order])
         await self._client.__aexit__(None, None, None)
         if self._error and kind is None:
             raise self._error
@@ -109,16 +109,20 @@ class Dispatcher:
         """Wait for the records of a cell, and have it measured where they are missing.
 
         Raises:
-            LaneLost: its job ended first.
             GridbenchError: the results can't be written, or the API refuses a request.
         """
         if self._error:
             raise self._error
-        if missing := self._missing(cell):
+        self.request([cell])
+        if self._missing(cell):
             waiter = self._cells[cell] = asyncio.get_running_loop().create_future()
-            self.lanes[cell.hardware].ask(missing, time.monotonic())
             await waiter
         return [self.arrived[repeat.id] for repeat in self._repeats[cell]]
+
+    def request(self, cells: Iterable[Cell]) -> None:
+        """Have cells measured, without waiting for them."""
+        for cell in cells:
+            self.lanes[cell.hardware].ask(self._missing(cell), time.monotonic())
 
     def _missing(self, cell: Cell) -> list[Repeat]:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
@@ -131,34 +135,41 @@ class Dispatcher:
             if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # worth another try
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
-        for sentence in await collect(self._client, self.store, jobs):
-            self.say(f"{sentence}; it is measured again")
+        orders = {job.id: await order_of(self._client, job.id) for job in jobs}
+        for flow_run_id, repeats in orders.items():
+            self._desk.expect(flow_run_id, repeats)
+        await self._desk.collect()
         self.arrived = {record.id: record for record in self.store.records()[0]}
         await self._boxes.adopt()
         for job in jobs:
-            missing = [repeat for repeat in repeats_of(job) if repeat.id not in self.arrived]
+            missing = [repeat for repeat in orders[job.id] if repeat.id not in self.arrived]
             lane = self.lanes.get(missing[0].hardware) if missing else None
             if lane and lane.job is None and not is_final(job.state):
                 self._start(lane, job.id, missing)
+            elif missing and is_final(job.state) and job.start_time:
+                self.say(f"{missing[0].id} was being measured when its lane job ended: it is measured again")
 
     async def _follow(self) -> None:
         """Collect and dispatch until cancelled; survive an API that is unreachable for a while."""
         while True:
             try:
-                await self._collect()
+                await self._desk.collect()
                 await self._watch_jobs()
                 await self._boxes.mind(list(self.lanes.values()))
                 await self._mind_budget()
                 await self._dispatch()
                 if self.on_progress:
                     await self.on_progress()
+                self._is_away = False
             except LOST_TOUCH as error:
                 if refused(error):
                     return self._fail(GridbenchError(f"the Prefect API refuses: {words_of(error)}"))
-                self.say(f"the Prefect API does not answer ({error}); trying again")
+                if not self._is_away:
+                    self.say(f"the Prefect API does not answer, trying again until it does: {error}")
+                self._is_away = True
             except Exception as error:  # whatever it is: no cell may wait for a watcher that has died
                 return self._fail(error)
-            await asyncio.sleep(self.poll_s if self._jobs else GATHER_S)
+            await asyncio.sleep(self.pace.poll_s if self._jobs else GATHER_S)
 
     async def _dispatch(self) -> None:
         """Start a job for each lane that has waiting repeats and a free box."""
@@ -179,34 +190,21 @@ class Dispatcher:
 
     async def _submit(self, lane: Lane, repeats: list[Repeat], box_variables: dict[str, Any]) -> None:
         variables = {**within_budget(lane.machine, self._left_usd()), **box_variables}
-        job = await submit_lane(self._client, self.plan, lane, repeats, variables)
-        self._start(lane, job.id, repeats_of(job))
-        self.say(f"lane {lane.machine.name}: {len(repeats)} repeats sent to work pool {lane.machine.pool}")
+        every_s = self.pace.deliver_s
+        job, order = await submit_lane(self._client, self.plan, lane, repeats, variables, every_s)
+        self._desk.expect(job.id, order)
+        self._start(lane, job.id, order)
+        self.say(f"lane {lane.machine.name}: {len(order)} repeats sent to work pool {lane.machine.pool}")
 
     def _start(self, lane: Lane, flow_run_id: UUID, repeats: list[Repeat]) -> None:
         lane.start(flow_run_id, repeats, time.monotonic())
         self._jobs[flow_run_id] = lane
-        self._known_jobs.add(flow_run_id)
 
-    async def _collect(self) -> None:
-        """Store the records that came, and wake the cells that are complete."""
-        if not self._known_jobs:
-            return
-        records, problems = await self._inbox.new(self._known_jobs)
-        for sentence in problems:
-            self.say(sentence)
-        for record in records:
-            self._deliver(record)
-
-    def _deliver(self, record: Record) -> None:
-        lane = self.lanes.get(record.hardware)
-        ours = record.cell in self._repeats or self.plan.break_even  # requested by an earlier `bench`
-        if lane is None or not ours or record.run != self.plan.run:
-            self.say(f"a record of {record.run}/{record.cell.id} does not belong to this run and is ignored")
-            return
-        self.store.add(record)
+    def _accept(self, record: Record) -> None:
+        """Note a record that is in the store, and wake its cell if that is complete."""
         self.arrived.setdefault(record.id, record)
-        lane.delivered(record.id)
+        if lane := self.lanes.get(record.hardware):
+            lane.delivered(record.id)
         if record.cell in self._repeats and not self._missing(record.cell):
             self._wake(record.cell, None)
 
@@ -221,7 +219,7 @@ class Dispatcher:
             if run and run.start_time:
                 self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
             if run is None or has_ended(run):
-                await self._collect()  # what it sent last may have come after the last look
+                await self._desk.collect()  # what it sent last may have come after the last look
                 await self._job_ended(lane, flow_run_id, run)
             elif run.start_time is None:
                 await self._mind_start(lane, run)
@@ -238,16 +236,16 @@ class Dispatcher:
             await self._boxes.give_back(lane.machine.name)
             end = JobEnd.TAKEN_AWAY
         lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, end)
-        self._settle(lost, given_up, reason)
+        self._settle(lane, lost, given_up, reason)
 
     async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:
         """Handle the end of a lane's rental; rent another box where that may help."""
         if lane.job:
             await stop_jobs(self._client, [lane.job.flow_run_id])
-            await self._collect()
+            await self._desk.collect()
         if state not in AGAIN:
             return self._give_up(lane, reason)
-        self._settle(*lane.box_gone(reason), reason)
+        self._settle(lane, *lane.box_gone(reason), reason)
 
     async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
         """Give a lane up when no worker takes its job, or no machine becomes available."""
@@ -257,10 +255,8 @@ class Dispatcher:
         within_s = lane.machine.start_within_s if taken else START_WITHIN_S
         if time.monotonic() - lane.job.submitted_at > within_s:
             await stop_jobs(self._client, [run.id])
-            who = (
-                f"pool {lane.machine.pool} has not" if taken else f"no worker of pool {lane.machine.pool} has"
-            )
-            self._give_up(lane, f"{who} started the lane within {within_s:.0f} s")
+            who = "pool {} has not" if taken else "no worker of pool {} has"
+            self._give_up(lane, f"{who.format(lane.machine.pool)} started the lane within {within_s:.0f} s")
 
     async def _mind_budget(self) -> None:
         """Stop everything once the lanes have cost more than the budget; the remaining repeats say so."""
@@ -272,15 +268,16 @@ class Dispatcher:
             self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
 
     def _give_up(self, lane: Lane, reason: str) -> None:
-        self._settle([], lane.give_up(reason), f"lane {lane.machine.name}: {reason}")
+        self._settle(lane, [], lane.give_up(reason), f"lane {lane.machine.name}: {reason}")
 
-    def _settle(self, lost: Sequence[Repeat], given_up: Sequence[Record], reason: str) -> None:
+    def _settle(self, lane: Lane, lost: Sequence[Repeat], given_up: Sequence[Record], reason: str) -> None:
+        """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
+        lane.ask([repeat for repeat in lost if _cell(repeat) in self._repeats], time.monotonic())
         for record in given_up:
-            self._deliver(record)
-        for repeat in lost:
-            self._wake(Cell(repeat.hardware, repeat.case), LaneLost(reason))
+            self.store.add(record)
+            self._accept(record)
 
     def _wake(self, cell: Cell, error: Exception | None) -> None:
         waiter = self._cells.pop(cell, None)
@@ -296,3 +293,7 @@ class Dispatcher:
     def spent_usd(self) -> float:
         """Return the cost in USD so far: lane jobs at the hardware's prices, rented boxes at their own."""
         return sum(self._cost_usd.values()) + self._boxes.cost_usd()
+
+
+def _cell(repeat: Repeat) -> Cell:
+    return Cell(repeat.hardware, repeat.case)

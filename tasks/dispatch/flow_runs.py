@@ -12,13 +12,11 @@ from prefect.client.schemas.filters import (
     FlowRunFilterTags,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
-from pydantic import TypeAdapter
 
-from tasks.dispatch.mailbox import Inbox
+from tasks.delivery.desk import Desk
+from tasks.delivery.orders import identity, order_of
 from tasks.store.store import Store
-from workloads.harness.records.repeat import Repeat
 
-REPEATS = TypeAdapter(list[Repeat])  # as a lane's parameter
 LANE_TAG = "gridbench-lane"
 PAGE = 200
 
@@ -31,11 +29,6 @@ def run_tag(run: str) -> str:
 def is_final(state: State | None) -> bool:
     """Return whether a flow run is over."""
     return state is not None and state.is_final()
-
-
-def repeats_of(job: FlowRun) -> list[Repeat]:
-    """Return the repeats that a lane job was asked to measure, in its order."""
-    return REPEATS.validate_python(job.parameters["repeats"])
 
 
 async def flow_runs(client: PrefectClient, criteria: FlowRunFilter) -> list[FlowRun]:
@@ -69,12 +62,15 @@ async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) 
     Raises:
         GridbenchError: the store can't be written.
     """
-    records, sentences = await Inbox(client).new([job.id for job in jobs]) if jobs else ([], [])
-    for record in records:
-        store.add(record)
-    done = {(r.hardware, r.case, r.repeat) for r in store.records()[0]}
+    sentences: list[str] = []
+    desk = Desk(client, store, sentences.append, arrived=lambda record: None)
+    orders = {job.id: await order_of(client, job.id) for job in jobs}
+    for flow_run_id, repeats in orders.items():
+        desk.expect(flow_run_id, repeats)
+    await desk.collect()
+    done = {identity(record) for record in store.records()[0]}
     for job in jobs:
-        left = [r for r in repeats_of(job) if (r.hardware, r.case, r.repeat) not in done]
+        left = [repeat for repeat in orders[job.id] if identity(repeat) not in done]
         if left and is_final(job.state) and job.start_time:
             why = f"{job.state.name}: {job.state.message}" if job.state else "unknown"
             sentences.append(f"{left[0].id} was being measured when its lane job ended {why}")

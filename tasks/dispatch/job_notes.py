@@ -11,9 +11,9 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.states import Cancelled, Cancelling
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
 
-from tasks.dispatch.flow_runs import is_final, lane_jobs, repeats_of
+from tasks.delivery.api_trouble import LOST_TOUCH
+from tasks.dispatch.flow_runs import is_final, lane_jobs
 from tasks.dispatch.job_end import stages_s
-from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
 from tasks.results.cost import usd
 from tasks.results.finding import LaneJob
@@ -138,7 +138,7 @@ def _read(store: Store) -> list[JobNote]:
 
 async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
     """Return the note of a job, or none if no worker has taken it."""
-    repeats = repeats_of(job)
+    hardware, repeats = job.parameters.get("hardware"), job.parameters.get("count")
     taken = [s.timestamp for s in await client.read_flow_run_states(job.id) if s.is_pending()]
     begun = min(taken, default=job.start_time)
     if begun is None or not repeats:
@@ -148,12 +148,12 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
     return [
         JobNote(
             flow_run_id=job.id,
-            hardware=repeats[0].hardware,
+            hardware=str(hardware),
             submitted_at=begun,
             started_at=job.start_time,
             ended_at=ended,
             billed_s=max(billed_s, 0.0),
-            repeats=len(repeats),
+            repeats=int(repeats),
             stages_s=stages_s(job),
         )
     ]

@@ -16,7 +16,7 @@ FRUITLESS = 5  # or so many where it did: two repeats that kill every job must n
 RECLAIMS = 5  # or so many where the provider took the machine back: no repeat is to blame then
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT)  # ends after which asking again is no use
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
-JOB_LIMIT = 1000  # repeats in one job, so that its parameters stay below the API's limit of 512 KB
+JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB
 
 
 def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
@@ -76,10 +76,12 @@ class Lane:
         return self.machine.box or self.machine.name
 
     def ask(self, repeats: Iterable[Repeat], now: float) -> None:
-        """Add repeats to the waiting ones, unless they are in a job already."""
+        """Add repeats to the waiting ones, unless they are waiting or in a job already."""
         running = self.job.missing if self.job else {}
-        self.waiting |= {repeat.id: repeat for repeat in repeats if repeat.id not in running}
-        self.asked_at = now
+        new = {r.id: r for r in repeats if r.id not in running and r.id not in self.waiting}
+        if new:
+            self.waiting |= new
+            self.asked_at = now
 
     def next_job(self) -> list[Repeat]:
         """Return the repeats of the next job: a suspect of an earlier death alone, or as many as fit."""

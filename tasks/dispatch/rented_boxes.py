@@ -14,10 +14,10 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterTags
 from prefect.client.schemas.objects import FlowRun
 from pydantic import ValidationError
 
+from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.flow_runs import flow_runs, is_final, run_tag
 from tasks.dispatch.job_end import JobEnd
 from tasks.dispatch.lane import Lane
-from tasks.dispatch.mailbox import LOST_TOUCH
 from tasks.dispatch.rental_labels import RELEASE, TAG, RentalStatus
 from tasks.dispatch.rental_order import order_for
 from tasks.dispatch.submit import submit

@@ -7,7 +7,8 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.deployments import arun_deployment
 from prefect.exceptions import ObjectNotFound
 
-from tasks.dispatch.flow_runs import LANE_TAG, REPEATS, run_tag
+from tasks.delivery import orders
+from tasks.dispatch.flow_runs import LANE_TAG, run_tag
 from tasks.dispatch.lane import Lane
 from tasks.errors import GridbenchError
 from tasks.planning.estimates import controls_on
@@ -50,22 +51,33 @@ async def submit(
 
 
 async def submit_lane(
-    client: PrefectClient, plan: Plan, lane: Lane, repeats: list[Repeat], job_variables: dict[str, Any]
-) -> FlowRun:
-    """Start the lane job that measures these repeats, with the controls of a night.
+    client: PrefectClient,
+    plan: Plan,
+    lane: Lane,
+    repeats: list[Repeat],
+    job_variables: dict[str, Any],
+    every_s: float,
+) -> tuple[FlowRun, list[Repeat]]:
+    """Start the lane job that measures these repeats, with the controls of a night; return it and its order.
+
+    Its parameters are small, because polls fetch them: the repeats are an input, which only the job reads.
 
     Raises:
         GridbenchError: the server has no deployment for that pool.
     """
     machine = lane.machine
     parameters: dict[str, Any] = {
-        "repeats": REPEATS.dump_python(repeats, mode="json"),
+        "run": plan.run,
+        "hardware": machine.name,
+        "count": len(repeats),
+        "every_s": every_s,
+        "timeout_s": job_variables.get("timeout_s"),
         "command": list(machine.command) if machine.command else None,
     }
     if machine.reference and controls_on(machine, plan.night):
         parameters["reference"] = list(machine.reference)
     title = f"{machine.name} · {len(repeats)} repeats"
-    return await submit(
+    job = await submit(
         client,
         f"lane/{machine.pool}",
         parameters,
@@ -75,3 +87,4 @@ async def submit_lane(
         key=lane.ticket,
         job_variables=job_variables,
     )
+    return job, await orders.give(client, job.id, repeats)

@@ -9,10 +9,17 @@ from typing import Protocol
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan, read_plan
 from workloads.harness.records.errors import RecordError, WorkloadsError
-from workloads.harness.records.files import read_records, record_path, write_record, write_text
+from workloads.harness.records.files import (
+    path_inside,
+    read_records,
+    record_path,
+    write_record,
+    write_text,
+)
 from workloads.harness.records.record import Record
 
 DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
+REFUSED = "refused"  # the folder of a run with what lanes sent and nobody had asked them for
 LISTED = 3  # files that a sentence names before it counts the rest
 REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where a results folder is served to browsers, if one is
 REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # which one: the run of somebody who joined may lie elsewhere
@@ -98,6 +105,19 @@ class Store:
             return write_record(self.folder / "records", record)
         except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
+
+    def keep_aside(self, name: str, text: str) -> Path:
+        """Keep what was refused, for whoever wants to know; return its path.
+
+        Raises:
+            GridbenchError: the folder can't be written, or the disk is full.
+        """
+        path = path_inside(self.folder / REFUSED, f"{name}.txt")
+        try:
+            write_text(path, text + "\n")
+        except (WorkloadsError, OSError) as error:
+            raise GridbenchError(f"results: {error}") from None
+        return path
 
     def set_aside(self, record: Record) -> None:
         """Make room for another try at a repeat; its record stays, with its verdict as the suffix.

@@ -1,11 +1,11 @@
 """The flow `lane`: a reference that it is given reaches every repeat, and what became of the control is said."""
 
-import logging
 from dataclasses import replace
 
 import pytest
 
-from flows import lane as module
+from flows import lane
+from tasks.delivery import unsent
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
@@ -25,23 +25,20 @@ def measured(monkeypatch, tmp_path):
         record = repeat.failed(Verdict.OK, "fine")
         return replace(record, control=CONTROL) if reference else record
 
-    monkeypatch.chdir(tmp_path)  # the flow goes to the checkout, and the test back from there
-    monkeypatch.setattr(module, "measure_or_skip", measure)
-    monkeypatch.setattr(module, "send", lambda record, say: None)
-    monkeypatch.setattr(module, "kept", lambda repeat: None)
-    monkeypatch.setattr(module, "get_run_logger", lambda: logging.getLogger("lane"))
+    monkeypatch.setattr(lane, "measure_or_skip", measure)
+    monkeypatch.setattr(unsent, "FOLDER", tmp_path)
     return found
 
 
-def test_each_repeat_has_a_control_by_the_reference(measured, caplog):
-    caplog.set_level(logging.INFO, "lane")
-    assert module.lane.fn(REPEATS, None, ["a", "reference"]).is_completed()
-    assert measured == [(1, ["a", "reference"]), (2, ["a", "reference"])]
-    assert caplog.messages.count("its control: unsupported it is not there") == 2
+def test_each_repeat_has_a_control_by_the_reference(measured):
+    said, sent = [], []
+    assert lane.measure_all(REPEATS, said.append, sent.append, ["python"], ["a", "reference"]) == 2
+    assert measured == [(1, ("a", "reference")), (2, ("a", "reference"))]
+    assert said.count("its control: unsupported it is not there") == 2 and len(sent) == 2
 
 
-def test_without_one_there_are_no_controls(measured, caplog):
-    caplog.set_level(logging.INFO, "lane")
-    assert module.lane.fn(REPEATS).is_completed()
+def test_without_one_there_are_no_controls(measured):
+    said = []
+    lane.measure_all(REPEATS, said.append, lambda record: None, ["python"], [])
     assert measured == [(1, ()), (2, ())]
-    assert "control" not in caplog.text
+    assert not any("control" in line for line in said)

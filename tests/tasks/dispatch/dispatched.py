@@ -2,7 +2,8 @@
 
 import asyncio
 
-from tasks.dispatch.dispatcher import Dispatcher, LaneLost
+from tasks.delivery.pace import Pace
+from tasks.dispatch.dispatcher import Dispatcher
 from tasks.store.store import Store
 
 
@@ -12,15 +13,17 @@ def planned(store, plan, **changes):
 
 
 class Run:
-    """A `bench` of a store, every cell of it asked for; again and again where its lane was lost."""
+    """A `bench` of a store, every cell of it asked for."""
 
     def __init__(self, store, budget_usd=None):
         self.said = []
-        self.lanes = Dispatcher(store, budget_usd, self.said.append, poll_s=0.01)
+        self.lanes = Dispatcher(store, budget_usd, self.said.append, Pace(poll_s=0.01))
 
     async def __aenter__(self):
         await self.lanes.__aenter__()
-        self.cells = {cell: asyncio.create_task(self._measure(cell)) for cell in self.lanes.plan.cells}
+        self.cells = {
+            cell: asyncio.create_task(self.lanes.records_of(cell)) for cell in self.lanes.plan.cells
+        }
         return self
 
     async def __aexit__(self, *exc_info):
@@ -28,13 +31,6 @@ class Run:
             task.cancel()
         await asyncio.gather(*self.cells.values(), return_exceptions=True)
         await self.lanes.__aexit__(*exc_info)
-
-    async def _measure(self, cell):
-        while True:
-            try:
-                return await self.lanes.records_of(cell)
-            except LaneLost:
-                await asyncio.sleep(0.001)
 
     async def ended(self):
         """Every record, once every cell has ended."""
@@ -53,6 +49,11 @@ async def serve(api, but=()):
     """A worker that completes every job, one after another."""
     while True:
         for job in list(api.jobs.values()):
-            if not job.state.is_final() and not job.state.is_cancelling() and job.id not in but:
+            if (
+                job.id in api.orders
+                and not job.state.is_final()
+                and not job.state.is_cancelling()
+                and job.id not in but
+            ):
                 api.complete(job)
         await asyncio.sleep(0.005)

@@ -5,13 +5,21 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from uuid import uuid4
 
-from prefect.exceptions import ObjectNotFound
+import httpx
+from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Completed, Crashed, Pending, Running, Scheduled
 
+from tasks.delivery.orders import REPEATS
 from tasks.dispatch import dispatcher, submit
-from tasks.dispatch.flow_runs import REPEATS
 from tasks.dispatch.rental_labels import RELEASE, RentalStatus
 from workloads.harness.records.record import Verdict
+
+
+def answer(code):
+    """An error of the API, as its client raises it."""
+    request = httpx.Request("POST", "http://api")
+    response = httpx.Response(code, json={"detail": "no such key"}, request=request)
+    return PrefectHTTPStatusError("refused", request=request, response=response)
 
 
 class FakePrefect:
@@ -24,7 +32,7 @@ class FakePrefect:
     def __init__(self, measured=None):
         self.measured = measured
         self.jobs, self.artifacts, self.by_key = {}, [], {}
-        self.rentals = {}
+        self.rentals, self.inputs, self.orders = {}, {}, {}
         self.troubles = deque()
 
     async def __aenter__(self):
@@ -79,16 +87,34 @@ class FakePrefect:
     async def set_flow_run_state(self, flow_run_id, state, force=False):
         self.jobs[flow_run_id].state = state
 
-    async def request(self, method, path, json):
+    async def create_flow_run_input(self, flow_run_id, key, value):
         self._trouble()
-        wanted = json["artifacts"]["flow_run_id"]["any_"]
-        return SimpleNamespace(json=lambda: len([a for a in self.artifacts if str(a.job) in wanted]))
+        if (flow_run_id, key) in self.inputs:
+            raise answer(409)
+        self.inputs[flow_run_id, key] = value
+        self.orders[flow_run_id] = REPEATS.validate_json(value)
+        self._trouble()
+
+    async def read_flow_run_input(self, flow_run_id, key):
+        self._trouble()
+        if (flow_run_id, key) not in self.inputs:
+            raise answer(404)
+        return self.inputs[flow_run_id, key]
+
+    async def delete_flow_run_input(self, flow_run_id, key):
+        self._trouble()
+        if self.inputs.pop((flow_run_id, key), None) is None:
+            raise answer(404)
 
     async def read_artifacts(self, artifact_filter, sort, limit, offset):
         self._trouble()
         wanted = artifact_filter.flow_run_id.any_
-        found = [a for a in reversed(self.artifacts) if a.job in wanted]
+        found = [a for a in reversed(self.artifacts) if a.flow_run_id in wanted]
         return found[offset : offset + limit]
+
+    async def delete_artifact(self, artifact_id):
+        self._trouble()
+        self.artifacts = [a for a in self.artifacts if a.id != artifact_id]
 
     async def update_flow_run_labels(self, flow_run_id, labels):
         self._trouble()
@@ -120,7 +146,8 @@ class FakePrefect:
         return list(self.jobs.values())[-1]
 
     def repeats(self, job):
-        return REPEATS.validate_python(job.parameters["repeats"])
+        """What a job was asked for, also when the API has forgotten it."""
+        return self.orders[job.id]
 
     def start(self, job):
         job.states.append(Pending())
@@ -129,9 +156,11 @@ class FakePrefect:
     def deliver(self, job, repeats, verdict=Verdict.TIMEOUT):
         for repeat in repeats:
             record = self.measured(repeat) if self.measured else repeat.failed(verdict, "of a fake")
-            self.artifacts.append(
-                SimpleNamespace(id=uuid4(), key=repeat.id, data=record.to_json(), job=job.id)
-            )
+            self.send(job, record.to_json())
+
+    def send(self, job, data):
+        """An artifact of a lane job, whatever is in it."""
+        self.artifacts.append(SimpleNamespace(id=uuid4(), data=data, flow_run_id=job.id))
 
     def complete(self, job):
         """A job that measures all that it was asked for."""

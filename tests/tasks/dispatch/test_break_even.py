@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tasks.delivery.pace import Pace
 from tasks.dispatch import break_even
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
@@ -78,7 +79,7 @@ async def bench(api, store, budget_usd=None, jobs=None):
 
 
 async def measure(store, budget_usd, say):
-    async with Dispatcher(store, budget_usd, say, poll_s=0.01) as lanes:
+    async with Dispatcher(store, budget_usd, say, pace=Pace(poll_s=0.01)) as lanes:
         cells = store.plan.cells
         while cells:
             await asyncio.gather(*map(lanes.records_of, cells))

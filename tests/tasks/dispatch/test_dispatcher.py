@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
-from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
+from prefect.exceptions import ObjectNotFound
 from prefect.states import Completed, Crashed, Failed, Pending
 
 from infra.workers.base import outcome
@@ -14,15 +14,10 @@ from tasks.dispatch import dispatcher, job_end, submit
 from tasks.dispatch.job_end import EXPLAINED_LABEL, OUTCOME_LABEL, JobEnd, end_of, has_ended
 from tasks.errors import GridbenchError
 from tests.tasks.dispatch.dispatched import Run, planned, serve, until
+from tests.tasks.dispatch.fake_prefect import answer
 from workloads.harness.records.record import Verdict
 
 AWAY = httpx.ConnectError("away")
-
-
-def answer(code):
-    request = httpx.Request("POST", "http://api")
-    response = httpx.Response(code, json={"detail": "no such key"}, request=request)
-    return PrefectHTTPStatusError("refused", request=request, response=response)
 
 
 async def test_every_repeat_is_asked_for_once_and_stored(api, worker, store):

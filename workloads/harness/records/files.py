@@ -17,13 +17,22 @@ def record_path(record: Record) -> Path:
     Raises:
         WorkloadsError: the id would lead elsewhere, as one from another box might.
     """
-    parts = record.cell.id.split("/")
+    return path_inside(Path(), f"{record.cell.id}/{record.repeat}.json")
+
+
+def path_inside(folder: Path, key: str) -> Path:
+    """Return the path below a folder that a key leads to; its parts are parted by slashes.
+
+    Every name that comes from elsewhere goes through here before anything is written.
+
+    Raises:
+        WorkloadsError: it would lead out of the folder, or to the folder itself.
+    """
+    parts = key.split("/")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part:
-            raise WorkloadsError(
-                f"cell {record.cell.id!r} has the part {part!r}, which is no name for a folder"
-            )
-    return Path(*parts) / f"{record.repeat}.json"
+            raise WorkloadsError(f"{key!r} has the part {part!r}, which is no name for a folder or file")
+    return folder.joinpath(*parts)
 
 
 def make_folder(folder: Path) -> None:

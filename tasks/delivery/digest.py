@@ -1,0 +1,35 @@
+"""Lines of a log, several in one message: Prefect Cloud counts messages."""
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+
+class Digest:
+    """Call it with a line; it says them together, no more often than every so many seconds."""
+
+    def __init__(self, say: Callable[[str], None], every_s: float) -> None:
+        self._say, self._every_s = say, every_s
+        self._lines: list[str] = []
+        self._said_at = float("-inf")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        self._flush()
+
+    def __call__(self, line: str) -> None:
+        """Take a line."""
+        self._lines.append(line)
+        if time.monotonic() - self._said_at >= self._every_s:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._lines:
+            self._say("\n".join(self._lines))
+            self._lines.clear()
+            self._said_at = time.monotonic()

@@ -1,0 +1,80 @@
+"""The order of a lane job: the repeats that it is to measure, given once, as an input of its flow run.
+
+Every list of flow runs holds their parameters, and lists are polled. An input is read by the one flow run
+that it is for, and may be as large as a request: 5 MiB at Prefect Cloud.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient, get_client
+from pydantic import TypeAdapter, ValidationError
+
+from tasks.delivery.api_trouble import LOST_TOUCH, refused, status_code
+from tasks.errors import GridbenchError
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
+
+REPEATS = TypeAdapter(list[Repeat])
+KEY = "repeats"
+WAIT_S = 300.0  # a lane waits so long for its order, which comes a moment after its flow run is created
+LOOK_S = 1.0
+NOT_THERE, THERE_ALREADY = 404, 409  # HTTP statuses
+Identity = tuple[str, str, Case, int]
+
+
+def identity(item: Record | Repeat) -> Identity:
+    """Return what a repeat and its record have in common."""
+    return item.run, item.hardware, item.case, item.repeat
+
+
+async def give(client: PrefectClient, flow_run_id: UUID, repeats: Sequence[Repeat]) -> list[Repeat]:
+    """Give a lane job its order; return the order that it has, which may be one of an earlier try."""
+    try:
+        await client.create_flow_run_input(flow_run_id, KEY, REPEATS.dump_json(list(repeats)).decode())
+    except httpx.HTTPStatusError as error:
+        if status_code(error) != THERE_ALREADY:
+            raise
+        return await order_of(client, flow_run_id)
+    return list(repeats)
+
+
+async def order_of(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
+    """Return the repeats that a lane job was asked to measure, in its order; none where no order is left."""
+    try:
+        return REPEATS.validate_json(await client.read_flow_run_input(flow_run_id, KEY))
+    except ValidationError:
+        return []
+    except httpx.HTTPStatusError as error:
+        if status_code(error) == NOT_THERE:
+            return []
+        raise
+
+
+async def forget(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
+    """Remove the orders of lane jobs whose records are all stored."""
+    for flow_run_id in flow_run_ids:
+        with suppress(*LOST_TOUCH):
+            await client.delete_flow_run_input(flow_run_id, KEY)
+
+
+def own_order(flow_run_id: UUID, wait_s: float = WAIT_S) -> list[Repeat]:
+    """Return the order of the lane job that calls this.
+
+    Raises:
+        GridbenchError: none has come within `wait_s`, or the API refuses to show it.
+    """
+    deadline = time.monotonic() + wait_s
+    with get_client(sync_client=True) as client:
+        while True:
+            try:
+                return REPEATS.validate_json(client.read_flow_run_input(flow_run_id, KEY))
+            except LOST_TOUCH as error:
+                final = refused(error) and status_code(error) != NOT_THERE
+                if final or time.monotonic() > deadline:
+                    raise GridbenchError(f"this lane job has no order of repeats: {error}") from None
+            time.sleep(LOOK_S)

@@ -1,0 +1,58 @@
+"""Records as the data of artifacts: a line of JSON each, or pieces of a text that is too long."""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from workloads.harness.records.errors import RecordError
+from workloads.harness.records.record import Record
+
+TYPE = "bench-record"  # of the artifacts; they have no key, so that no page of the UI lists them
+MOST_PIECES = 256
+
+
+class Piece(NamedTuple):
+    """A part of a text that was too long.
+
+    Attributes:
+        parcel: id of the text; the same for all of its pieces.
+        place: from 0 on, out of `pieces`.
+    """
+
+    parcel: str
+    place: int
+    pieces: int
+    text: str
+
+
+def text_of(records: Iterable[Record]) -> str:
+    """Return records as the text of a parcel."""
+    return "\n".join(record.to_json() for record in records)
+
+
+def pieces_of(text: str, most_bytes: int) -> list[dict[str, Any]]:
+    """Cut a text into pieces of so many characters, as the data of an artifact each."""
+    parcel, parts = uuid4().hex, [text[at : at + most_bytes] for at in range(0, len(text), most_bytes)]
+    return [Piece(parcel, place, len(parts), part)._asdict() for place, part in enumerate(parts)]
+
+
+def piece_in(data: Any) -> Piece | None:
+    """Return the piece that an artifact holds; None where it holds a whole parcel, or nonsense."""
+    if not isinstance(data, dict) or data.keys() != {*Piece._fields}:
+        return None
+    piece = Piece(**data)
+    texts = isinstance(piece.parcel, str) and isinstance(piece.text, str)
+    numbers = isinstance(piece.place, int) and isinstance(piece.pieces, int)
+    return piece if texts and numbers and 0 <= piece.place < piece.pieces <= MOST_PIECES else None
+
+
+def records_in(text: str) -> tuple[list[Record], list[tuple[str, str]]]:
+    """Return the records of a parcel's text, and each line that holds none with the reason."""
+    records: list[Record] = []
+    odd: list[tuple[str, str]] = []
+    for line in text.split("\n"):
+        try:
+            records.append(Record.from_json(line))
+        except RecordError as error:
+            odd.append((line, str(error)))
+    return records, odd

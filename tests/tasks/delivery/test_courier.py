@@ -1,0 +1,138 @@
+"""Records on their way from a lane: the measuring goes on whatever the API does, and nothing is lost."""
+
+import time
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+
+from tasks.delivery.courier import Courier, CourierSettings
+from tasks.delivery.parcels import TYPE, piece_in, records_in
+from tasks.delivery.unsent import kept
+from workloads.harness.records.parts import Control
+from workloads.harness.records.record import Verdict
+
+QUICK = CourierSettings(retry_s=0.01, longest_retry_s=0.02, patience_s=20)
+
+
+@pytest.fixture
+def records(repeats):
+    control = Control("abc", "noisy", ("a neighbour",), 0.5, "def", "2026-01-01T00:00:00+00:00")
+    return [replace(repeat.failed(Verdict.TIMEOUT, "x"), control=control) for repeat in repeats]
+
+
+def files(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def sent(api):
+    return [record for taken in api.taken for record in records_in(taken["data"])[0]]
+
+
+def deliver(records, said, settings=QUICK, **options):
+    with Courier(uuid4(), said.append, settings=settings, **options) as courier:
+        for record in records:
+            courier.put(record)
+
+
+def test_every_record_travels_whole_in_an_artifact_that_no_page_lists(api, records):
+    me = uuid4()
+    with Courier(me, pytest.fail, settings=QUICK) as courier:
+        for record in records:
+            courier.put(record)
+    assert sent(api) == records
+    assert {(each["type"], each.get("key"), each["flow_run_id"]) for each in api.taken} == {
+        (TYPE, None, str(me))
+    }
+
+
+def test_the_measuring_does_not_wait_for_the_api(api, records):
+    api.go_on.clear()
+    with Courier(uuid4(), pytest.fail, settings=QUICK) as courier:
+        began = time.monotonic()
+        for record in records:
+            courier.put(record)
+        assert time.monotonic() - began < 1 and courier.waiting == len(records)
+        api.go_on.set()
+    assert sent(api) == records
+
+
+@pytest.mark.parametrize("status", [500, 503, 401, 404])
+def test_an_api_that_is_away_gets_everything_when_it_is_back(api, records, box, status):
+    said = []
+    with Courier(uuid4(), said.append, settings=QUICK) as courier:
+        api.statuses.extend([status] * 2)
+        for record in records:
+            courier.put(record)
+        deadline = time.monotonic() + 20
+        while courier.waiting and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert sent(api) == records and files(box) == []
+    assert len(said) == 2 and "wait on this box" in said[0] and "answers again" in said[1]
+
+
+def test_what_waits_is_on_the_box_as_well(api, records, repeats, box):
+    api.statuses.extend([500] * 10**5)
+    with Courier(uuid4(), lambda line: None, settings=QUICK) as courier:
+        courier.put(records[0])
+        deadline = time.monotonic() + 20
+        while kept(repeats[0]) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert kept(repeats[0]) == records[0] and kept(repeats[1]) is None
+        api.statuses.clear()
+    assert sent(api) == [records[0]] and kept(repeats[0]) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "options"),
+    [
+        (500, {"deadline": 0.0}),
+        (500, {"settings": QUICK.model_copy(update={"patience_s": 0.1})}),
+        (403, {}),
+    ],
+    ids=["the job's deadline", "no deadline", "refused for good"],
+)
+def test_what_nobody_takes_in_time_stays_on_the_box(api, records, repeats, status, options):
+    api.statuses.extend([status] * 10**5)
+    said = []
+    deliver(records, said, **options)
+    assert [kept(repeat) for repeat in repeats] == records
+    assert f"{len(records)} records are kept in" in said[-1]
+
+
+def test_a_lane_that_is_cancelled_does_not_wait_for_long(api, records):
+    api.statuses.extend([500] * 10**5)
+    brief = QUICK.model_copy(update={"leave_s": 0.1})
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Courier(uuid4(), lambda line: None, settings=brief) as courier:
+        courier.put(records[0])
+        raise KeyboardInterrupt
+    assert time.monotonic() - began < 5
+
+
+def test_requests_that_are_too_large_are_made_smaller(api, records, box):
+    api.limit = 4 * max(len(record.to_json()) for record in records)
+    api.go_on.clear()  # all of them wait, and would go together
+    with Courier(uuid4(), pytest.fail, settings=QUICK) as courier:
+        for record in records:
+            courier.put(record)
+        api.go_on.set()
+    assert sent(api) == records and files(box) == []
+
+
+def test_a_record_that_is_too_large_goes_in_pieces(api, records):
+    large = replace(records[0], monitor={"t_s": tuple(number / 7 for number in range(2000))})
+    api.limit = 12_000
+    deliver([large], [], QUICK)
+    pieces = [piece_in(each["data"]) for each in api.taken]
+    whole = [piece for piece in pieces if piece.parcel == pieces[-1].parcel]
+    assert len(whole) == whole[0].pieces > 2
+    assert records_in("".join(piece.text for piece in sorted(whole, key=lambda p: p.place))) == ([large], [])
+
+
+def test_a_pace_puts_records_together(api, records):
+    with Courier(uuid4(), pytest.fail, every_s=30.0, settings=QUICK) as courier:
+        for record in records:
+            courier.put(record)
+            time.sleep(0.1)
+    assert sent(api) == records and len(api.taken) == 2  # what there was at once, the others at the end

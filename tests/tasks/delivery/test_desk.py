@@ -1,0 +1,93 @@
+"""A lane job delivers the repeats of its own order, and nothing else gets into the results."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from tasks.delivery.desk import MOST_ASIDE
+from tasks.dispatch.flow_runs import collect
+from tests.tasks.dispatch.dispatched import Run, until
+from tests.tasks.dispatch.fake_prefect import installed
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Verdict
+
+
+@pytest.fixture
+def prefect(monkeypatch):
+    return installed(monkeypatch)
+
+
+def forgeries(plan, repeat):
+    """Records that the job of a repeat has no business with."""
+    record = repeat.failed(Verdict.OK, "forged")
+    rival = next(machine.name for machine in plan.hardware if machine.name != repeat.hardware)
+    return [
+        replace(record, hardware=rival),
+        replace(record, repeat=99),
+        replace(record, run="another-run"),
+        replace(record, case=Case.of("matmul", {"n": 9})),
+        replace(record, hardware="../../outside"),
+        replace(record, hardware="unheard-of"),
+    ]
+
+
+async def test_a_lane_delivers_its_own_repeats_only(prefect, store, plan):
+    async with Run(store) as run:
+        await until(lambda: prefect.jobs)
+        job = prefect.job
+        prefect.start(job)
+        mine = prefect.repeats(job)[0]
+        for record in forgeries(plan, mine):
+            prefect.send(job, record.to_json())
+        prefect.send(job, "no record at all")
+        prefect.deliver(job, [mine])
+        await until(lambda: mine.id in run.lanes.arrived and not prefect.artifacts)
+        assert [record.id for record in store.records()[0]] == [mine.id] == list(run.lanes.arrived)
+    told = [line for line in run.said if "is refused" in line]
+    aside = sorted((store.folder / "refused").iterdir())
+    assert len(told) == len(aside) == 7 and all(str(job.id) in line for line in told)
+    assert "forged" in aside[0].read_text() and not (store.folder.parent / "outside").exists()
+
+
+async def test_a_repeat_of_another_job_of_the_same_lane_is_refused(prefect, store, plan):
+    one = plan.hardware[0].model_copy(update={"cells_per_job": 1})
+    alone = store.create(store.folder.parent, plan.model_copy(update={"hardware": (one,)}))
+    async with Run(alone) as run:
+        await until(lambda: prefect.jobs)
+        first = prefect.job
+        prefect.deliver(first, plan.repeats_on(one)[:2])
+        await until(lambda: run.lanes.arrived and not prefect.artifacts)
+        assert [*run.lanes.arrived] == [prefect.repeats(first)[0].id]
+    assert any("is refused" in line for line in run.said)
+
+
+async def test_a_flood_is_kept_in_part_and_stops_nobody(prefect, store, plan):
+    async with Run(store) as run:
+        await until(lambda: prefect.jobs)
+        job = prefect.job
+        prefect.start(job)
+        for number in range(300):
+            prefect.send(job, f"nonsense {number}")
+        prefect.deliver(job, prefect.repeats(job)[:1])
+        await until(lambda: run.lanes.arrived and not prefect.artifacts)
+    assert len(list((store.folder / "refused").iterdir())) == MOST_ASIDE
+    assert len([line for line in run.said if "refused" in line or "no more of it" in line]) == MOST_ASIDE + 1
+
+
+async def test_records_of_a_run_that_ended_are_checked_as_well(prefect, store, plan):
+    async with Run(store) as run:
+        await until(lambda: prefect.jobs)
+        job = prefect.job
+        prefect.start(job)
+        run.lanes._watch.cancel()  # killed: nobody collects, nobody stops the job
+        await asyncio.gather(run.lanes._watch, return_exceptions=True)
+        mine = prefect.repeats(job)[:3]
+        prefect.deliver(job, mine)
+        for record in forgeries(plan, mine[0]):
+            prefect.send(job, record.to_json())
+        run.lanes._jobs.clear()
+        run.lanes._desk.orders.clear()
+    sentences = await collect(prefect, store, [job])
+    assert {record.id for record in store.records()[0]} == {repeat.id for repeat in mine}
+    assert len([line for line in sentences if "is refused" in line]) == 6

@@ -1,0 +1,126 @@
+"""A lane is given its repeats once, polls don't carry them, and nothing of a run is left in the API."""
+
+import asyncio
+import json
+
+import pytest
+
+from tasks.delivery import orders
+from tasks.errors import GridbenchError
+from tests.tasks.dispatch.dispatched import Run, planned, serve, until
+from tests.tasks.dispatch.fake_prefect import answer, installed
+from workloads.harness.records.record import Verdict
+
+
+@pytest.fixture
+def prefect(monkeypatch):
+    return installed(monkeypatch)
+
+
+async def parameters(prefect, store, plan, repeats):
+    """The parameters of the job of one lane, as every poll carries them, and the repeats of its order."""
+    store = planned(store, plan, hardware=plan.hardware[:1], repeats=repeats)
+    async with Run(store):
+        await until(lambda: prefect.orders)
+    return len(json.dumps(prefect.job.parameters)), len(prefect.repeats(prefect.job))
+
+
+async def test_polls_do_not_grow_with_the_plan(prefect, store, plan):
+    few_bytes, few = await parameters(prefect, store, plan, 2)
+    prefect.orders.clear()
+    many_bytes, many = await parameters(prefect, store, plan, 70)
+    assert (few, many) == (14, 490) and many_bytes - few_bytes <= 2 and many_bytes < 400
+
+
+async def test_nothing_of_a_run_is_left_in_the_api(prefect, store):
+    task = asyncio.create_task(serve(prefect))
+    async with Run(store) as run:
+        assert len(await run.ended()) == 28
+    task.cancel()
+    assert prefect.artifacts == [] and prefect.inputs == {} and len(prefect.orders) == len(prefect.jobs) > 0
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+async def test_a_bench_that_dies_between_storing_and_removing_loses_nothing(prefect, store, lost):
+    """`lost` removals are answered after it has died."""
+    async with Run(store) as run:
+        await until(lambda: prefect.orders)
+        job = prefect.job
+        prefect.start(job)
+        remove, prefect.delete_artifact = prefect.delete_artifact, dead
+        prefect.deliver(job, prefect.repeats(job)[:5])
+        await until(lambda: len(run.lanes.arrived) == 5)
+        for artifact in prefect.artifacts[:lost]:
+            await remove(artifact.id)
+        run.lanes._jobs.clear()
+        run.lanes._desk.orders.clear()
+    prefect.delete_artifact = remove
+    prefect.crash(job)
+    task = asyncio.create_task(serve(prefect))
+    async with Run(store) as run:
+        assert len(await run.ended()) == 28
+    task.cancel()
+    assert len(store.records()[0]) == 28 and prefect.artifacts == []
+    later = [each.id for one in prefect.jobs.values() if one is not job for each in prefect.repeats(one)]
+    assert len(later) == len(set(later)) == 23
+
+
+async def dead(artifact_id):
+    raise OSError("the API does not answer")
+
+
+async def test_an_order_whose_answer_was_lost_is_given_once(prefect, plan):
+    first, *others = plan.repeats_on(plan.hardware[0])
+    job = "a job"
+    prefect.troubles.extend([None, OSError("lost")])
+    with pytest.raises(OSError, match="lost"):
+        await orders.give(prefect, job, [first])
+    assert await orders.give(prefect, job, others) == [first] == await orders.order_of(prefect, job)
+
+
+async def test_an_order_that_cannot_be_read_is_none(prefect):
+    prefect.inputs["a job", orders.KEY] = '[{"run": 1}]'
+    assert await orders.order_of(prefect, "a job") == [] == await orders.order_of(prefect, "another")
+
+
+class Client:
+    """The API as a lane sees it: answers, one after another."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc_info):
+        pass
+
+    def read_flow_run_input(self, flow_run_id, key):
+        told = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+
+def own_order(monkeypatch, *answers, wait_s=5.0):
+    monkeypatch.setattr(orders, "LOOK_S", 0.01)
+    monkeypatch.setattr(orders, "get_client", lambda sync_client: Client(*answers))
+    return orders.own_order("a job", wait_s)
+
+
+def test_a_lane_waits_for_its_order(monkeypatch, plan):
+    repeats = plan.repeats_on(plan.hardware[0])
+    text = orders.REPEATS.dump_json(repeats).decode()
+    assert own_order(monkeypatch, answer(404), OSError("away"), answer(503), text) == repeats
+
+
+@pytest.mark.parametrize(("trouble", "wait_s"), [(answer(403), 60.0), (answer(404), 0.05)])
+def test_a_lane_without_an_order_ends_with_a_sentence(monkeypatch, trouble, wait_s):
+    with pytest.raises(GridbenchError, match="this lane job has no order of repeats"):
+        own_order(monkeypatch, trouble, wait_s=wait_s)
+
+
+def test_a_record_and_its_repeat_have_one_identity(plan):
+    repeats = plan.repeats_on(plan.hardware[0])
+    assert [orders.identity(r.failed(Verdict.OK, "x")) for r in repeats] == [*map(orders.identity, repeats)]
+    assert len({*map(orders.identity, repeats)}) == len(repeats)
