@@ -15,8 +15,8 @@ from tasks.report.text.run_gate import answer, change_text, numbers_text, share_
 from tasks.results.format import format_seconds
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, find
+from tasks.store.shelves import PLAN, shelf_of
 from tasks.store.store import DEFAULT, Store, runs
-from tasks.store.sync import PLAN, shelf_of
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 

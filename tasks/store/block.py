@@ -54,12 +54,6 @@ def _forget_clients() -> None:
     _get_client_cached.cache_clear()
 
 
-def copy_folder(storage: "Storage", key: str, folder: Path) -> None:
-    """Copy a folder from the block, from a thread that no event loop runs in."""
-    get: Any = storage.get_directory
-    get(key, str(folder), _sync=True)
-
-
 def is_s3(storage: "Storage") -> "TypeGuard[S3Bucket]":
     """Return whether a block is a bucket of S3."""
     from prefect_aws import S3Bucket

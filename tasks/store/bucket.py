@@ -1,17 +1,23 @@
 """A results store in a bucket, by a Prefect storage block: the folder here is its working copy."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
 from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
 from tasks.errors import GridbenchError, one_line
-from tasks.store.block import copy_folder, is_block, is_s3, load_block, write
-from tasks.store.store import DEFAULT, Store
+from tasks.store.block import is_block, is_s3, load_block, write
+from tasks.store.shelves import AT_ONCE, PLAN, copy, shelf_of
+from tasks.store.store import DEFAULT, RECORDS, Store
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import path_inside
 
 if TYPE_CHECKING:
     from prefect_aws import AwsCredentials, MinIOCredentials
@@ -20,7 +26,20 @@ if TYPE_CHECKING:
 
 EVERY_S = 5.0
 TRIES = 4
-LINK_S = 7 * 24 * 3600  # the longest that a signature of version 4 is good for
+MOST_LINK_S = 7 * 24 * 3600  # the longest that a signature of version 4 is good for
+
+
+class LinkSettings(BaseSettings):
+    """How a report in a bucket is linked, from `GRIDBENCH_REPORT_LINK_S`."""
+
+    model_config = SettingsConfigDict(env_prefix="GRIDBENCH_")
+
+    report_link_s: int = Field(
+        default=0,
+        ge=0,
+        le=MOST_LINK_S,
+        description="Seconds for which whoever has the link may read the report; 0: nobody may.",
+    )
 
 
 def folder_of(results: str | Path | None) -> Path:
@@ -35,6 +54,8 @@ class Bucket:
     name: str
     storage: "Storage"
     _sent: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _new: set[Path] = field(default_factory=set)
+    _looked: bool = False
 
     @classmethod
     def load(cls, name: str) -> Self:
@@ -57,24 +78,55 @@ class Bucket:
                 f"({one_line(error)})"
             ) from None
 
+    def note(self, path: Path) -> None:
+        """Note that a file was written, so that `send_new` finds it without a look at all the others."""
+        self._new.add(path)
+
+    def send_new(self, folder: Path) -> None:
+        """Copy the files of a run that were noted.
+
+        Raises:
+            GridbenchError: the bucket does not take it; it is still noted.
+        """
+        self._send_all(folder, list(self._new))
+
     def send(self, folder: Path) -> None:
         """Copy what is new or changed in the folder of a run.
 
         Raises:
             GridbenchError: the bucket does not take it; what is here stays.
         """
-        for path in sorted(folder.rglob("*")):
-            try:
-                if path.is_file() and self._sent.get(path) != (mark := _mark(path)):
-                    key = f"{folder.name}/{path.relative_to(folder).as_posix()}"
-                    write(self.storage, key, path.read_bytes())
-                    self._sent[path] = mark
-            except FileNotFoundError:
-                continue  # it was being written, under another name
-            except Exception as error:
-                raise GridbenchError(
-                    f"results: {self.name} does not take {path.name}: {one_line(error)}"
-                ) from None
+        if not self._looked:
+            self._looked = True
+            self._look(folder)
+        self._send_all(folder, sorted(path for path in folder.rglob("*") if path.is_file()))
+
+    def _look(self, folder: Path) -> None:
+        """Note which records are there already: none is ever changed, and a run may have thousands."""
+        with suppress(Exception):  # whoever may write only sends them again
+            for key, size in shelf_of(self.storage).sizes(f"{folder.name}/{RECORDS}").items():
+                path = path_inside(folder.parent, key)
+                if path.is_file() and path.stat().st_size == size:
+                    self._sent[path] = _mark(path)
+
+    def _send_all(self, folder: Path, paths: Sequence[Path]) -> None:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            for _ in pool.map(lambda path: self._send_one(folder, path), paths):
+                continue
+
+    def _send_one(self, folder: Path, path: Path) -> None:
+        try:
+            if self._sent.get(path) != (mark := _mark(path)):
+                key = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+                write(self.storage, key, path.read_bytes())
+                self._sent[path] = mark
+            self._new.discard(path)
+        except FileNotFoundError:
+            self._new.discard(path)  # it was being written, under another name
+        except Exception as error:
+            raise GridbenchError(
+                f"results: {self.name} does not take {path.name}: {one_line(error)}"
+            ) from None
 
     def fetch(self, run: str, folder: Path) -> None:
         """Copy the folder of a run from the bucket.
@@ -82,25 +134,34 @@ class Bucket:
         Raises:
             GridbenchError: it can't be read, or has no such run.
         """
-        start = str(getattr(self.storage, "bucket_folder", "") or "").strip("/")
         try:
-            copy_folder(self.storage, f"{start}/{run}/".lstrip("/"), folder / run)
-        except Exception as error:
+            path_inside(folder, run)
+            shelf = shelf_of(self.storage)
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(lambda key: copy(shelf, key, folder), shelf.below(run)))
+        except WorkloadsError as error:
+            raise GridbenchError(f"results: {error}") from None
+        except Exception as error:  # storages raise whatever their libraries do
             raise GridbenchError(f"results: {self.name} can't be read: {one_line(error)}") from None
-        if not (folder / run / "plan.json").is_file():
+        if not (folder / run / PLAN).is_file():
             raise GridbenchError(f"run {run!r} is unknown in {self.name}; give its whole name")
 
     def link(self, key: str) -> str | None:
-        """An address that shows a file to whoever has it, for a week at most; None where a block has none."""
+        """Return the address of a file, None where the block has none.
+
+        It is the s3:// path, for those who may read the bucket, or by `GRIDBENCH_REPORT_LINK_S` one that
+        shows the file to whoever has the link.
+        """
         if not is_s3(self.storage):
             return None
-        client = _signer(self.storage.credentials, self.storage.bucket_name)
-        wanted = {
-            "Bucket": self.storage.bucket_name,
-            "Key": "/".join(filter(None, (str(self.storage.bucket_folder or "").strip("/"), key))),
-            "ResponseContentType": "text/html; charset=utf-8",
-        }
-        return str(client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=LINK_S))
+        name = self.storage.bucket_name
+        key = "/".join(filter(None, (str(self.storage.bucket_folder or "").strip("/"), key)))
+        lasts_s = LinkSettings().report_link_s
+        if not lasts_s:
+            return f"s3://{name}/{key}"
+        wanted = {"Bucket": name, "Key": key, "ResponseContentType": "text/html; charset=utf-8"}
+        client = _signer(self.storage.credentials, name)
+        return str(client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=lasts_s))
 
 
 def _signer(credentials: "AwsCredentials | MinIOCredentials", bucket: str) -> Any:
@@ -140,18 +201,24 @@ class Mirror:
             await self._send()
 
     async def _follow(self) -> None:
+        is_there = False  # once all of it is, only what is written since is looked at
         while True:
-            await self._send()
+            is_there = await self._send(new=is_there)
             await asyncio.sleep(EVERY_S)
 
-    async def _send(self) -> None:
-        """Send the files; report an unreachable bucket once, and try again later."""
+    async def _send(self, new: bool = False) -> bool:
+        """Send the files; report an unreachable bucket once. Return whether it has taken them."""
         try:
-            await send(self._store)
+            if new and self._store.bucket:
+                await asyncio.to_thread(self._store.bucket.send_new, self._store.folder)
+            else:
+                await send(self._store)
         except GridbenchError as error:
             if str(error) != self._told:
                 self._say(f"{error}; everything is in {self._store.folder}, and it is tried again")
             self._told = str(error)
+            return new
+        return True
 
 
 def find(results: str | Path, run: str) -> Store:
@@ -161,7 +228,10 @@ def find(results: str | Path, run: str) -> Store:
         GridbenchError: there is no such run, or its bucket can't be read.
     """
     folder = folder_of(results)
-    here = folder / run
+    try:
+        here = path_inside(folder, run)
+    except WorkloadsError as error:
+        raise GridbenchError(f"run {run!r} is no name of a run: {error}") from None
     whole = (here / "plan.json").is_file() and (here / "records").is_dir()  # history brings no records
     if is_block(results) and not whole:
         Bucket.load(str(results)).fetch(run, folder)

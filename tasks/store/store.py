@@ -19,6 +19,7 @@ from workloads.harness.records.files import (
 from workloads.harness.records.record import Record
 
 DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
+RECORDS = "records"
 REFUSED = "refused"  # the folder of a run with what lanes sent and nobody had asked them for
 LISTED = 3  # files that a sentence names before it counts the rest
 REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where a results folder is served to browsers, if one is
@@ -29,6 +30,12 @@ class RunBucket(Protocol):
     """A bucket that keeps copies of runs."""
 
     name: str
+
+    def note(self, path: Path) -> None:
+        """Note that a file of a run was written."""
+
+    def send_new(self, folder: Path) -> None:
+        """Copy the noted files of a run's folder."""
 
     def send(self, folder: Path) -> None:
         """Copy the new and changed files of a run's folder."""
@@ -58,7 +65,7 @@ class Store:
         store = cls(results / plan.run, bucket)
         try:
             write_text(store.folder / "plan.json", plan.model_dump_json(indent=1) + "\n")
-            (store.folder / "records").mkdir(exist_ok=True)  # without it, a run is fetched from its bucket
+            (store.folder / RECORDS).mkdir(exist_ok=True)  # without it, a run is fetched from its bucket
         except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
         return store
@@ -102,9 +109,18 @@ class Store:
             GridbenchError: the folder can't be written, or the disk is full.
         """
         try:
-            return write_record(self.folder / "records", record)
+            if not write_record(self.folder / RECORDS, record):
+                return False
+            path = self.folder / RECORDS / record_path(record)
         except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
+        self._note(path, path.with_suffix(".profile.txt"))
+        return True
+
+    def _note(self, *paths: Path) -> None:
+        if self.bucket:
+            for path in paths:
+                self.bucket.note(path)
 
     def keep_aside(self, name: str, text: str) -> Path:
         """Keep what was refused, for whoever wants to know; return its path.
@@ -117,6 +133,7 @@ class Store:
             write_text(path, text + "\n")
         except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
+        self._note(path)
         return path
 
     def set_aside(self, record: Record) -> None:
@@ -125,7 +142,7 @@ class Store:
         Raises:
             GridbenchError: the folder can't be written.
         """
-        path = self.folder / "records" / record_path(record)
+        path = self.folder / RECORDS / record_path(record)
         try:
             path.replace(path.with_suffix(f".{record.verdict.value}"))
         except OSError as error:

@@ -1,6 +1,7 @@
 """A results store in a bucket: what goes there, what comes back, and what is said when it is away."""
 
 import asyncio
+import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
 
@@ -14,7 +15,7 @@ from prefect_aws import AwsCredentials, S3Bucket
 from tasks.errors import GridbenchError
 from tasks.store import bucket as module
 from tasks.store.block import is_block
-from tasks.store.bucket import Bucket, Mirror, find, folder_of, hand_in, send
+from tasks.store.bucket import Bucket, LinkSettings, Mirror, find, folder_of, hand_in, send
 from tasks.store.store import DEFAULT, Store
 from tests.emulators.aws.control import control
 from tests.emulators.aws.server import aws_server
@@ -79,6 +80,85 @@ def test_everything_of_a_run_goes_there_once_and_comes_back(store, there, tmp_pa
     Bucket("b", LocalFileSystem(basepath=str(there))).fetch(plan.run, tmp_path / "elsewhere")
     again = Store.open(tmp_path / "elsewhere", plan.run)
     assert again.plan == plan and again.records() == store.records()
+
+
+def s3_bucket(aws):
+    aws.client("s3").create_bucket(Bucket="kept")
+    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
+    credentials = AwsCredentials(**keys, aws_client_parameters={"endpoint_url": aws.url})
+    return Bucket("s3-bucket/kept", S3Bucket(bucket_name="kept", credentials=credentials))
+
+
+HOSTILE = ["../outside", "records/../../../outside", "a//outside", "./outside", "records/", ".."]
+
+
+def test_a_resume_writes_nothing_outside_the_runs_folder(aws, tmp_path, plan):
+    bucket, s3 = s3_bucket(aws), aws.client("s3")
+    bucket.send(Store.create(tmp_path / "made", plan).folder)
+    shutil.rmtree(tmp_path / "made")
+    for key in HOSTILE:
+        s3.put_object(Bucket="kept", Key=f"{plan.run}/{key}", Body=b"hostile")
+    s3.put_object(Bucket="kept", Key=f"{plan.run}-2/plan.json", Body=b"another run's")
+    bucket.fetch(plan.run, tmp_path / "home" / "results")
+    made = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert made == {f"home/results/{plan.run}/plan.json"}
+
+
+@pytest.mark.parametrize("run", ["../outside", "..", ".", "", "/etc", "a/../../b"])
+def test_the_name_of_a_run_leads_nowhere_else(there, tmp_path, run):
+    there.mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "plan.json").write_text("{}")
+    bucket = Bucket("b", LocalFileSystem(basepath=str(there)))
+    with pytest.raises(GridbenchError):
+        bucket.fetch(run, tmp_path / "home" / "results")
+    assert not (tmp_path / "home").exists()
+    with pytest.raises(GridbenchError, match="is no name of a run"):
+        find("s3-bucket/kept", run)
+
+
+def test_a_resumed_run_sends_no_record_again(aws, tmp_path, plan):
+    bucket, results = s3_bucket(aws), tmp_path / "results"
+    store = Store.create(results, plan, bucket)
+    repeats = plan.repeats_on(plan.hardware[0])
+    for repeat in repeats[:3]:
+        store.add(repeat.failed(Verdict.CRASHED, "an example"))
+    bucket.send(store.folder)
+    again = Counting(Bucket(bucket.name, bucket.storage))
+    Store(store.folder, again.bucket).add(repeats[3].failed(Verdict.CRASHED, "new"))
+    again.bucket.send(store.folder)
+    assert sorted(path.rpartition("/")[2] for path in again.sent) == [
+        f"{repeats[3].repeat}.json",
+        "plan.json",
+    ]
+
+
+class Counting:
+    """A bucket, and the keys that are written to it."""
+
+    def __init__(self, bucket):
+        self.bucket, self.sent, write = bucket, [], bucket.storage.write_path
+
+        def noted(key, content, _sync):
+            self.sent.append(key)
+            return write(key, content, _sync=_sync)
+
+        object.__setattr__(bucket.storage, "write_path", noted)
+
+
+async def test_a_mirror_looks_at_what_was_written_and_at_nothing_else(store, there, monkeypatch, plan):
+    monkeypatch.setattr(module, "EVERY_S", 0.01)
+    looks = []
+    async with Mirror(store, pytest.fail):
+        await asyncio.sleep(0.1)
+        walk = Path.rglob
+        monkeypatch.setattr(Path, "rglob", lambda *words: (looks.append(words), walk(*words))[1])
+        for repeat in plan.repeats_on(plan.hardware[0])[:3]:
+            store.add(repeat.failed(Verdict.CRASHED, "an example"))
+            await asyncio.sleep(0.1)
+        monkeypatch.setattr(Path, "rglob", walk)
+        assert len(list(there.rglob("records/**/*.json"))) == 3 and looks == []
+    assert len(list(there.rglob("*.json"))) == 4
 
 
 def test_an_unknown_run_is_one_sentence(there, tmp_path):
@@ -177,7 +257,8 @@ def test_a_block_needs_a_server(monkeypatch):
 
 
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
-def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region):
+def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region, monkeypatch):
+    monkeypatch.setenv("GRIDBENCH_REPORT_LINK_S", "604800")
     keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
     with mock_aws():
         s3 = boto3.client("s3", **keys | {"region_name": region})
@@ -191,3 +272,15 @@ def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region):
     assert asked["X-Amz-Algorithm"] == ["AWS4-HMAC-SHA256"]  # regions since 2014 take no older one
     assert asked["X-Amz-Credential"][0].split("/")[2:] == [region, "s3", "aws4_request"]
     assert asked["X-Amz-Expires"] == [str(7 * 24 * 3600)]
+
+
+def test_a_report_is_shown_to_nobody_who_may_not_read_the_bucket_already():
+    storage = S3Bucket(bucket_name="kept", bucket_folder="in/here", credentials=AwsCredentials())
+    assert Bucket("s3-bucket/x", storage).link("run/report.html") == "s3://kept/in/here/run/report.html"
+
+
+@pytest.mark.parametrize("lasts_s", [str(7 * 24 * 3600 + 1), "-1", "a week"])
+def test_a_link_that_lasts_too_long_is_refused(monkeypatch, lasts_s):
+    monkeypatch.setenv("GRIDBENCH_REPORT_LINK_S", lasts_s)
+    with pytest.raises(ValueError, match="report_link_s"):
+        LinkSettings()

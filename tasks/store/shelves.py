@@ -1,0 +1,119 @@
+"""The shelves of storage blocks, where runs lie; the one way by which their files get into a folder here."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tasks.store.block import is_s3
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import path_inside, write_whole
+
+if TYPE_CHECKING:
+    from tasks.store.block import Storage
+
+PLAN = "plan.json"
+AT_ONCE = 8  # requests: most files are small, and most of the time is the way there
+
+
+class Shelf(Protocol):
+    """Where a block keeps its runs; keys begin with the run's name."""
+
+    def runs(self) -> Iterable[str]:
+        """Names of folders; not all of them need be runs."""
+
+    def below(self, key: str) -> Iterable[str]:
+        """Keys of all files in a folder."""
+
+    def sizes(self, key: str) -> dict[str, int]:
+        """Keys of all files in a folder, and their sizes in bytes."""
+
+    def read(self, key: str) -> bytes | None:
+        """A file's content; None where there is none."""
+
+
+def copy(shelf: Shelf, key: str, folder: Path) -> bool:
+    """Bring one file, where it is not here; return whether it is here now.
+
+    A key that would lead out of the folder is left where it is, whoever has put it there.
+
+    Raises:
+        WorkloadsError: the folder can't be written.
+    """
+    if not is_inside(key):
+        return False
+    path = path_inside(folder, key)
+    if not path.is_file():
+        content = shelf.read(key)
+        if content is None:
+            return False
+        write_whole(path, content)
+    return True
+
+
+def is_inside(key: str) -> bool:
+    """Return whether a key stays below the folder that it is copied to."""
+    try:
+        return bool(path_inside(Path(), key))
+    except WorkloadsError:
+        return False
+
+
+def shelf_of(storage: "Storage") -> Shelf:
+    """The shelf behind a storage block."""
+    if not is_s3(storage):
+        return _Folder(Path(storage.basepath or ".").expanduser().resolve())
+    start = str(storage.bucket_folder or "").strip("/")
+    return _S3(storage.credentials.get_client("s3"), storage.bucket_name, f"{start}/" if start else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    root: Path
+
+    def runs(self) -> list[str]:
+        return [path.parent.name for path in self.root.glob(f"*/{PLAN}")]
+
+    def below(self, key: str) -> list[str]:
+        found = (path for path in (self.root / key).rglob("*") if path.is_file())
+        return [path.relative_to(self.root).as_posix() for path in found]
+
+    def sizes(self, key: str) -> dict[str, int]:
+        return {name: (self.root / name).stat().st_size for name in self.below(key)}
+
+    def read(self, key: str) -> bytes | None:
+        try:
+            return (self.root / key).read_bytes()
+        except FileNotFoundError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class _S3:
+    client: Any  # of boto3, which threads may share
+    bucket: str
+    start: str
+
+    def runs(self) -> list[str]:
+        pages = self._pages(Prefix=self.start, Delimiter="/")
+        return [
+            PurePosixPath(item["Prefix"]).name for page in pages for item in page.get("CommonPrefixes", ())
+        ]
+
+    def below(self, key: str) -> list[str]:
+        return [*self.sizes(key)]
+
+    def sizes(self, key: str) -> dict[str, int]:
+        pages = self._pages(Prefix=f"{self.start}{key}/")
+        items = (item for page in pages for item in page.get("Contents", ()))
+        return {item["Key"][len(self.start) :]: item["Size"] for item in items}
+
+    def read(self, key: str) -> bytes | None:
+        try:
+            found = self.client.get_object(Bucket=self.bucket, Key=self.start + key)
+        except self.client.exceptions.NoSuchKey:
+            return None
+        return bytes(found["Body"].read())
+
+    def _pages(self, **asked: str) -> Any:
+        return self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, **asked)
