@@ -1,8 +1,5 @@
 """The flow `bench`: which machine should run this, at what speed, and at what price?"""
 
-import asyncio
-from typing import Any
-
 from prefect import State, flow, get_run_logger
 from prefect.states import Failed
 from pydantic.json_schema import SkipJsonSchema
@@ -13,14 +10,13 @@ from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
-from tasks.measure import measure
+from tasks.measure import measure_all
 from tasks.planning.cluster import Cluster
 from tasks.planning.request import RunRequest
 from tasks.publish import Progress, announce, publish
 from tasks.schema import validated
 from tasks.start import open_store
 from tasks.store.bucket import Mirror
-from workloads.harness.records.case import Cell
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
@@ -77,14 +73,7 @@ async def _measured(request: RunRequest) -> str:
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         cells = store.plan.cells
         while cells:
-            await asyncio.gather(*(_state_of(cell, lanes) for cell in cells))
+            await measure_all(cells, lanes, say)
             cells = further_cells(lanes)
     records = gather(store)
     return await publish(records, compare(records, store), store)
-
-
-async def _state_of(cell: Cell, lanes: Dispatcher) -> State[None]:
-    """Measure a cell in a task of its own; return the task's state, whatever it is."""
-    task_run: Any = measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
-    state: State[None] = await task_run
-    return state

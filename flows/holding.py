@@ -1,6 +1,6 @@
 """A rented box, held for one lane: its state is in the flow run's labels, and it is always given back."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -26,7 +26,7 @@ from infra.lambda_cloud.leftover import delete_block, return_earlier
 from infra.lambda_cloud.rent import Launch, RentedBox, rented
 from infra.lambda_cloud.settings import HoldSettings, unbroken
 from infra.workers.base.retry import call_until_answered
-from tasks.dispatch.flow_runs import measuring
+from tasks.dispatch.flow_runs import myself_and_bench
 from tasks.dispatch.rental_labels import PREFIX, RELEASE, RentalStatus
 from tasks.dispatch.rental_order import RentalOrder
 from tasks.dispatch.rented_boxes import RECLAIMED, rental_runs
@@ -55,7 +55,7 @@ async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
             holding = Holding(order, flow_run_id, api, client, lease, say, pace)
             await call_until_answered(client.update_flow_run_labels, flow_run_id, holding.rental.labels)
             try:
-                state = await _first(holding.follow, holding.look_for_bench, holding.rent)
+                state = await _first(holding.follow, holding.rent)
             finally:
                 await unbroken(holding.close())
             left = holding.rented.left
@@ -116,37 +116,34 @@ class Holding:
         self.know(**earlier, since=now, usd_per_hour=0.0)
 
     async def follow(self) -> State[Any]:
-        """Keep the labels up to date; returns when they say that the box is not needed any more."""
+        """Keep the labels up to date; return when the box is not needed any more.
+
+        That is when the labels say so, or when nobody has measured the run for a while.
+        """
+        alone_since: float | None = None
+        bench: UUID | None = None
         while True:
             self.news = anyio.Event()
             try:
-                present = (await self.client.read_flow_run(self.flow_run_id)).labels
-                if present.get(RELEASE):
+                me, bench = await myself_and_bench(self.client, self.flow_run_id, self.order.run, bench)
+                if me is None:
+                    return Completed(message="this flow run was deleted: given back")
+                if me.labels.get(RELEASE):
                     return Completed(message="given back")
-                labels = self.rental.labels  # the server may lose one that somebody wrote at the same moment
-                if any(present.get(key) != value for key, value in labels.items()):
-                    await self.client.update_flow_run_labels(self.flow_run_id, labels)
-            except ObjectNotFound:
-                return Completed(message="this flow run was deleted: given back")
-            except httpx.HTTPError:
-                pass  # Prefect's API is away: that ends no measurement
-            with anyio.move_on_after(self.pace.poll_s):
-                await self.news.wait()
-
-    async def look_for_bench(self) -> State[Any]:
-        """Return when no flow run has been measuring this run for a while."""
-        alone_since: float | None = None
-        while True:
-            try:
-                if await measuring(self.client, self.order.run):
-                    alone_since = None
-                else:
-                    alone_since = anyio.current_time() if alone_since is None else alone_since
-            except httpx.HTTPError:
-                alone_since = None
+                alone_since = None if bench else alone_since or anyio.current_time()
+                await self._label(me.labels)
+            except (httpx.HTTPError, ObjectNotFound):
+                alone_since = None  # Prefect's API is away: that ends no measurement
             if alone_since is not None and anyio.current_time() - alone_since >= self.pace.alone_s:
                 return Completed(message=f"nobody measures run {self.order.run} any more: given back")
-            await anyio.sleep(self.pace.look_s)
+            with anyio.move_on_after(self.order.poll_s or self.pace.poll_s):
+                await self.news.wait()
+
+    async def _label(self, present: Mapping[str, Any]) -> None:
+        """Write what the labels lack: the server may lose one that somebody wrote at the same moment."""
+        labels = self.rental.labels
+        if any(present.get(key) != value for key, value in labels.items()):
+            await self.client.update_flow_run_labels(self.flow_run_id, labels)
 
     async def rent(self) -> State[Any]:
         """Rent a box and have it until it is lost or due; then it is given back."""

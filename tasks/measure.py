@@ -1,4 +1,10 @@
-"""Measure one cell: hand it to the lane of its hardware, and wait for its records."""
+"""Measure cells: hand them to the lanes of their hardware, and wait for their records."""
+
+import asyncio
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from prefect import State, task
 from prefect.cache_policies import NO_CACHE
@@ -34,6 +40,61 @@ async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
         return cell_state(records)
     except GridbenchError as error:  # the whole run ends with it: a traceback a cell would say no more
         return Failed(message=str(error))
+
+
+async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[str], None]) -> None:
+    """Have cells measured, each shown by a task run of its own.
+
+    All are asked for at once; task runs are opened lane by lane, a few at a time, in the order in which the
+    cells will end. Where the plan of the API limits them, some may not be open when all is measured. They
+    stay closed, unless a minute is enough for them.
+    """
+    lanes.request(cells)
+    todo: dict[str, deque[Cell]] = defaultdict(deque)
+    for cell in sorted(cells, key=lanes.last_order):
+        todo[cell.hardware].append(cell)
+    turns = Turns(lanes.pace.cells_per_minute, lanes.pace.cells_at_first)
+    at_once = max(1, lanes.pace.open_cells // max(len(todo), 1))
+
+    def needed() -> bool:
+        left = sum(map(len, todo.values()))
+        return not lanes.idle or left <= (lanes.pace.cells_per_minute or left)
+
+    queues = [queue for queue in todo.values() for _ in range(at_once)]
+    await asyncio.gather(*(_open(queue, lanes, turns, needed) for queue in queues))
+    if left := sum(map(len, todo.values())):
+        say(
+            f"{left} cells have no task run of their own: the API's plan allows {turns.per_minute:g} a minute"
+        )
+
+
+class Turns:
+    """Some turns at once, then so many a minute, evenly; any number where there is no limit."""
+
+    def __init__(self, per_minute: float | None, at_first: int = 0) -> None:
+        self.per_minute = per_minute
+        self._at_first = at_first
+        self._next = time.monotonic()
+
+    async def take(self, needed: Callable[[], bool]) -> bool:
+        """Wait for a turn; return False once it is not needed any more."""
+        if self.per_minute is None:
+            return True
+        if self._at_first:
+            self._at_first -= 1
+            return True
+        at = self._next = max(self._next, time.monotonic()) + 60 / self.per_minute
+        while needed() and (wait_s := at - time.monotonic()) > 0:
+            await asyncio.sleep(min(wait_s, 1.0))
+        return needed()
+
+
+async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Callable[[], bool]) -> None:
+    while queue and await turns.take(needed):
+        if queue:
+            cell = queue.popleft()
+            task_run: Any = measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
+            await task_run
 
 
 def cell_state(records: list[Record]) -> State[None]:

@@ -7,7 +7,7 @@ from uuid import UUID
 from prefect.client.orchestration import PrefectClient
 
 from tasks.delivery.inbox import Inbox, Parcel
-from tasks.delivery.orders import Identity, identity
+from tasks.delivery.orders import Identity, identity, order_of
 from tasks.delivery.parcels import records_in
 from tasks.store.store import Store
 from workloads.harness.records.record import Record
@@ -41,6 +41,18 @@ class Desk:
     def expect(self, flow_run_id: UUID, repeats: Sequence[Repeat]) -> None:
         """Let a lane job deliver these repeats."""
         self.orders[flow_run_id] = frozenset(map(identity, repeats))
+
+    async def take_over(self, flow_run_ids: Sequence[UUID]) -> dict[UUID, list[Repeat]]:
+        """Read the orders of earlier lane jobs, collect what they have sent, and return the orders.
+
+        Raises:
+            GridbenchError: the store can't be written.
+        """
+        orders = {flow_run_id: await order_of(self.client, flow_run_id) for flow_run_id in flow_run_ids}
+        for flow_run_id, repeats in orders.items():
+            self.expect(flow_run_id, repeats)
+        await self.collect()
+        return orders
 
     async def collect(self) -> None:
         """Store what has come, and remove it from the API; what does not belong to its sender is kept aside.

@@ -34,16 +34,18 @@ class Pace(NamedTuple):
     Attributes:
         poll_s: between two looks of `bench` at its lanes.
         deliver_s: between two parcels of a lane; 0 sends each record at once.
-        rental_s: between two looks of a rental at its labels and its `bench`.
+        rental_s: between two looks of a rental at its labels and its `bench`; None: its own pace.
         open_cells: task runs of cells that are open at the same time, over all lanes.
         cells_per_minute: task runs of cells that begin in a minute; each makes three events. None: no limit.
+        cells_at_first: task runs that begin beyond that, at the start.
     """
 
     poll_s: float = 2.0
     deliver_s: float = 0.0
-    rental_s: float = 3.0
+    rental_s: float | None = None
     open_cells: int = 200
     cells_per_minute: float | None = None
+    cells_at_first: int = 15
 
 
 SLOW = Pace(poll_s=15.0, deliver_s=30.0, rental_s=20.0, open_cells=50, cells_per_minute=20.0)

@@ -12,10 +12,10 @@ from prefect.client.schemas.objects import FlowRun
 
 from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
 from tasks.delivery.desk import Desk
-from tasks.delivery.orders import forget, order_of
+from tasks.delivery.orders import forget
 from tasks.delivery.pace import Pace, pace_here
 from tasks.dispatch.flow_runs import flow_runs, is_final, lane_jobs
-from tasks.dispatch.job_end import JobEnd, end_of, has_ended
+from tasks.dispatch.job_end import JobEnd, end_of, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
 from tasks.dispatch.lane import Lane, job_usd, within_budget
 from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
@@ -58,7 +58,7 @@ class Dispatcher:
 
     def _add(self, repeats: Iterable[Repeat]) -> None:
         for repeat in repeats:
-            self._repeats.setdefault(_cell(repeat), []).append(repeat)
+            self._repeats.setdefault(repeat.cell, []).append(repeat)
 
     def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
         """Add cases that the plan lacks, so that `records_of` has them measured on a machine."""
@@ -81,7 +81,7 @@ class Dispatcher:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
         self._desk = Desk(self._client, self.store, self.say, self._accept)
-        self._boxes = RentedBoxes(self._client, self.plan, self.say, self._rental_ended)
+        self._boxes = RentedBoxes(self._client, self.plan, self.say, self._rental_ended, self.pace.rental_s)
         for sentence in self.store.records()[1]:
             self.say(f"{sentence}; it is measured again")
         await self._adopt()
@@ -124,6 +124,15 @@ class Dispatcher:
         for cell in cells:
             self.lanes[cell.hardware].ask(self._missing(cell), time.monotonic())
 
+    @property
+    def idle(self) -> bool:
+        """Return whether no lane has anything left to measure."""
+        return self.failed or not any(lane.busy for lane in self.lanes.values())
+
+    def last_order(self, cell: Cell) -> int:
+        """Return the place of a cell's last repeat in the order of its lane."""
+        return max(repeat.order for repeat in self._repeats[cell])
+
     def _missing(self, cell: Cell) -> list[Repeat]:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
@@ -135,10 +144,7 @@ class Dispatcher:
             if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # worth another try
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
-        orders = {job.id: await order_of(self._client, job.id) for job in jobs}
-        for flow_run_id, repeats in orders.items():
-            self._desk.expect(flow_run_id, repeats)
-        await self._desk.collect()
+        orders = await self._desk.take_over([job.id for job in jobs])
         self.arrived = {record.id: record for record in self.store.records()[0]}
         await self._boxes.adopt()
         for job in jobs:
@@ -173,7 +179,7 @@ class Dispatcher:
 
     async def _dispatch(self) -> None:
         """Start a job for each lane that has waiting repeats and a free box."""
-        busy = {lane.box for lane in self.lanes.values() if lane.job and lane.job.missing}
+        busy = {lane.box for lane in self.lanes.values() if lane.measuring}
         for lane in self.lanes.values():
             settled = time.monotonic() - lane.asked_at >= GATHER_S
             if not (lane.waiting and settled and lane.box not in busy):
@@ -228,10 +234,7 @@ class Dispatcher:
         del self._jobs[flow_run_id]
         if lane.job is None or lane.job.flow_run_id != flow_run_id:
             return  # it had delivered everything, or its lane was given up
-        reason = "its lane job was deleted"
-        if run and run.state:
-            reason = f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
-        end = end_of(run)
+        reason, end = reason_of(run), end_of(run)
         if lane.machine.rent and end in BAD_BOX:
             await self._boxes.give_back(lane.machine.name)
             end = JobEnd.TAKEN_AWAY
@@ -274,7 +277,7 @@ class Dispatcher:
         """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
-        lane.ask([repeat for repeat in lost if _cell(repeat) in self._repeats], time.monotonic())
+        lane.ask([repeat for repeat in lost if repeat.cell in self._repeats], time.monotonic())
         for record in given_up:
             self.store.add(record)
             self._accept(record)
@@ -293,7 +296,3 @@ class Dispatcher:
     def spent_usd(self) -> float:
         """Return the cost in USD so far: lane jobs at the hardware's prices, rented boxes at their own."""
         return sum(self._cost_usd.values()) + self._boxes.cost_usd()
-
-
-def _cell(repeat: Repeat) -> Cell:
-    return Cell(repeat.hardware, repeat.case)

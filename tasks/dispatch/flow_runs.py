@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
+    FlowRunFilterId,
     FlowRunFilterName,
     FlowRunFilterState,
     FlowRunFilterStateType,
@@ -14,7 +16,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, State, StateType
 
 from tasks.delivery.desk import Desk
-from tasks.delivery.orders import identity, order_of
+from tasks.delivery.orders import identity
 from tasks.store.store import Store
 
 LANE_TAG = "gridbench-lane"
@@ -51,6 +53,21 @@ async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
     return await flow_runs(client, FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state))
 
 
+async def myself_and_bench(
+    client: PrefectClient, flow_run_id: UUID, run: str, bench_id: UUID | None
+) -> tuple[FlowRun | None, UUID | None]:
+    """Return a flow run and the id of the `bench` that measures a run; None for what there is not.
+
+    While the `bench` of the last look goes on, that is one request.
+    """
+    ids = [flow_run_id] if bench_id is None else [flow_run_id, bench_id]
+    runs = {each.id: each for each in await flow_runs(client, FlowRunFilter(id=FlowRunFilterId(any_=ids)))}
+    bench = runs.get(bench_id) if bench_id else None
+    if bench is None or bench.state is None or not bench.state.is_running():
+        bench = next(iter(await measuring(client, run)), None)
+    return runs.get(flow_run_id), bench.id if bench else None
+
+
 async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
     """Return every lane job that any `bench` has started for a run, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
@@ -64,10 +81,7 @@ async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) 
     """
     sentences: list[str] = []
     desk = Desk(client, store, sentences.append, arrived=lambda record: None)
-    orders = {job.id: await order_of(client, job.id) for job in jobs}
-    for flow_run_id, repeats in orders.items():
-        desk.expect(flow_run_id, repeats)
-    await desk.collect()
+    orders = await desk.take_over([job.id for job in jobs])
     done = {identity(record) for record in store.records()[0]}
     for job in jobs:
         left = [repeat for repeat in orders[job.id] if identity(repeat) not in done]

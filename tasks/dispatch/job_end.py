@@ -61,6 +61,13 @@ def end_of(run: FlowRun | None) -> JobEnd:
     return JobEnd.UNFIT if unfit else JobEnd.CRASHED
 
 
+def reason_of(run: FlowRun | None) -> str:
+    """Return a sentence about the end of a lane job."""
+    if run is None or run.state is None:
+        return "its lane job was deleted"
+    return f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
+
+
 def stages_s(run: FlowRun) -> dict[str, float]:
     """Return the seconds before a lane job's start by stage, as its worker has labelled it."""
     times = [(stage, run.labels.get(label)) for label, stage in STAGE_LABELS.items()]

@@ -75,6 +75,16 @@ class Lane:
         """The computer; lanes of one computer take turns."""
         return self.machine.box or self.machine.name
 
+    @property
+    def measuring(self) -> bool:
+        """Return whether a job has something to deliver."""
+        return self.job is not None and bool(self.job.missing)
+
+    @property
+    def busy(self) -> bool:
+        """Return whether anything is left to measure."""
+        return self.measuring or bool(self.waiting)
+
     def ask(self, repeats: Iterable[Repeat], now: float) -> None:
         """Add repeats to the waiting ones, unless they are waiting or in a job already."""
         running = self.job.missing if self.job else {}

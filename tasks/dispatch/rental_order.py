@@ -21,6 +21,7 @@ class RentalOrder(Strict):
         boot_s: longest time from the launch to an SSH login; a box that takes longer is given back.
         most_s: longest time from the launch until the box is given back, whatever it is doing then.
         most_usd_per_hour: highest price to accept.
+        poll_s: between two looks at the labels and at the run's `bench`; the renter's own pace where None.
     """
 
     run: str
@@ -31,6 +32,7 @@ class RentalOrder(Strict):
     boot_s: PositiveFloat
     most_s: PositiveFloat
     most_usd_per_hour: NonNegativeFloat
+    poll_s: PositiveFloat | None = None
 
     @property
     def due_s(self) -> float:

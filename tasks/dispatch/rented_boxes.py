@@ -104,12 +104,14 @@ class RentedBoxes:
 
     Attributes:
         ended: called when a lane's rental is over, with the lane, the reason, and the state's name.
+        rental_s: between two looks of each rental at the Prefect API; its own pace where None.
     """
 
     client: PrefectClient
     plan: Plan
     say: Callable[[str], None]
     ended: Callable[[Lane, str, str], Awaitable[None]]
+    rental_s: float | None = None
     _held: dict[str, LaneBox] = field(default_factory=dict)
     _runs: list[FlowRun] = field(default_factory=list)
     _paid_before: set[UUID] = field(default_factory=set)  # within the budget of an earlier `bench`
@@ -169,6 +171,7 @@ class RentedBoxes:
         if machine.rent is None or machine.name in self._held:
             return
         order = order_for(machine, machine.rent, self.plan.run, left_usd)
+        order = order.model_copy(update={"poll_s": self.rental_s})
         run = await submit(
             self.client,
             DEPLOYMENTS[machine.rent.provider],

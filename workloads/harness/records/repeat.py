@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.typed_json import build, finite
@@ -43,6 +43,11 @@ class Repeat:
     data: str | None = None
     trial: bool = False
     cold_cache: bool = False
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that this is a repeat of."""
+        return Cell(self.hardware, self.case)
 
     @property
     def id(self) -> str:
