@@ -281,14 +281,6 @@ def test_a_block_is_read_as_what_its_type_says(kind, monkeypatch):
         assert Bucket.load(f"{slug}/results").storage == (slug, "results")
 
 
-def test_a_block_needs_a_server(monkeypatch):
-    with (
-        temporary_settings({PREFECT_API_URL: None}),
-        pytest.raises(GridbenchError, match="set PREFECT_API_URL"),
-    ):
-        Bucket.load("s3-bucket/none")
-
-
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
 def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_REPORT_LINK_S", "604800")
