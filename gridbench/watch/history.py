@@ -175,6 +175,8 @@ def _write_csv(path: Path, chosen: Sequence[Series]) -> None:
     Raises:
         GridbenchError: the file can't be written.
     """
+    from tasks.report.files.csv_cells import harmless
+
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["hardware", "case", "channel", "segment", *FIELDS])
@@ -183,7 +185,7 @@ def _write_csv(path: Path, chosen: Sequence[Series]) -> None:
         for index, night in enumerate(series.nights):
             segment += index in series.changes
             values = (getattr(night, name) for name in FIELDS)
-            rows.writerow([key.hardware, key.case, key.channel, segment, *values])
+            rows.writerow(map(harmless, [key.hardware, key.case, key.channel, segment, *values]))
     try:
         write_text(path, text.getvalue())
     except WorkloadsError as error:

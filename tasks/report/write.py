@@ -8,6 +8,7 @@ from tasks.report.charts.pictures import models_png, speedup_png, time_by_size_p
 from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
+from tasks.report.files.csv_cells import csv_of
 from tasks.report.files.finding_csv import finding_files
 from tasks.report.finite_json import to_json
 from tasks.report.html.page import report_html
@@ -27,7 +28,7 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
     results = benchmark_json(records, comparison, run)
     files = {
         "results.parquet": parquet.getvalue(),
-        "comparison.csv": comparison_table(comparison).to_csv(index=False).encode(),
+        "comparison.csv": csv_of(comparison_table(comparison)),
         "benchmark_results.json": to_json(results).encode(),
         "comparison.txt": full_text(records, comparison).encode(),
         "time_by_size.png": time_by_size_png(records, comparison, title),

@@ -4,6 +4,7 @@ import sys
 
 from tests.benchmarks import (
     batch,
+    calls,
     cells,
     gate,
     harness,
@@ -24,6 +25,7 @@ BENCHMARKS = {
     "models": models.main,
     "report": lambda: report.run(report.RECORDS),
     "cells": cells.main,
+    "calls": calls.main,
     "gate": gate.main,
     "lane": lane.main,
     "suite": through_prefect.main,

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from gridbench.run.session import deploy
-from infra.local.stack import LocalStack
+from infra.local.stack import LOCAL, LocalStack
 from tests.emulators.prefect_api import client_of
 
 HERE = Path(__file__).parent
@@ -41,9 +41,12 @@ class Ran:
 
 @contextmanager
 def stack(
-    cells: tuple[int, ...] = (), workloads: Path = HERE / "workloads", files: Mapping[str, str] = NO_MORE
+    cells: tuple[int, ...] = (),
+    workloads: Path = HERE / "workloads",
+    files: Mapping[str, str] = NO_MORE,
+    pools: Mapping[str, str] = LOCAL,
 ) -> Iterator[LocalStack]:
-    """A stack with a suite of so many cells for each number, and hardware `instant` to run them on; `files` are more deployments."""
+    """A stack with a suite of so many cells for each number, and hardware `instant` to run them on; `files` are more deployments. Without `pools` nothing is deployed."""
     with tempfile.TemporaryDirectory(prefix="gridbench-perf-") as root:
         folder = Path(root)
         shutil.copytree(ROOT / "deployments", folder / "deployments")
@@ -59,9 +62,10 @@ def stack(
             "GRIDBENCH_WORKLOADS": str(workloads),
             "GRIDBENCH_RESULTS": str(folder / "results"),
         }
-        with LocalStack(folder / "state") as up:
+        with LocalStack(folder / "state", pools=pools) as up:
             os.environ |= up.environment
-            deploy(schedules=False, settings=up.environment)
+            if pools:
+                deploy(schedules=False, settings=up.environment)
             yield up
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pandas as pd
 
+from tasks.report.files.csv_cells import csv_of
 from tasks.results.model import Comparison
 from tasks.results.table import Column, Mark, Parts, Table, Value
 from tasks.results.values import Estimate, Ratio
@@ -14,7 +15,7 @@ def finding_files(comparison: Comparison) -> dict[str, bytes]:
     """Return `findings/<name>.csv` of each finding that has rows, with all of them."""
     tables = {finding.name: finding.table() for finding in comparison.findings}
     return {
-        f"findings/{name}.csv": table_frame(table).to_csv(index=False).encode()
+        f"findings/{name}.csv": csv_of(table_frame(table))
         for name, table in tables.items()
         if table and table.rows
     }

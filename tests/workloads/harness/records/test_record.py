@@ -5,6 +5,7 @@ import json
 import math
 import types
 import typing
+import unicodedata
 from dataclasses import asdict, fields, is_dataclass, replace
 
 import pytest
@@ -18,12 +19,21 @@ from workloads.harness.records.record import SCHEMA, Record, Verdict
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COUNT = st.integers(-(2**63), 2**63 - 1)
+PRINTABLE = st.characters(exclude_categories=["Cc", "Cs"])  # no record keeps a control character
 JSON = st.recursive(
-    st.none() | st.booleans() | COUNT | FINITE | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    st.none() | st.booleans() | COUNT | FINITE | st.text(PRINTABLE, max_size=20),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(PRINTABLE, max_size=5), inner, max_size=3)
+    ),
     max_leaves=8,
 )
-LEAVES = {float: FINITE, int: COUNT, str: st.text(max_size=20), bool: st.booleans(), typing.Any: JSON}
+LEAVES = {
+    float: FINITE,
+    int: COUNT,
+    str: st.text(PRINTABLE, max_size=20),
+    bool: st.booleans(),
+    typing.Any: JSON,
+}
 
 
 def values_of(hint):
@@ -36,7 +46,7 @@ def values_of(hint):
     if origin is tuple:
         return st.tuples(*map(values_of, args))
     if origin is dict:
-        return st.dictionaries(st.text(max_size=8), values_of(args[1]), max_size=4)
+        return st.dictionaries(st.text(PRINTABLE, max_size=8), values_of(args[1]), max_size=4)
     if is_dataclass(hint):
         return instances(hint)
     return st.sampled_from(Verdict) if hint is Verdict else LEAVES[hint]
@@ -58,6 +68,16 @@ class TestRoundTrip:
         again = Record.from_json(text)
         assert again == record
         assert again.to_json() == text
+
+    @given(text=st.text(max_size=40), escaped=st.booleans())
+    def test_no_text_of_a_record_moves_a_cursor(self, text, escaped):
+        hostile = f"{text}\x1b[2J\x1b]0;title\x07\x9b31m\x00 a\n\tb"
+        record = replace(FULL, reasons=(hostile,), environment={hostile: [hostile]}, missing={"x": hostile})
+        raw = json.dumps(asdict(record), ensure_ascii=escaped)
+        again = Record.from_json(raw)
+        found = [*again.reasons, *again.missing.values(), *again.environment, *again.environment.popitem()[1]]
+        assert len(set(found)) == 1 and found[0].endswith("[2J]0;title31m a b")
+        assert not any(unicodedata.category(sign) == "Cc" for sign in found[0])
 
     def test_types_come_back_too(self):
         again = Record.from_json(FULL.to_json())

@@ -3,7 +3,9 @@
 import pytest
 from prefect.states import Pending
 
+from tasks.delivery.orders import give
 from tests.infra.workers.ssh.proxy.belongings import Belongings
+from tests.infra.workers.ssh.proxy.lane_flow import REPEATS
 from tests.infra.workers.worker_prefect import Prefect
 
 
@@ -26,4 +28,5 @@ async def own(locked, theirs):
     """The flow run of a lane that a worker has just taken."""
     async with locked.client() as client:
         run = await client.create_flow_run_from_deployment(theirs.deployment_id, name="own", state=Pending())
+        await give(client, run.id, REPEATS)
         return await client.read_flow_run(run.id)

@@ -12,6 +12,7 @@ from infra.workers.ssh.proxy.app import path_of, rules_of
 from infra.workers.ssh.proxy.events import subject_of
 from infra.workers.ssh.proxy.limits import Allowance, Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
+from tasks.delivery.orders import KEY
 
 OWN, OTHER, TASK = (uuid.UUID(int=number) for number in (1, 2, 3))
 LINE = {"name": "prefect.flow_runs", "level": 20, "message": "hello", "timestamp": "2026-01-01T00:00:00Z"}
@@ -115,6 +116,7 @@ def test_a_path_is_compared_as_it_came():
     run = FlowRun(id=OWN, flow_id=OTHER, deployment_id=TASK, work_pool_name="ssh")
     rules = rules_of(run)
     assert ("GET", f"/flow_runs/{OWN}") in rules and ("DELETE", f"/flow_runs/{OWN}") not in rules
+    assert [key for key in rules if "/input" in key[1]] == [("GET", f"/flow_runs/{OWN}/input/{KEY}")]
     for path in (
         f"/flow_runs/{OWN}/",
         f"/flow_runs/%30{str(OWN)[1:]}",
