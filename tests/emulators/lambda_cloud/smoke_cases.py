@@ -15,6 +15,7 @@ from infra.lambda_cloud.give_back import OVER
 from infra.lambda_cloud.keys import key_pair
 from infra.lambda_cloud.lease import Lease, lease_of
 from infra.lambda_cloud.rent import RentedBox
+from infra.workers.ssh.box import text_of
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import call, connect
 from tests.emulators.lambda_cloud.reasons import INVALID, INVALID_KEY, NO_INSTANCE
@@ -100,7 +101,7 @@ async def on_the_box(seen: Seen, box: RentedBox, lease: Lease, began: float) -> 
     host = Host(address=box.ip, user=box.user, key="block:smoke", host_key=box.host_key)
     async with await connect(host, key_of) as connection:
         for name, command in CHECKS.items():
-            text = (await call(connection, command)).stdout.decode().strip()
+            text = text_of((await call(connection, command)).stdout).strip()
             seen.answers[name] = text
             if name in ("docker", "gpus", "tools"):
                 seen.differs[name] = text != (str(len(TOOLS)) if name == "tools" else "yes")
