@@ -11,7 +11,7 @@ from infra.lambda_cloud.settings import ApiPace
 HASTE = ApiPace(patience_s=20.0, return_s=120.0)  # somebody waits for the command that begins with it
 
 
-async def sweep_overdue(say: Say, pace: ApiPace = HASTE) -> None:
+async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
     """Give back what is past its deadline, whoever rented it: three calls where there is nothing.
 
     What fails is said, and keeps nothing else from being done.
@@ -21,7 +21,7 @@ async def sweep_overdue(say: Say, pace: ApiPace = HASTE) -> None:
     """
     key, url = api_key(), api_url()
     try:
-        async with LambdaApi(key, url, pace) as api:
+        async with LambdaApi(key, url, pace or HASTE) as api:
             swept = await sweep(api, datetime.now(UTC), say)
     except KeyRefused:
         raise

@@ -25,6 +25,7 @@ def cloud(monkeypatch):
         cloud.control.capacity = dict.fromkeys(cloud.control.capacity, 9)
         monkeypatch.setenv("LAMBDA_API_KEY", cloud.control.key)
         monkeypatch.setenv("LAMBDA_API_URL", cloud.url)
+        monkeypatch.setattr(overdue, "HASTE", PACE)
         yield cloud
 
 

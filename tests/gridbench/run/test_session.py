@@ -6,6 +6,7 @@ import yaml
 from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
+from infra.lambda_cloud import overdue
 from infra.local.access import auth_file, auth_string
 from infra.local.settings import service_environment
 from infra.local.workers import PoolWorker
@@ -13,6 +14,9 @@ from tasks.errors import GridbenchError
 from tasks.planning.planner import make_plan
 from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
+from tests.emulators.lambda_cloud.control import Control
+from tests.emulators.lambda_cloud.quick import PACE
+from tests.emulators.lambda_cloud.server import lambda_cloud
 from tests.gridbench.run.session_deployments import KEY
 
 
@@ -96,7 +100,11 @@ def test_what_cannot_be_measured_from_here_is_refused(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     if refusal is None:
-        check_reach(moved(plan, pool, rent).hardware)
+        with lambda_cloud(Control(key="secret")) as cloud:  # which is swept before anything is rented
+            monkeypatch.setenv("LAMBDA_API_URL", cloud.url)
+            monkeypatch.setattr(overdue, "HASTE", PACE)
+            check_reach(moved(plan, pool, rent).hardware)
+            assert bool(cloud.control.calls) == (KEY in environment)
         return
     with pytest.raises(GridbenchError, match=refusal):
         check_reach(moved(plan, pool, rent).hardware)
