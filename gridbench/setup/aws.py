@@ -82,7 +82,7 @@ def _next_command(project: str, instances: Sequence[str]) -> str:
     if names:
         return f": gridbench run quick {' '.join(f'--on {name}' for name in names[:2])}"
     return (
-        ", but no file of deployments/hardware names one of these queues: copy aws-c5.2xlarge.yaml there, with "
+        ", but no file of deployments/hardware names one of these queues: copy aws-c5.2xlarge.yaml, with "
         f"what `gridbench up aws --stack-only --project {project}` prints of each queue"
     )
 

@@ -1,8 +1,9 @@
 """GKE made ready for runs: the cluster, rights in it, an image, and what runs need on the Prefect API."""
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import image, steps
@@ -12,10 +13,10 @@ from gridbench.terminal import say
 from infra.gke import rights
 from infra.gke.api import EVERYWHERE, GkeLocation
 from infra.gke.kubeconfig import HINT, PLUGIN
-from infra.gke.settings import ClusterOptions
+from infra.gke.settings import ClusterOptions, wished_pools
 from infra.workers.kubernetes.pool import base_job_template, read_pool
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import DEPLOYMENTS
+from tasks.planning.hardware import DEPLOYMENTS, hardware_names, load_hardware
 
 POOL, KIND = "gke", "kubernetes-jobs"  # the pool of the hardware files, and the type of its worker
 FLAVOURS = ("cuda12",)  # it has kernels for every accelerator that GKE has
@@ -58,7 +59,21 @@ def make_ready(
         say(f"namespace {rights.NAMESPACE}, the worker's rights and the jobs' secret: {rights.ROLE.name}")
         image.ensure_pushed(FLAVOURS, target, published, note, say)
         steps.finish(api, note, template_of(api))
-    say("\nready: gridbench run quick --on gke-l4, or another of your accelerators")
+    say(f"\nready{_next_command(options)}")
+
+
+def _next_command(options: ClusterOptions) -> str:
+    """Return what to do next: a run on hardware files of these pools, or how to write the first one."""
+    pools = {(pool.accelerator, pool.gpus, pool.spot) for pool in wished_pools(options)}
+    files = [load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name.startswith("gke-")]
+    names = [file.name for file in files if _pool_of(file.job_variables) in pools]
+    if names:
+        return f": gridbench run quick {' '.join(f'--on {name}' for name in names[:2])}"
+    return ", but no file of deployments/hardware is for one of these pools: copy gke-l4.yaml for it"
+
+
+def _pool_of(variables: Mapping[str, Any]) -> tuple[object, ...]:
+    return variables.get("accelerator"), variables.get("gpus"), variables.get("spot", False)
 
 
 def place_of(location: GkeLocation) -> str:

@@ -4,10 +4,12 @@ import pytest
 
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import aws as aws_setup
+from gridbench.setup import gke as gke_setup
 from gridbench.setup import note as notes
 from gridbench.setup import objects, steps
 from gridbench.setup.image import flavours_for, forget_elsewhere, published_images
 from gridbench.setup.note import CloudNote, read_note
+from infra.gke.settings import ClusterOptions
 from infra.images.errors import ImageError
 from infra.local.ports import free_port
 from tasks.errors import GridbenchError
@@ -166,3 +168,16 @@ def test_up_ends_with_a_command_that_runs():
     assert aws_setup._next_command("gridbench", instances) == ready
     for project, names in (("gridbench", ["g6.2xlarge"]), ("second", instances)):
         assert "no file of deployments/hardware names" in aws_setup._next_command(project, names)
+
+
+@pytest.mark.parametrize(
+    ("accelerators", "spot", "command"),
+    [
+        (["nvidia-tesla-t4"], False, ": gridbench run quick --on gke-t4"),
+        (["nvidia-tesla-t4", "nvidia-l4"], True, ": gridbench run quick --on gke-l4-spot --on gke-t4-spot"),
+        (["nvidia-l4:2"], False, ", but no file of deployments/hardware is for one of these pools"),
+    ],
+)
+def test_up_gke_ends_with_a_command_for_its_own_pools(accelerators, spot, command):
+    options = ClusterOptions("gridbench", "us-central1-a", tuple(accelerators), spot)
+    assert gke_setup._next_command(options).startswith(command)
