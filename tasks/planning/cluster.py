@@ -14,22 +14,19 @@ from tasks.schema import Strict, hint, read_mapping, validated
 
 SSH_PORT = 22
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 Word = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
 
 
-class ClusterBox(Strict):
-    """One box of a cluster; the `ssh` work pool decides on fields that are None.
+class SshHop(Strict):
+    """A machine that SSH reaches; the `ssh` work pool decides on fields that are None.
 
     Attributes:
-        name: lower-case letters, digits and dashes; it becomes part of the machine's name.
-        address: name or IP address.
-        key: path of a private key on the worker's machine, or `block:NAME`, a Secret block; the cluster's
-            key by default.
-        host_key: the box's public host key; the one in the worker's known_hosts by default.
+        address: name, IP address, or a Host of the worker's ~/.ssh/config.
+        key: path of a private key on the worker's machine, or `block:NAME`, a Secret block.
+        host_key: its public host key; the one in the worker's known_hosts by default.
     """
 
-    name: str
     address: str
     user: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$")] | None = None
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
@@ -39,9 +36,7 @@ class ClusterBox(Strict):
     )
 
     @model_validator(mode="after")
-    def _can_be_named_and_reached(self) -> Self:
-        if not NAME.fullmatch(self.name):
-            raise ValueError(f"name is {self.name!r}: it has lower-case letters, digits and dashes between")
+    def _can_be_reached(self) -> Self:
         if not HOST.fullmatch(self.address) and not _is_ip(self.address):
             raise ValueError(
                 f"address is {self.address!r}: it is a name or an IP address; user and port have keys of "
@@ -49,10 +44,30 @@ class ClusterBox(Strict):
             )
         return self
 
+
+class ClusterBox(SshHop):
+    """One box of a cluster.
+
+    Attributes:
+        name: lower-case letters, digits and dashes; it becomes part of the machine's name.
+        key: the cluster's key by default.
+        jump: the machines through which it is reached, the first one first; as ~/.ssh/config says by default.
+    """
+
+    name: str
+    jump: tuple[SshHop, ...] | None = None
+
+    @model_validator(mode="after")
+    def _can_be_named(self) -> Self:
+        if not NAME.fullmatch(self.name):
+            raise ValueError(f"name is {self.name!r}: it has lower-case letters, digits and dashes between")
+        return self
+
     @property
-    def endpoint(self) -> tuple[str, int]:
-        """The address and port, which no two boxes share."""
-        return self.address.lower(), self.port or SSH_PORT
+    def endpoint(self) -> tuple[str, int, tuple[str, ...]]:
+        """The address, the port and the way there, which no two boxes share."""
+        way = tuple(hop.address.lower() for hop in self.jump or ())
+        return self.address.lower(), self.port or SSH_PORT, way
 
 
 class Cluster(Strict):
@@ -148,8 +163,8 @@ def _box(shape: Hardware, name: str, hosts: list[dict[str, Any]] | None = None) 
 
 def _host(box: ClusterBox, key: str | None) -> dict[str, Any]:
     """Return a box as an entry of `hosts`, a job variable of `ssh` work pools."""
-    host = box.model_dump(exclude={"name"}) | {"key": box.key or key}
-    return {name: value for name, value in host.items() if value is not None}
+    host = box.model_dump(exclude={"name"}, exclude_none=True, mode="json")
+    return host | ({"key": box.key or key} if box.key or key else {})
 
 
 def _is_ip(address: str) -> bool:

@@ -114,9 +114,17 @@ class TestFile:
     def test_one_address_may_have_several_ports(self, tmp_path):
         content = boxes_with(address="10.0.0.1", port=2222)
         assert [box.endpoint for box in load_cluster(written(tmp_path, content)).boxes] == [
-            ("10.0.0.1", 22),
-            ("10.0.0.1", 2222),
+            ("10.0.0.1", 22, ()),
+            ("10.0.0.1", 2222, ()),
         ]
+
+    def test_one_address_may_be_behind_several_bastions(self, tmp_path):
+        content = boxes_with(address="10.0.0.1", jump=[{"address": "bastion", "user": "me"}])
+        one, two = expand(load_cluster(written(tmp_path, content)))
+        (host,) = two.job_variables["hosts"]
+        assert host["jump"] == [{"address": "bastion", "user": "me"}]
+        assert str(Host.model_validate(host)) == "ubuntu@10.0.0.1:22 via me@bastion:22"
+        assert "jump" not in one.job_variables["hosts"][0]
 
     def test_there_is_none(self, tmp_path):
         with pytest.raises(GridbenchError, match=r"no\.yaml can't be read"):
