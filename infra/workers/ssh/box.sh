@@ -53,7 +53,7 @@ at() { # LOCK: its path, from the home folder on where it begins with ~/
 }
 
 ended() { # FOLDER CODE OOM: written once, as a whole, and into space that it has had from the beginning
-    [ -f "$1/ended" ] || { printf '%s %s            \n' "$2" "$3" 1<>"$1/ended.new" && mv "$1/ended.new" "$1/ended"; }
+    [ -f "$1/ended" ] || { printf '%s %s            \n' "${2:-none}" "${3:-none}" 1<>"$1/ended.new" && mv "$1/ended.new" "$1/ended"; }
 }
 
 secrets() { printf '/dev/shm/%s' "$(basename "$1")"; }

@@ -123,7 +123,7 @@ async def test_a_box_gets_the_secrets_in_a_file_and_nowhere_else():
         asked = SshJobConfiguration(hosts=[{"address": "box"}], image="i")
         asked.prepare_for_flow_run(RUN, worker_name="w")
     assert HUSH not in payload and "/dev/shm/n/prefect-secrets:/run/prefect-secrets:ro" in payload
-    assert all(name in secret_profile(asked.env) for name in SECRETS)
+    assert all(name in secret_profile(asked.env, None) for name in SECRETS)
 
 
 @pytest.mark.parametrize("secret", SECRETS)
