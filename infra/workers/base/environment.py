@@ -91,8 +91,14 @@ def credential_fault(env: Env) -> str | None:
 
 
 def password_fault(url: str | None) -> str | None:
-    """Return what is wrong where the API's address has a password in it."""
-    if "@" not in urlsplit(url or "").netloc:
+    """Return what is wrong where the API's address has a password in it, or is none; it is not repeated."""
+    try:
+        parts = urlsplit(url or "")
+        if url and (parts.scheme not in ("http", "https") or not parts.hostname):
+            return "PREFECT_API_URL is no address of an API: write https://HOST/api."
+    except ValueError as error:
+        return f"PREFECT_API_URL is no address of an API ({error}): write https://HOST/api."
+    if "@" not in parts.netloc:
         return None
     return "PREFECT_API_URL has a user or a password in it: set PREFECT_API_AUTH_STRING instead."
 

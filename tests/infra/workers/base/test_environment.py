@@ -211,6 +211,14 @@ async def test_a_password_in_the_address_of_the_api_is_refused(kind):
     assert HUSH not in str(error.value) and HUSH not in str(reach_fault(f"http://{HUSH}@localhost"))
 
 
+@pytest.mark.parametrize(
+    "url", ["localhost:4200/api", "prefect.example/api", "http://[::1/api", "ftp://x/api", "https://"]
+)
+def test_what_is_no_address_of_an_api_is_refused_before_a_machine_boots(url):
+    assert str(reach_fault(url)).startswith("PREFECT_API_URL is no address of an API")
+    assert HUSH not in str(reach_fault(f"{HUSH}@{url}"))
+
+
 def test_the_list_names_settings_that_prefect_has():
     known = {*_get_settings_fields(Settings)}
     ours = {name for name in PASSED_ON if not name.startswith("PREFECT__")}
