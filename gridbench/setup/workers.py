@@ -12,17 +12,18 @@ from pathlib import Path
 from typing import IO, Self
 
 from gridbench.run.session import PRIVATE
+from gridbench.setup.lanes import cancel, unended
 from gridbench.setup.note import CloudNote, folder_of
 from gridbench.setup.prefect_api import PrefectApi
 from infra.local.processes import Service
 from infra.local.supervisor import MARK, ROLE
-from tasks.dispatch.flow_runs import LANE_TAG
 from tasks.errors import GridbenchError
 from tasks.planning.limits import LOCAL_POOL
 
 Say = Callable[[str], None]
 DEATHS = 3  # so many within a minute mean that starting it again is no use
 SETTLE_S = 120.0  # for cancelled lanes to be ended in the cloud by their worker
+FINISH_S = 30.0  # for the last lane of a run that has completed
 LOOK_S = 2.0
 QUIET = {"PREFECT_LOGGING_COLORS": "false", "PYTHONUNBUFFERED": "1", "PREFECT_CLI_PROMPT": "false"}
 
@@ -108,13 +109,18 @@ class CloudWorker:
         fcntl.flock(self._users, fcntl.LOCK_EX)
 
     def _wait_for_lanes(self) -> None:
-        """Wait until no lane is being cancelled: only a worker ends what runs in the cloud."""
-        deadline, silent = time.monotonic() + SETTLE_S, True
+        """Wait for what nobody but this worker ends: jobs in a cloud are paid for as long as they run."""
+        begun, silent = time.monotonic(), True
         with suppress(GridbenchError):
-            while (count := cancelling(self._api, self.pool)) and time.monotonic() < deadline:
-                if silent:
-                    self._say(f"ending {count} lanes of pool {self.pool}; Ctrl-C does not wait for it")
-                silent = False
+            while any(left := unended(self._api, self.pool)):
+                waited_s = time.monotonic() - begun
+                if waited_s > SETTLE_S:
+                    return
+                cancel(self._api, left.orphans + (left.finishing if waited_s > FINISH_S else []))
+                if silent and (left.orphans or left.cancelling):
+                    count = len(left.orphans + left.cancelling)
+                    self._say(f"ending {count} runs of pool {self.pool}; Ctrl-C does not wait for it")
+                    silent = False
                 time.sleep(LOOK_S)
 
 
@@ -125,19 +131,6 @@ def _locked(file: IO[str], how: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def cancelling(api: PrefectApi, pool: str) -> int:
-    """Count the lanes in a pool that are being cancelled."""
-    from prefect.client.schemas import filters, objects
-
-    state = filters.FlowRunFilterStateType(any_=[objects.StateType.CANCELLING])
-    lanes = filters.FlowRunFilter(
-        state=filters.FlowRunFilterState(type=state), tags=filters.FlowRunFilterTags(all_=[LANE_TAG])
-    )
-    name = filters.WorkPoolFilter(name=filters.WorkPoolFilterName(any_=[pool]))
-    with api.client() as client:
-        return len(client.read_flow_runs(flow_run_filter=lanes, work_pool_filter=name))
 
 
 @contextmanager

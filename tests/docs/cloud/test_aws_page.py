@@ -92,6 +92,20 @@ def test_ctrl_c_while_an_image_is_built_says_what_is_there(newcomer, aws, prefec
     assert newcomer("gridbench down aws")[0] == 0 and secrets_of(aws) == []
 
 
+def test_ctrl_c_in_a_run_ends_what_is_paid_for(newcomer, aws, prefect_server):
+    settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
+    assert newcomer(f"prefect config set {settings}")[0] == 0
+    assert newcomer("gridbench up aws --instances c5.2xlarge --image cpu=of.dkr.ecr.tests/image:1")[0] == 0
+    script = "set -m; gridbench run quick --on aws-c5.2xlarge & run=$!; "
+    script += "until grep -qs 'is RUNNING' $GRIDBENCH_STATE/clouds/aws/worker.log; do sleep 0.2; done; "
+    script += "kill -INT -$run; wait $run; echo code $?"
+    told = newcomer(script)[1]
+    assert "code 130" in told and "Traceback" not in told, told
+    listed = [aws.client("batch").list_jobs(jobQueue="gridbench-c5-2xlarge", jobStatus=status)["jobSummaryList"]
+              for status in ("RUNNABLE", "STARTING", "RUNNING")]  # fmt: skip
+    assert not any(listed) and not newcomer.processes()
+
+
 def test_what_is_declined_leaves_nothing(newcomer, aws, prefect_server, monkeypatch):
     before = inventory(aws)
     settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"

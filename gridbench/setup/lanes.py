@@ -1,0 +1,75 @@
+"""The flow runs of a pool that still need its worker when a run here is over: it alone ends their jobs."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gridbench.setup.prefect_api import PrefectApi
+from tasks.dispatch.flow_runs import LANE_TAG, run_tag
+
+if TYPE_CHECKING:  # Prefect is slow to import
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun, State
+
+OF_RUN = run_tag("")  # what the tag with a run's name begins with
+REASON = "its bench run is over"
+
+
+class Unended(NamedTuple):
+    """Flow runs that a worker has to see end.
+
+    Attributes:
+        cancelling: they are being cancelled.
+        finishing: lanes whose `bench` has completed: they end by themselves in seconds.
+        orphans: lanes whose `bench` ended otherwise, or is gone; nobody waits for them.
+    """
+
+    cancelling: list["FlowRun"]
+    finishing: list["FlowRun"]
+    orphans: list["FlowRun"]
+
+
+def unended(api: PrefectApi, pool: str) -> Unended:
+    """Return the flow runs of a pool that nothing but its worker will end."""
+    with api.client() as client:
+        under_way = _under_way(client, pool)
+        cancelling = [run for run in under_way if run.state and run.state.is_cancelling()]
+        lanes = [run for run in under_way if run not in cancelling and LANE_TAG in run.tags]
+        ends = {name: _completed(client, name) for name in {_run_of(lane) for lane in lanes}}
+    finishing = [lane for lane in lanes if ends[_run_of(lane)] is True]
+    return Unended(cancelling, finishing, [lane for lane in lanes if ends[_run_of(lane)] is False])
+
+
+def cancel(api: PrefectApi, runs: Sequence["FlowRun"]) -> None:
+    """Have the worker end these flow runs; one that has not begun is cancelled at once."""
+    from prefect.states import Cancelled, Cancelling
+
+    with api.client() as client:
+        for run in runs:
+            begun = run.state and (run.state.is_running() or run.state.is_pending())
+            state: State[Any] = (Cancelling if begun else Cancelled)(message=REASON)
+            client.set_flow_run_state(run.id, state, force=True)
+
+
+def _run_of(lane: "FlowRun") -> str:
+    return next((tag.removeprefix(OF_RUN) for tag in lane.tags if tag.startswith(OF_RUN)), "")
+
+
+def _under_way(client: "SyncPrefectClient", pool: str) -> list["FlowRun"]:
+    from prefect.client.schemas import filters
+    from prefect.client.schemas.objects import StateType
+
+    types = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+    state = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=types))
+    name = filters.WorkPoolFilter(name=filters.WorkPoolFilterName(any_=[pool]))
+    return client.read_flow_runs(flow_run_filter=filters.FlowRunFilter(state=state), work_pool_filter=name)
+
+
+def _completed(client: "SyncPrefectClient", run: str) -> bool | None:
+    """Return whether the `bench` of a run has completed; None while one still goes on."""
+    from prefect.client.schemas import filters
+
+    name = filters.FlowRunFilter(name=filters.FlowRunFilterName(any_=[run]))
+    states = [found.state for found in client.read_flow_runs(flow_run_filter=name) if found.state]
+    if any(not state.is_final() for state in states):
+        return None
+    return any(state.is_completed() for state in states)
