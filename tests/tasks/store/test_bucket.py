@@ -256,31 +256,6 @@ def test_a_block_needs_a_server(monkeypatch):
         Bucket.load("s3-bucket/none")
 
 
-def test_a_run_goes_to_s3_and_comes_back(tmp_path, plan):
-    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
-    with mock_aws():
-        s3 = boto3.client("s3", **keys)
-        s3.create_bucket(Bucket="results")
-        storage = S3Bucket(bucket_name="results", bucket_folder="in/here", credentials=AwsCredentials(**keys))
-        store = Store.create(tmp_path / "results", plan, Bucket("s3-bucket/results", storage))
-        store.add(plan.repeats_on(plan.hardware[0])[0].failed(Verdict.CRASHED, "an example"))
-        store.bucket.send(store.folder)
-        kept = [item["Key"] for item in s3.list_objects_v2(Bucket="results")["Contents"]]
-        assert f"in/here/{plan.run}/plan.json" in kept and len(kept) == 2
-        Bucket("s3-bucket/results", storage).fetch(plan.run, tmp_path / "elsewhere")
-    again = Store.open(tmp_path / "elsewhere", plan.run)
-    assert again.plan == plan and again.records() == store.records()
-
-
-@pytest.mark.parametrize("kind", [S3Bucket, LocalFileSystem])
-def test_a_block_is_read_as_what_its_type_says(kind, monkeypatch):
-    """Also where nothing has imported the class before, which reading by type and name alone needs."""
-    monkeypatch.setattr(kind, "load", lambda name, _sync: (kind.get_block_type_slug(), name))
-    with temporary_settings({PREFECT_API_URL: "http://there/api"}):
-        slug = kind.get_block_type_slug()
-        assert Bucket.load(f"{slug}/results").storage == (slug, "results")
-
-
 @pytest.mark.parametrize("region", ["us-east-1", "eu-central-1"])
 def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_REPORT_LINK_S", "604800")
