@@ -21,7 +21,10 @@ Project = Annotated[
     str, typer.Option(help="Prefix of every name, and tag of everything; a second stack needs another one")
 ]
 Region = Annotated[
-    str | None, typer.Option(help="AWS region, such as us-east-1; by default the one of your AWS profile")
+    str | None,
+    typer.Option(
+        help="AWS region, such as us-east-1; by default that of the stack made from here, or of your profile"
+    ),
 ]
 Instances = Annotated[
     str | None, typer.Option(help="Instance types, separated by commas; each gets its own queues")
@@ -94,6 +97,7 @@ def up_aws(
 
 def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
     """Create or change the stack after asking; returns it as it is then."""
+    from gridbench.setup.aws import noted_region
     from infra.aws import stack as stacks
     from infra.aws.account import connect, region_of
     from infra.aws.delivery import delivered
@@ -101,7 +105,7 @@ def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Accoun
     from infra.aws.settings import check
     from infra.aws.teardown import start_queues
 
-    region = region_of(region)
+    region = region_of(region or noted_region(options.project))
     check(options, region)
     account = connect(region)
     plan = make_plan(account, options)
@@ -188,6 +192,7 @@ def _show_pool(
 
 def status_aws(project: Project = "gridbench", region: Region = None) -> None:
     """Show the AWS stack: queues, jobs, machines and their cost now; or what is left without a stack."""
+    from gridbench.setup.aws import noted_region
     from infra.aws.errors import in_words
 
     with in_words():
@@ -198,7 +203,7 @@ def status_aws(project: Project = "gridbench", region: Region = None) -> None:
         from infra.aws.state import read_instances, read_queues
 
         check_project(project)
-        account = connect(region_of(region))
+        account = connect(region_of(region or noted_region(project)))
         cfn = account.client("cloudformation")
         stack = read_ours(cfn, project)
         if stack is None:
@@ -237,7 +242,7 @@ def down_aws(
 
     Results are kept unless --delete-results is given. The command may be repeated, also after Ctrl-C.
     """
-    from gridbench.setup.aws import place_of
+    from gridbench.setup.aws import noted_region, place_of
     from gridbench.setup.steps import end
     from infra.aws.errors import in_words
 
@@ -248,7 +253,7 @@ def down_aws(
         from infra.aws.teardown import delete_bucket, objects_in, take_down
 
         check_project(project)
-        account = connect(region_of(region))
+        account = connect(region_of(region or noted_region(project)))
         s3 = account.client("s3")
         results = {bucket: objects_in(s3, bucket) for bucket in buckets(account, project)}
         _show_doomed(account, project, results, delete_results)

@@ -10,7 +10,7 @@ import boto3
 
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import image, steps
-from gridbench.setup.note import CloudNote
+from gridbench.setup.note import CloudNote, read_note
 from gridbench.setup.prefect_api import PrefectApi
 from gridbench.terminal import say
 from infra.aws.account import CONFIG, Account, connect, region_of
@@ -44,13 +44,13 @@ def make_ready(
     Args:
         cloud: AWS, for what is told.
         options: of the stack.
-        region: by default that of the AWS profile.
+        region: by default that of the stack made from here, or of the AWS profile.
         images: published ones, as --image has them.
         up_stack: creates or changes the stack after asking.
         yes: do not ask.
     """
     published = image.published_images(images)
-    region = region_of(region)
+    region = region_of(region or noted_region(options.project))
     check(options, region)
     api, note = steps.begin(cloud, options.project, POOL, POOL)
     account = connect(region)
@@ -61,12 +61,11 @@ def make_ready(
     options = replace(options, prefect_port=options.prefect_port or port_of(api.url))
     secrets = _wanted(stack, api, options)
     _show(cloud, api, note, options, [*secrets], steps.image_step(names, published, note, "its repository"))
-    with _with_secrets(account, secrets, options) as complete:
+    note.environment = {name: os.environ[name] for name in OF_WORKER if name in os.environ}
+    note.environment[REGION] = region
+    with _noted(note, account), _with_secrets(account, secrets, options) as complete:
         account, plan, stack = up_stack(complete, region, yes)
     with steps.told_on_stop(cloud, lambda: f"stack {plan.project} is there, at 0 USD an hour"):
-        note.environment = {name: os.environ[name] for name in OF_WORKER if name in os.environ}
-        note.environment[REGION] = region
-        note.write()
         image.ensure_pushed(names, stack.outputs["RepositoryUri"], published, note, say)
         steps.finish(api, note, _template(stack, plan, note.images))
     say(f"\nready{_next_command(options.project, [machine.name for machine in plan.machines])}")
@@ -110,6 +109,25 @@ def port_of(url: str) -> int:
     """Return the port that an API's address has, or its scheme's."""
     parts = urlsplit(url)
     return parts.port or (80 if parts.scheme == "http" else 443)
+
+
+def noted_region(project: str) -> str | None:
+    """Return the region that a stack was made in from here; None if none was."""
+    note = read_note("aws")
+    return note.environment.get(REGION) if note and note.project == project else None
+
+
+@contextmanager
+def _noted(note: CloudNote, account: Account) -> Iterator[None]:
+    """Keep the note from now on, for `status` and `down`; a new one goes again if no stack comes of it."""
+    is_new = read_note(note.cloud) is None
+    note.write()
+    try:
+        yield
+    except BaseException:
+        if is_new and not _is_there(read_stack(account.client("cloudformation"), note.project)):
+            note.remove()
+        raise
 
 
 def place_of(account: Account) -> str:
@@ -170,13 +188,18 @@ def _with_secrets(
 
 
 def _takes(stack: Stack | None, arn: str) -> bool:
-    """Return whether a stack has a secret, or is just getting it.
+    """Return whether a stack has a secret, or is just getting it."""
+    if stack is None or not _is_there(stack):
+        return False
+    return stack.status.endswith("_IN_PROGRESS") or arn in stack.parameters.values()
+
+
+def _is_there(stack: Stack | None) -> bool:
+    """Return whether there is a stack, or will be.
 
     One that was only looked at is there for a moment longer: its deletion begins with the call.
     """
-    if stack is None or stack.status.startswith(("REVIEW_", "DELETE_")):
-        return False
-    return stack.status.endswith("_IN_PROGRESS") or arn in stack.parameters.values()
+    return stack is not None and not stack.status.startswith(("REVIEW_", "DELETE_"))
 
 
 def _template(stack: Stack, plan: StackPlan, images: Mapping[str, str]) -> dict[str, object]:

@@ -1,6 +1,10 @@
 """`up` without what it needs, and after a stop: nothing is made in silence, and what is left is told."""
 
+from datetime import UTC, datetime
+
+import boto3
 import pytest
+from botocore.stub import Stubber
 
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import aws as aws_setup
@@ -9,6 +13,7 @@ from gridbench.setup import note as notes
 from gridbench.setup import objects, steps
 from gridbench.setup.image import flavours_for, forget_elsewhere, published_images
 from gridbench.setup.note import CloudNote, read_note
+from infra.aws.account import Account
 from infra.gke.settings import ClusterOptions
 from infra.images.errors import ImageError
 from infra.local.ports import free_port
@@ -101,6 +106,23 @@ def test_up_in_another_place_is_refused():
     steps.settle(AWS, note, HERE)
     with pytest.raises(GridbenchError, match=f"made ready in {HERE}, and this is region eu-west-1"):
         steps.settle(AWS, note, "region eu-west-1 of account 123456789012")
+
+
+@pytest.mark.parametrize(
+    ("status", "stays"),
+    [("REVIEW_IN_PROGRESS", False), ("DELETE_IN_PROGRESS", False), ("CREATE_IN_PROGRESS", True)],
+)
+def test_after_ctrl_c_down_looks_where_a_stack_comes(status, stays):
+    keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
+    cfn = boto3.client("cloudformation", **keys)
+    account = Account({"cloudformation": cfn}.__getitem__, "eu-west-1", "123456789012")
+    row = {"StackName": "gridbench", "StackId": "1", "CreationTime": datetime.now(UTC), "StackStatus": status}
+    note = a_note(environment={aws_setup.REGION: "eu-west-1"})
+    with Stubber(cfn) as answers, pytest.raises(KeyboardInterrupt), aws_setup._noted(note, account):
+        answers.add_response("describe_stacks", {"Stacks": [row]})
+        raise KeyboardInterrupt
+    assert aws_setup.noted_region("gridbench") == ("eu-west-1" if stays else None)
+    assert aws_setup.noted_region("second") is None
 
 
 def test_an_image_of_a_stack_that_is_gone_is_built_again():
