@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import quote
 from uuid import UUID
 
 import httpx
@@ -78,7 +79,7 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
         ("GET", f"/flows/{run.flow_id}"): Rule(),
         ("GET", f"/deployments/{run.deployment_id}"): Rule(),
         ("GET", f"/work_queues/{run.work_queue_id}"): Rule(),
-        ("GET", f"/work_pools/{run.work_pool_name}"): Rule(hidden=("base_job_template",)),
+        ("GET", f"/work_pools/{quote(str(run.work_pool_name))}"): Rule(hidden=("base_job_template",)),
     }
 
 

@@ -1,20 +1,24 @@
 """Things on a Prefect server that are no business of a box, and what is there at a moment."""
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 from prefect import task
 from prefect.blocks.system import Secret
-from prefect.client.schemas.actions import ArtifactCreate
+from prefect.client.schemas.actions import ArtifactCreate, WorkPoolCreate
 from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import ObjectAlreadyExists
 from prefect.states import Running
 from prefect.variables import Variable
 
+from infra.workers.ssh.worker import SshWorker
 from tests.infra.workers.worker_prefect import Prefect
 
 HERE = Path(__file__).parent
+POOL = "own boxes"
 SECRET = "the-private-key-of-another-box"
 LISTED = ("flows", "deployments", "flow_runs", "task_runs", "artifacts", "block_documents", "variables")
 CHANGING = {
@@ -48,8 +52,17 @@ class Belongings:
         async with prefect.client() as client:
             flow_id = await client.create_flow_from_name("lane")
             steps = [{"prefect.deployments.steps.set_working_directory": {"directory": str(HERE)}}]
+            template = SshWorker.get_default_base_job_template()
+            template["variables"]["properties"]["image"]["default"] = SECRET
+            with suppress(ObjectAlreadyExists):
+                made = WorkPoolCreate(name=POOL, type="ssh", base_job_template=template)
+                await client.create_work_pool(made)
             deployment_id = await client.create_deployment(
-                flow_id=flow_id, name="ssh", entrypoint="lane_flow.py:lane", pull_steps=steps
+                flow_id=flow_id,
+                name="ssh",
+                entrypoint="lane_flow.py:lane",
+                pull_steps=steps,
+                work_pool_name=POOL,
             )
             other = await client.create_flow_run_from_deployment(deployment_id, name="other", state=Running())
             task_run = await client.create_task_run(cell, other.id, "0", state=Running())

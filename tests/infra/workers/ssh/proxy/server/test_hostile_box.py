@@ -172,13 +172,12 @@ async def test_who_has_no_token_reaches_nothing(own, theirs, box):
 async def test_no_credential_of_the_server_comes_to_the_box(locked, own, box):
     """And without the worker's the server refuses: the proxy adds them."""
     async with box.http() as http:
-        answers = [
-            await http.get(path)
-            for path in ("/health", f"/flow_runs/{own.id}", f"/deployments/{own.deployment_id}")
-        ]
-        assert [answer.status_code for answer in answers] == [200, 200, 200]
+        mine = (f"flow_runs/{own.id}", f"deployments/{own.deployment_id}", f"flows/{own.flow_id}")
+        where = (f"work_pools/{own.work_pool_name}", f"work_queues/{own.work_queue_id}")
+        answers = [await http.get(f"/{path}") for path in ("health", *mine, *where)]
+        assert {answer.status_code for answer in answers} == {200}
         words = " ".join(f"{answer.headers} {answer.text}" for answer in answers)
-        assert locked.auth.split(":")[1] not in words and "set-cookie" not in words
+        assert not any(hidden in words for hidden in (locked.auth.split(":")[1], SECRET, "set-cookie"))
     async with httpx.AsyncClient(
         base_url=locked.url, auth=tuple(box.token.split(":", 1)), trust_env=False
     ) as http:
