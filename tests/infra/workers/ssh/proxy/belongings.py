@@ -65,6 +65,7 @@ class Belongings:
                 work_pool_name=POOL,
             )
             other = await client.create_flow_run_from_deployment(deployment_id, name="other", state=Running())
+            await client.create_flow_run_input(other.id, "repeats", SECRET)
             task_run = await client.create_task_run(cell, other.id, "0", state=Running())
             record = ArtifactCreate(
                 key="other-record", type="bench-record", data=SECRET, flow_run_id=other.id
