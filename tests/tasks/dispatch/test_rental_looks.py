@@ -1,0 +1,63 @@
+"""What a rental asks the API at each look: one request, whatever else the server has."""
+
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+from prefect.states import Cancelled, Completed, Running
+
+from tasks.dispatch.flow_runs import myself_and_bench
+
+
+class Client:
+    """An API with some flow runs, which counts its requests."""
+
+    def __init__(self, *runs):
+        self.runs, self.requests = list(runs), 0
+
+    async def read_flow_runs(self, flow_run_filter, limit, offset):
+        self.requests += 1
+        ids = flow_run_filter.id.any_ if flow_run_filter.id else None
+        names = flow_run_filter.name.any_ if flow_run_filter.name else None
+        states = flow_run_filter.state.type.any_ if flow_run_filter.state else None
+        found = [
+            run
+            for run in self.runs
+            if (ids is None or run.id in ids)
+            and (names is None or run.name in names)
+            and (states is None or run.state.type in states)
+        ]
+        return found[offset : offset + limit]
+
+
+def flow_run(name, state):
+    return SimpleNamespace(id=uuid4(), name=name, state=state, expected_start_time=None, created=None)
+
+
+@pytest.fixture
+def me():
+    return flow_run("a-box · rental", Running())
+
+
+async def test_a_look_is_one_request_while_the_bench_goes_on(me):
+    bench = flow_run("a-run", Running())
+    client = Client(me, bench, flow_run("another-run", Running()))
+    assert await myself_and_bench(client, me.id, "a-run", None) == (me, bench.id)
+    client.requests = 0
+    for _ in range(10):
+        assert await myself_and_bench(client, me.id, "a-run", bench.id) == (me, bench.id)
+    assert client.requests == 10
+
+
+@pytest.mark.parametrize("state", [Completed(), Cancelled()])
+async def test_a_bench_that_ended_is_none_and_a_resumed_one_is_found(me, state):
+    bench = flow_run("a-run", state)
+    client = Client(me, bench)
+    assert await myself_and_bench(client, me.id, "a-run", bench.id) == (me, None)
+    client.runs.append(resumed := flow_run("a-run", Running()))
+    assert await myself_and_bench(client, me.id, "a-run", bench.id) == (me, resumed.id)
+
+
+async def test_a_flow_run_that_was_deleted_is_none(me):
+    bench = flow_run("a-run", Running())
+    assert await myself_and_bench(Client(bench), me.id, "a-run", bench.id) == (None, bench.id)
