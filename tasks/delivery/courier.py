@@ -9,6 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -86,6 +87,7 @@ class Courier:
             self._closing, self._until = True, min(until, now + self._settings.leave_s) if kind else until
             self._news.notify()
         self._thread.join()
+        self._keep()
 
     @property
     def waiting(self) -> int:
@@ -147,27 +149,35 @@ class Courier:
                 unsent.drop(record)
         if self._is_away and not self._queue:
             self._is_away = False
-            self._say("the Prefect API answers again: every record so far is sent")
+            self._tell("the Prefect API answers again: every record so far is sent")
         self._retry_s = self._settings.retry_s
 
     def _post(self, client: SyncPrefectClient, data: Any) -> None:
         client.create_artifact(ArtifactCreate(type=TYPE, data=data, flow_run_id=self._flow_run_id))
+
+    def _keep(self) -> None:
+        """Keep what waits on the box as well."""
+        for record in self._snapshot():
+            if record.id not in self._kept:
+                self._kept.add(record.id)
+                unsent.keep(record)
+
+    def _tell(self, line: str) -> None:
+        with suppress(Exception):  # a log that fails stops no record
+            self._say(line)
 
     def _try_again(self, error: Exception) -> bool:
         """Wait before the next try; return False where there is no use in one, or no time."""
         if status_code(error) == TOO_LARGE and self._most_bytes > LEAST_BYTES:
             self._most_bytes = max(self._most_bytes // 2, LEAST_BYTES)
             return True
+        self._keep()
         if not self._is_away:
-            self._say(f"the Prefect API does not take records, which wait on this box: {error}")
+            self._tell(f"the Prefect API does not take records, which wait on this box: {error}")
         self._is_away = True
-        for record in self._snapshot():
-            if record.id not in self._kept:
-                self._kept.add(record.id)
-                unsent.keep(record)
         tried_as_the_last = self._closing and refused(error)
         if tried_as_the_last or time.monotonic() + self._retry_s > self._until:
-            self._say(f"{self.waiting} records are kept in {unsent.FOLDER}, not sent: {error}")
+            self._tell(f"{self.waiting} records are kept in {unsent.FOLDER}, not sent: {error}")
             return False
         with self._news:
             was_closing = self._closing

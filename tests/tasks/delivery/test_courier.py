@@ -136,3 +136,14 @@ def test_a_pace_puts_records_together(api, records):
             courier.put(record)
             time.sleep(0.1)
     assert sent(api) == records and len(api.taken) == 2  # what there was at once, the others at the end
+
+
+def test_a_log_that_fails_stops_no_record(api, records):
+    def broken(line):
+        raise OSError("the log is gone")
+
+    api.statuses.extend([500])
+    with Courier(uuid4(), broken, settings=QUICK) as courier:
+        for record in records:
+            courier.put(record)
+    assert sent(api) == records
