@@ -1,5 +1,8 @@
 """A box that only another box reaches: a real sshd on that one's loopback."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 
 from infra.workers.base.job_configuration import JobRefused
@@ -14,8 +17,7 @@ PORT = 2222
 @pytest.fixture
 def hidden(machine):
     """An sshd of its own keys that listens inside the box alone, as an entry of `hosts` without its way."""
-    inner = machine.folder / "etc/inner"
-    inner.mkdir()
+    inner = Path(tempfile.mkdtemp(dir=machine.folder / "etc"))
     host_key, _ = keygen(inner / "host"), keygen(inner / "user")
     (inner / "authorized").write_text((inner / "user.pub").read_text())
     config = SSHD_CONFIG.format(etc=inner).replace("Port 22", f"Port {PORT}").replace("0.0.0.0", "127.0.0.1")
