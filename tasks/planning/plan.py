@@ -1,6 +1,7 @@
 """The plan of a run, as `plan.json` holds it: its cells, their order, its machines and its estimates."""
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -20,6 +21,7 @@ from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.series import shuffled
 
 SCHEMA = 1
+RUN_NAME = r"[^/.\0][^/\0]*"  # it becomes a folder, and files of a site
 FURTHER = "Then further sizes, until each break-even is known within 1.25x: the estimate does not count them."
 
 
@@ -154,6 +156,8 @@ def read_plan(text: str, where: str) -> Plan:
 def _contradiction(plan: Plan) -> str:
     """Describe the first impossible value of a plan; return an empty text if there is none."""
     names = [machine.name for machine in plan.hardware]
+    if not re.fullmatch(RUN_NAME, plan.run):
+        return f"its run is called {plan.run[:60]!r}, which is no name for a folder"
     if plan.baseline not in names:
         return f"its baseline {plan.baseline[:60]!r} is not among its hardware: {', '.join(names) or 'none'}"
     if len({*names}) < len(names):

@@ -14,7 +14,7 @@ from tasks.results.format import format_ratio, format_seconds
 from tasks.results.values import RatioVerdict
 from tasks.results.wording import MARKS
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.files import write_text, write_whole
+from workloads.harness.records.files import path_inside, write_text, write_whole
 
 MOST_CHANGES = 30  # sentences on the first page; the pages of the workloads have all
 
@@ -44,7 +44,7 @@ def _write(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> 
     pages = {workload: _page_of(workload) for workload in dict.fromkeys(t.workload for t in all_trends)}
     for run in listed:
         if run.has_report:
-            copy = folder / "runs" / f"{run.plan.run}.html"
+            copy = path_inside(folder / "runs", f"{run.plan.run}.html")
             copy.parent.mkdir(parents=True, exist_ok=True)
             copyfile(run.folder / "report.html", copy)
     shared = {"policy": STILL, "style": style(), "machines": machines, "shapes": shapes(len(machines))}

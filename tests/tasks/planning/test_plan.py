@@ -90,6 +90,12 @@ def test_a_plan_of_another_version_is_refused(plan):
         read_plan(text[:50], "plan.json")
 
 
+@pytest.mark.parametrize("run", ["../../../outside", "/etc/outside", "..", ".hidden", "", "a/b", "a\0b"])
+def test_a_plan_of_a_run_whose_name_leads_elsewhere_is_refused(plan, run):
+    with pytest.raises(GridbenchError, match="which is no name for a folder"):
+        read_plan(plan.model_copy(update={"run": run}).model_dump_json(), "plan.json")
+
+
 @pytest.fixture
 def large(tmp_path):
     """A suite with a case that this machine can't hold: 1.2 PB."""

@@ -219,6 +219,15 @@ def test_hostile_names_stay_text(tmp_path):
     assert "<script" not in page and "&lt;script&gt;" in page
 
 
+def test_a_site_writes_nothing_outside_its_folder(tmp_path):
+    store = a_night(tmp_path / "results", 0)
+    (store.folder / "report.html").write_text("hostile")
+    plan = store.plan.model_copy(update={"run": "../../../outside"})
+    (store.folder / "plan.json").write_text(plan.model_dump_json())
+    page = write_site(tmp_path / "home" / "pages" / "site", *site_runs(tmp_path / "results"))
+    assert "no name for a folder" in page.read_text() and not list(tmp_path.glob("**/outside*"))
+
+
 def test_no_run_at_all_is_a_sentence(tmp_path):
     with pytest.raises(GridbenchError, match="there is no run in"):
         site_runs(tmp_path)
