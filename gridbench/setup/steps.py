@@ -116,6 +116,9 @@ def end(cloud: Cloud, project: str, place: str) -> int:
             "with the credentials and options that it was made with"
         )
         return 1
+    if not (note.work_pools or note.deployments or note.variables):
+        note.remove()
+        return 0
     try:
         api = reachable_api(cloud.service)
         if api.url != note.api_url:

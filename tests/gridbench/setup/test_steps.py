@@ -80,6 +80,11 @@ def test_what_stays_at_an_api_that_does_not_answer_is_told_and_noted(capsys, sil
     assert read_note("aws").work_pools == ["aws-batch"]
 
 
+def test_where_nothing_was_made_yet_no_api_is_needed():
+    a_note(place=HERE).write()
+    assert steps.end(AWS, "gridbench", HERE) == 0 and read_note("aws") is None
+
+
 def test_the_end_of_another_stack_leaves_the_note():
     a_note(work_pools=["aws-batch"]).write()
     assert steps.end(AWS, "gridbench-two", HERE) == 0 and read_note("aws")
