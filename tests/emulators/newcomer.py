@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,17 @@ from pathlib import Path
 import psutil
 
 from gridbench.run.session import ROOT
+
+CHECKOUT = ("deployments", "flows", "gridbench", "infra", "tasks", "workloads", "prefect.yaml")
+
+
+def copy_of_checkout(folder):
+    """A copy of the checkout that commands may write into."""
+    folder.mkdir()
+    for name in CHECKOUT:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, folder / name)
+    return folder
 
 
 class Shell:

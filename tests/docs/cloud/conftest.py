@@ -15,7 +15,7 @@ from tests.emulators.gke.server import serve
 from tests.emulators.kube.nodes.podman import Containers
 from tests.emulators.kube.pace import quick
 from tests.emulators.kube.server import kube
-from tests.emulators.newcomer import Shell
+from tests.emulators.newcomer import Shell, copy_of_checkout
 from tests.emulators.own_server import PrefectServer
 from tests.emulators.prefect_api import with_tables
 from tests.emulators.tls import in_front_of
@@ -78,7 +78,8 @@ def deployments(tmp_path):
 @pytest.fixture
 def shell(tmp_path, deployments):
     with_tables(tmp_path / "state")
-    return Shell(tmp_path, {"GRIDBENCH_DEPLOYMENTS": str(deployments)})
+    checkout = copy_of_checkout(tmp_path / "checkout")
+    return Shell(tmp_path, {"GRIDBENCH_DEPLOYMENTS": str(deployments)}, checkout)
 
 
 @pytest.fixture

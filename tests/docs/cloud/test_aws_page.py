@@ -12,7 +12,8 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 SLOW = """
-import pathlib, sys, time
+import pathlib, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_DFL)
 if sys.argv[1] == "build":
     (pathlib.Path.home() / "building").touch()
     time.sleep(600)

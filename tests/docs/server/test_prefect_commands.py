@@ -2,19 +2,17 @@
 
 import json
 import re
-import shutil
 
 import pytest
 
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.docs.shown import DOCS, ROOT, commands_of
-from tests.emulators.newcomer import Shell
+from tests.emulators.newcomer import Shell, copy_of_checkout
 from tests.emulators.own_server import AUTH, PrefectServer
 
 OURS = re.compile(
     r"prefect (--no-prompt )?(work-pool create|deploy|variable set|config set) |gridbench pool |export PREFECT_API_URL"
 )
-CHECKOUT = ("deployments", "flows", "gridbench", "infra", "tasks", "workloads", "prefect.yaml")
 # What each page leaves on the server, with the flow's name before that of its deployment.
 MADE = {
     "aws.md": {"quick", "full", "local", "aws-batch"},
@@ -35,12 +33,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A copy of the checkout that commands may write into."""
-    folder = tmp_path / "checkout"
-    for name in CHECKOUT:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        folder.mkdir(exist_ok=True)
-        copy(ROOT / name, folder / name)
+    folder = copy_of_checkout(tmp_path / "checkout")
     template = AwsBatchWorker.get_default_base_job_template()
     (folder / "aws-pool.json").write_text(
         json.dumps(template)
