@@ -265,8 +265,8 @@ async def test_a_flood_ends_at_the_worker(locked, own, box, caplog):
     assert len(said(caplog)) < 40
 
 
-async def test_a_worker_that_comes_next_has_the_same_port_and_lets_the_container_in(locked, own):
-    """The tunnel ends with its connection, and nothing of it is left on the worker's machine."""
+async def test_the_tunnel_ends_with_its_connection_and_leaves_nothing(locked, own):
+    """Neither a port on the box nor a socket on the machine of the worker."""
     before = set(glob.glob("/tmp/gridbench-tunnel-*"))
     with locked.settings():
         async with far_end(own) as far:
