@@ -178,7 +178,7 @@ async def test_a_box_is_held_no_longer_than_was_asked(rentals):
     ("changes", "name", "words"),
     [
         ({"capacity_s": 0.5, "regions": ("us-west-1",)}, "NoCapacity", "no gpu_1x_a10 in us-west-1"),
-        ({"most_usd_per_hour": 1}, "Refused", "more than may be paid"),
+        ({"most_usd_per_hour": 1}, "Refused", "price is above the limit"),
     ],
 )
 async def test_what_cannot_be_rented_is_said_in_a_sentence(rentals, changes, name, words):
