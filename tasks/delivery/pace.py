@@ -2,8 +2,8 @@
 
 Prefect Cloud limits requests, and logs with events, per account and minute, see
 https://docs.prefect.io/v3/concepts/rate-limits; a server of one's own does not. Others in the account need
-room, too: at the pace of the smallest plan, a bench with ten rented lanes and three workers stays below 300 a
-minute, requests and events together.
+room, too: at the pace of the smallest plan, the intervals of a bench with ten rented lanes and three workers
+add up to less than 300 a minute, requests and events together.
 """
 
 from enum import StrEnum
