@@ -82,6 +82,7 @@ async def test_what_is_not_open_when_all_is_measured_stays_closed_and_nobody_wai
     assert any(line.startswith(f"{14 - len(opened)} cells have no task run of their own") for line in said)
 
 
+@pytest.mark.server
 async def test_the_last_cells_are_opened_after_the_measuring(api, store, opened):
     task = asyncio.create_task(serve(api))
     await measured(store, Pace(poll_s=0.01, cells_per_minute=600.0, cells_at_first=0), [])

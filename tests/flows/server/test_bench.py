@@ -40,6 +40,7 @@ async def test_the_main_job(bench):
     assert {cell.id for cell in store.plan.cells} <= tasks.keys()
 
 
+@pytest.mark.chaos
 async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(bench):
     run_id = await bench.start(suite="long")
     await bench.records(run_id, at_least=1)

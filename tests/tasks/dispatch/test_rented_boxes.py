@@ -92,7 +92,8 @@ async def test_a_rental_that_fails_ends_the_lane_with_its_sentence(api, rented, 
     assert f"its rental ended {state}: no gpu_1x_a10 anywhere" in records[0].reasons[0]
 
 
-async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, rented):
+async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, rented, monkeypatch):
+    monkeypatch.setattr("tasks.dispatch.rented_boxes.JOBS_S", 0.5)  # its worker is gone with the box
     async with Run(rented) as run:
         first = await box(api)
         await until(lambda: api.jobs)

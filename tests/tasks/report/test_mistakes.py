@@ -99,7 +99,7 @@ def test_a_single_mistake_in_a_record_gives_a_report_or_a_sentence(empty_store, 
     judge_with_a_mistake(empty_store, planned, path, value)
 
 
-@pytest.mark.server
+@pytest.mark.chaos
 @settings(suppress_health_check=SAME_FOLDER, max_examples=400)
 @ONE_MISTAKE
 def test_any_single_mistake_in_a_record_gives_a_report_or_a_sentence(empty_store, planned, path, value):

@@ -25,6 +25,9 @@ FINE = {
     *(Verdict.OK, Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.THROTTLED, Verdict.SHARED, Verdict.NOISY),
     *(Verdict.UNSUPPORTED, Verdict.SKIPPED),
 }
+# Minutes long; what they have is measured at a tiny size in the contract's tests, too.
+LONG = {"accelerators", "ddpm-scaling", "full"}
+SUITES = [pytest.param(name, marks=[pytest.mark.chaos] * (name in LONG)) for name in suite_names()]
 STRONG = Case.of("ddpm_strong", {"batch": 2, "processes": 2})
 
 
@@ -35,7 +38,7 @@ def ran():
 
 
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("name", suite_names())
+@pytest.mark.parametrize("name", SUITES)
 def test_a_suite_at_its_tiny_sizes(name, ran, box_lock):
     tiny = load_suite(name).tiny()
     threads = {entry.case: entry.threads for entry in tiny.entries}

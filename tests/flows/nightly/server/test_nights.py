@@ -75,6 +75,7 @@ async def test_a_planted_slowdown_fails_the_night_files_one_ticket_and_is_told_o
     assert state.is_completed() and "Nothing has got worse" in state.message, state.message
 
 
+@pytest.mark.chaos
 async def test_a_night_begins_by_its_schedule(bench, watch):
     (watch.results.parent / "speeds.json").write_text(json.dumps(SPEEDS))
     asked = {"suite": "watch", "hardware": ["watched"], "results": str(watch.results)}

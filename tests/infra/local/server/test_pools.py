@@ -17,6 +17,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.chaos
 def test_each_pool_has_a_worker_and_none_is_left(state: Path, monkeypatch: pytest.MonkeyPatch):
     ended: list[tuple[str, str]] = []
 

@@ -61,11 +61,12 @@ def test_it_runs_a_flow_and_leaves_nothing(state: Path):
     stack.stop()
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize(
     ("number", "status", "outcome"),
     [
-        pytest.param(signal.SIGINT, 1, "CANCELLED", marks=pytest.mark.chaos),
-        pytest.param(signal.SIGTERM, 143, "CANCELLED", marks=pytest.mark.chaos),
+        (signal.SIGINT, 1, "CANCELLED"),
+        (signal.SIGTERM, 143, "CANCELLED"),
         (signal.SIGKILL, -9, "CRASHED"),
     ],
 )

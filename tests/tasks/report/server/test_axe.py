@@ -36,8 +36,8 @@ def paths(tmp_path_factory):
 # Each page, width and scheme at least once, and the fullest page in both: a look takes half a minute.
 LOOKS = [
     ("images", 1440, "light"),
-    ("images", 390, "dark"),
-    ("scaling", 1440, "dark"),
+    pytest.param("images", 390, "dark", marks=pytest.mark.chaos),
+    pytest.param("scaling", 1440, "dark", marks=pytest.mark.chaos),
     ("nothing", 390, "light"),
 ]
 

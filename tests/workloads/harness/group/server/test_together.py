@@ -29,6 +29,7 @@ def test_two_measure_as_one(run, note):
     assert "foreign_cores" in record.probes or "foreign_cores" in record.missing
 
 
+@pytest.mark.chaos
 def test_one_alone_is_a_group_too(run):
     record = run(repeat_of("small_strong", processes=1))
     assert record.verdict in MEASURED, record.reasons
@@ -37,11 +38,13 @@ def test_one_alone_is_a_group_too(run):
     assert record.work.units == 8
 
 
+@pytest.mark.chaos
 def test_a_trial_only_sees_whether_it_fits(run):
     record = run(repeat_of("small_weak", trial=True))
     assert (record.verdict, record.wall) == (Verdict.OK, None)
 
 
+@pytest.mark.chaos
 def test_a_job_takes_as_long_as_its_slowest_rank_and_every_rank_shows_its_memory(run):
     record = run(repeat_of("small_job"))
     assert record.verdict in MEASURED, record.reasons
@@ -51,6 +54,7 @@ def test_a_job_takes_as_long_as_its_slowest_rank_and_every_rank_shows_its_memory
     assert all(m.peak_bytes >= 0.5 * m.allocated_bytes > 1e7 for m in record.training.memory)
 
 
+@pytest.mark.chaos
 def test_in_a_plain_shell(groups, tmp_path):
     command = [
         sys.executable,

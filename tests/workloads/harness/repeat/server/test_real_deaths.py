@@ -46,6 +46,7 @@ class TestForReal:
         assert record.verdict == verdict
         assert re.search(reason, record.reasons[0]), record.reasons
 
+    @pytest.mark.chaos
     def test_hanging_ends_with_the_time_and_with_all_children(self, cheats, run, note):
         record = run(repeat_of("hangs_beside_children", timeout_s=20))
         assert record.verdict is Verdict.TIMEOUT
@@ -53,6 +54,7 @@ class TestForReal:
         assert len(pids) == 3
         wait_for(lambda: all(map(gone, pids)), limit_s=20)
 
+    @pytest.mark.chaos
     @pytest.mark.parametrize("name", ["leaves_a_child", "leaves_a_thread"])
     def test_what_is_left_behind_holds_nothing_up(self, cheats, run, note, name):
         record = run(repeat_of(name))
@@ -60,6 +62,7 @@ class TestForReal:
         assert record.wall_s < 50
         assert name == "leaves_a_thread" or wait_for(lambda: gone(int(note.read_text())), limit_s=20)
 
+    @pytest.mark.chaos
     def test_killed_from_outside_in_the_midst(self, cheats, run, note):
         killer = threading.Thread(
             target=lambda: os.kill(int(wait_for(lambda: note.exists() and note.read_text())), 9)
@@ -96,6 +99,7 @@ class TestForReal:
         assert record.verdict is Verdict.OUT_OF_MEMORY
         assert 0.5 * 2**30 < record.memory.peak_rss_bytes < 1.3 * 2**30
 
+    @pytest.mark.chaos
     @pytest.mark.parametrize("name", ["hangs", "hangs_beside_children"])
     def test_the_parent_is_killed(self, cheats, box_lock, note, name):
         """The measuring process dies with its parent, and the box is free at once, whoever lives on."""
