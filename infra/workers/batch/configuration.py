@@ -1,6 +1,6 @@
 """What a flow run asks of AWS Batch: the form's fields, and the checks that need no AWS."""
 
-from typing import Self
+from typing import Any, Self
 
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from prefect_aws import AwsCredentials
@@ -126,6 +126,16 @@ class BatchJobFields(BaseModel):
 
 class AwsBatchVariables(BatchJobFields, BaseVariables):
     """The form of an `aws-batch` work pool, a deployment and a run."""
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """Return the form as a schema in which a reference to a block is not the fields of one as well.
+
+        Prefect's server takes either and refuses what is both; every field of these credentials is optional.
+        """
+        schema = super().model_json_schema(*args, **options)
+        schema["definitions"]["AwsCredentials"]["additionalProperties"] = False
+        return schema
 
 
 class AwsBatchWorkerResult(BaseWorkerResult):

@@ -1,7 +1,10 @@
 """One worker, several accounts: whose credentials a call is made with, and how those of a role are renewed."""
 
+from uuid import uuid4
+
 import pytest
 from botocore.exceptions import ClientError
+from prefect.utilities.schema_tools.validation import validate
 from prefect_aws import AwsCredentials
 
 from infra.workers.base.job_configuration import JobRefused
@@ -104,3 +107,11 @@ async def test_a_block_is_named_by_the_form_and_its_keys_are_never_shown():
         wrong = ENOUGH | {"aws_credentials": {"aws_secret_access_key": ["hush"]}}
         await AwsBatchJobConfiguration.from_template_and_values(template, wrong, client=object())
     assert str(refusal.value).startswith("aws_credentials") and "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "value", [{"$ref": {"block_document_id": str(uuid4())}}, {"region_name": "us-east-1"}, None]
+)
+def test_the_server_takes_a_block_by_reference_and_by_its_fields(value):
+    form = AwsBatchWorker.get_default_base_job_template()["variables"]
+    validate({"aws_credentials": value}, form, raise_on_error=True, preprocess=True)
