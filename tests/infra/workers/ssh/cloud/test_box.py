@@ -3,8 +3,10 @@
 import asyncio
 import contextlib
 import logging
+from uuid import uuid4
 
 import pytest
+from prefect.client.schemas.objects import FlowRun
 
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh import start
@@ -13,6 +15,7 @@ from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.start import Launcher
+from infra.workers.ssh.tunnel import Tunnel
 from tests.emulators import containers
 from tests.infra.workers.ssh.box_jobs import LOCK, asked, begin, new_name, nothing, text, until
 
@@ -134,6 +137,10 @@ async def test_secrets_are_nobody_elses(box, machine, base_image):
     assert machine.run(f"ls {place}", check=False) == ""
 
 
+def tunnel():
+    return Tunnel(FlowRun(id=uuid4(), flow_id=uuid4()), LOG)
+
+
 class LostAnswer:
     """`SshBox.start` that does its work, and whose first answer is lost."""
 
@@ -161,7 +168,7 @@ async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machin
     async def wanted():
         return False
 
-    started = await Launcher(job, (name := new_name()), nothing, note, wanted, LOG, 0.2).start()
+    started = await Launcher(job, (name := new_name()), tunnel(), nothing, note, wanted, LOG, 0.2).start()
     async with started.box.connection:
         assert started.host.address == two[0].address and noted == [two[0].address]
         look = await until(started.box, name, "ended")
@@ -197,7 +204,9 @@ async def test_an_image_comes_over_the_connection_once(machine, base_image, capl
 
         caplog.set_level(logging.INFO)
         for _ in range(2):
-            started = await Launcher(job, (name := new_name()), nothing, nobody, nobody, LOG, 0.2).start()
+            started = await Launcher(
+                job, (name := new_name()), tunnel(), nothing, nobody, nobody, LOG, 0.2
+            ).start()
             async with started.box.connection:
                 await until(started.box, name, "ended")
         sent = [record for record in caplog.records if "goes to the box" in record.getMessage()]
