@@ -8,10 +8,9 @@ says something else. It stops at a limit of minutes and USD, and ends every job 
 
 import argparse
 import json
-import signal
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -26,6 +25,7 @@ from infra.aws.stack import read_ours
 from infra.aws.state import LIVE
 from tests.emulators.aws.smoke_beliefs import differences
 from tests.emulators.aws.smoke_cases import PREFIX, Case, cases, definition
+from tests.emulators.smoke_command import exit_code, tell, undisturbed
 
 POLL_S = 5.0
 IMAGE = "public.ecr.aws/docker/library/python:3.11-slim"
@@ -142,7 +142,7 @@ def _submit(account: Account, queue: str, case: Case, outputs: Outputs) -> Job:
         timeout={"attemptDurationSeconds": case.timeout_s},
         containerOverrides={"environment": [{"name": "PLAN", "value": case.plan}]} if case.plan else {},
     )
-    _tell(f"{case.name}: {answer['jobId']}")
+    tell(f"{case.name}: {answer['jobId']}")
     return Job(case, answer["jobId"], time.monotonic())
 
 
@@ -155,7 +155,7 @@ def _follow(account: Account, jobs: Sequence[Job], meter: Meter) -> None:
                 before = len(job.seen)
                 job.look(rows[job.id])
                 for state in job.seen[before:]:
-                    _tell(f"{job.case.name}: {state['state']} {state['reason'] or ''}")
+                    tell(f"{job.case.name}: {state['state']} {state['reason'] or ''}")
                 if job.case.terminate == job.last["status"] and not job.told_to_end:
                     batch.terminate_job(jobId=job.id, reason=job.case.words)
                     job.told_to_end = True
@@ -234,30 +234,17 @@ def run(arguments: argparse.Namespace) -> int:
     except LimitReached as error:
         stopped = str(error)
     finally:
-        _undisturbed(lambda: clean_up(account, arguments.queue, jobs))
+        undisturbed(lambda: clean_up(account, arguments.queue, jobs))
         found = {job.case.name: job.record for job in jobs}
         head = {"queue": arguments.queue, "instance_type": instance, "region": account.region}
         head |= {"image": arguments.image, "at": datetime.now(UTC).isoformat(timespec="seconds")}
         head |= {"minutes": round((time.monotonic() - meter.began) / 60, 1), "usd": round(meter.usd, 4)}
         arguments.out.write_text(json.dumps(head | {"stopped": stopped, "cases": found}, indent=2) + "\n")
-        _tell(f"{arguments.out} has what AWS said; about {meter.usd:.3f} USD")
+        tell(f"{arguments.out} has what AWS said; about {meter.usd:.3f} USD")
     differ = differences(wanted, found)
     for sentence in ([f"stopped early: {stopped}"] if stopped else []) + differ:
-        _tell(sentence)
+        tell(sentence)
     return 1 if differ or stopped else 0
-
-
-def _undisturbed(work: Callable[[], None]) -> None:
-    """A second Ctrl-C must not leave machines running."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        work()
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _tell(sentence: str) -> None:
-    print(sentence, flush=True)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -278,15 +265,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The program: its exit code, with a mistake said in a sentence."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
+
+    def in_sentences() -> int:
         with in_words():
             return run(parser().parse_args(words))
-    except AwsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+
+    return exit_code(in_sentences, AwsError)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,8 @@ what it has made on every way out.
 
 import argparse
 import json
-import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from infra.gke.errors import GkeError
 from infra.gke.settings import ClusterOptions, check
 from tests.emulators.gke.smoke_cases import NAME, gpu_pool
 from tests.emulators.gke.smoke_run import USD_PER_HOUR, LimitReached, Meter, Smoke
+from tests.emulators.smoke_command import exit_code, tell, undisturbed
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,11 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
         stopped = str(error)
     finally:
         try:
-            _undisturbed(smoke.clean_up)
+            undisturbed(smoke.clean_up)
         finally:
             _write(arguments.out, smoke, stopped)
     for sentence in ([f"stopped early: {stopped}"] if stopped else []) + smoke.different:
-        _tell(sentence)
+        tell(sentence)
     return 1 if smoke.different or stopped else 0
 
 
@@ -60,20 +60,7 @@ def _write(out: Path, smoke: Smoke, stopped: str | None) -> None:
     taken = {"minutes": round(smoke.meter.minutes, 1), "usd": round(smoke.meter.usd, 6), "stopped": stopped}
     facts = {name: seen for name, (seen, _) in smoke.facts.items()}
     out.write_text(json.dumps(head | taken | {"answers": smoke.seen, "facts": facts}, indent=2) + "\n")
-    _tell(f"{out} has what GKE said; about {smoke.meter.usd:.3f} USD")
-
-
-def _undisturbed(work: Callable[[], None]) -> None:
-    """A second Ctrl-C must not leave a cluster running."""
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        work()
-    finally:
-        signal.signal(signal.SIGINT, handler)
-
-
-def _tell(sentence: str) -> None:
-    print(sentence, flush=True)
+    tell(f"{out} has what GKE said; about {smoke.meter.usd:.3f} USD")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,14 +79,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The program: its exit code, with a mistake said in a sentence."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        return run(parser().parse_args(words))
-    except GkeError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(lambda: run(parser().parse_args(words)), GkeError)
 
 
 if __name__ == "__main__":

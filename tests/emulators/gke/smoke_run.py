@@ -25,6 +25,7 @@ from tests.emulators.gke.smoke_cases import (
     gpu_pool,
     options,
 )
+from tests.emulators.smoke_command import tell
 
 POLL_S = 5.0
 USD_PER_HOUR = 0.20  # management 0.10, an e2-standard-2 0.067, its disk 0.014, its address 0.005, rounded up
@@ -101,7 +102,7 @@ class Smoke:
             if case.makes != NAME and find(self.location, case.makes) is None:
                 self.meter.made.pop(case.makes, None)
         self.seen[case.name] = answer
-        _tell(f"{case.name}: {answer['status']} {answer['words']}")
+        tell(f"{case.name}: {answer['status']} {answer['words']}")
 
     def make_cluster(self) -> None:
         """Make the cluster as `up` does, and compare what GKE has made of it."""
@@ -150,7 +151,7 @@ class Smoke:
             with in_words(f"following {doing}"):
                 name = f"{self.location.parent}/operations/{operation.name}"
                 operation = self.location.client.get_operation(name=name)
-        _tell(f"{doing}: {time.monotonic() - began:.0f} s")
+        tell(f"{doing}: {time.monotonic() - began:.0f} s")
         if error := failure(operation, doing):
             raise error
 
@@ -163,7 +164,7 @@ class Smoke:
         errors = []
         for name in list(self.meter.made):
             try:
-                take_down(self.location, name, _tell)
+                take_down(self.location, name, tell)
                 lines = left(self.location, name)
                 errors += [f"left: {line}" for line in lines]
             except GkeError as error:
@@ -192,7 +193,3 @@ class Smoke:
 
 def _management(pool: gke.NodePool) -> list[bool]:
     return [pool.management.auto_upgrade, pool.management.auto_repair]
-
-
-def _tell(sentence: str) -> None:
-    print(sentence, flush=True)

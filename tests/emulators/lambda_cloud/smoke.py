@@ -10,7 +10,6 @@ import argparse
 import asyncio
 import json
 import math
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from infra.lambda_cloud.rent import rented
 from infra.lambda_cloud.settings import HoldSettings
 from tests.emulators.lambda_cloud.reasons import BEHAVIOUR
 from tests.emulators.lambda_cloud.smoke_cases import Seen, end, free, on_the_box, quietly
+from tests.emulators.smoke_command import exit_code, tell
 
 NAME = "smoke"
 GRACE = timedelta(minutes=15)  # to give the box back, before a sweep does
@@ -34,7 +34,7 @@ REFUSED = ("instead of", "does not let")  # words of a box that answers and refu
 
 async def run(arguments: argparse.Namespace) -> int:
     """The whole of it; the exit code: 0 as believed, 1 something differs or was not seen."""
-    await sweep_overdue(_tell)
+    await sweep_overdue(tell)
     async with LambdaApi(api_key(), api_url(), HoldSettings().api) as api:
         usd_per_hour = await _price(api, arguments.instance)
         minutes = min(arguments.max_minutes, math.floor(arguments.max_usd / usd_per_hour * 60))
@@ -56,7 +56,7 @@ async def run(arguments: argparse.Namespace) -> int:
             _write(arguments, seen, (time.monotonic() - began) / 60, usd_per_hour, stopped)
     different = sentences(seen)
     for sentence in ([f"stopped early: {stopped}"] if stopped else []) + different:
-        _tell(sentence)
+        tell(sentence)
     return 1 if different or stopped else 0
 
 
@@ -76,7 +76,7 @@ async def _observe(api: LambdaApi, seen: Seen, instance: str, usd_per_hour: floa
     def say(words: str) -> None:
         if any(word in words for word in REFUSED):
             seen.refusals.append(words)
-        _tell(words)
+        tell(words)
 
     async with rented(api, wish, lease, say) as box:
         await on_the_box(seen, box, lease, began)
@@ -101,11 +101,7 @@ def _write(
     head = {"instance": arguments.instance, "at": datetime.now(UTC).isoformat(timespec="seconds")}
     taken = {"minutes": round(minutes, 1), "usd": round(usd, 4), "stopped": stopped or None}
     arguments.out.write_text(json.dumps(head | taken | {"answers": seen.answers}, indent=2) + "\n")
-    _tell(f"{arguments.out} has what Lambda said; about {usd:.3f} USD")
-
-
-def _tell(sentence: str) -> None:
-    print(sentence, flush=True)
+    tell(f"{arguments.out} has what Lambda said; about {usd:.3f} USD")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -123,14 +119,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """The program: its exit code, with a mistake said in a sentence."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        return asyncio.run(run(parser().parse_args(words)))
-    except LambdaError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return exit_code(lambda: asyncio.run(run(parser().parse_args(words))), LambdaError)
 
 
 if __name__ == "__main__":
