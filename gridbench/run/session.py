@@ -4,10 +4,11 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import yaml
@@ -168,20 +169,34 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
     Raises:
         GridbenchError: Prefect refuses them; its last words are quoted.
     """
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
-    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    ours = [entry for entry in entries if entry["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
+    ours = [entry for entry in deployment_entries() if entry["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
     scheduled = {entry["name"] for entry in ours if "schedules" in entry}
     still = {name for name in scheduled if not (schedules and _able(name))}
-    names = [word for entry in ours if entry["name"] not in still for word in ("--name", entry["name"])]
     rest = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    env = rest | dict(settings)
-    done = subprocess.run([*command, *names], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    deploy_entries([entry["name"] for entry in ours if entry["name"] not in still], rest | dict(settings))
+    if scheduled:
+        _pause(settings, scheduled, still)
+
+
+def deployment_entries() -> list[dict[str, Any]]:
+    """Return the entries of prefect.yaml, each a deployment."""
+    entries: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
+    return entries
+
+
+def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Create or update the deployments of these names on the server that an environment leads to.
+
+    Raises:
+        GridbenchError: Prefect refuses them; its last words are quoted.
+    """
+    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
+    command += [word for name in names for word in ("--name", name)]
+    env = dict(environment)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
         raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
-    if scheduled:
-        _pause(settings, scheduled, still)
 
 
 def _able(name: str) -> bool:

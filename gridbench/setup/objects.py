@@ -1,15 +1,11 @@
 """Work pools, variables and deployments of a cloud on a Prefect API: made, brought up to date, taken away."""
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from gridbench.run.session import ROOT
+from gridbench.run.session import deploy_entries, deployment_entries
 from gridbench.setup.note import CloudNote, read_notes
 from gridbench.setup.prefect_api import PrefectApi
 from infra.local.api import process_template
@@ -74,8 +70,11 @@ def ensure_images(api: PrefectApi, note: CloudNote, say: Say) -> None:
 
 def entries_of(pool: str) -> list[dict[str, Any]]:
     """Return the entries of prefect.yaml that runs on a work pool need: `bench`, its lanes, no schedule."""
-    entries = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
-    return [entry for entry in entries if entry["name"] in OF_BENCH or entry["work_pool"]["name"] == pool]
+    return [
+        entry
+        for entry in deployment_entries()
+        if entry["name"] in OF_BENCH or entry["work_pool"]["name"] == pool
+    ]
 
 
 def full_name(entry: Mapping[str, Any]) -> str:
@@ -94,18 +93,8 @@ def ensure_deployments(api: PrefectApi, note: CloudNote, say: Say) -> None:
         absent = [name for name in map(full_name, entries) if not _deployment_id(client, name)]
     note.deployments += [name for name in absent if name not in note.deployments]
     note.write()
-    _deploy(api, [entry["name"] for entry in entries])
+    deploy_entries([entry["name"] for entry in entries], os.environ | api.environment)
     say(f"deployments {', '.join(map(full_name, entries))}: as in prefect.yaml")
-
-
-def _deploy(api: PrefectApi, names: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
-    command += [word for name in names for word in ("--name", name)]
-    env = os.environ | api.environment
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    if done.returncode:
-        words = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
 
 
 def _deployment_id(client: "SyncPrefectClient", name: str) -> Any:

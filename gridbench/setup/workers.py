@@ -21,7 +21,6 @@ from tasks.errors import GridbenchError
 from tasks.planning.limits import LOCAL_POOL
 
 Say = Callable[[str], None]
-DEATHS = 3  # so many within a minute mean that starting it again is no use
 SETTLE_S = 120.0  # for cancelled lanes to be ended in the cloud by their worker
 FINISH_S = 30.0  # for the last lane of a run that has completed
 LOOK_S = 2.0
@@ -45,7 +44,6 @@ class CloudWorker:
         environment = theirs | api.environment | dict(more) | marks | QUIET
         self.log, self._folder = folder / "worker.log", folder
         self._service = Service(f"worker-{pool}", command, environment, self.log, folder)
-        self._deaths: list[float] = []
         self._locks = ExitStack()
         self._ours = False
 
@@ -81,9 +79,8 @@ class CloudWorker:
             return mended if self._take() else None
         if self._service.alive():
             return None
-        now, ending = time.monotonic(), self._service.ending()
-        self._deaths = [at for at in self._deaths if now - at < 60] + [now]
-        if len(self._deaths) >= DEATHS:
+        ending = self._service.ending()
+        if self._service.died_again():
             words = self._service.last_words()
             raise GridbenchError(
                 f"the worker of pool {self.pool} stops again and again ({ending}). "

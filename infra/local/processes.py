@@ -14,6 +14,7 @@ from infra.local.supervisor import GRACE_S, MARK
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 10_000_000
+DEATHS = 3  # so many within a minute mean that starting it again is no use
 STOP_S = 3 * GRACE_S  # the supervisor's own worst case: its child, then what it left, twice
 
 
@@ -29,6 +30,7 @@ class Service:
         self.log = log
         self.cwd = cwd
         self.started_at = 0.0
+        self._deaths: list[float] = []
         self.parent_pipe: int | None = None
         self._supervisor: subprocess.Popen[bytes] | None = None
 
@@ -56,6 +58,12 @@ class Service:
     def alive(self) -> bool:
         """Return True while the program runs."""
         return self._supervisor is not None and self._supervisor.poll() is None
+
+    def died_again(self) -> bool:
+        """Count a death; return whether it has died so often that starting it again is no use."""
+        now = time.monotonic()
+        self._deaths = [at for at in self._deaths if now - at < 60] + [now]
+        return len(self._deaths) >= DEATHS
 
     def ending(self) -> str:
         """Say in a few words how the program ended."""

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,6 @@ from infra.local.supervisor import sweep
 NOTHING: Mapping[str, str] = MappingProxyType({})
 PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
 AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine
-DEATHS = 3  # so many within a minute mean that starting it again is no use
 
 
 class PoolWorker:
@@ -37,7 +35,6 @@ class PoolWorker:
         self.kind = kind
         self._state = str(state)
         self._api = api_client(state, api_url)
-        self._deaths: list[float] = []
         self._role = f"worker-{pool}"
         command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
         command += ["--name", pool, "--install-policy", "never"]
@@ -96,8 +93,7 @@ class PoolWorker:
         if self.service.alive():
             return None
         ending = self.service.ending()
-        self._deaths = [at for at in self._deaths if time.monotonic() - at < 60] + [time.monotonic()]
-        if len(self._deaths) >= DEATHS:
+        if self.service.died_again():
             raise stop_reason(self.service, f"worker of pool {self.pool}")
         sweep(self._state, role=self._role)
         lost = self.settle("The worker that had this run died.") if self.runs_here else 0
