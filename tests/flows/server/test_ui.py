@@ -82,6 +82,7 @@ async def labels(page):
     return [text.removesuffix(" (Optional)") for text in texts]
 
 
+@pytest.mark.chaos
 async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
     await bench.nightly()
     deployment, before = await runs_before(bench, "nightly/nightly")

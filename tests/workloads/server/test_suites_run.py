@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.workloads.building import takes_seconds
 from workloads.harness.records.case import Case
 from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.registry import find
 from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.series import measure_suite
@@ -27,7 +29,16 @@ FINE = {
 }
 # Minutes long; what they have is measured at a tiny size in the contract's tests, too.
 LONG = {"accelerators", "ddpm-scaling", "full"}
-SUITES = [pytest.param(name, marks=[pytest.mark.chaos] * (name in LONG)) for name in suite_names()]
+SUITES = [
+    pytest.param(
+        name,
+        slow,
+        id=f"{name}-slow" if slow else name,
+        marks=[pytest.mark.chaos] * (slow or name in LONG),
+    )
+    for name in suite_names()
+    for slow in (False, True)
+]
 STRONG = Case.of("ddpm_strong", {"batch": 2, "processes": 2})
 
 
@@ -38,9 +49,14 @@ def ran():
 
 
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize("name", SUITES)
-def test_a_suite_at_its_tiny_sizes(name, ran, box_lock):
+@pytest.mark.parametrize(("name", "slow"), SUITES)
+def test_a_suite_at_its_tiny_sizes(name, slow, ran, box_lock):
+    """Its moments, and in a test of their own the workloads whose smallest step takes seconds."""
     tiny = load_suite(name).tiny()
+    entries = tuple(entry for entry in tiny.entries if is_slow(entry.case.workload) == slow)
+    if not entries:
+        pytest.skip("it has none")
+    tiny = replace(tiny, entries=entries)
     threads = {entry.case: entry.threads for entry in tiny.entries}
     todo = [
         entry
@@ -65,6 +81,11 @@ def test_a_suite_at_its_tiny_sizes(name, ran, box_lock):
             assert record.profile is not None or not tiny.profile or case.workload.endswith("_job")
         if case == STRONG and record.verdict not in (Verdict.UNSUPPORTED, Verdict.SKIPPED):
             trained_by_two(record)
+
+
+def is_slow(name):
+    workload = find(name)
+    return takes_seconds(name) or (bool(workload.of) and takes_seconds(workload.of))
 
 
 def trained_by_two(record):
