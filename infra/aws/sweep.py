@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, WaiterError
 
 from infra.aws import stack as stacks
 from infra.aws.account import Account, gone, rows
@@ -157,14 +157,15 @@ def sweep(account: Account, project: str, say: Say) -> None:
         except ClientError:
             continue  # the look afterwards says so
         for name in names:
-            _try(kind, name, partial(remove, account, name), say)
+            try_to_remove(kind, name, partial(remove, account, name), say)
 
 
-def _try(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:
+def try_to_remove(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:
+    """Remove one object, and say whether it went; that it is gone already is no news."""
     try:
         remove()
-    except ClientError as error:
-        if not gone(error):
+    except (ClientError, WaiterError) as error:
+        if isinstance(error, WaiterError) or not gone(error):
             say(f"{kind}: {name} stays: {sentence(error)}")
         return
     say(f"deleted from {kind}: {name}")

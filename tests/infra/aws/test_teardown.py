@@ -7,7 +7,7 @@ import pytest
 from botocore.stub import Stubber
 
 from infra.aws import stack as stacks
-from infra.aws import teardown
+from infra.aws import sweep, teardown
 from infra.aws.account import Account
 
 STATES = ["pending", "running", "stopping", "stopped", "shutting-down"]
@@ -84,3 +84,18 @@ def test_the_stack_is_deleted_after_its_machines_and_once_more_if_one_was_late(m
         monkeypatch.setattr(teardown, step, lambda *_: None)
     teardown.take_down(account, "gridbench", steps.append)
     assert steps == ["wait", "deleting stack gridbench", "delete", "wait", "delete"]
+
+
+def test_what_is_waited_for_in_vain_is_said_and_the_rest_goes_on(ec2):
+    """A machine that does not end is no reason to leave the others."""
+    waiter = ec2.get_waiter("instance_terminated")
+    waiter.config.max_attempts = 1
+    lines = []
+    with Stubber(ec2) as stubbed:
+        stubbed.add_response("describe_instances", machines("shutting-down"))
+        sweep.try_to_remove("instances", "i-0", lambda: waiter.wait(InstanceIds=["i-0"]), lines.append)
+    sweep.try_to_remove("volumes", "vol-0", lambda: None, lines.append)
+    assert lines == [
+        "instances: i-0 stays: Waiter InstanceTerminated failed: Max attempts exceeded",
+        "deleted from volumes: vol-0",
+    ]

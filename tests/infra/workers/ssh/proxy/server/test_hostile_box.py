@@ -158,15 +158,18 @@ async def test_nothing_else_on_the_server_is_reached_and_the_log_says_who_tried(
     assert not any(SECRET in line for line in logged)
 
 
-async def test_who_has_no_token_reaches_nothing(own, theirs, box):
+async def test_who_has_no_token_reaches_nothing(own, theirs, box, caplog):
     """Another user of the box, for whom the port is open, too."""
     async with httpx.AsyncClient(base_url=box.url, trust_env=False) as http:
         assert (await http.get("/health")).status_code == 200
         for header in ({}, {"Authorization": "Basic !"}, {"Authorization": "Bearer x"}):
             assert (await http.get(f"/flow_runs/{own.id}", headers=header)).status_code == 401
-    with pytest.raises(ConnectionClosed):
-        async with box.socket("/events/in", token="box:guessed"):
-            pass
+    for token in ("box:guessed", "box:\ud800"):
+        caplog.clear()
+        with pytest.raises(ConnectionClosed):
+            async with box.socket("/events/in", token=token):
+                pass
+        assert any("does not name the token" in line for line in said(caplog)), token
 
 
 async def test_no_credential_of_the_server_comes_to_the_box(locked, own, box):
