@@ -7,7 +7,7 @@ from prefect_aws import AwsCredentials
 from pydantic import BaseModel, Field, model_validator
 
 from infra.workers.base.environment import SECRETS, credential_fault
-from infra.workers.base.job_configuration import ContainerJobConfiguration
+from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
 
 # never in a job's environment, which everybody who may describe jobs can read
 SECRET_SETTINGS = {name: f"{name.lower()}_secret_arn" for name in SECRETS}
@@ -70,6 +70,7 @@ class BatchJobFields(BaseModel):
         title="Timeout (Seconds)",
         description="Batch stops an attempt after so long. It is always set: nothing runs for ever.",
         ge=60,
+        le=LONGEST_TIMEOUT_S,
     )
     attempts: int = Field(
         default=1,

@@ -6,6 +6,7 @@ from prefect_kubernetes.credentials import KubernetesClusterConfig
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from infra.workers.base.environment import SECRETS
+from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names and …/labels
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
@@ -116,6 +117,7 @@ class KubernetesJobFields(BaseModel):
         title="Timeout (Seconds)",
         description="How long the job may run. It is always set: nothing runs for ever.",
         ge=10,
+        le=LONGEST_TIMEOUT_S,
     )
     schedule_within_s: int = Field(
         default=1800,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from infra.workers.base.job_configuration import ContainerJobConfiguration
+from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
@@ -146,6 +146,7 @@ class SshJobFields(BaseModel):
         title="Timeout (Seconds)",
         description="The box itself stops the container after so long. It is always set.",
         ge=10,
+        le=LONGEST_TIMEOUT_S,
     )
     wait_s: int = Field(
         default=3600,

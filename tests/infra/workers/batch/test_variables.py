@@ -38,6 +38,10 @@ async def test_defaults_are_enough_with_an_image_and_a_queue():
         (ENOUGH | {"vcpus": "many"}, "vcpus is 'many': input should be a valid integer"),
         (ENOUGH | {"gpus": -1}, "gpus is -1: input should be greater than or equal to 0."),
         (ENOUGH | {"timeout_s": 59}, "timeout_s is 59: input should be greater than or equal to 60."),
+        (
+            ENOUGH | {"timeout_s": 14_400_000},
+            "timeout_s is 14400000: input should be less than or equal to 1209600.",
+        ),
         (ENOUGH | {"attempts": 11}, "attempts is 11: input should be less than or equal to 10."),
         (ENOUGH | {"capacity_deadline_s": 0}, "capacity_deadline_s is 0: input should be greater"),
         (ENOUGH | {"region": "Virginia"}, "region is 'Virginia': string should match pattern"),

@@ -134,6 +134,10 @@ class TestNonsense:
                 "shared_memory_mib is 512: it is part of memory_mib, 512, which has to be more.",
             ),
             ({"image": "i", "timeout_s": 9}, "timeout_s is 9: input should be greater than or equal to 10."),
+            (
+                {"image": "i", "timeout_s": 14_400_000},
+                "timeout_s is 14400000: input should be less than or equal to 1209600.",
+            ),
             ({"image": "i", "schedule_within_s": 0}, "schedule_within_s is 0: input should be greater"),
             ({"image": "i", "ttl_s": 5}, "ttl_s is 5: input should be greater than or equal to 60."),
             (
