@@ -7,21 +7,15 @@ folder, for a box, which reaches no artifact.
 import argparse
 import asyncio
 import json
-import urllib.request
 from pathlib import Path
 
 from prefect.bundles.execute import execute_bundle
-from prefect.settings import PREFECT_API_URL
+from prefect.client.orchestration import get_client
 
 
 def post(path: str, content: dict) -> list | dict:
-    request = urllib.request.Request(
-        f"{PREFECT_API_URL.value()}/artifacts/{path}",
-        json.dumps(content).encode(),
-        {"Content-Type": "application/json"},
-    )
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
+    with get_client(sync_client=True) as client:  # with its auth string and its token against forged requests
+        return client.request("POST", f"/artifacts/{path}", json=content).raise_for_status().json()
 
 
 def main() -> None:
