@@ -83,8 +83,9 @@ def test_a_class_name_means_one_class():
 def test_docstrings_are_sentences():
     docstrings = [
         (path.relative_to(ROOT).as_posix(), ast.get_docstring(node))
-        for path, node in functions()
-        if ast.get_docstring(node)
+        for path, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node)
     ]
     clauses = [(path, text.splitlines()[0]) for path, text in docstrings if WH.match(text)]
     assert len(clauses) <= MOST_WH_SHARE * len(docstrings), clauses

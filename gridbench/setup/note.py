@@ -13,7 +13,7 @@ from tasks.errors import GridbenchError
 
 
 class CloudNote(BaseModel):
-    """What `gridbench up` has made for a cloud, and what its worker here needs; it holds no secret.
+    """A note of all that `gridbench up` has made for a cloud and its worker here needs; it holds no secret.
 
     Attributes:
         cloud: as the commands name it, such as aws.

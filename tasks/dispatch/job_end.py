@@ -26,7 +26,7 @@ STAGE_LABELS = {  # in the order of time
 
 
 class JobEnd(StrEnum):
-    """Why a lane job ended."""
+    """The reason for a lane job's end."""
 
     EXITED = "exited"
     CANCELLED = "cancelled"

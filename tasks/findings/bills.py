@@ -37,7 +37,7 @@ ALONE = "from the records alone: boot, image pull and idle time are not in it"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a machine's part of a run cost, beside what its steps alone would have.
+    """The cost of a machine's part of a run, beside what its steps alone would have.
 
     Attributes:
         parts_s: billed seconds by what they went to, such as boot, import, warm-up, samples, idle.

@@ -31,7 +31,7 @@ _DECIDED = (RatioVerdict.FASTER, RatioVerdict.SLOWER)
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Where the lead changes, as in `BreakEven`; `inside` are the undecided values between the two."""
+    """The sizes around a change of the lead, as in `BreakEven`; `inside` are undecided ones between them."""
 
     below: int | None
     above: int | None

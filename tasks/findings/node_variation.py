@@ -75,7 +75,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeVariation(Finding):
-    """How much machines of one kind differ from each other.
+    """Differences between machines of one kind.
 
     Attributes:
         alike: whether all machines of the run are of one kind: then this is what the run is about.

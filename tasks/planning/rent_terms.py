@@ -8,7 +8,7 @@ from tasks.schema import Strict
 
 
 class RentTerms(Strict):
-    """What to rent, from whom, for how long and at which price; `rent: lambda` stands for the defaults.
+    """Terms of a rental: instances, provider, limits on time and price; `rent: lambda` means the defaults.
 
     Attributes:
         instances: the provider's types, in the order of preference; that of the price by default.

@@ -84,7 +84,7 @@ class Summary:
 
     @property
     def complete(self) -> bool:
-        """Whether there is a repeat, and every one counts."""
+        """Return True if there is a repeat and every one counts."""
         return 0 < self.repeats <= self.ok_repeats
 
 

@@ -86,7 +86,7 @@ Value = str | int | float | Estimate | Ratio | Mark | Parts | None
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What a finding came to.
+    """The table of a finding, with its sentences.
 
     Attributes:
         rows: a value for each column; None where there is none.

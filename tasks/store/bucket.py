@@ -30,7 +30,7 @@ MOST_LINK_S = 7 * 24 * 3600  # the longest that a signature of version 4 is good
 
 
 class LinkSettings(BaseSettings):
-    """How a report in a bucket is linked, from `GRIDBENCH_REPORT_LINK_S`."""
+    """Settings of links to reports in a bucket, from `GRIDBENCH_REPORT_LINK_S`."""
 
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_")
 

@@ -17,7 +17,7 @@ AT_ONCE = 8  # requests: most files are small, and most of the time is the way t
 
 
 class Shelf(Protocol):
-    """Where a block keeps its runs; keys begin with the run's name."""
+    """A place where a block keeps its runs; keys begin with the run's name."""
 
     def runs(self) -> Iterable[str]:
         """Names of folders; not all of them need be runs."""

@@ -58,7 +58,7 @@ CREDENTIALS = (
 
 
 class ReachSettings(BaseSettings):
-    """Where a job's loopback leads, from `GRIDBENCH_LOOPBACK_API`."""
+    """The place where a job's loopback leads, from `GRIDBENCH_LOOPBACK_API`."""
 
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_")
 

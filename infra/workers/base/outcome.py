@@ -46,7 +46,7 @@ StateName = Literal[
 
 
 class Cause(StrEnum):
-    """Why a job ended, for programs that decide what to do next."""
+    """The reason for a job's end, for programs that decide what to do next."""
 
     EXITED = "exited"
     CANCELLED = "cancelled"
@@ -83,7 +83,7 @@ def is_state_name(text: str) -> TypeGuard[StateName]:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """How a job ended: the name of Prefect's state, a sentence, and the container's exit code if any.
+    """The end of a job: the name of Prefect's state, a sentence, and the container's exit code if any.
 
     "Exited" is an exit code of 0, "Cancelled" what somebody asked for; every other name is a crash's.
     """

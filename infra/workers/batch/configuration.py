@@ -140,7 +140,7 @@ class AwsBatchVariables(BatchJobFields, BaseVariables):
 
 
 class AwsBatchWorkerResult(BaseWorkerResult):
-    """How a job ended: its id, and the container's exit code, or -1 where there is none."""
+    """The end of a job: its id, and the container's exit code, or -1 where there is none."""
 
 
 class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):

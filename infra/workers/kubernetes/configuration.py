@@ -25,7 +25,7 @@ class KubernetesJobsVariables(KubernetesJobFields, BaseVariables):
 
 
 class KubernetesJobsResult(BaseWorkerResult):
-    """How a job ended: its namespace and name, and the container's exit code, or -1 where there is none."""
+    """The end of a job: its namespace and name, and the container's exit code, or -1 where there is none."""
 
 
 class KubernetesJobsConfiguration(

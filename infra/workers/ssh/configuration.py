@@ -180,7 +180,7 @@ class SshVariables(SshJobFields, BaseVariables):
 
 
 class SshWorkerResult(BaseWorkerResult):
-    """How a job ended: where it ran, and the container's exit code, or -1 where there is none."""
+    """The end of a job: where it ran, and the container's exit code, or -1 where there is none."""
 
 
 class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):

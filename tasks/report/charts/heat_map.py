@@ -17,7 +17,7 @@ _ACROSS = 40  # fields beside each other over all machines
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """What the map says of a cell: a class for its colour, a mark, a word, and the number behind it."""
+    """A cell on the map: a class for its colour, a mark, a word, and the number behind it."""
 
     css: str
     mark: str

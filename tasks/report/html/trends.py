@@ -92,7 +92,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """What counts of a cell in one run: its times (s), and the ids of where they were measured."""
+    """Numbers of a cell in one run that count: its times (s), and the ids of where they were measured."""
 
     times: list[float]
     environments: frozenset[str]

@@ -12,7 +12,6 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
-from workloads.harness.registry import find
 from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.series import measure_suite
@@ -27,6 +26,15 @@ FINE = {
     *(Verdict.OK, Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.THROTTLED, Verdict.SHARED, Verdict.NOISY),
     *(Verdict.UNSUPPORTED, Verdict.SKIPPED),
 }
+
+
+def part_of(name, slow):
+    """A suite at its tiny sizes: the workloads whose smallest step takes seconds, or the others."""
+    tiny = load_suite(name).tiny()
+    entries = [entry for entry in tiny.entries if takes_seconds(entry.case.workload) == slow]
+    return replace(tiny, entries=tuple(entries))
+
+
 # Minutes long; what they have is measured at a tiny size in the contract's tests, too.
 LONG = {"accelerators", "ddpm-scaling", "full"}
 SUITES = [
@@ -38,6 +46,7 @@ SUITES = [
     )
     for name in suite_names()
     for slow in (False, True)
+    if part_of(name, slow).entries
 ]
 STRONG = Case.of("ddpm_strong", {"batch": 2, "processes": 2})
 
@@ -52,11 +61,7 @@ def ran():
 @pytest.mark.parametrize(("name", "slow"), SUITES)
 def test_a_suite_at_its_tiny_sizes(name, slow, ran, box_lock):
     """Its moments, and in a test of their own the workloads whose smallest step takes seconds."""
-    tiny = load_suite(name).tiny()
-    entries = tuple(entry for entry in tiny.entries if is_slow(entry.case.workload) == slow)
-    if not entries:
-        pytest.skip("it has none")
-    tiny = replace(tiny, entries=entries)
+    tiny = part_of(name, slow)
     threads = {entry.case: entry.threads for entry in tiny.entries}
     todo = [
         entry
@@ -81,11 +86,6 @@ def test_a_suite_at_its_tiny_sizes(name, slow, ran, box_lock):
             assert record.profile is not None or not tiny.profile or case.workload.endswith("_job")
         if case == STRONG and record.verdict not in (Verdict.UNSUPPORTED, Verdict.SKIPPED):
             trained_by_two(record)
-
-
-def is_slow(name):
-    workload = find(name)
-    return takes_seconds(name) or (bool(workload.of) and takes_seconds(workload.of))
 
 
 def trained_by_two(record):

@@ -50,7 +50,7 @@ class SetState(Body):
 
 
 class Policy(BaseModel):
-    """How often the run's flow is tried, which the engine copies from the flow."""
+    """The retries of the run's flow, which the engine copies from the flow."""
 
     retries: Annotated[int, Field(ge=0, le=10)] | None = None
     retry_delay: Annotated[int, Field(ge=0)] | None = None
@@ -58,7 +58,7 @@ class Policy(BaseModel):
 
 
 class Update(Body):
-    """What the engine says of its run when it begins."""
+    """The engine's first words of its run."""
 
     name: Name | None = None
     flow_version: Name | None = None
