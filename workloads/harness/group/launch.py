@@ -13,10 +13,10 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
@@ -37,6 +37,7 @@ from workloads.harness.repeat.runs import PARENT, arguments, die_with_parent, si
 Say = Callable[[str], None]
 LOOK_S = 1.0  # torch's own tenth of a second takes some percent of a core from the ranks
 PREFIX = "gridbench-group-"  # of a group's folder; its starter's process id follows
+SHUTDOWN_S = 1  # for ranks that torch ends; before 2.13 its launcher always gives them 30 s
 TOGETHER_S = 0.5  # a rank that fails waits so long before it goes: others may have failed for the same reason
 # What torch raises on a rank whose peers have gone: it is not that rank's fault.
 LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distbackenderror", "nccl", "store")
@@ -107,8 +108,20 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     """
     processes, threads = repeat.case.params["processes"], repeat.threads or 1
     repeat = replace(repeat, threads=threads)
-    if reason := no_room(repeat.device, processes, threads):
-        return repeat.failed(Verdict.UNSUPPORTED, reason)
+    started = time.perf_counter()
+    try:
+        if reason := no_room(repeat.device, processes, threads):
+            return repeat.failed(Verdict.UNSUPPORTED, reason)
+        return _record_of_ranks(repeat, processes, lock, spent_s)
+    except WorkloadsError:
+        raise
+    except Exception as error:  # torch's launcher may raise anything, and a record must still be written
+        text = next(iter(str(error).strip().splitlines()), "")[:300]
+        reason = f"{processes} processes could not be started: {type(error).__name__}: {text}"
+        return repeat.failed(Verdict.CRASHED, reason, time.perf_counter() - started)
+
+
+def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) -> Record:
     kills, started = oom_kills(), time.perf_counter()
     _clear_up()
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
@@ -160,12 +173,27 @@ def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, 
     """
     import logging
 
-    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+    from torch.distributed.launcher.api import elastic_launch
 
     logging.getLogger("torch.distributed").setLevel(logging.CRITICAL)  # a record says it in one sentence
-    config = LaunchConfig(
+    try:
+        elastic_launch(_launch_config(processes, folder), sys.executable)("-m", "workloads", *arguments)
+    except ChildFailedError as error:
+        return {rank: failure.exitcode for rank, failure in error.failures.items()}
+    except SignalException as error:
+        raise KeyboardInterrupt from error
+    return {}
+
+
+def _launch_config(processes: int, folder: Path) -> Any:
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.launcher.api import LaunchConfig
+
+    has_shutdown = any(field.name == "shutdown_timeout" for field in fields(LaunchConfig))
+    newer: dict[str, Any] = {"shutdown_timeout": SHUTDOWN_S} if has_shutdown else {}
+    return LaunchConfig(
         min_nodes=1,
         max_nodes=1,
         nproc_per_node=processes,
@@ -176,15 +204,8 @@ def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, 
         max_restarts=0,
         monitor_interval=LOOK_S,
         logs_specs=DefaultLogsSpecs(log_dir=str(folder)),
-        shutdown_timeout=1,
+        **newer,
     )
-    try:
-        elastic_launch(config, sys.executable)("-m", "workloads", *arguments)
-    except ChildFailedError as error:
-        return {rank: failure.exitcode for rank, failure in error.failures.items()}
-    except SignalException as error:
-        raise KeyboardInterrupt from error
-    return {}
 
 
 def _read(member: Membership) -> Record | None:

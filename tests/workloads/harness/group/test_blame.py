@@ -139,3 +139,39 @@ class TestWhoIsToBlame:
 
     def test_ended_without_a_word(self, tmp_path):
         assert self.blamed(tmp_path, {}).reasons == ("rank 0 of 2 ended with code 0 in step 17",)
+
+
+class TestLaunchersOfTorch:
+    """Torch's own launcher differs between versions, and whatever it raises ends in a record."""
+
+    def test_a_setting_that_an_older_torch_lacks_is_left_out(self, tmp_path, monkeypatch):
+        from dataclasses import fields, make_dataclass
+
+        from torch.distributed.launcher import api
+
+        import workloads.harness.group.launch as launch
+
+        own = [field for field in fields(api.LaunchConfig) if field.name != "shutdown_timeout"]
+        older = make_dataclass("LaunchConfig", [(f.name, object, None) for f in own])
+        newer = make_dataclass("LaunchConfig", [("shutdown_timeout", object, 30)], bases=(older,))
+        monkeypatch.setattr(api, "LaunchConfig", older)
+        assert launch._launch_config(3, tmp_path).nproc_per_node == 3
+        monkeypatch.setattr(api, "LaunchConfig", newer)
+        assert launch._launch_config(3, tmp_path).shutdown_timeout == launch.SHUTDOWN_S
+
+    def test_an_error_of_the_launcher_is_a_record(self, monkeypatch):
+        import workloads.harness.group.launch as launch
+
+        def raised(*_):
+            raise TypeError("LaunchConfig.__init__() got an unexpected keyword argument\nand more")
+
+        monkeypatch.setattr(launch, "_run_ranks", raised)
+        monkeypatch.setattr(launch, "no_room", lambda *_: None)
+        for name in (launch.FOLDER, launch.INHERITED, launch.PARENT):
+            monkeypatch.setenv(name, "")
+        record = launch.lead(repeat_of("ddpm_weak"), 0, 0.0)
+        assert record.verdict is Verdict.CRASHED
+        assert record.reasons == (
+            "2 processes could not be started: TypeError: "
+            "LaunchConfig.__init__() got an unexpected keyword argument",
+        )
