@@ -1,7 +1,8 @@
 """Write a run's files into its folder, each of them whole or not at all."""
 
 import io
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tasks.report.charts.pictures import models_png, speedup_png, time_by_size_png
@@ -19,9 +20,14 @@ from tasks.store.frames import results_table
 from workloads.harness.records.files import write_whole
 from workloads.harness.records.record import Record
 
+LOG = logging.getLogger(__name__)
+
 
 def write_report(folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo) -> Path:
-    """Write every file that people read, and return the path of `report.html`, which is written last."""
+    """Write every file that people read, and return the path of `report.html`.
+
+    Pictures come last, each for itself: one that can't be drawn costs no number and no other picture.
+    """
     title = f"{run.suite}, {run.run}"
     parquet = io.BytesIO()
     results_table(records, comparison.refusals).to_parquet(parquet, index=False, write_page_checksum=True)
@@ -31,22 +37,40 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
         "comparison.csv": csv_of(comparison_table(comparison)),
         "benchmark_results.json": to_json(results).encode(),
         "comparison.txt": full_text(records, comparison).encode(),
-        "time_by_size.png": time_by_size_png(records, comparison, title),
-        "speedup.png": speedup_png(records, comparison, title),
         **finding_files(comparison),
-        **_of_models_and_groups(records, comparison, title),
         "report.html": report_html(records, comparison, run).encode(),
     }
     for name, content in files.items():
         write_whole(folder / name, content)
+    for name, draw in _pictures(records, comparison, title).items():
+        if content := _drawn(name, draw):
+            write_whole(folder / name, content)
+        else:
+            (folder / name).unlink(missing_ok=True)  # of an earlier report
     return folder / "report.html"
 
 
-def _of_models_and_groups(records: Sequence[Record], comparison: Comparison, title: str) -> dict[str, bytes]:
-    """Pictures that a run has only where it measured a model, or several processes together."""
-    models = models_png(records, comparison, title)
-    files = {"models.png": models} if models else {}
+def _pictures(
+    records: Sequence[Record], comparison: Comparison, title: str
+) -> dict[str, Callable[[], bytes]]:
+    """Return each picture's name and its drawing; that of models is empty where none was measured."""
+    pictures = {
+        "time_by_size.png": lambda: time_by_size_png(records, comparison, title),
+        "speedup.png": lambda: speedup_png(records, comparison, title),
+        "models.png": lambda: models_png(records, comparison, title),
+    }
     if comparison.families:
-        files["gpu_benchmark_comparison.png"] = gpu_comparison_png(records, comparison, f"{title}: scaling")
-        files["performance_summary_table.png"] = summary_table_png(comparison, f"{title}: scaling")
-    return files
+        pictures["gpu_benchmark_comparison.png"] = lambda: gpu_comparison_png(
+            records, comparison, f"{title}: scaling"
+        )
+        pictures["performance_summary_table.png"] = lambda: summary_table_png(comparison, f"{title}: scaling")
+    return pictures
+
+
+def _drawn(name: str, draw: Callable[[], bytes]) -> bytes:
+    """Draw a picture; empty, with the reason in the log, where that fails."""
+    try:
+        return draw()
+    except Exception as error:  # Altair and Vega raise what they like
+        LOG.warning("%s could not be drawn: %s", name, str(error).partition("\n")[0][:300])
+        return b""

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
-import vl_convert
 
 from tasks.report import page_limits
+from tasks.report.charts.draw import png_of
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.panel import OFF, ChartPanel, chart_of, machine_colour, machine_shape, part_of
 from tasks.report.charts.speedup import speedup_panels
@@ -17,7 +17,6 @@ from tasks.results.model import Comparison
 from tasks.results.wording import trouble_text
 from workloads.harness.records.record import Record
 
-VEGA_LITE = "6.4"
 _FONT = "Liberation Sans, Arial, sans-serif"
 _MOST_NOTES = 8
 _WIDTH = 340
@@ -72,7 +71,7 @@ def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: lis
     if notes := undrawn(grid):
         spec["title"] = _footnote(["Not drawn, because not ok:", *notes])
     spec |= {"params": [OFF], "config": font_config(), "padding": 18}
-    return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2 if len(panels) <= 6 else 1))
+    return png_of(spec, scale=2 if len(panels) <= 6 else 1)
 
 
 def _footnote(lines: list[str]) -> dict[str, Any]:

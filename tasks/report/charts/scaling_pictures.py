@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
-import vl_convert
 
+from tasks.report.charts.draw import png_of
 from tasks.report.charts.panel import chart_of
-from tasks.report.charts.pictures import VEGA_LITE, font_config
+from tasks.report.charts.pictures import font_config
 from tasks.report.charts.table_picture import table_png
 from tasks.report.scaling_rows import families_of_interest, family_tables, median_repeat, processes_text
 from tasks.results.format import format_estimate
@@ -43,7 +43,7 @@ def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title:
     heading = alt.Title(title, subtitle=[what], fontSize=18, subtitleFontSize=12, offset=14)
     spec = alt.vconcat(*shown, spacing=36).properties(title=heading).to_dict(validate=False)
     spec |= {"config": font_config(), "padding": 18}
-    return bytes(vl_convert.vegalite_to_png(spec, vl_version=VEGA_LITE, scale=2 if len(shown) < 3 else 1))
+    return png_of(spec, scale=2 if len(shown) < 3 else 1)
 
 
 def summary_table_png(comparison: Comparison, title: str) -> bytes:

@@ -1,9 +1,10 @@
 """Tables as a picture: SVG that is drawn to PNG, with columns as wide as their words."""
 
 from collections.abc import Sequence
-from html import escape
 
 import vl_convert
+
+from tasks.report.charts.draw import svg_text
 
 Part = tuple[str, Sequence[Sequence[str]]]
 
@@ -21,10 +22,10 @@ def table_svg(title: str, parts: Sequence[Part]) -> str:
     """The same as SVG."""
     y, width = MARGIN + 20, max([_width(title, 19)] + [_width(heading, 14) for heading, _ in parts])
     big = _FONT.replace("13", "18")
-    matches = [f"<text x='{MARGIN}' y='{y}' {big} font-weight='600'>{escape(title)}</text>"]
+    matches = [f"<text x='{MARGIN}' y='{y}' {big} font-weight='600'>{svg_text(title)}</text>"]
     for heading, rows in parts:
         y += 40
-        matches.append(f"<text x='{MARGIN}' y='{y}' {_FONT} font-weight='600'>{escape(heading)}</text>")
+        matches.append(f"<text x='{MARGIN}' y='{y}' {_FONT} font-weight='600'>{svg_text(heading)}</text>")
         widths = [max(_width(row[i]) for row in rows) + PAD for i in range(len(rows[0]))]
         width = max(width, sum(widths))
         for index, row in enumerate(rows):
@@ -39,7 +40,7 @@ def table_svg(title: str, parts: Sequence[Part]) -> str:
 def _row(row: Sequence[str], widths: Sequence[float], y: int, head: bool) -> list[str]:
     style = "fill='#525a64' font-weight='600'" if head else "fill='#1c2127'"
     return [
-        f"<text x='{MARGIN + sum(widths[:i]):.0f}' y='{y}' {_FONT} {style}>{escape(text)}</text>"
+        f"<text x='{MARGIN + sum(widths[:i]):.0f}' y='{y}' {_FONT} {style}>{svg_text(text)}</text>"
         for i, text in enumerate(row)
     ]
 

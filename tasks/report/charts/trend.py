@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 import altair as alt
-import vl_convert
 
+from tasks.report.charts.draw import svg_of
 from tasks.report.charts.panel import chart_of
-from tasks.report.charts.pictures import VEGA_LITE
 from tasks.report.charts.theme import SECONDS_LABEL, config, shapes
 from tasks.report.html.trends import Trend
 
@@ -21,7 +20,7 @@ def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
         return ""
     spec = _chart(rows, list(machines)).to_dict(validate=False)
     spec |= {"config": config(dark), "padding": 8}
-    return str(vl_convert.vegalite_to_svg(spec, vl_version=VEGA_LITE))
+    return svg_of(spec)
 
 
 def _rows(trend: Trend) -> list[dict[str, object]]:

@@ -12,12 +12,12 @@ import vl_convert
 from markupsafe import Markup
 
 from tasks.report.charts.cold_start import cold_panels, waterfall_panels
+from tasks.report.charts.draw import VEGA_LITE
 from tasks.report.charts.heat_map import case_ids, heat_map
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
 from tasks.report.charts.panel import ChartPanel
 from tasks.report.charts.pareto import cases_left, pareto_panels
-from tasks.report.charts.pictures import VEGA_LITE
 from tasks.report.charts.scaling import scaling_panels
 from tasks.report.charts.speedup import COST, speedup_panels
 from tasks.report.charts.theme import config, shapes

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from tasks.findings.compare import compare
+from tasks.report import write
 from tasks.report.charts.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LIGHT_SERIES
 from tasks.report.html import records_table
 from tasks.report.html.page import report_html
@@ -188,3 +189,15 @@ def test_all_files_are_written_whole(made, tmp_path):
         "speedup.png", "time_by_size.png",
     ]  # fmt: skip
     assert path.stat().st_size < 1.5e6
+
+
+@pytest.mark.server
+def test_a_picture_that_cannot_be_drawn_costs_nothing_else(made, tmp_path, monkeypatch, caplog):
+    def fails(*_):
+        raise ValueError("no font\nat all")
+
+    monkeypatch.setattr(write, "time_by_size_png", fails)
+    (tmp_path / "time_by_size.png").write_bytes(b"of an earlier report")
+    assert write_report(tmp_path, made, comparison(made), RUN).is_file()
+    assert (tmp_path / "speedup.png").is_file() and not (tmp_path / "time_by_size.png").exists()
+    assert [r.getMessage() for r in caplog.records] == ["time_by_size.png could not be drawn: no font"]

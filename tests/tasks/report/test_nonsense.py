@@ -266,3 +266,14 @@ def test_a_terminal_shows_records_that_cannot_be(planned, factor, what):
     assert "nan" not in comparison(off[:4], off[4:])
     json.loads(roofline_json(off))
     roofline_text(off)
+
+
+@pytest.mark.server
+def test_no_sign_in_a_text_of_a_record_ends_the_report(empty_store, planned):
+    hostile = "\x1b[31mred\x00\ud800\uffff"
+    texts = {"reasons": (hostile,), "data": hostile, "environment": {"cpu": hostile}}
+    fill(empty_store, [replace(good(planned)[0], verdict=Verdict.CRASHED, **texts), *good(planned)[1:]])
+    records, odd = empty_store.records()
+    report = write_files(records, judged(records, empty_store), empty_store)
+    assert not odd and "red\ufffd\ufffd" in report.read_text()
+    assert (report.parent / "time_by_size.png").stat().st_size > 1000

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tasks.report.charts.cold_start import cold_panels
+from tasks.report.charts.draw import png_of, svg_of
 from tasks.report.charts.pictures import speedup_png, time_by_size_png, undrawn
 from tasks.report.charts.speedup import speedup_panels
+from tasks.report.charts.table_picture import table_png
 from tasks.report.charts.theme import (
     DARK_PHASES,
     DARK_SERIES,
@@ -133,3 +135,10 @@ def test_log_ticks_are_few_and_inside(low, factor):
 def test_padding_holds_all_values_and_is_never_empty(values):
     low, high = padded(values)
     assert low < min(values) and max(values) < high and math.isfinite(high)
+
+
+def test_no_sign_in_a_name_ends_the_process_that_draws():
+    name = "a\x1b[31mb\x00\ufffe\ud800"
+    spec = {"title": name, "mark": "bar", "data": {"values": [{name: 1}]}}
+    assert "ab\ufffd\ufffd" in svg_of(spec) and png_of(spec, 1).startswith(PNG)
+    assert table_png(name, [(name, [[name], [name]])]).startswith(PNG)

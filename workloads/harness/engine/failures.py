@@ -8,6 +8,7 @@ from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.text import gigabytes
 from workloads.harness.records.verdict import Finding
@@ -42,9 +43,9 @@ def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
     try:
         yield findings
     except UnsupportedError as error:
-        findings.append((Verdict.UNSUPPORTED, str(error)))
+        findings.append((Verdict.UNSUPPORTED, printable(str(error))))
     except WrongError as error:
-        findings.append((Verdict.WRONG, str(error)))
+        findings.append((Verdict.WRONG, printable(str(error))))
     except WorkloadsError:
         raise
     except Exception as error:  # a workload may raise anything, and its record must still be written
@@ -54,7 +55,7 @@ def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
 def finding(error: Exception, case: Case) -> Finding:
     """Turn an unexpected exception into a verdict and a sentence."""
     whole = str(error).strip()
-    text = next(iter(whole.splitlines()), type(error).__name__)[:300]
+    text = printable(next(iter(whole.splitlines()), type(error).__name__))[:300]
     lowered = whole.lower()
     if _is_memory_error(error) or any(words in lowered for words in OUT_OF_MEMORY):
         return (

@@ -14,7 +14,8 @@ from typing import Any
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.parts import Control, Group, Profile, Training
-from workloads.harness.records.typed_json import build, finite, printable
+from workloads.harness.records.printable import printable_json
+from workloads.harness.records.typed_json import build, finite
 
 SCHEMA = 3
 READABLE = (1, 2, 3)  # what was added since has a default
@@ -233,14 +234,14 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
-        """Read a record. What its texts have of control characters is left out: they reach terminals.
+        """Read a record. Its texts are made printable: they reach terminals, files and pictures.
 
         Raises:
             RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema
                 is of another version.
         """
         try:
-            raw = printable(json.loads(text, parse_float=finite, parse_constant=finite), text)
+            raw = printable_json(json.loads(text, parse_float=finite, parse_constant=finite), text)
         except (ValueError, RecursionError) as error:
             raise RecordError(f"the record is not JSON ({error}); measure the cell again") from None
         if not isinstance(raw, dict):

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
+from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.typed_json import build, finite
 
@@ -90,7 +91,7 @@ class Repeat:
             case=self.case,
             repeat=self.repeat,
             verdict=verdict,
-            reasons=(reason,),
+            reasons=(printable(reason),),
             order=self.order,
             seed=self.seed,
             device=self.device,

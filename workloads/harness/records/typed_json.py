@@ -1,7 +1,6 @@
 """Parsed JSON to frozen dataclasses, with every name and type checked."""
 
 import math
-import re
 import sys
 import types
 import typing
@@ -21,27 +20,6 @@ def finite(text: str) -> float:
     if math.isfinite(value := float(text)):
         return value
     raise ValueError(f"{text} is not a finite number")
-
-
-# Control characters, C0 and C1, as JSON's text may have them; what looks like one costs a closer look only.
-ESCAPED = re.compile(r"\\u00[01789]|\\[bfnrt]|[\x7f-\x9f]")
-WHITE, CONTROL = re.compile(r"[\t\n\r]+"), re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
-def printable(value: Any, text: str) -> Any:
-    """Return parsed JSON with every text in it without control characters; breaks and tabs become spaces.
-
-    `text` is what was parsed: most have none, and are not gone through.
-    """
-    return _printable(value) if ESCAPED.search(text) else value
-
-
-def _printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return CONTROL.sub("", WHITE.sub(" ", value))
-    if isinstance(value, dict):
-        return {_printable(key): _printable(item) for key, item in value.items()}
-    return [_printable(item) for item in value] if isinstance(value, list) else value
 
 
 def build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:

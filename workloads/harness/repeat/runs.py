@@ -16,6 +16,7 @@ from typing import IO, Any
 from workloads.harness.probes.memory import available_bytes, oom_kills
 from workloads.harness.records.case import smaller
 from workloads.harness.records.errors import RecordError
+from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.exclusive import INHERITED, not_for_children
@@ -114,8 +115,8 @@ def _collect(stream: IO[str], out: list[str]) -> None:
 
 def _listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
     for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
-        text = line.rstrip()
-        last_words[:] = [*last_words[-4:], text]
+        text = printable(line.rstrip())
+        last_words[:] = [*last_words[-4:], text] if text else last_words
         say(text)
 
 

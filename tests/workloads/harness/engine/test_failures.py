@@ -173,3 +173,11 @@ def test_no_cuda_device_says_why(monkeypatch):
     monkeypatch.setattr(torch.cuda, "init", too_old)
     with pytest.raises(UnsupportedError, match=r"is too old \(found version 11040\)"):
         open_device("cuda", "fp32", 1)
+
+
+def test_a_coloured_error_is_told_in_plain_letters():
+    verdict, reason = finding(RuntimeError("\x1b[1;31mno \x00luck\ud800\x1b[0m"), CASE)
+    assert (verdict, reason) == (Verdict.CRASHED, "the workload raised RuntimeError: no luck\ufffd")
+    with findings_of_failures(CASE) as findings:
+        raise WrongError("\x1b[31moff by 2\uffff")
+    assert findings == [(Verdict.WRONG, "off by 2\ufffd")]

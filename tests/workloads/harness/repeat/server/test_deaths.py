@@ -39,6 +39,10 @@ class TestWithoutTorch:
             ("import os; os.abort()", "^the measuring process was killed by SIGABRT"),
             ("import os; os.kill(os.getpid(), 9)", "^the measuring process was killed by SIGKILL"),
             ("import os; os.kill(os.getpid(), 40)", "^the measuring process was killed by signal 40"),
+            (
+                "import sys; sys.exit('\\x1b[31mRuntimeError: \\udcff no\\x1b[0m\\n\\x1b[0m')",
+                r"with code 1 \(RuntimeError: .* no\)$",
+            ),
             ("print('{')", "ended with code 0"),
             ("print('garbage\\x00\\n' * 9999)", "ended with code 0"),
             ("import os; os.write(1, b'\\xff\\xfe' * 99_999)", "ended with code 0"),

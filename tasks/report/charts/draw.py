@@ -1,0 +1,28 @@
+"""Pictures drawn by Vega: any text in them, none of which may end the process that draws."""
+
+from html import escape
+from typing import Any
+
+import vl_convert
+
+from workloads.harness.records.printable import printable, printable_values
+
+VEGA_LITE = "6.4"
+
+
+def png_of(spec: dict[str, Any], scale: int) -> bytes:
+    """Draw a Vega-Lite specification as PNG.
+
+    A character that XML forbids would end the whole process: the library puts texts into SVG as they are.
+    """
+    return bytes(vl_convert.vegalite_to_png(printable_values(spec), vl_version=VEGA_LITE, scale=scale))
+
+
+def svg_of(spec: dict[str, Any]) -> str:
+    """Draw a Vega-Lite specification as SVG."""
+    return str(vl_convert.vegalite_to_svg(printable_values(spec), vl_version=VEGA_LITE))
+
+
+def svg_text(text: str) -> str:
+    """Return text as SVG holds it."""
+    return escape(printable(text))
