@@ -204,6 +204,6 @@ def _is_there(stack: Stack | None) -> bool:
 
 def _template(stack: Stack, plan: StackPlan, images: Mapping[str, str]) -> dict[str, object]:
     """Return the base job template of the pool, with the image that suits the machine of its defaults."""
-    image = images["cuda12" if usual_machine(plan.machines).gpus else "cpu"]
+    image = images["cuda13" if usual_machine(plan.machines).gpus else "cpu"]
     variables = pool_variables(stack, plan.machines, image)
     return filled_template(AwsBatchWorker.get_default_base_job_template(), variables)

@@ -38,8 +38,8 @@ def published_images(options: Sequence[str]) -> dict[str, str]:
 
 
 def flavours_for(gpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the flavours that machines with so many GPUs each need."""
-    pairs = (("cpu", any(not count for count in gpus)), ("cuda12", any(gpus)))
+    """Return the flavours that machines on AWS with so many GPUs each need."""
+    pairs = (("cpu", any(not count for count in gpus)), ("cuda13", any(gpus)))
     return tuple(name for name, needed in pairs if needed)
 
 

@@ -74,7 +74,7 @@ def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNo
     absent = image.to_build(names, published, note)
     if not absent:
         return f"images of flavours {', '.join(names)}: there"
-    sizes = {"cpu": "1.5 GB", "cuda12": "7 GB"}
+    sizes = {"cpu": "1.5 GB", "cuda12": "7 GB", "cuda13": "7 GB"}
     each = ", ".join(f"{name} (about {sizes[name]})" for name in absent)
     return (
         f"images of flavours {each}: built here, pushed to {repository}: "

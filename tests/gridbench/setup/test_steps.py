@@ -139,8 +139,8 @@ def test_an_image_of_a_stack_that_is_gone_is_built_again():
 
 
 def test_an_image_that_no_machine_needs_is_refused():
-    with pytest.raises(GridbenchError, match="--image cuda11=… is for none of these machines: they need cpu"):
-        steps.image_step(["cpu"], {"cuda11": "host/lane:1", "cpu": "host/lane:2"}, a_note(), "its repository")
+    with pytest.raises(GridbenchError, match="--image cuda12=… is for none of these machines: they need cpu"):
+        steps.image_step(["cpu"], {"cuda12": "host/lane:1", "cpu": "host/lane:2"}, a_note(), "its repository")
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_only_the_deployments_of_a_cloud_and_no_schedule():
 
 
 def test_flavours_follow_from_the_machines():
-    assert flavours_for([0, 1]) == ("cpu", "cuda12")
-    assert flavours_for([8]) == ("cuda12",) and flavours_for([0]) == ("cpu",)
+    assert flavours_for([0, 1]) == ("cpu", "cuda13")
+    assert flavours_for([8]) == ("cuda13",) and flavours_for([0]) == ("cpu",)
 
 
 @pytest.mark.parametrize(

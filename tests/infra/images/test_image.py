@@ -39,7 +39,7 @@ def test_every_flavour_is_pinned_by_the_lock(name):
 def test_cuda_flavours_say_what_they_run_on():
     from workloads.harness.checks.preflight import OLDEST_DRIVER
 
-    for major in (11, 12):
+    for major in (12, 13):
         wanted = flavours.flavour(f"cuda{major}")
         assert wanted.minimum_driver == OLDEST_DRIVER[major]
         assert "7.5" in wanted.capabilities  # T4
@@ -80,7 +80,7 @@ def test_a_revision_tells_a_dirty_tree(tmp_path):
 
 
 def test_mistakes_are_one_sentence(tmp_path):
-    assert "there are cpu, cuda11, cuda12" in refused("build", "--flavour", "cuda9")
+    assert "there are cpu, cuda12, cuda13" in refused("build", "--flavour", "cuda9")
     assert "holds no wheels" in refused("build", "--wheels", str(tmp_path))
     assert "is not a file" in refused("build", "--ca-bundle", str(tmp_path))
     assert "there are docker, podman" in refused("build", "--engine", "nerdctl")

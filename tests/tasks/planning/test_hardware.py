@@ -41,6 +41,22 @@ def test_every_gpu_peak_is_positive_and_sourced():
         assert all(rate > 0 for rate in peaks.tflops.values()) and peaks.gb_per_s > 0 and peaks.source
 
 
+@pytest.mark.parametrize("name", hardware_names())
+def test_a_clouds_gpu_is_held_against_its_peaks(name):
+    machine = load_hardware(name)
+    if machine.device == "cuda" and machine.instance_type:
+        assert machine.machine().peak_flops and machine.machine().peak_bytes_per_s
+
+
+def test_newer_cards_have_peaks_that_fit_together():
+    """Tensor cores do fp16 and bf16 at one rate, tf32 at half of it; each dense, as the plausibility gate wants."""
+    gpus = load_gpus()
+    for name in ("a10g", "a6000", "l40s", "h20", "h200-sxm", "b200-sxm", "gb200", "rtx-pro-6000"):
+        rates = gpus[name].tflops
+        assert rates["fp16"] == rates["bf16"] == pytest.approx(2 * rates["tf32"], rel=0.02), name
+        assert rates["fp32"] <= rates["tf32"], name
+
+
 def test_assumed_prices_say_so():
     assert load_hardware("local-cpu").price.note.startswith("stated assumption")
 

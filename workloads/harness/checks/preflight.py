@@ -17,7 +17,7 @@ Finding = tuple[bool, str]
 # loader process keeps two ready.
 LEAST_SHARED_BYTES = 512 * 2**20
 # The oldest driver for a major version of CUDA: docs.nvidia.com/deploy/cuda-compatibility, minor versions.
-OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}
 NO_GPU = (
     "no GPU is visible to this process, and this hardware is measured on one: ask for GPUs in the job, "
     "and start the container with NVIDIA's runtime"

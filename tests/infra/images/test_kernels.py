@@ -1,0 +1,69 @@
+"""The image that a hardware file names has kernels for the GPU of that machine."""
+
+import re
+
+import pytest
+
+from infra.images.flavours import flavours
+from tasks.planning.hardware import hardware_names, load_hardware
+
+# Compute capabilities: https://developer.nvidia.com/cuda-gpus, and its page of legacy GPUs.
+CAPABILITY = {
+    **{"k80": "3.7", "p100-pcie": "6.0", "p4": "6.1", "v100-sxm2": "7.0", "t4": "7.5"},
+    **{"a100-40-sxm": "8.0", "a100-80-sxm": "8.0", "a10": "8.6", "a10g": "8.6", "l4": "8.9", "l40s": "8.9"},
+    **{"h100-sxm": "9.0", "h100-pcie": "9.0", "h200-sxm": "9.0", "gh200": "9.0", "b200-sxm": "10.0"},
+}
+
+
+def flavour_of(machine):
+    """The flavour of a machine's image; None where a person brings one, or it runs in none."""
+    named = re.findall(r"prefect\.variables\.gridbench_image_(\w+)", machine.job_variables.get("image", ""))
+    return flavours()[named[0]] if named else None
+
+
+def has_kernels(flavour, capability):
+    """A GPU runs kernels of its own major version, up to its minor one."""
+    major, minor = map(int, capability.split("."))
+    pairs = [tuple(map(int, text.split("."))) for text in flavour.capabilities]
+    return any(pair[0] == major and pair[1] <= minor for pair in pairs)
+
+
+WITH_IMAGE = [name for name in hardware_names() if flavour_of(load_hardware(name))]
+
+
+@pytest.mark.parametrize("name", WITH_IMAGE)
+def test_the_image_of_a_machine_runs_on_it(name):
+    machine = load_hardware(name)
+    flavour = flavour_of(machine)
+    if machine.device == "cpu":
+        assert flavour.name == "cpu"
+    elif not machine.unsupported:
+        assert has_kernels(flavour, CAPABILITY[machine.gpu])
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "runs"),
+    [
+        ("cuda12", "6.0", True),
+        ("cuda12", "6.1", True),
+        ("cuda12", "7.0", True),
+        ("cuda12", "10.0", False),
+        ("cuda13", "7.0", False),
+        ("cuda13", "7.5", True),
+        ("cuda13", "8.9", True),
+        ("cuda13", "10.0", True),
+        ("cuda13", "12.0", True),
+    ],
+)
+def test_cuda_12_is_for_the_oldest_and_13_for_the_newest(name, capability, runs):
+    assert has_kernels(flavours()[name], capability) is runs
+
+
+@pytest.mark.parametrize("cloud", ["aws", "gke"])
+def test_the_gpus_of_a_cloud_share_one_build_of_torch(cloud):
+    machines = [load_hardware(name) for name in WITH_IMAGE if name.startswith(f"{cloud}-")]
+    assert len({flavour_of(m).name for m in machines if m.device == "cuda" and not m.unsupported}) == 1
+
+
+def test_every_flavour_has_the_same_torch():
+    assert len({flavour.torch.partition("+")[0] for flavour in flavours().values()}) == 1
