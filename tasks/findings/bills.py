@@ -209,5 +209,4 @@ def _steps_s(record: Record) -> float:
     """Return the seconds of the timed steps: at most those of the process that timed them."""
     if record.wall is None:
         return 0.0
-    timed_s = math.fsum(min(sample_s, record.wall_s) for sample_s in record.wall.samples_s)
-    return min(timed_s * record.wall.block, record.wall_s)
+    return min(record.wall.total_mean_s * record.wall.timed_steps, record.wall_s)

@@ -192,7 +192,7 @@ def _energy_j(record: Record) -> float | None:
     """The window's energy over the steps in it."""
     if record.energy_j is None or record.wall is None or not record.wall.samples_s:
         return None
-    return record.energy_j / (len(record.wall.samples_s) * record.wall.block)
+    return record.energy_j / record.wall.timed_steps
 
 
 def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -59,7 +59,8 @@ def not_a_time(record: Record) -> str | None:
     """Refuse a time that is missing, zero, negative, not finite, or beyond what a clock can tell."""
     if record.compute_s is None:
         return "it is ok but holds no time"
-    for name, seconds in (("compute", record.compute_s), ("end-to-end", record.end_to_end_s)):
+    times = (("compute", record.compute_s), ("end-to-end", record.end_to_end_s), ("mean", record.mean_s))
+    for name, seconds in times:
         if seconds is not None and out_of_range(seconds):
             return f"its {name} time is {seconds:g} s"
     return None

@@ -72,6 +72,7 @@ def test_above_the_bandwidth_counts_only_what_no_cache_can_hold():
         ({"wall": timing(0.0)}, "its compute time is 0 s"),
         ({"wall": timing(float("inf"))}, "its compute time is inf s"),
         ({"transfer": Transfer(h2d_pageable_s=-2.0)}, "its end-to-end time is -1 s"),
+        ({"wall": replace(timing(1.0), mean_s=-1.0)}, "its mean time is -1 s"),
         ({}, None),
     ],
 )

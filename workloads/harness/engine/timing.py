@@ -97,6 +97,8 @@ def summarise(
         steady=steady,
         precision_reached=precise,
         warmup_s=warmup_s,
+        mean_s=statistics.fmean(samples_s),
+        steps=len(samples_s) * block,
     )
 
 

@@ -4,9 +4,11 @@ Schema history:
     1  first version
     2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
     3  the control beside a repeat
+    4  how samples are taken: the mean over all of them, what the device was busy for, latency, burst
 """
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -17,8 +19,8 @@ from workloads.harness.records.parts import Control, Group, Profile, Training
 from workloads.harness.records.printable import printable_json
 from workloads.harness.records.typed_json import build, finite
 
-SCHEMA = 3
-READABLE = (1, 2, 3)  # what was added since has a default
+SCHEMA = 4
+READABLE = (1, 2, 3, 4)  # what was added since has a default
 
 
 class Verdict(StrEnum):
@@ -48,6 +50,9 @@ class Timing:
     `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
     `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
     says that the one sample is a whole job, whose spread is between repeats.
+
+    `mean_s` is the time of all timed blocks divided by their `steps`: what throughput and cost are made of,
+    because it doesn't move with the length of a block. None in records that lack it: read `total_mean_s`.
     """
 
     samples_s: tuple[float, ...]
@@ -63,6 +68,21 @@ class Timing:
     precision_reached: bool
     warmup_s: tuple[float, ...] = ()
     whole: bool = False
+    mean_s: float | None = None
+    steps: int | None = None
+
+    @property
+    def total_mean_s(self) -> float:
+        """Seconds per step over all samples: total time over total work."""
+        if self.mean_s is not None:
+            return self.mean_s
+        count = len(self.samples_s)
+        return math.fsum(sample_s / count for sample_s in self.samples_s) if count else self.median_s
+
+    @property
+    def timed_steps(self) -> int:
+        """Number of steps that were timed for the samples."""
+        return len(self.samples_s) * self.block if self.steps is None else self.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +236,15 @@ class Record:
         """Seconds per step with the data in place: device time, or host time where the host is the device."""
         timing = self.device_time or self.wall
         return timing.median_s if timing else None
+
+    @property
+    def mean_s(self) -> float | None:
+        """Seconds per step over the whole of the samples, total time over total work, on the same clock.
+
+        One over it is the throughput; one over a median leaves the slow steps out that a user waits for.
+        """
+        timing = self.device_time or self.wall
+        return timing.total_mean_s if timing else None
 
     @property
     def end_to_end_s(self) -> float | None:

@@ -49,8 +49,8 @@ def line(record: Record) -> list[str]:
     if timing and timing.median_s > 0 and timing.ci_low_s is not None and timing.ci_high_s is not None:
         spread = f"±{(timing.ci_high_s - timing.ci_low_s) / 2 / timing.median_s:.1%}"
     rate = "–"
-    if record.work and timing and timing.median_s > 0:
-        rate = f"{record.work.units / timing.median_s:.4g} {record.work.unit}/s"
+    if record.work and timing and timing.total_mean_s > 0:
+        rate = f"{record.work.units / timing.total_mean_s:.4g} {record.work.unit}/s"
     return [
         record.id,
         seconds(record.compute_s),

@@ -115,7 +115,7 @@ class TestRoundTrip:
         assert record.cell.id == "h/matmul/n=8/fp32"
         assert (record.compute_s, record.end_to_end_s, record.ok) == (None, None, False)
 
-    @pytest.mark.parametrize("schema", [1, 2])
+    @pytest.mark.parametrize("schema", [1, 2, 3])
     def test_what_an_earlier_version_wrote_has_no_control(self, schema):
         raw = json.loads(FULL.to_json()) | {"schema": schema}
         del raw["control"]
@@ -132,6 +132,17 @@ class TestTimes:
     def test_compute_is_device_time_where_there_is_a_device(self):
         assert FULL.compute_s == 1.0
         assert Record("r", "h", FULL.case, 1, Verdict.OK, wall=timing()).compute_s == 2.0
+
+    def test_the_mean_is_total_time_over_total_work_on_the_same_clock(self):
+        wall = timing(mean_s=2.5, steps=40)
+        made = Record("r", "h", FULL.case, 1, Verdict.OK, wall=wall)
+        assert (made.mean_s, wall.timed_steps) == (2.5, 40)
+        assert replace(made, device_time=timing(mean_s=0.5)).mean_s == 0.5
+        assert Record("r", "h", FULL.case, 1, Verdict.CRASHED).mean_s is None
+
+    def test_without_a_mean_of_its_own_it_is_that_of_the_samples_whose_blocks_are_equal(self):
+        old = timing(samples_s=(1.0, 2.0, 6.0), block=4)
+        assert (old.total_mean_s, old.timed_steps) == (3.0, 12)
 
     def test_end_to_end_adds_the_transfers_to_the_wall(self):
         assert FULL.end_to_end_s == 2.75
@@ -159,7 +170,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("path", "value", "words"),
         [
-            (["schema"], 4, "has schema 4, this version reads 1 to 3"),
+            (["schema"], 5, "has schema 5, this version reads 1 to 4"),
             (["schema"], ..., "has schema None"),
             (["verdict"], "fine", "record.verdict is 'fine', expected Verdict"),
             (["verdict"], [], r"record.verdict is '\[\]', expected Verdict"),
