@@ -15,8 +15,10 @@ LAUNCH_S = 4e-6  # what a launch costs the host
 class FakeCuda(VirtualTime):
     """A device with any number of streams; the current one is called main."""
 
-    def __init__(self):
+    def __init__(self, waiting_s=0.0):
+        """`waiting_s` is what waiting for an idle device costs the host."""
         super().__init__()
+        self.waiting_s = waiting_s
         self.busy_until_s = {"main": 0.0}
         self.synchronized = 0
 
@@ -32,7 +34,7 @@ class FakeCuda(VirtualTime):
     def synchronize(self, device=None):
         """The host waits until every stream is idle."""
         self.synchronized += 1
-        self.now_s = max(self.now_s, *self.busy_until_s.values())
+        self.now_s = max(self.now_s, *self.busy_until_s.values()) + self.waiting_s
 
     def install(self, monkeypatch):
         """Put this device beneath the engine; returns the engine's own clock for it."""

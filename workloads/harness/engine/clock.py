@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import torch
 
 Step = Callable[[], Any]
+STRAGGLE_MIN_S = 20e-6  # less can't be told from the jitter of the host's own waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Reading:
     Attributes:
         wall_s: host seconds from before the first step until the whole device was idle again.
         device_s: seconds between events on the current stream; None where the host is the device.
-        straggle_s: part of `wall_s` in which the device still worked although the timed stream had ended.
+        straggle_s: part of `wall_s` in which the device still worked although the timed stream had ended; 0
+            where it is shorter than the host can tell.
         result: what the last step returned.
     """
 
@@ -84,8 +86,13 @@ class CudaClock(HostClock):
         stream_ended = time.perf_counter_ns()
         torch.cuda.synchronize(self._device)
         ended = time.perf_counter_ns()
+        torch.cuda.synchronize(self._device)  # of an idle device: all that it takes is the host's
+        waiting_ns = time.perf_counter_ns() - ended
+        straggle_s = (ended - stream_ended - waiting_ns) / 1e9
         device_s = first.elapsed_time(last) / 1e3
-        return Reading((ended - started) / 1e9, device_s, (ended - stream_ended) / 1e9, result)
+        return Reading(
+            (ended - started) / 1e9, device_s, straggle_s if straggle_s > STRAGGLE_MIN_S else 0.0, result
+        )
 
 
 def timer_cost_s(clock: Clock, tries: int = 50) -> float:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from workloads.harness.engine import cache, measure
 from workloads.harness.engine.cache import TIMES, cache_of, flushed, last_level_bytes, single_steps, state
@@ -109,18 +110,23 @@ class TestFlush:
         assert block_size(1e-6, 1e-5, Rules()) > 100
         assert block_size(1e-6, 1e-5, single_steps(Rules())) == 1
 
-    def test_a_buffer_of_its_size_is_written_after_what_was_to_be_done_before(self, monkeypatch):
-        done, made = [], []
-        empty = torch.empty
-        monkeypatch.setattr(torch, "empty", lambda *a, **k: made.append(empty(*a, **k)) or made[-1])
-        before = flushed(
-            lambda steps, result: done.append((steps, result)), open_device("cpu", "fp32", 1), 4096
-        )
-        made[-1].fill_(7)
-        before(1, None)
+    @pytest.mark.parametrize(("name", "times"), [("cpu", 2), ("cuda", 4)])
+    def test_several_times_its_size_is_read_and_nothing_written(self, name, times):
+        """Changed lines would be written back to memory during the step, at its expense."""
+        done, operations = [], []
+
+        class Watching(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                sizes = [a.numel() * a.itemsize for a in args if isinstance(a, torch.Tensor)]
+                operations.append((func.overloadpacket.__name__, sizes, func._schema.is_mutable))
+                return func(*args, **kwargs or {})
+
+        device = replace(open_device("cpu", "fp32", 1), name=name)
+        before = flushed(lambda steps, result: done.append((steps, result)), device, 4096)
+        with Watching():
+            before(1, None)
         assert done == [(1, None)]
-        assert made[-1].numel() == 4096
-        assert not made[-1].any()
+        assert operations == [("sum", [times * 4096], False)]
 
     def test_a_cold_repeat_flushes_before_each_sample(self, cheats, monkeypatch):
         flushes = []

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from tests.workloads.harness.fake_cuda import LAUNCH_S, FakeCuda
+from workloads.harness.engine.cache import single_steps
 from workloads.harness.engine.clock import HostClock, timer_cost_s
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling import Rules
@@ -64,6 +65,31 @@ def test_work_beside_the_stream_is_wrong_only_when_it_outlasts_it(cuda, timed, s
 
     found = timed(step)
     assert found.wall.median_s == pytest.approx(max(side_s, 10e-3), rel=0.01)
+    assert verdicts(found) == ([Verdict.WRONG] if wrong else [])
+
+
+@pytest.mark.parametrize("kernel_s", [1e-6, 10e-6, 30e-6, 60e-6, 90e-6])
+def test_what_waiting_costs_the_host_is_no_work_of_another_stream(monkeypatch, kernel_s):
+    """Of a single short step it is a large part: 5 us of 20, with a cold cache."""
+    cuda = FakeCuda(waiting_s=5e-6)
+    device_clock = cuda.install(monkeypatch)
+    found = time_step(lambda: cuda.launch(kernel_s), device_clock, single_steps(Rules()), Phases())
+    assert found.wall.block == 1
+    assert found.straggle_share == 0
+    assert verdicts(found) == []
+
+
+@pytest.mark.parametrize(("side_s", "wrong"), [(25e-6, False), (60e-6, True)])
+def test_of_single_steps_too_work_on_another_stream_is_called_wrong(monkeypatch, side_s, wrong):
+    """Beside a kernel of 10 us; what outlasts it by less than the host can tell is let through."""
+    cuda = FakeCuda(waiting_s=5e-6)
+    device_clock = cuda.install(monkeypatch)
+
+    def step():
+        cuda.launch(side_s, "side")
+        cuda.launch(10e-6)
+
+    found = time_step(step, device_clock, single_steps(Rules()), Phases())
     assert verdicts(found) == ([Verdict.WRONG] if wrong else [])
 
 
