@@ -15,7 +15,7 @@ from workloads.harness.prepared import Env, Prepared
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.runs import PR_SET_PDEATHSIG
 from workloads.harness.training.layers import layer_flops, parameter_bytes, parameter_count
-from workloads.harness.training.training import MIXED, SAMPLES, Learner, Loss, Optimizer, as_exact
+from workloads.harness.training.training import GRADIENTS, SAMPLES, Learner, Loss, Optimizer, as_exact
 
 if TYPE_CHECKING:
     import torch
@@ -149,7 +149,7 @@ def loaded_training(
         matmul_flops=flops,
         reset=reset,
         watched=learner.watched,
-        tolerance=tolerance * (MIXED if env.precision in ("fp16", "bf16") else 1.0),
+        tolerance=tolerance * GRADIENTS[env.precision],
         moves_inputs=True,
         parameters=parameter_count(model),
     )

@@ -18,7 +18,9 @@ Loss = Callable[..., "torch.Tensor"]
 Optimizer = Callable[[Iterator["torch.nn.Parameter"]], "torch.optim.Optimizer"]
 SHOWN = 512  # elements of each parameter's gradient that are checked
 SCALE = 1024.0  # first loss scale in fp16: torch's own of 65536 makes the first steps overflow
-MIXED = 5.0  # gradients in mixed precision have gone through the roundings of both passes
+# Multiplies a tolerance: gradients have gone through the roundings of both passes. TF32 has fp16's mantissa,
+# and rounds the factors of every product although its tensors are fp32.
+GRADIENTS = {"fp32": 1.0, "tf32": 5.0, "fp16": 5.0, "bf16": 5.0}
 NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU's input change its sign
 SAMPLES = 4  # results of an inference that are checked
 
@@ -77,7 +79,7 @@ def training_step(
         matmul_flops=counted,
         reset=learner.reset,
         watched=learner.watched,
-        tolerance=tolerance * (MIXED if env.precision in ("fp16", "bf16") else 1.0),
+        tolerance=tolerance * GRADIENTS[env.precision],
         parameters=parameter_count(model),
         data=data,
     )
