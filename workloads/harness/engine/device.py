@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from workloads.harness.records.errors import WorkloadsError
 if TYPE_CHECKING:
     import torch
 
+OLDEST_TORCH = (2, 9)  # the first with `fp32_precision`, which alone says what convolutions compute in
 # Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide.
 CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0)}
 
@@ -51,6 +53,7 @@ def open_device(name: str, precision: str, threads: int) -> Device:
         raise WorkloadsError(
             f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use"
         )
+    _check_torch(torch.__version__)
     torch.set_num_threads(threads)
     _set_precision(precision)
     if name == "cpu":
@@ -60,6 +63,13 @@ def open_device(name: str, precision: str, threads: int) -> Device:
             )
         return Device(name, torch.device("cpu"), HostClock())
     return _open_cuda(precision)
+
+
+def _check_torch(version: str) -> None:
+    major, minor = (int(number) for number in version.split(".")[:2])
+    if (major, minor) < OLDEST_TORCH:
+        oldest = "{}.{}".format(*OLDEST_TORCH)
+        raise UnsupportedError(f"torch {version} is too old: install {oldest} or newer")
 
 
 def _open_cuda(precision: str) -> Device:
@@ -93,13 +103,21 @@ def _why_no_cuda() -> str:
 
 
 def _set_precision(precision: str) -> None:
-    """Set fp32 arithmetic for matmul and convolution alike: torch would take TF32 for convolutions only."""
+    """Set fp32 arithmetic for matmul and convolution alike: torch would take TF32 for convolutions only.
+
+    The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises
+    where old and new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
+    """
     import torch
 
-    mode = "tf32" if precision == "tf32" else "ieee"
+    tf32 = precision == "tf32"
     backends: Any = torch.backends  # torch has no types for these settings
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's advice to set the new ones only
+        backends.cudnn.allow_tf32 = tf32
+        torch.set_float32_matmul_precision("high" if tf32 else "highest")
     for backend in (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn):
-        backend.fp32_precision = mode
+        backend.fp32_precision = "tf32" if tf32 else "ieee"
     for backend in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn):
         backend.fp32_precision = "ieee"
     torch.backends.cudnn.benchmark = True  # its search happens in the first call, which is timed apart

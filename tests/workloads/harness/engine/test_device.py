@@ -1,11 +1,18 @@
 """Opening a device: precision and threads are set, whatever they were, and what can't be is said."""
 
 import os
+import re
 
 import pytest
 import torch
 
-from workloads.harness.engine.device import UnsupportedError, _set_precision, dtype_of, open_device
+from workloads.harness.engine.device import (
+    UnsupportedError,
+    _check_torch,
+    _set_precision,
+    dtype_of,
+    open_device,
+)
 from workloads.harness.records.errors import WorkloadsError
 
 CUDA = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
@@ -25,6 +32,48 @@ def test_matmul_and_convolution_get_the_same_precision(precision, mode):
     assert modes(CUDA) == {mode}
     assert modes(HOST) == {"ieee"}
     _set_precision("fp32")
+
+
+def old_readers():
+    """What torch.compile, flex_attention and users' code ask; torch raises where old and new switches differ."""
+    return (
+        torch.get_float32_matmul_precision(),
+        torch.backends.cuda.matmul.allow_tf32,
+        torch.backends.cudnn.allow_tf32,
+    )
+
+
+@pytest.mark.parametrize("before", ["fp32", "tf32"])
+@pytest.mark.parametrize(
+    ("precision", "readings"), [("fp32", ("highest", False, False)), ("tf32", ("high", True, True))]
+)
+def test_old_and_new_switches_agree(before, precision, readings):
+    _set_precision(before)
+    _set_precision(precision)
+    assert old_readers() == readings
+    with torch.backends.cudnn.flags(enabled=True):
+        assert modes(CUDA[:1]) == {"tf32" if precision == "tf32" else "ieee"}
+    assert old_readers() == readings
+    _set_precision("fp32")
+
+
+def test_setting_the_precision_says_nothing(recwarn):
+    _set_precision("tf32")
+    _set_precision("fp32")
+    assert list(recwarn) == []
+
+
+@pytest.mark.parametrize("version", ["2.9.0+cu126", "2.13.0", "3.0.1"])
+def test_a_torch_from_the_oldest_on_will_do(version):
+    _check_torch(version)
+
+
+@pytest.mark.parametrize("version", ["2.8.0+cpu", "1.13.1"])
+def test_an_older_torch_is_refused(version):
+    with pytest.raises(
+        UnsupportedError, match=rf"torch {re.escape(version)} is too old: install 2\.9 or newer"
+    ):
+        _check_torch(version)
 
 
 def test_torchs_own_default_is_overridden():
