@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-all test-fast test-cluster lint perf browser containers databases clean
+.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf browser containers databases clean
 
 install: $(STAMP)
 
@@ -38,6 +38,10 @@ test-fast: install
 test-cluster: install
 	@[ -n "$$KUBECONFIG" ] || { echo "KUBECONFIG is not set: name the file of a cluster that may be tested on"; exit 2; }
 	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/workers/kubernetes/scenarios -v -rs
+
+# Does the measuring engine hold on this machine's GPU? Nothing is installed for it: docs/gpu-proof.md.
+gpu-proof:
+	@python=$(BIN)/python; [ -x $$python ] || python=$(PYTHON); exec $$python -m tests.gpu_proof --out proof
 
 lint: install
 	$(BIN)/ruff check --quiet .

@@ -1,0 +1,152 @@
+"""What the steps of a proof share: the time that is left, the card, the folder, and processes that end in time."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+LAST_WORDS = 4000  # characters of a process's standard error that the log keeps
+GONE_S = 5.0  # in which a process that was killed is gone
+
+
+class Card(NamedTuple):
+    """The device that is proved on, as torch sees it."""
+
+    name: str
+    count: int
+    capability: tuple[int, int]
+    memory_bytes: int
+
+
+class Ended(NamedTuple):
+    """How a process ended. `late` says that it was stopped, because its time or all of it was up."""
+
+    code: int | None
+    out: str
+    err: str
+    seconds: float
+    late: bool
+
+    def json(self) -> Any:
+        """Return the last line of what it printed; its last words are the error where there is none."""
+        lines = self.out.strip().splitlines()
+        if self.code or self.late or not lines:
+            raise RuntimeError(self.why)
+        return json.loads(lines[-1])
+
+    @property
+    def why(self) -> str:
+        """Why there is no result, in one line."""
+        if self.late:
+            return f"stopped after {self.seconds:.0f} s"
+        last = (self.err.strip().splitlines() or ["it said nothing"])[-1]
+        return f"ended with code {self.code}: {last}"
+
+
+@dataclass
+class Bench:
+    """The state of one proof."""
+
+    out: Path
+    device: str
+    ends_at: float  # by time.monotonic
+    soak_s: float = 60.0
+    card: Card | None = None
+    facts: dict[str, Any] = field(default_factory=dict)  # of the card, and versions
+    clocks: dict[str, dict[str, float]] = field(
+        default_factory=dict
+    )  # of the stage of that name, for later ones
+    running: set[int] = field(default_factory=set)
+    stopped: str = ""  # why nothing more is to be begun
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device == "cuda"
+
+    def left_s(self) -> float:
+        return self.ends_at - time.monotonic()
+
+    def run(self, command: Sequence[str], limit_s: float, environ: Mapping[str, str] | None = None) -> Ended:
+        """Run a process from the root of the tree; it and all that it started are gone when this returns.
+
+        What it prints goes to files: a pipe that a grandchild holds open would keep us beyond its end.
+        """
+        begun, limit_s = time.monotonic(), 0.1 if self.stopped else max(min(limit_s, self.left_s()), 0.1)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            process = self.start(command, out, err, environ)
+            late = False
+            try:
+                process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                late = True
+            finally:
+                self.end(process)
+            seconds = time.monotonic() - begun
+            ended = Ended(process.returncode, _read(out), _read(err), seconds, late)
+        with open(self.out / "log.txt", "a") as log:
+            log.write(
+                f"$ {' '.join(command)}\n{ended.err[-LAST_WORDS:]}\n# {seconds:.1f} s, code {ended.code}\n"
+            )
+        return ended
+
+    def start(
+        self,
+        command: Sequence[str],
+        out: Any,
+        err: Any = subprocess.STDOUT,
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a process that runs beside; `end` ends it."""
+        env = {**os.environ, **(environ or {})}
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+        self.running.add(process.pid)
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill a process and all that it started, which may have sessions of their own."""
+        kill_tree(process.pid)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it: that must not hold us
+            process.wait(GONE_S)
+        self.running.discard(process.pid)
+
+    def child(self, module: str, *arguments: str, limit_s: float = 200) -> Any:
+        """Run one of our own scripts in a fresh process; return the JSON that it prints last."""
+        command = [sys.executable, "-m", f"tests.gpu_proof.children.{module}", *arguments]
+        return self.run(command, limit_s).json()
+
+    def stop(self, why: str) -> None:
+        """Begin nothing more, and end what runs."""
+        self.stopped = self.stopped or why
+        for pid in [*self.running]:
+            kill_tree(pid)
+
+
+def kill_tree(pid: int) -> None:
+    with contextlib.suppress(psutil.Error):
+        parent = psutil.Process(pid)
+        for process in [*parent.children(recursive=True), parent]:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+def _read(file: Any) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")

@@ -1,0 +1,104 @@
+"""Time the same operations by the harness, by torch's Timer, by triton's do_bench and as a CUDA graph, in turns.
+
+One process, three rounds: clocks and heat drift, so what is compared is measured within seconds. Prints medians in
+seconds by operation and clock.
+"""
+
+import importlib
+import importlib.util
+import json
+import statistics
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+ROUNDS, REPLAYED = 3, 20
+Operation = Callable[[], Any]
+
+
+def operations(place: Any, on_gpu: bool) -> Iterator[tuple[str, Operation]]:
+    import torch
+
+    half = torch.bfloat16 if on_gpu and torch.cuda.is_bf16_supported() else torch.float32
+    for n in (1024, 4096, 8192) if on_gpu else (256,):
+        a, b = (torch.randn(n, n, dtype=half, device=place) for _ in "ab")
+        yield f"matmul{n}", lambda a=a, b=b: a @ b
+    x = torch.randn(64, device=place)
+    yield "neg64", lambda: x.neg_()
+    net = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(20)]).to(place)
+    rows = torch.randn(8, 64, device=place)
+    yield "net20", lambda: net(rows)
+    if on_gpu:
+        yield from _only_cuda(torch)
+
+
+def _only_cuda(torch: Any) -> Iterator[tuple[str, Operation]]:
+    source, target = torch.rand(2**28, device="cuda"), torch.empty(2**28, device="cuda")
+    yield "copy1GiB", lambda: target.copy_(source)
+    for name, cycles in (("sleep", 2_000_000), ("sleep2", 4_000_000)):
+        yield name, lambda cycles=cycles: torch.cuda._sleep(cycles)
+
+
+def graphed(operation: Operation) -> Operation:
+    """Capture the operation some times over: a replay leaves out what Python takes."""
+    import torch
+
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            operation()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(REPLAYED):
+            operation()
+    return graph.replay
+
+
+def by_others(operation: Operation, on_gpu: bool) -> dict[str, float]:
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("f()", globals={"f": operation}, num_threads=2)
+    seconds = {"timer": timer.blocked_autorange(min_run_time=0.3).median}
+    if on_gpu and importlib.util.find_spec("triton"):  # torch brings it, for Linux
+        testing = importlib.import_module("triton.testing")
+        seconds["do_bench"] = testing.do_bench(operation, warmup=100, rep=300, return_mode="median") / 1e3
+    return seconds
+
+
+def by_us(operation: Operation, clock: Any) -> dict[str, float]:
+    from workloads.harness.engine.phases import Phases
+    from workloads.harness.engine.sampling import Rules
+    from workloads.harness.engine.timing import time_step
+
+    timed = time_step(operation, clock, Rules().quick(), Phases())
+    return {"wall": timed.wall.median_s, "device": (timed.device_time or timed.wall).median_s}
+
+
+def replayed(operation: Operation, clock: Any) -> dict[str, float]:
+    return {"graph": clock.time(graphed(operation), REPLAYED).device_s / REPLAYED**2}
+
+
+def compared(device: str) -> dict[str, dict[str, float]]:
+    import torch
+
+    from workloads.harness.engine.device import open_device
+
+    on_gpu, opened = device == "cuda", open_device(device, "fp32", 2)
+    medians = {}
+    for name, operation in operations(opened.torch_device, on_gpu):
+        rounds: dict[str, list[float]] = {}
+        with torch.inference_mode():
+            for _ in range(ROUNDS if on_gpu else 1):
+                seconds = by_us(operation, opened.clock) | by_others(operation, on_gpu)
+                if on_gpu and not name.startswith("sleep"):
+                    seconds |= replayed(operation, opened.clock)
+                for clock, value in seconds.items():
+                    rounds.setdefault(clock, []).append(value)
+        medians[name] = {clock: statistics.median(values) for clock, values in rounds.items()}
+    return medians
+
+
+if __name__ == "__main__":
+    print(json.dumps(compared(sys.argv[1])))

@@ -1,0 +1,108 @@
+"""Every kind of workload by the real command: its verdict, its margin, and the rates that are known of the card."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+from tests.gpu_proof.bench import Bench
+from tests.gpu_proof.cards import can
+from tests.gpu_proof.measured import Measured, measure
+from tests.gpu_proof.stages.expected import rows_of
+from tests.gpu_proof.stages.verdicts import MEASURED
+from tests.gpu_proof.steps import Step
+from tests.gpu_proof.table import Row, holds
+
+ALL = ("fp32", "tf32", "fp16", "bf16")
+FP32 = ("fp32",)
+NEEDS_S = 20  # of one run; usually 8
+
+
+class Case(NamedTuple):
+    """What is measured, in these precisions, with these options of the command."""
+
+    workload: str
+    size: str
+    precisions: tuple[str, ...] = FP32
+    options: str = ""
+
+
+# The most telling first: time may be up before the last.
+CASES = (
+    Case("matmul", "n=8192", ALL),
+    Case("memory_bandwidth", "mib=1024"),
+    Case("kernel_launch", "kernels=1000"),
+    Case("transfer_bandwidth", "mib=256"),
+    Case("resnet_train", "batch=32", ALL),
+    Case("resnet_train", "batch=8", ("fp32", "tf32")),
+    Case("mnist", "batch=64", ALL, "--profile"),
+    Case("transformer_train", "width=1024,length=512,batch=8", ALL, "--profile"),
+    Case("transformer_infer", "width=1024,length=512,batch=8", ("fp32", "fp16", "bf16")),
+    Case("ddpm", "batch=32", ALL),
+    Case("ddpm_weak", "batch=32,processes=1"),  # NCCL and DDP
+    Case("image_pipeline", "pixels=4096,batch=2", ("fp32", "tf32", "fp16")),
+    Case("gaussian_blur", "pixels=4096"),
+    Case("edge_detection", "pixels=4096"),
+    Case("cifar10", "batch=32", ("fp32", "tf32")),
+    Case("gcn", "hidden=16", ("fp32", "bf16")),
+    Case("resnet_train_loader", "batch=16,workers=2"),  # forks after CUDA was opened
+    Case("matmul", "n=1000", ("fp32", "bf16"), "--cold-cache"),
+    Case("kernel_launch", "kernels=10", FP32, "--cold-cache"),
+    Case("gcn_job", "hidden=16,epochs=200"),
+    Case("ddpm_job", "images=1024,batch=32,processes=1"),
+    Case("resnet_infer_job", "batch=32,batches=50,workers=2"),
+    Case("matmul", "n=15000", ("bf16",)),
+)
+
+
+def look(case: Case, precision: str, name: str, bench: Bench) -> Iterator[Row]:
+    measured = measure(bench, case.workload, case.size, precision, case.options)
+    record = measured.record
+    if bench.card and bench.on_gpu and not can(bench.card.capability, precision):
+        yield holds(name, name, measured.verdict == "unsupported", measured.told)
+        return
+    yield holds(name, name, record and measured.verdict in MEASURED, f"{measured.told} {_figures(measured)}")
+    if record and bench.on_gpu and record["wall"]:
+        yield from rows_of(name, record, bench)
+
+
+def _figures(measured: Measured) -> str:
+    """What a reader wants to see of a record beside its verdict."""
+    record = measured.record or {}
+    if not (timing := record.get("device_time") or record.get("wall")):
+        return f"{measured.seconds:.0f} s"
+    clock = sorted(record["monitor"].get("gpu_sm_clock_mhz") or [0])
+    parts = {
+        "": f"{timing['median_s'] * 1e3:.4g} ms",
+        "check": _share_of_bound(record["check"]),
+        "layout": f"{record['layout']} {record['layout_trials_s'] or ''}",
+        "MHz": f"{clock[len(clock) // 2]:.0f}",
+        "power-capped": record["probes"].get("power_throttled_share"),
+        "J": record["energy_j"],
+        "missing": ",".join(sorted(record["missing"])),
+    }
+    told = [f"{name} {value}".strip() for name, value in parts.items() if value not in (None, "")]
+    return ", ".join([*told, f"{measured.seconds:.0f} s"])
+
+
+def _share_of_bound(check: dict[str, Any] | None) -> str:
+    return f"{check['error'] / check['bound']:.0%} of its bound" if check else ""
+
+
+def tiny() -> Iterator[Case]:
+    """The cases at sizes that a CPU runs in a blink, to see whether this code holds."""
+    from workloads.harness.registry import find
+
+    for workload in dict.fromkeys(case.workload for case in CASES):
+        declared = find(workload)
+        size = {**declared.tiny, **({"processes": 1} if "processes" in declared.tiny else {})}
+        if "cpu" in declared.devices:
+            yield Case(workload, ",".join(f"{name}={value}" for name, value in size.items()), FP32, "--brief")
+
+
+def steps(bench: Bench) -> list[Step]:
+    made = []
+    for case in CASES if bench.on_gpu else tiny():
+        for precision in case.precisions:
+            name = " ".join(filter(None, ("cases", case.workload, case.size, precision, case.options)))
+            made.append(Step(name, NEEDS_S if bench.on_gpu else 8, partial(look, case, precision, name)))
+    return made

@@ -1,0 +1,50 @@
+"""Several GPUs: groups of every size that fits, NCCL's own bandwidth, and a rank that is lost."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from tests.gpu_proof.bench import Bench
+from tests.gpu_proof.measured import measure
+from tests.gpu_proof.stages.failures import CHEATS
+from tests.gpu_proof.stages.verdicts import MEASURED
+from tests.gpu_proof.steps import Step
+from tests.gpu_proof.table import SHOWN, Row, holds
+
+SIZES = (2, 4, 8)
+CASES = (("ddpm_weak", 32), ("ddpm_strong", 64))
+
+
+def scaling(workload: str, batch: int, processes: int, bench: Bench) -> Iterator[Row]:
+    step = f"groups {workload} of {processes}"
+    measured = measure(bench, workload, f"batch={batch},processes={processes}")
+    group = (measured.record or {}).get("group") or {}
+    told = f"{measured.told} exchange {group.get('communication_share')}, spread {group.get('spread')}"
+    whole = len(group.get("ranks", ())) == processes and group.get("backend") == "nccl"
+    yield holds(step, step, measured.verdict in MEASURED and whole, told)
+
+
+def all_reduce(bench: Bench) -> Iterator[Row]:
+    step = "groups all_reduce"
+    assert bench.card
+    found = bench.child("all_reduce", str(bench.card.count), limit_s=90)
+    yield holds(step, f"{step}: the sums", found["right"], f"of {bench.card.count} ranks")
+    yield Row(step, f"{step}: bus", SHOWN, f"{found['bus_gb_per_s']:.1f} GB/s")
+
+
+def lost(bench: Bench) -> Iterator[Row]:
+    step = "groups lost rank"
+    measured = measure(bench, "proof_lost_rank", "n=1,processes=2", environ=CHEATS)
+    right = measured.verdict == "crashed" and "rank 1 of 2" in measured.told
+    yield holds(step, step, right, measured.told)
+
+
+def steps(bench: Bench) -> list[Step]:
+    count = bench.card.count if bench.card else 0
+    if count < 2:
+        return []
+    made = [Step("groups all_reduce", 30, all_reduce), Step("groups lost rank", 30, lost)]
+    for processes in (size for size in SIZES if size <= count):
+        for workload, batch in CASES:
+            run = partial(scaling, workload, batch, processes)
+            made.append(Step(f"groups {workload} of {processes}", 30, run))
+    return made

@@ -1,0 +1,109 @@
+"""What a proof expects of a record: figures that a card can't have fail, figures that it has do not."""
+
+import pytest
+
+from tasks.planning.hardware import load_gpus
+from tests.gpu_proof.bench import Bench, Card
+from tests.gpu_proof.cards import CARDS, can, peaks_of
+from tests.gpu_proof.stages.expected import rows_of
+from tests.gpu_proof.table import FAIL, OK, SHOWN
+
+SECONDS = 2e-3
+
+
+def record(workload="matmul", size=(("n", 8192),), precision="bf16", wall=1.0, **parts):
+    timing = {"median_s": SECONDS, "whole": False}
+    return {
+        "case": {"workload": workload, "size": size, "precision": precision},
+        "wall": timing | {"median_s": SECONDS * wall},
+        "device_time": timing,
+        "check": {"error": 1e-3, "bound": 8e-3, "checked_elements": 1},
+        "work": {"flops": 800e12 * SECONDS, "bytes": 4.3e12 * SECONDS, "launches": 2},
+        "transfer": {"h2d_pageable_s": 2.0, "h2d_pinned_s": 1.0},
+        "profile": None,
+    } | parts
+
+
+def judged(record, card="NVIDIA H200", clocks=None):
+    """The states of the rows of a record by the last words of their names."""
+    bench = Bench(None, "cuda", 0, card=Card(card, 1, (9, 0), 0), clocks=clocks or {})
+    case = record["case"]
+    size = ",".join(f"{name}={value}" for name, value in case["size"])
+    step = f"cases {case['workload']} {size} {case['precision']}"
+    return {row.name.removeprefix(f"{step}: "): row.state for row in rows_of(step, record, bench)}
+
+
+def test_a_record_as_it_should_be_holds():
+    clocks = {"matmul8192": {"do_bench": SECONDS * 1.01}}
+    assert judged(record(), clocks=clocks) == {
+        "error over its bound": OK, "wall over device": OK, "TFLOP/s": OK, "rate over do_bench's in one process": OK,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("parts", "name"),
+    [
+        ({"wall": 1.2}, "wall over device"),
+        ({"check": {"error": 7e-3, "bound": 8e-3, "checked_elements": 1}}, "error over its bound"),
+        ({"work": {"flops": 1100e12 * SECONDS, "bytes": 0, "launches": 2}}, "TFLOP/s"),
+        ({"work": {"flops": 300e12 * SECONDS, "bytes": 0, "launches": 2}}, "TFLOP/s"),
+        ({"precision": "fp32"}, "TFLOP/s"),
+        ({"profile": {"busy_s": 1.0, "kernels": 30, "steps": 3}}, "the profile's kernels over launches"),
+    ],
+)
+def test_what_cannot_be_fails(parts, name):
+    assert judged(record(**parts))[name] == FAIL
+
+
+def test_a_rate_that_differs_from_the_other_clocks_fails():
+    assert (
+        judged(record(), clocks={"matmul8192": {"do_bench": 0.9 * SECONDS}})[
+            "rate over do_bench's in one process"
+        ]
+        == FAIL
+    )
+
+
+@pytest.mark.parametrize(
+    ("workload", "size", "name"),
+    [
+        ("memory_bandwidth", (("mib", 1024),), "GB/s"),
+        ("kernel_launch", (("kernels", 1000),), "seconds a launch"),
+        ("transfer_bandwidth", (("mib", 256),), "pageable over pinned"),
+    ],
+)
+def test_each_ceiling_is_judged(workload, size, name):
+    parts = {"workload": workload, "size": size, "precision": "fp32"}
+    assert judged(record(**parts))[name] == OK
+    slow = {"work": {"flops": 0, "bytes": 1e12 * SECONDS, "launches": 2}, "wall": 20.0,
+            "transfer": {"h2d_pageable_s": 1.0, "h2d_pinned_s": 2.0}}  # fmt: skip
+    assert judged(record(**parts, **slow))[name] == FAIL
+
+
+def test_of_an_unknown_card_rates_are_shown():
+    assert judged(record(), card="NVIDIA Z9000")["TFLOP/s"] == SHOWN
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_peaks_are_those_of_the_catalogue(name):
+    known, ours = load_gpus()[CARDS[name].key], CARDS[name]
+    assert (ours.tflops, ours.gb_per_s) == (known.tflops, known.gb_per_s)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("NVIDIA H200", "h200-sxm"), ("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA H100 PCIe", "h100-pcie"),
+        ("NVIDIA GH200 480GB", "gh200"), ("NVIDIA A10G", "a10g"), ("NVIDIA A10", "a10"), ("NVIDIA L4", "l4"),
+        ("NVIDIA L40S", "l40s"), ("NVIDIA A100-SXM4-80GB", "a100-80-sxm"), ("Tesla T4", "t4"),
+        ("Tesla V100-SXM2-16GB", "v100-sxm2"), ("NVIDIA B200", "b200-sxm"), ("NVIDIA GB200", "gb200"),
+        ("NVIDIA H20", "h20"), ("NVIDIA A100 80GB PCIe", None), ("NVIDIA RTX A1000", None),
+    ],
+)  # fmt: skip
+def test_a_card_is_known_by_its_drivers_name(name, key):
+    peaks = peaks_of(name)
+    assert (peaks and peaks.key) == key
+
+
+def test_older_cards_lack_precisions():
+    assert not can((7, 5), "bf16") and not can((7, 5), "tf32") and can((7, 5), "fp16") and can((8, 0), "bf16")
