@@ -17,7 +17,7 @@ def memory_bandwidth(env: Env, mib: int) -> Prepared:
     """
     import torch
 
-    source = env.place_exact(torch.rand(mib, ROW, generator=env.generator))
+    source = env.rand(mib, ROW, dtype=torch.float32)
     target = torch.empty_like(source)  # made once: a fresh buffer would be timed with its page faults
     rows = env.draw(mib, SHOWN)
     size = source.numel() * source.element_size()

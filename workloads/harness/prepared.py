@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 if TYPE_CHECKING:
     import torch
 
+# Torch draws normal values in blocks of 16, and fewer than one block in another way.
+BLOCK = 16
+DRAWN = 2**22 * BLOCK  # values that are drawn on the host at once
 Module = TypeVar("Module", bound="torch.nn.Module")
 
 
@@ -143,13 +148,26 @@ class Env:
         """Draw standard normal values of this shape, on the device, in the case's precision and layout."""
         import torch
 
-        return self.place(torch.randn(*shape, generator=self.generator))
+        return self._drawn(torch.randn, shape, self.dtype)
 
-    def rand(self, *shape: int) -> torch.Tensor:
+    def rand(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Draw uniform values in [0, 1) of this shape, such as images, on the device."""
         import torch
 
-        return self.place(torch.rand(*shape, generator=self.generator))
+        return self._drawn(torch.rand, shape, dtype or self.dtype)
+
+    def _drawn(
+        self, draw: Callable[..., torch.Tensor], shape: tuple[int, ...], dtype: torch.dtype
+    ) -> torch.Tensor:
+        """Draw on the host in pieces that give the same values as the whole, which may not fit there."""
+        import torch
+
+        count = math.prod(shape)
+        values = torch.empty(count, dtype=dtype, device=self.device)
+        starts = range(0, max(count - BLOCK + 1, 1), DRAWN)  # so that the last piece is of at least a block
+        for start, end in pairwise((*starts, count)):
+            values[start:end] = self.to_device(draw(end - start, generator=self.generator).to(dtype))
+        return self._ordered(values.view(shape))
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Bring a host tensor to the case's precision, layout and device; whole numbers keep their type."""

@@ -2,10 +2,13 @@
 
 import threading
 import time
+import weakref
 from dataclasses import replace
 
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
+
+LEFT: list[int] = []  # results that were still held when `counts_its_results` began a step
 
 
 def product(env: Env, n: int, step=None, data=None, **changes) -> Prepared:
@@ -198,5 +201,19 @@ def remembers_by_version(env, n):
             kept.clear()
             kept[version] = a @ b
         return kept[version]
+
+    return product(env, n, step)
+
+
+@cheat
+def counts_its_results(env, n):
+    """Each step's result is the number of earlier ones that somebody still holds, beside the product."""
+    earlier = []
+
+    def step(a, b):
+        LEFT.append(sum(result() is not None for result in earlier))
+        result = a @ b
+        earlier.append(weakref.ref(result))
+        return result
 
     return product(env, n, step)

@@ -97,6 +97,7 @@ def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
             raise WrongError(f"after timing, {error}") from None
     with torch.inference_mode():  # which may have made the result, and then allows nobody else to change it
         result.detach().fill_(math.nan)
+    del result  # a caller that has given it away has its memory back for the next step
     for tensor in prepared.inputs:
         for part in tensor.detach().chunk(16):
             part.copy_(part.roll(part.numel() // 3 + 1))

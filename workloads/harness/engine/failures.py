@@ -1,8 +1,10 @@
 """Failures: an exception of a workload or a device becomes a verdict; a user's mistake stays an error."""
 
 import re
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.device import UnsupportedError
@@ -18,9 +20,13 @@ OUT_OF_MEMORY = (
     *("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory", "bad_alloc"),
     *("could not allocate", "failed to allocate", "status_alloc_failed", "status_internal_error_host_alloc"),
 )
+# cuDNN says so of a convolution that it can't compute, and of one whose plans have all run out of memory.
+NO_PLAN = ("unable to find an engine", "unable to find a valid cudnn algorithm")
+FULL_SHARE = 0.8  # of a GPU's memory: above it a plan's workspace is what had no room
 UNSUPPORTED = (
     *("not implemented for '", "no kernel image is available", "status_not_supported", "arch_mismatch"),
-    *("is only supported on", "unable to find an engine", "unable to find a valid cudnn algorithm"),
+    *NO_PLAN,
+    "is only supported on",
     *("low precision dtypes not supported", "unsupported dtype", "path needs the cpu support"),
 )
 DRIVER = (
@@ -57,7 +63,8 @@ def finding(error: Exception, case: Case) -> Finding:
     whole = str(error).strip()
     text = printable(next(iter(whole.splitlines()), type(error).__name__))[:300]
     lowered = whole.lower()
-    if _is_memory_error(error) or any(words in lowered for words in OUT_OF_MEMORY):
+    no_memory = _is_memory_error(error) or any(words in lowered for words in OUT_OF_MEMORY)
+    if no_memory or (any(words in lowered for words in NO_PLAN) and _gpu_was_full()):
         return (
             Verdict.OUT_OF_MEMORY,
             f"memory ran out at {case.size_text}: {_wanted(whole, text)}{smaller(case)}",
@@ -73,6 +80,16 @@ def finding(error: Exception, case: Case) -> Finding:
 def _is_memory_error(error: Exception) -> bool:
     """Recognise Python's or torch's memory error by name, because this must not import torch."""
     return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
+
+
+def _gpu_was_full() -> bool:
+    """True if torch has been refused memory on the GPU, or hardly any is left; False without one."""
+    torch: Any = sys.modules.get("torch")
+    with suppress(Exception):
+        if torch and torch.cuda.is_initialized():
+            free, total = torch.cuda.mem_get_info()
+            return bool(torch.cuda.memory_stats().get("num_ooms", 0) or 1 - free / total > FULL_SHARE)
+    return False
 
 
 def _wanted(whole: str, text: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 from workloads.harness.engine.build import build
 from workloads.harness.engine.cache import cache_of, flushed, single_steps
@@ -21,16 +21,13 @@ from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.restarts import Restarts
 from workloads.harness.engine.sampling import Rules
 from workloads.harness.engine.timing import Timed, time_step
-from workloads.harness.engine.transfer import measure_transfer
+from workloads.harness.engine.transfer import fetch, measure_transfer
 from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.parts import Group, Profile, Training
 from workloads.harness.records.record import Cache, Check, Record, Timing, Transfer, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.registry import find
-
-if TYPE_CHECKING:
-    import torch
 
 Say = Callable[[str], None]
 
@@ -152,34 +149,45 @@ def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
 def _run_steps(stage: Stage, prepared: Prepared) -> tuple[Finding, ...]:
     draft, phases, precision = stage.draft, stage.phases, stage.repeat.case.precision
     draft.cache = cache_of(stage.device, prepared.bytes, stage.repeat.cold_cache)
+    first_loss = _checked(stage, prepared)
+    restarts = Restarts(prepared.reset)
+    window = stage.readings.window(phases)
+    timed = _timed(stage, prepared, window, restarts)
+    results, timed = [timed.result], replace(timed, result=None)  # the last reference, so that it can go
+    draft.wall, draft.device_time = timed.wall, timed.device_time
+    _note(stage, timed)
+    if stage.member:
+        draft.group = _group(stage, stage.member, prepared, timed.wall)
+    with phases("device_to_host"):
+        fetch(results[0])
+    with phases("check"):
+        if first_loss is not None:
+            draft.training = _trained(stage, first_loss, restarts.last_loss(results[0]))
+        draft.check = recheck(prepared, results.pop(), precision)
+    if stage.repeat.profile:
+        with phases("profile"):
+            draft.profile = profiled(prepared.step, stage.device)
+    return ()
+
+
+def _checked(stage: Stage, prepared: Prepared) -> float | None:
+    """Check the first step, and time its transfers; return the loss of a training.
+
+    Its result is let go: the timed steps need no more memory than a step takes.
+    """
+    draft, phases = stage.draft, stage.phases
     with phases("check"):
         check_inputs(prepared)
         with counted() as counts:
             result = first_step(prepared)
-        draft.check = check(prepared, result, precision)
+        draft.check = check(prepared, result, stage.repeat.case.precision)
         assert draft.work is not None
         draft.work = draft.work.with_counts(counts.flops * stage.world, counts.launches)
     stage.say(f"{stage.repeat.id}: correct to {draft.check.error:.1g}, measuring")
     with phases("transfer"):
         moved = () if prepared.moves_inputs else prepared.inputs
         draft.transfer = measure_transfer(stage.device, moved, result)
-    restarts = Restarts(prepared.reset)
-    window = stage.readings.window(phases)
-    timed = _timed(stage, prepared, window, restarts)
-    draft.wall, draft.device_time = timed.wall, timed.device_time
-    _note(stage, timed)
-    if stage.member:
-        draft.group = _group(stage, stage.member, prepared, timed.wall)
-    with phases("device_to_host"):
-        timed.result.cpu()
-    with phases("check"):
-        if prepared.is_training:
-            draft.training = _trained(stage, result, restarts.last_loss(timed.result))
-        draft.check = recheck(prepared, timed.result, precision)
-    if stage.repeat.profile:
-        with phases("profile"):
-            draft.profile = profiled(prepared.step, stage.device)
-    return ()
+    return float(result.float().mean()) if prepared.is_training else None
 
 
 def _timed(
@@ -214,13 +222,13 @@ def _scaling(stage: Stage) -> str:
     return find(stage.repeat.case.workload).scaling or "weak"
 
 
-def _trained(stage: Stage, first: torch.Tensor, ended: tuple[float, int]) -> Training:
+def _trained(stage: Stage, first_loss: float, ended: tuple[float, int]) -> Training:
     """Return the losses of a training in steady state, as means over all ranks.
 
     Raises:
         WrongError: the loss did not fall.
     """
-    first_loss, (last_loss, steps) = float(first.float().mean()), ended
+    last_loss, steps = ended
     if stage.member:
         first_loss, last_loss = stage.member.mean(first_loss), stage.member.mean(last_loss)
     check_loss(first_loss, last_loss, steps)

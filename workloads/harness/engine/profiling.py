@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from workloads.harness.engine.clock import Step
@@ -21,10 +22,9 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
     device.clock.time(step, 1)
     with profile(activities=activities, record_shapes=True, profile_memory=True) as profiler:
         reading = device.clock.time(step, steps)
-    averages: Any = profiler.key_averages(group_by_input_shape=True)
     key = "self_cpu_time_total" if on_cpu else "self_device_time_total"
-    ranked = sorted(averages, key=lambda row: -getattr(row, key))
-    kernels = None if on_cpu else [e for e in profiler.events() or () if str(e.device_type).endswith("CUDA")]
+    ranked = _ranked(profiler.key_averages(group_by_input_shape=True), key)
+    kernels = None if on_cpu else _kernels(profiler.events() or ())
     return Profile(
         steps=steps,
         wall_s=reading.wall_s,
@@ -33,6 +33,21 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
         kernels=None if kernels is None else len(kernels),
         busy_s=None if kernels is None else _covered_s(kernels),
     )
+
+
+def _ranked(averages: Iterable[Any], key: str) -> list[Any]:
+    """Sort the operators by `key`, largest first; the kernels that they launched are in theirs already."""
+    operators = [row for row in averages if _is_of(row, "CPU")]
+    return sorted(operators, key=lambda row: -getattr(row, key))
+
+
+def _kernels(events: Iterable[Any]) -> list[Any]:
+    """Pick what ran on the device; torch puts the ranges of annotations there, which cover gaps as well."""
+    return [event for event in events if _is_of(event, "CUDA") and not event.is_user_annotation]
+
+
+def _is_of(event: Any, device: str) -> bool:
+    return str(event.device_type).endswith(device)
 
 
 def _operator(row: Any) -> Operator:

@@ -1,10 +1,13 @@
-"""Transfers: moving a step's inputs to the device and its result back, pageable and pinned."""
+"""Transfers: moving a step's inputs to the device and its result back, pageable and pinned.
+
+They are moved through buffers that are used again and again: neither host nor device holds a tensor twice.
+"""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from workloads.harness.engine.device import Device
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     import torch
 
 REPEATS = 5
+PIECE_BYTES = 2**26  # a power of two, as torch's allocator of pinned memory rounds up to one
+MOST_BYTES = 2**30  # that are moved to time a larger transfer, whose rate is theirs
+Move = Callable[[int], object]  # moves so many bytes
 
 
 def size_bytes(tensors: Sequence[torch.Tensor]) -> int:
@@ -27,30 +33,56 @@ def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: tor
         return Transfer()
     import torch
 
-    def timed(move: Callable[[], object]) -> float:
-        move()
-        seconds = []
-        for _ in range(REPEATS):
-            torch.cuda.synchronize(device.torch_device)
-            started = time.perf_counter()
-            move()
-            torch.cuda.synchronize(device.torch_device)
-            seconds.append(time.perf_counter() - started)
-        return statistics.median(seconds)
+    there, back = [size_bytes([t]) for t in inputs], [size_bytes([result])]
+    longest = min(max(*there, *back, 1), PIECE_BYTES)
+    far = torch.zeros(longest, dtype=torch.uint8, device=device.torch_device)
+    pageable = torch.ones(longest, dtype=torch.uint8)  # pages of zeros might share one, which is in the cache
+    pinned = pageable.pin_memory()
 
-    def there(tensors: Sequence[torch.Tensor]) -> float:
-        return timed(lambda: [t.to(device.torch_device, non_blocking=True) for t in tensors])
+    def to_device(near: torch.Tensor) -> Move:
+        return lambda size: far[:size].copy_(near[:size], non_blocking=True)
 
-    def back(target: torch.Tensor) -> float:
-        return timed(lambda: target.copy_(result, non_blocking=True))
+    def to_host(near: torch.Tensor) -> Move:
+        return lambda size: near[:size].copy_(far[:size], non_blocking=True)
 
-    host = [torch.empty_like(t, device="cpu").copy_(t) for t in inputs]  # pageable, even if they are pinned
-    landing = torch.empty_like(result, device="cpu")
     return Transfer(
-        h2d_bytes=size_bytes(inputs),
-        d2h_bytes=size_bytes([result]),
-        h2d_pageable_s=there(host),
-        h2d_pinned_s=there([t.pin_memory() for t in host]),
-        d2h_pageable_s=back(landing),
-        d2h_pinned_s=back(landing.pin_memory()),
+        h2d_bytes=sum(there),
+        d2h_bytes=sum(back),
+        h2d_pageable_s=_seconds(device, there, to_device(pageable)),
+        h2d_pinned_s=_seconds(device, there, to_device(pinned)),
+        d2h_pageable_s=_seconds(device, back, to_host(pageable)),
+        d2h_pinned_s=_seconds(device, back, to_host(pinned)),
     )
+
+
+def fetch(result: torch.Tensor) -> None:
+    """Bring a result to the host, part by part: the host may have less memory than the device."""
+    parts = size_bytes([result]) // PIECE_BYTES
+    for part in result.chunk(parts) if parts > 1 else (result,):
+        part.cpu()
+
+
+def _seconds(device: Device, sizes: Sequence[int], move: Move) -> float:
+    """Return the median seconds of moving tensors of these sizes; of very large ones a part is moved."""
+    import torch
+
+    moved = list(_pieces(sizes))
+    seconds = []
+    for _ in range(REPEATS + 1):
+        torch.cuda.synchronize(device.torch_device)
+        started = time.perf_counter()
+        for size in moved:
+            move(size)
+        torch.cuda.synchronize(device.torch_device)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[1:]) * max(sum(sizes), 1) / max(sum(moved), 1)
+
+
+def _pieces(sizes: Sequence[int]) -> Iterator[int]:
+    """Cut tensors of these sizes into pieces for the buffers, up to the most that is moved."""
+    left = MOST_BYTES
+    for size in sizes:
+        while size > 0 and left > 0:
+            piece = min(size, PIECE_BYTES)
+            yield piece
+            size, left = size - piece, left - piece

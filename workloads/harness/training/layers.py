@@ -28,7 +28,7 @@ def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, f
         forward += flops
         training += flops * (2 + given[0].requires_grad)
 
-    bare = copy.deepcopy(model).to("meta")
+    bare = copy_on("meta", model)
     for layer in bare.modules():
         if isinstance(layer, (torch.nn.Conv2d, torch.nn.Linear)):
             layer.register_forward_hook(count)
@@ -45,3 +45,15 @@ def parameter_count(model: torch.nn.Module) -> int:
 def parameter_bytes(model: torch.nn.Module) -> int:
     """Bytes of a model's trainable parameters."""
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
+
+
+def copy_on(device: str, model: torch.nn.Module) -> torch.nn.Module:
+    """Return a deep copy of the model on `device`; on the model's own nothing is taken for it."""
+    import torch
+
+    copies: dict[int, Any] = {}
+    for tensor in [*model.parameters(), *model.buffers()]:
+        moved: torch.Tensor = tensor.detach().to(device, copy=True)
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        copies[id(tensor)] = torch.nn.Parameter(moved, tensor.requires_grad) if is_parameter else moved
+    return copy.deepcopy(model, copies)

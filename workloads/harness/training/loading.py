@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import ctypes
 import os
 import signal
@@ -14,7 +13,7 @@ from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.runs import PR_SET_PDEATHSIG
-from workloads.harness.training.layers import layer_flops, parameter_bytes, parameter_count
+from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
 from workloads.harness.training.training import GRADIENTS, SAMPLES, Learner, Loss, Optimizer, as_exact
 
 if TYPE_CHECKING:
@@ -193,7 +192,7 @@ def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
     import torch
 
     with torch.inference_mode():
-        exact: torch.Tensor = copy.deepcopy(model).cpu().double()(as_exact(batch[:SAMPLES]))
+        exact: torch.Tensor = copy_on("cpu", model).double()(as_exact(batch[:SAMPLES]))
         return exact
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.prepared import Env, Prepared
-from workloads.harness.training.layers import layer_flops, parameter_bytes, parameter_count
+from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
 
 if TYPE_CHECKING:
     import torch
@@ -107,7 +106,7 @@ def inference_step(
 
     def reference() -> torch.Tensor:
         with torch.inference_mode():
-            exact: torch.Tensor = copy.deepcopy(model).cpu().double()(as_exact(inputs[:SAMPLES]))
+            exact: torch.Tensor = copy_on("cpu", model).double()(as_exact(inputs[:SAMPLES]))
             return exact
 
     counted = flops if flops is not None else layer_flops(model, inputs)[0]
@@ -143,16 +142,21 @@ class Learner:
         optimizer: Optimizer,
         state: Sequence[torch.nn.Module] = (),
     ) -> None:
-        import torch
 
         self._env, self.model, self._state = env, model.train(), (model, *state)
         self._make_optimizer = optimizer
-        self._beginning = [copy.deepcopy(module.state_dict()) for module in self._state]
+        self._beginning = [copy_on("cpu", module).state_dict() for module in self._state]
         self._masks: list[torch.Tensor] = []
+        self._start()
+
+    def _start(self) -> None:
+        """Make the optimizer and the loss scale, which grows with the steps."""
+        import torch
+
         self._scaler: Any = torch.amp.GradScaler(
-            env.device.type, init_scale=SCALE, enabled=env.precision == "fp16"
+            self._env.device.type, init_scale=SCALE, enabled=self._env.precision == "fp16"
         )
-        self.optimizer = optimizer(model.parameters())
+        self.optimizer = self._make_optimizer(self.model.parameters())
 
     def learn(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Take one step: forward, backward, update; return the loss, on the device."""
@@ -165,10 +169,10 @@ class Learner:
         return value.detach()
 
     def reset(self) -> None:
-        """Restore the initial weights and a fresh optimizer."""
+        """Restore the initial weights, with a fresh optimizer and the first loss scale."""
         for module, beginning in zip(self._state, self._beginning, strict=True):
             module.load_state_dict(beginning)
-        self.optimizer = self._make_optimizer(self.model.parameters())
+        self._start()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -203,7 +207,7 @@ class Learner:
         import torch
 
         beginning = self._beginning[0]
-        if all(torch.equal(weight, beginning[name]) for name, weight in self.model.named_parameters()):
+        if all(torch.equal(weight.cpu(), beginning[name]) for name, weight in self.model.named_parameters()):
             raise WrongError("the first step changed no weight: nothing is learnt")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -218,7 +222,7 @@ class Learner:
 
         Given fewer samples than that step had, it takes them for the first ones.
         """
-        exact = copy.deepcopy(self.model).cpu()
+        exact = copy_on("cpu", self.model)
         exact.load_state_dict(self._beginning[0])
         exact.double().zero_grad(set_to_none=True)
         masks = iter(self._masks)

@@ -96,6 +96,50 @@ def test_what_a_device_lacks_is_unsupported(error):
     assert "\n" not in reason
 
 
+class FakeGpu:
+    """What torch says of a GPU's memory, beneath the real function."""
+
+    def __init__(self, monkeypatch, used_share, refusals=0):
+        import torch
+
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int((1 - used_share) * 2**40), 2**40))
+        monkeypatch.setattr(torch.cuda, "memory_stats", lambda: {"num_ooms": refusals})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FIND was unable to find an engine to execute this computation",
+        "GET was unable to find an engine to execute this computation",
+        "Unable to find a valid cuDNN algorithm to run convolution",
+    ],
+)
+@pytest.mark.parametrize(
+    ("used_share", "refusals", "verdict"),
+    [
+        (0.9, 0, Verdict.OUT_OF_MEMORY),
+        (0.1, 3, Verdict.OUT_OF_MEMORY),  # what was refused has been given back since
+        (0.1, 0, Verdict.UNSUPPORTED),
+    ],
+)
+def test_a_convolution_without_room_for_any_plan_is_out_of_memory(
+    monkeypatch, text, used_share, refusals, verdict
+):
+    """CuDNN swallows the refusal of each plan's workspace, and says only that none of them will do."""
+    FakeGpu(monkeypatch, used_share, refusals)
+    case = Case.of("image_pipeline", {"pixels": 8192, "batch": 8})
+    seen, reason = finding(RuntimeError(text), case)
+    assert seen is verdict
+    assert text in reason
+    assert reason.endswith("; try batch=4") == (verdict is Verdict.OUT_OF_MEMORY)
+
+
+def test_a_full_gpu_makes_no_other_error_one_of_memory(monkeypatch):
+    FakeGpu(monkeypatch, 0.99, 5)
+    assert finding(RuntimeError("CUDA error: device-side assert triggered"), CASE)[0] is Verdict.CRASHED
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -12,8 +12,8 @@ from workloads.harness.engine.restarts import RESTART_AFTER, Restarts
 from workloads.harness.prepared import JobResult
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import find
-from workloads.harness.training.layers import layer_flops, parameter_count
-from workloads.harness.training.training import inference_step, training_step
+from workloads.harness.training.layers import copy_on, layer_flops, parameter_count
+from workloads.harness.training.training import SCALE, inference_step, training_step
 
 WRONG = {
     "never_updates": "^the first step changed no weight: nothing is learnt",
@@ -137,6 +137,69 @@ def test_a_reset_brings_back_weights_statistics_and_optimizer():
         losses.append([float(made.step()) for _ in range(4)])
     assert losses[0] == losses[1]
     assert len(set(losses[0])) == 4
+
+
+def test_a_reset_brings_back_the_first_loss_scale():
+    """It doubles with the good steps, and a step from the beginning would overflow with a late one."""
+    made = prepared("fp16")
+    learner = made.reset.__self__
+    made.step()
+    learner._scaler.update(2.0**20)
+    made.reset()
+    made.step()
+    assert learner._scaler.get_scale() == SCALE
+    learner.check_changed()
+
+
+class TestCopies:
+    def model(self):
+        import torch
+
+        model = torch.nn.Sequential(
+            torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), tied := torch.nn.Linear(4, 4), tied
+        )
+        model[0].bias.requires_grad_(False)
+        return model
+
+    def test_a_copy_is_whole_and_apart(self):
+        import torch
+
+        model = self.model()
+        copied = copy_on("cpu", model)
+        assert str(copied) == str(model)
+        assert copied[2] is copied[3]
+        for (name, own), (_, theirs) in zip(
+            model.state_dict().items(), copied.state_dict().items(), strict=True
+        ):
+            assert torch.equal(own, theirs), name
+            assert own.data_ptr() != theirs.data_ptr(), name
+        assert [p.requires_grad for p in copied.parameters()] == [p.requires_grad for p in model.parameters()]
+
+    def test_nothing_is_copied_on_the_models_own_device(self):
+        """The device is `meta`, which has no values: a copy that goes by way of it could not be moved on."""
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        class Watching(TorchDispatchMode):
+            def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+                made = func(*args, **kwargs or {})
+                if isinstance(made, torch.Tensor) and not func.is_view:
+                    devices.add(made.device.type)
+                return made
+
+        devices, model = set(), self.model()
+        with Watching():
+            copy_on("meta", model)
+            layer_flops(model[0], torch.empty(1, 4, device="meta"))
+        assert devices == {"meta"}
+
+    def test_the_beginning_of_a_training_is_kept_on_the_host(self):
+        learner = prepared().reset.__self__
+        assert {value.device.type for value in learner._beginning[0].values()} == {"cpu"}
+        assert all(
+            value.data_ptr() != learner.model.state_dict()[name].data_ptr()
+            for name, value in learner._beginning[0].items()
+        )
 
 
 def test_the_layers_formula_is_what_torch_counts():
