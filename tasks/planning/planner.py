@@ -13,6 +13,7 @@ from tasks.planning.limits import limits_of, threads_on
 from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.plan import Plan, PlannedCase, PlannedSkip
 from tasks.planning.request import RunRequest
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.suite import Suite
 
@@ -29,6 +30,7 @@ def make_plan(request: RunRequest) -> Plan:
     suite = watched(load_suite_checked(request.suite), request.night)
     version_measured = request.night.version if request.night else None
     machines = machines_of(request.hardware, request.cluster, request.boxes, version_measured)
+    suite = _for_devices(suite, machines)
     repeats = suite.repeats if request.repeats is None else request.repeats
     if repeats < 1:
         raise GridbenchError(f"repeats={repeats} must be 1 or more")
@@ -59,6 +61,13 @@ def make_plan(request: RunRequest) -> Plan:
     )
     check_budget(plan, request.budget_usd)
     return plan
+
+
+def _for_devices(suite: Suite, machines: Sequence[Hardware]) -> Suite:
+    try:
+        return suite.on({machine.device for machine in machines})
+    except WorkloadsError as error:
+        raise GridbenchError(str(error)) from None
 
 
 def _baseline(request: RunRequest, machines: Sequence[Hardware]) -> str:
@@ -100,8 +109,13 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
 def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
     """Return the cases of a suite that a machine can't measure."""
     skips = []
-    for planned in (PlannedCase.of(entry.case, entry.threads) for entry in suite.entries):
-        if reason := skip_reason(machine, planned, suite.timeout_s):
+    for entry in suite.entries:
+        planned = PlannedCase.of(entry.case, entry.threads)
+        if not entry.is_for(machine.device):
+            reason: str | None = f"the suite measures it on {entry.device} only"
+        else:
+            reason = skip_reason(machine, planned, suite.timeout_s)
+        if reason:
             skips.append(PlannedSkip(hardware=machine.name, case=planned, reason=reason))
     return skips
 

@@ -136,6 +136,22 @@ class TestSkips:
         nothing = make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
         assert (nothing.estimate_s, nothing.estimate_usd) == (0, 0)
 
+    def test_what_is_for_another_device_costs_nothing(self, tmp_path):
+        path = tmp_path / "both.toml"
+        only = '[[cases]]\nworkload = "matmul"\nsize = { n = 300 }\ndevice = "cuda"\n'
+        path.write_text(MATMULS.replace(", 10000000", "") + only)
+        alone = make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
+        assert len(alone.cells) == 2 and alone.skips == ()
+        both = make_plan(RunRequest(suite=str(path), hardware=["local-cpu", "aws-g6.xlarge"]))
+        assert len(both.cells) == 6
+        assert both.skipped_on("local-cpu") == {
+            Case.of("matmul", {"n": 300}): "the suite measures it on cuda only"
+        }
+        assert both.skipped_on("aws-g6.xlarge") == {}
+        path.write_text(only)
+        with pytest.raises(GridbenchError, match="suite both has no cases for cpu"):
+            make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
+
     def test_are_shown(self, large):
         plan = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert [(row["cells"], row["skipped"]) for row in plan_rows(plan)] == [("3", "1")]

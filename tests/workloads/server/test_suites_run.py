@@ -30,7 +30,7 @@ FINE = {
 
 def part_of(name, slow):
     """A suite at its tiny sizes: the workloads whose smallest step takes seconds, or the others."""
-    tiny = load_suite(name).tiny()
+    tiny = load_suite(name).tiny().on({"cpu"})
     entries = [entry for entry in tiny.entries if takes_seconds(entry.case.workload) == slow]
     return replace(tiny, entries=tuple(entries))
 

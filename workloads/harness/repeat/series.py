@@ -46,6 +46,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
     base = replace(
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
     )
+    suite = suite.on({base.device})
     threads = {entry.case: entry.threads for entry in suite.entries}
     todo = [
         replace(repeat, threads=base.threads or threads[repeat.case])

@@ -3,14 +3,14 @@
 import math
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.machine import peak_flops_bound
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import DEVICES, Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
 from workloads.harness.repeat.limits import Limits, too_large
@@ -28,7 +28,14 @@ KEYS = {
     "suites": list,
     "cases": list,
 }
-CASE_KEYS = {"workload": str, "size": dict, "precision": list, "threads": int, "estimate_s": float}
+CASE_KEYS = {
+    "workload": str,
+    "size": dict,
+    "precision": list,
+    "threads": int,
+    "estimate_s": float,
+    "device": str,
+}
 REPEATS, ESTIMATE_S, TIMEOUT_S = 3, 15.0, 600.0  # where a suite says nothing; seconds are of a repeat
 
 
@@ -39,11 +46,17 @@ class SuiteCase:
     Attributes:
         estimate_s: seconds that a repeat usually takes on a 2-core CPU.
         threads: CPU threads of a process; None takes those that its machine is measured with.
+        device: the only one that the suite measures it on; None for all.
     """
 
     case: Case
     estimate_s: float = ESTIMATE_S
     threads: int | None = None
+    device: str | None = None
+
+    def is_for(self, device: str) -> bool:
+        """True if the suite measures it on this device."""
+        return self.device in (None, device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +91,19 @@ class Suite:
     @property
     def minutes(self) -> float:
         """Minutes that its own repeats usually take on a 2-core CPU, without cases that it can't measure."""
-        measured = (e for e in self.entries if _on_two_cores(e.case, e.threads, self.timeout_s))
+        measured = (e for e in self.entries if _on_two_cores(e, self.timeout_s))
         return sum(entry.estimate_s for entry in measured) * self.repeats / 60
+
+    def on(self, devices: Collection[str]) -> "Suite":
+        """Return the part of it that is measured on one of these devices at least.
+
+        Raises:
+            WorkloadsError: nothing of it is.
+        """
+        entries = tuple(entry for entry in self.entries if any(map(entry.is_for, devices)))
+        if not entries:
+            raise WorkloadsError(f"suite {self.name} has no cases for {' or '.join(sorted(devices))}")
+        return replace(self, entries=entries)
 
     def tiny(self) -> "Suite":
         """Return the same workloads at their tiny sizes, once each: does everything run here?
@@ -91,7 +115,9 @@ class Suite:
             workload, case = find(entry.case.workload), entry.case
             kept = {name: value for name, value in case.size if name == "processes"}
             tiny = workload.case(workload.tiny | kept, case.precision)
-            entries.setdefault(tiny, SuiteCase(tiny, threads=entry.threads))
+            same = entries.get(tiny)
+            if same is None or (same.device and not entry.device):  # measured everywhere if one of them is
+                entries[tiny] = SuiteCase(tiny, threads=entry.threads, device=entry.device)
         return replace(self, entries=tuple(entries.values()), repeats=1, brief=True)
 
 
@@ -127,16 +153,17 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
 
 def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
     _check_keys(raw, KEYS, "the suite")
-    stated: dict[Case, tuple[float | None, int | None]] = {}  # estimate and threads
+    stated: dict[Case, tuple[float | None, int | None, str | None]] = {}  # estimate, threads, device
     for part in (_part(str(part), folder) for part in raw.get("suites", [])):
         for member in part.entries:
-            stated.setdefault(member.case, (member.estimate_s, member.threads))
+            stated.setdefault(member.case, (member.estimate_s, member.threads, member.device))
     for entry in raw.get("cases", []):
         _check_keys(entry, CASE_KEYS, "a case")
         if "workload" not in entry:
             raise WorkloadsError("a case lacks the key workload")
+        of_all = entry.get("estimate_s"), entry.get("threads", raw.get("threads")), _device(entry)
         for case in _expand(entry):
-            stated.setdefault(case, (entry.get("estimate_s"), entry.get("threads", raw.get("threads"))))
+            stated.setdefault(case, of_all)
     if not stated:
         raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
     return Suite(
@@ -156,31 +183,43 @@ def _part(name: str, folder: Path) -> Suite:
 
 
 def _entries(
-    stated: Mapping[Case, tuple[float | None, int | None]], raw: Mapping[str, Any]
+    stated: Mapping[Case, tuple[float | None, int | None, str | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
     """Give each case its own estimate, or an even share of the suite's minutes that the others leave.
 
     The minutes are for what a 2-core CPU can measure; the cases beyond it get the same share.
     """
     timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
-    counted = [s for case, (s, threads) in stated.items() if _on_two_cores(case, threads, timeout_s)]
+    entries = {
+        SuiteCase(case, threads=threads, device=device): s for case, (s, threads, device) in stated.items()
+    }
+    counted = [seconds for entry, seconds in entries.items() if _on_two_cores(entry, timeout_s)]
     without, share_s, minutes = counted.count(None), ESTIMATE_S, raw.get("minutes")
     if minutes is not None and without:
         share_s = (minutes * 60 / repeats - sum(s for s in counted if s is not None)) / without
     if share_s <= 0:
         raise WorkloadsError(f"minutes={minutes} are used up by what its cases' estimate_s come to")
     return tuple(
-        SuiteCase(case, share_s if seconds is None else float(seconds), threads)
-        for case, (seconds, threads) in stated.items()
+        replace(entry, estimate_s=share_s if seconds is None else float(seconds))
+        for entry, seconds in entries.items()
     )
 
 
-def _on_two_cores(case: Case, threads: int | None, timeout_s: float) -> bool:
+def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
     """True if a CPU of two cores with AVX-512 can measure a case."""
-    used, facts = threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
+    case, used, facts = entry.case, entry.threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
     peak = peak_flops_bound(facts, used, case.precision)
-    limits = Limits("two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (threads or 1))
-    return too_large(case, limits, timeout_s) is None
+    limits = Limits(
+        "two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (entry.threads or 1)
+    )
+    return entry.is_for("cpu") and too_large(case, limits, timeout_s) is None
+
+
+def _device(entry: Mapping[str, Any]) -> str | None:
+    device = entry.get("device")
+    if device is not None and device not in DEVICES:
+        raise WorkloadsError(f"device is {device!r}; there are {', '.join(DEVICES)}")
+    return device
 
 
 def _check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:

@@ -119,6 +119,54 @@ def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
     assert suite.minutes == 2
 
 
+def test_a_case_may_be_for_one_device_alone(tmp_path):
+    """On the others nothing grows: no case, no minute."""
+    only = 'workload = "matmul"\nsize = { n = [64, 8192] }\nprecision = ["bf16"]\ndevice = "cuda"'
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        "minutes = 2\nrepeats = 1\n" + case(only) + case(MATMUL + '\nprecision = ["fp32", "bf16"]')
+    )
+    suite = load_suite(str(path))
+    assert [entry.device for entry in suite.entries] == ["cuda", "cuda", None]
+    assert suite.minutes == 2 and suite.entries[-1].estimate_s == 120
+    assert [c.id for c in suite.on({"cpu"}).cases] == ["matmul/n=64/fp32"]
+    assert suite.on({"cuda"}) == suite.on({"cuda", "cpu"}) == suite
+    assert len(suite.tiny().on({"cpu"}).cases) == 1
+    path.write_text(case(only))
+    with pytest.raises(WorkloadsError, match="suite mine has no cases for cpu"):
+        load_suite(str(path)).on({"cpu"})
+    path.write_text(case(only.replace("cuda", "gpu")))
+    with pytest.raises(WorkloadsError, match="device is 'gpu'; there are cpu, cuda"):
+        load_suite(str(path))
+
+
+def test_what_is_tiny_is_for_every_device_if_one_of_its_cases_is(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(case('workload = "matmul"\nsize = { n = 8192 }\ndevice = "cuda"') + case(MATMUL))
+    tiny = load_suite(str(path)).tiny()
+    assert [entry.device for entry in tiny.entries] == [None]
+
+
+@pytest.mark.parametrize("name", ["full", "nightly"])
+def test_a_gpu_is_shown_at_what_its_tensor_cores_do(name):
+    suite = load_suite(name)
+    asked = {(c.workload, c.precision) for c in suite.on({"cuda"}).cases}
+    for precision in ("fp32", "tf32", "fp16", "bf16"):
+        sizes = {c.params["n"] for c in suite.cases if (c.workload, c.precision) == ("matmul", precision)}
+        assert {8192, 16384} <= sizes, precision
+    for workload_name in ("resnet_train", "ddpm", "image_pipeline"):
+        assert {(workload_name, p) for p in ("fp32", "tf32", "bf16")} <= asked, workload_name
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "minutes"), [("quick", 7, 1), ("nightly", 18, 15), ("full", 125, 544)]
+)
+def test_what_a_gpu_adds_costs_a_cpu_nothing(name, cells, minutes):
+    """Whoever adds a case for CPUs changes this on purpose."""
+    suite = load_suite(name)
+    assert len(suite.on({"cpu"}).cases) <= cells and suite.minutes <= minutes
+
+
 def test_a_suite_can_be_made_of_others(tmp_path):
     (tmp_path / "a.toml").write_text("minutes = 1\nrepeats = 1\n" + case(MATMUL))
     (tmp_path / "b.toml").write_text("repeats = 1\n" + case('workload = "matmul"\nsize = { n = [64, 65] }'))
