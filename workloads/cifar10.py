@@ -8,6 +8,7 @@ from workloads.harness.prepared import Env, Job, Prepared
 from workloads.harness.registry import LAYOUTS, workload
 from workloads.harness.training.data import CIFAR10, load_images
 from workloads.harness.training.fitting import Recipe, classifier_job, classifier_step
+from workloads.harness.training.optimizers import fused
 
 if TYPE_CHECKING:
     import torch
@@ -41,7 +42,7 @@ def recipe() -> Recipe:
     return Recipe(
         net,
         loss,
-        lambda parameters: torch.optim.Adam(parameters, lr=1e-3, weight_decay=1e-4),
+        lambda parameters: fused(torch.optim.Adam, parameters, lr=1e-3, weight_decay=1e-4),
         lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 5),
     )
 

@@ -10,6 +10,7 @@ from workloads.harness.registry import workload
 from workloads.harness.training.data import Graph, load_graph
 from workloads.harness.training.fitting import Recipe, fresh, numbers
 from workloads.harness.training.layers import parameter_bytes, parameter_count
+from workloads.harness.training.optimizers import fused
 from workloads.harness.training.training import Learner, training_step
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def gcn_recipe(task: Task, hidden: int) -> Recipe:
     return Recipe(
         net,
         loss,
-        lambda parameters: torch.optim.Adam(parameters, lr=0.01, weight_decay=5e-4),
+        lambda parameters: fused(torch.optim.Adam, parameters, lr=0.01, weight_decay=5e-4),
         lambda optimizer: torch.optim.lr_scheduler.ConstantLR(optimizer, 1.0),
     )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import workload
+from workloads.harness.training.optimizers import fused
 from workloads.harness.training.training import inference_step, training_step
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
         env.model(partial(decoder, width, length)),
         loss,
         (env.place_exact(sentences(env, batch, length)),),
-        lambda parameters: torch.optim.AdamW(parameters, lr=LEARNING_RATE),
+        lambda parameters: fused(torch.optim.AdamW, parameters, lr=LEARNING_RATE),
         unit="tokens",
         units=batch * length,
     )

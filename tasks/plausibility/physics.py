@@ -13,6 +13,7 @@ from tasks.plausibility import coherence
 from tasks.plausibility.contradictions import contradictions, out_of_range
 from tasks.results.model import Machine
 from tasks.results.repeats import RecordKey, key
+from workloads.harness.records.amounts import least_flops
 from workloads.harness.records.record import Record, Timing
 
 MARGIN = 1.05  # a boost clock above the data sheet's, and its rounding
@@ -108,14 +109,13 @@ def not_its_ranks(record: Record) -> str | None:
 def above_peak(record: Record, machine: Machine | None) -> str | None:
     """Refuse a record that computes faster than the machine's peak for the precision.
 
-    FLOPs are the workload's formula. An algorithm that needs fewer (Winograd for 3x3 convolutions) can pass a
-    true peak only where a step is little else.
+    FLOPs are the workload's formula, less what an algorithm for convolutions can save.
     """
     item = dict(machine.peak_flops).get(record.case.precision) if machine else None
     peak = item and item * _processes(record)
     if not peak or not record.work or not record.work.flops or not record.compute_s:
         return None
-    rate = record.work.flops / record.compute_s
+    rate = least_flops(record.work.flops, record.work.conv_flops, record.case.precision) / record.compute_s
     if rate <= MARGIN * peak:
         return None
     return (

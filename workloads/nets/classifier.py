@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from workloads.harness.prepared import Env, Job, JobResult, Prepared
 from workloads.harness.registry import LAYOUTS, Kind, Task, Workload, add
 from workloads.harness.training.layers import layer_flops, parameter_count
 from workloads.harness.training.loading import Loader, exact_results, loaded_inference, loaded_training
+from workloads.harness.training.optimizers import fused
 from workloads.harness.training.training import SAMPLES, Learner, inference_step, training_step
 
 if TYPE_CHECKING:
@@ -126,11 +127,11 @@ def loss(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> 
     return F.cross_entropy(model(images), labels)
 
 
-def adam(parameters: object) -> torch.optim.Optimizer:
+def adam(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
     """Adam with the load test's learning rate."""
     import torch
 
-    return torch.optim.Adam(parameters, lr=LEARNING_RATE)  # type: ignore[arg-type]
+    return fused(torch.optim.Adam, parameters, lr=LEARNING_RATE)
 
 
 def _timed(

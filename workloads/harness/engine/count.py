@@ -15,10 +15,12 @@ class Counts:
     Attributes:
         flops: matrix products, convolutions and attention, by torch's own formulas; they leave out
             elementwise operations, sparse products, and attention on a CPU.
+        conv_flops: those of `flops` in convolutions.
         launches: operations that compute something: those that only make a view of a tensor don't count.
     """
 
     flops: float = 0.0
+    conv_flops: float = 0.0
     launches: int = 0
 
 
@@ -48,7 +50,9 @@ def counted() -> Iterator[Counts]:
                     return made
             out = func(*args, **kwargs)
             counts.launches += not func.is_view
-            counts.flops += formula(*args, **kwargs, out_val=out) if formula else 0
+            flops = formula(*args, **kwargs, out_val=out) if formula else 0
+            counts.flops += flops
+            counts.conv_flops += flops if "convolution" in func.overloadpacket.__name__ else 0
             return out
 
     counting: Any = Counting

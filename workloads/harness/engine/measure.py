@@ -23,6 +23,7 @@ from workloads.harness.engine.sampling import Rules
 from workloads.harness.engine.timing import Timed, time_step
 from workloads.harness.engine.transfer import fetch, measure_transfer
 from workloads.harness.prepared import Job, Prepared
+from workloads.harness.records.amounts import least_flops
 from workloads.harness.records.parts import Group, Profile, Training
 from workloads.harness.records.record import Cache, Check, Record, Timing, Transfer, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
@@ -92,6 +93,7 @@ def measure(
     with readings.monitored(), findings_of_failures(repeat.case) as failures:
         with phases("context"):
             device = open_device(repeat.device, repeat.case.precision, threads)
+            readings.opened()
             member = join(device, repeat.timeout_s) if join else None
         if member:
             device, readings.own_cpu_s = member.device, member.cpu_s
@@ -119,9 +121,7 @@ def _run(stage: Stage) -> tuple[Finding, ...]:
     built = build(workload, stage.repeat, stage.device, stage.phases, rank, stage.world)
     thing, draft.layout, draft.layout_trials_s = built.thing, built.layout, built.trials_s
     draft.data = thing.data
-    draft.work = Work(
-        thing.units, thing.unit, thing.flops, thing.bytes, thing.matmul_flops, parameters=thing.parameters
-    )
+    draft.work = _work(thing)
     if stage.repeat.trial:  # built and stepped once: it fits
         if isinstance(thing, Job):
             thing.warm_up()
@@ -131,8 +131,21 @@ def _run(stage: Stage) -> tuple[Finding, ...]:
         stage.member.merge(stage.readings)
     peak = stage.readings.peak_flops(stage.repeat.case.precision)
     bound = peak * stage.world if peak else None
-    judged = judge(draft.wall, stage.readings.probes, thing.flops, bound) if draft.wall else ()
+    flops = least_flops(thing.flops, draft.work.conv_flops, stage.repeat.case.precision)
+    judged = judge(draft.wall, stage.readings.probes, flops, bound) if draft.wall else ()
     return (*findings, *judged)
+
+
+def _work(thing: Prepared | Job) -> Work:
+    return Work(
+        thing.units,
+        thing.unit,
+        thing.flops,
+        thing.bytes,
+        thing.matmul_flops,
+        parameters=thing.parameters,
+        conv_flops=thing.matmul_flops if isinstance(thing, Job) else None,  # nobody counts those of a job
+    )
 
 
 def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
@@ -182,7 +195,9 @@ def _checked(stage: Stage, prepared: Prepared) -> float | None:
             result = first_step(prepared)
         draft.check = check(prepared, result, stage.repeat.case.precision)
         assert draft.work is not None
-        draft.work = draft.work.with_counts(counts.flops * stage.world, counts.launches)
+        draft.work = draft.work.with_counts(
+            counts.flops * stage.world, counts.launches, counts.conv_flops * stage.world
+        )
     stage.say(f"{stage.repeat.id}: correct to {draft.check.error:.1g}, measuring")
     with phases("transfer"):
         moved = () if prepared.moves_inputs else prepared.inputs

@@ -78,6 +78,12 @@ class Monitor:
         """Return the CPU seconds that sampling itself took, per second of the window."""
         return self._own_cpu_s / max((self._ended_s or time.perf_counter()) - self._started_s, 1e-9)
 
+    def watch(self, gpu: Gpu) -> None:
+        """Sample this GPU from now on; what was sampled of another one is forgotten."""
+        with self._lock:
+            self._gpu = gpu
+            self._rows.clear()
+
     def poke(self) -> None:
         """Request a sample now, so that a window shorter than the interval has one too; don't wait for it."""
         self._poked.set()

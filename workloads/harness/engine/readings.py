@@ -1,13 +1,15 @@
 """All probes around a measurement: the machine, its activity meanwhile, and reasons for missing readings."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
-from workloads.harness.probes import cpu, energy, gpu, machine, memory
+from workloads.harness.probes import cpu, energy, gpu, machine, memory, stack
+from workloads.harness.probes.gpu_bound import gpu_flops_bound, shape_of
+from workloads.harness.probes.gpu_place import visible_uuid
 from workloads.harness.records.record import Memory
 
 
@@ -20,7 +22,11 @@ class Readings:
         self.missing: dict[str, str] = {}
         self.energy_j: float | None = None
         self.own_cpu_s = cpu.own_cpu_s  # of several ranks: the CPU seconds of all of them
-        self.gpu = gpu.open_gpu(_uuid()) if device == "cuda" else gpu.NoGpu("measured on the CPU")
+        # by NVML: torch would open CUDA to say it, and that belongs to the phase `context`
+        is_gpu = device == "cuda"
+        self.gpu = gpu.open_gpu(visible_uuid()) if is_gpu else gpu.NoGpu("measured on the CPU")
+        self._process_peaks: tuple[int, int] = (0, 0)  # of the device before the samples, bytes
+        self._step_peaks: tuple[int, int] | None = None
         self.monitor = Monitor(gpu=self.gpu if device == "cuda" else None, origin_s=origin_s)
         gpus = [self.gpu.describe()] if device == "cuda" else []
         self.environment = machine.fingerprint(gpus=gpus)
@@ -44,7 +50,8 @@ class Readings:
             gpu_before, energy_before = self.gpu.counters(), energy.counters(self.gpu)
             cpu_before = cpu.counters(own_s=self.own_cpu_s)
         self.probes["window_start_s"] = time.perf_counter() - phases.origin_s
-        yield
+        with self._own_peaks():
+            yield
         self.probes["window_end_s"] = time.perf_counter() - phases.origin_s
         self.monitor.poke()
         with phases("probe"):
@@ -54,18 +61,36 @@ class Readings:
         self._take(joules)
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":
+            self._note_spare_cpus()
             sampled = self.monitor.columns().get("gpu_throttled", ())
             self._take(gpu.throttling(gpu_before, gpu_after, sampled))
 
+    def _note_spare_cpus(self) -> None:
+        """Note how many of our CPUs are idle beside us, as far as others' load can be told apart."""
+        if (idle := self.probes.get("idle_cpus")) is not None:
+            self.probes["spare_cpus"] = min(idle, len(cpu.affinity()) - 1.0)
+
+    def opened(self) -> None:
+        """Check, once the device is open, that the GPU under watch is the one that computes."""
+        uuid = _uuid() if self.device == "cuda" else None
+        if uuid and uuid not in str(getattr(self.gpu, "uuid", "")):
+            why = "NVML counts the GPUs in another order than CUDA: others' load was read on another one"
+            self._drop(gpu.FOREIGN, why)
+            self.gpu = gpu.open_gpu(uuid)
+            self.monitor.watch(self.gpu)
+            self.environment["gpus"] = [self.gpu.describe()]
+
     def peak_flops(self, precision: str) -> float | None:
-        """Return the FLOP/s that the CPU can't exceed; None for GPUs, whose peaks are in the catalogue."""
-        if self.device != "cpu":
-            return None
-        return machine.peak_flops_bound(self.environment, self.threads, precision)
+        """Return the FLOP/s that the device can't exceed; None where that isn't known."""
+        if self.device == "cpu":
+            return machine.peak_flops_bound(self.environment, self.threads, precision)
+        clock_max_mhz = next((card.get("sm_clock_max_mhz") for card in self.environment["gpus"]), None)
+        return gpu_flops_bound(shape_of(), clock_max_mhz, precision)
 
     def parts(self) -> dict[str, Any]:
         """Return the record's fields that come from probes."""
         self.probes["monitor_share"] = self.monitor.cost_share
+        self.environment |= stack.libraries() | {"settings": stack.settings()}
         return {
             "memory": self.memory(),
             "energy_j": self.energy_j,
@@ -81,20 +106,51 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """Return this process's peaks of memory so far."""
+        """Return this process's peaks of memory so far; on the device, beside them those of the samples."""
         peak = memory.peak_rss_bytes()
-        if self.device != "cuda":
+        if not self._is_cuda_open():
             return Memory(peak_rss_bytes=peak)
         import torch
 
-        if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
-            return Memory(peak_rss_bytes=peak)
+        process = tuple(map(max, _device_peaks(), self._process_peaks))
+        steps = self._step_peaks or process
         return Memory(
             peak_rss_bytes=peak,
-            device_allocated_bytes=torch.cuda.max_memory_allocated(),
-            device_reserved_bytes=torch.cuda.max_memory_reserved(),
+            device_allocated_bytes=steps[0],
+            device_reserved_bytes=steps[1],
             alloc_retries=torch.cuda.memory_stats().get("num_alloc_retries", 0),
+            process_allocated_bytes=process[0],
+            process_reserved_bytes=process[1],
         )
+
+    @contextmanager
+    def _own_peaks(self) -> Iterator[None]:
+        """Keep the device's peaks within apart: trials of layouts and searches are no step's need."""
+        if not self._is_cuda_open():
+            yield
+            return
+        import torch
+
+        self._process_peaks = _device_peaks()
+        torch.cuda.reset_peak_memory_stats()
+        yield
+        self._step_peaks = _device_peaks()
+
+    def _is_cuda_open(self) -> bool:
+        import torch
+
+        return self.device == "cuda" and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+    def _drop(self, names: Iterable[str], why: str) -> None:
+        for name in names:
+            if self.probes.pop(name, None) is not None:
+                self.missing[name] = why
+
+
+def _device_peaks() -> tuple[int, int]:
+    import torch
+
+    return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
 
 
 def _uuid() -> str | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path("/")
 MIN_WINDOW_S = 0.5  # the kernel books CPU time in ticks of up to 10 ms: 2 % of a core in this window
+_OF_MACHINE_TIME = ("steal_share", "foreign_load_share", "foreign_cores", "idle_cpus")
 # The shorter a piece, the likelier that one of them was not disturbed: on a quiet shared VM two readings of 5
 # pieces of 4 ms differed by over 3 % in a third of the tries, of 20 pieces of 1 ms in one of 40.
 _CANARY_PIECES = 20
@@ -57,7 +58,7 @@ def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCo
     switches = float(resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw)
     totals, missing = {"own_s": own_s(), "involuntary_switches": switches}, dict[str, str]()
     for source, names in (
-        (_machine_time, ("steal_share", "foreign_load_share", "foreign_cores")),
+        (_machine_time, _OF_MACHINE_TIME),
         (_pressure, ("pressure_some_share",)),
         (_throttling, ("cgroup_throttled_s", "cgroup_throttled_count")),
     ):
@@ -71,8 +72,9 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
     """Readings of the window between two counters, and why the absent ones are absent.
 
     Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, which others than
-    our process and its children used, `foreign_cores` the same in cores; `cgroup_throttled_s` and `…_count`;
-    `pressure_some_share` of the time, in which a task waited for a CPU; `involuntary_switches`.
+    our process and its children used, `foreign_cores` the same in cores; `idle_cpus`, which nobody used;
+    `cgroup_throttled_s` and `…_count`; `pressure_some_share` of the time, in which a task waited for a CPU;
+    `involuntary_switches`.
     """
     wall_s = after.at_s - before.at_s
     both = before.totals.keys() & after.totals.keys()
@@ -84,10 +86,11 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
         values["pressure_some_share"] = min(change["pressure_s"] / wall_s, 1.0)
     if "busy_s" in change and wall_s < MIN_WINDOW_S:
         why = f"a window of {wall_s:.3g} s is under {MIN_WINDOW_S} s: too short for counters in ticks"
-        missing |= dict.fromkeys(("steal_share", "foreign_load_share", "foreign_cores"), why)
+        missing |= dict.fromkeys(_OF_MACHINE_TIME, why)
     elif "busy_s" in change:
         values["steal_share"] = change["steal_s"] / max(change["machine_s"], 1e-9)
         values["foreign_cores"] = max(change["busy_s"] - change["own_s"], 0.0) / wall_s
+        values["idle_cpus"] = max(after.totals["logical_cpus"] - change["busy_s"] / wall_s, 0.0)
         values["foreign_load_share"] = min(values["foreign_cores"] / after.totals["logical_cpus"], 1.0)
     for name in [name for name, value in values.items() if value < 0]:
         missing[name] = f"the counter went backwards, by {-values.pop(name):.3g}"
@@ -118,6 +121,13 @@ def affinity() -> frozenset[int]:
     if hasattr(os, "sched_getaffinity"):
         return frozenset(os.sched_getaffinity(0))
     return frozenset(range(os.cpu_count() or 1))  # macOS has no affinity
+
+
+def numa_nodes(root: Path = ROOT, cpus: Collection[int] | None = None) -> list[int]:
+    """Return the memory nodes of our CPUs, sorted; none where the kernel knows no nodes."""
+    folder, own = root / "sys/devices/system", sorted(affinity() if cpus is None else cpus)
+    nodes = {link.name.removeprefix("node") for cpu in own for link in folder.glob(f"cpu/cpu{cpu}/node*")}
+    return sorted(int(node) for node in nodes if node.isdigit())
 
 
 def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:

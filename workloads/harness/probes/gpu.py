@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from workloads.harness.probes.gpu_place import numa_node
+
 Readings = tuple[dict[str, float], dict[str, str]]
 
 READINGS = (
@@ -25,8 +27,9 @@ READINGS = (
 TOTALS = ("power_throttled_s", "thermal_throttled_s", "gpu_energy_j")
 FACTS = (
     *("uuid", "name", "driver", "vbios", "memory_total_bytes", "power_limit_w", "sm_clock_max_mhz"),
-    *("pcie_gen", "pcie_gen_max", "pcie_width", "ecc", "mig", "compute_mode"),
+    *("pcie_gen", "pcie_gen_max", "pcie_width", "ecc", "mig", "compute_mode", "numa_node"),
 )
+FOREIGN = ("gpu_foreign_processes", "gpu_foreign_share", "gpu_foreign_memory_bytes")
 _FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_bytes": "gpu_memory_used_bytes"}
 # nvml.h: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown
 _SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
@@ -150,6 +153,7 @@ class NvmlGpu(Gpu):
             "ecc": lambda: bool(nvml.nvmlDeviceGetEccMode(gpu)[0]),
             "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(gpu)[0]),
             "compute_mode": lambda: int(nvml.nvmlDeviceGetComputeMode(gpu)),
+            "numa_node": lambda: numa_node(nvml.nvmlDeviceGetPciInfo(gpu).busId),
             "close": lambda: nvml.nvmlShutdown(),
         }
         super().__init__(questions)

@@ -7,14 +7,13 @@ import json
 import os
 import platform
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.cloud import cloud
-from workloads.harness.probes.cpu import ROOT, affinity, cpuinfo, quota_cpus, read_text, whole
+from workloads.harness.probes.cpu import ROOT, affinity, cpuinfo, numa_nodes, quota_cpus, read_text, whole
 from workloads.harness.probes.frozen import reference_id
 from workloads.harness.probes.memory import machine_bytes
 
@@ -87,6 +86,7 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         "arch": platform.machine(),
         **_cpu(root),
         "affinity_cpus": len(affinity()),
+        "numa_nodes": numa_nodes(root),
         "quota_cpus": quota_cpus(root),
         "memory_total_bytes": machine_bytes(root),
         "container": _container(root, os.environ),
@@ -229,8 +229,8 @@ def _nvidia_driver(root: Path) -> str | None:
 
 
 def _torch() -> dict[str, Any]:
-    """Versions of torch, of CUDA and, once torch is imported, of cuDNN; nothing is imported for it."""
-    versions: dict[str, Any] = {"torch": None, "cuda": None, "cudnn": None}
+    """Versions of torch and of CUDA; nothing is imported or loaded for it."""
+    versions: dict[str, Any] = {"torch": None, "cuda": None}
     with suppress(Exception):
         spec = importlib.util.find_spec("torch")
         text = read_text(Path(spec.origin or "").parent / "version.py")[0] if spec else ""
@@ -238,9 +238,6 @@ def _torch() -> dict[str, Any]:
             match = re.search(rf"^{mark}\b[^=\n]*= '([^']+)'", text, re.MULTILINE)
             versions[name] = match[1] if match else None
     versions["torch"] = versions["torch"] or _version("torch")
-    with suppress(Exception):
-        if "torch" in sys.modules:
-            versions["cudnn"] = sys.modules["torch"].backends.cudnn.version()
     return versions
 
 

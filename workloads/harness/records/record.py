@@ -90,8 +90,8 @@ class Work:
     """The work of a step, by the workload's own formulas: `units` counts things of name `unit`.
 
     `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
-    counted of them in a step, `launches` the operations that it handed to the device. `parameters` are the
-    model's trainable ones.
+    counted of them in a step, `conv_flops` those in convolutions (of a job, all that may be), `launches` the
+    operations that it handed to the device. `parameters` are the model's trainable ones.
     """
 
     units: float
@@ -102,10 +102,11 @@ class Work:
     counted_flops: float | None = None
     launches: int | None = None
     parameters: int | None = None
+    conv_flops: float | None = None
 
-    def with_counts(self, flops: float, launches: int) -> "Work":
+    def with_counts(self, flops: float, launches: int, conv_flops: float) -> "Work":
         """Return the same work with torch's counts."""
-        return replace(self, counted_flops=flops, launches=launches)
+        return replace(self, counted_flops=flops, launches=launches, conv_flops=conv_flops)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +132,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Peaks over the whole process. Device figures are None on a CPU."""
+    """Peaks: of the host over the whole process, of the device while steps were sampled; None on a CPU.
+
+    `process_…` are of the device over the whole process: with trials of layouts, searches for algorithms and
+    checks. None in records from before they were apart.
+    """
 
     peak_rss_bytes: int | None = None
     device_allocated_bytes: int | None = None
     device_reserved_bytes: int | None = None
     alloc_retries: int | None = None
+    process_allocated_bytes: int | None = None
+    process_reserved_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ CANARY_DRIFT = 0.05
 THROTTLED_SHARE = 0.02
 STRAGGLE_SHARE = 0.05
 GPU_FOREIGN_SHARE = 0.02
+SPARE_CPUS = 2.0  # idle beside us: others' load and the CPU's clock then don't reach what a GPU computes
+DEVICE_BOUND_SHARE = 0.9  # of a step in which the device is busy; below it the host sets the pace
 
 Finding = tuple[Verdict, str]
 
@@ -56,11 +58,23 @@ def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
         ("gpu_foreign_share", GPU_FOREIGN_SHARE, Verdict.SHARED, "others used {:.0%} of the GPU beside us"),
         ("steal_share", STEAL_SHARE, Verdict.NOISY, "the hypervisor took {:.1%} of the CPU time"),
         ("cgroup_throttled_s", 0.0, Verdict.NOISY, "the container's CPU quota held us back for {:.3g} s"),
-        ("foreign_cores", FOREIGN_CORES, Verdict.NOISY, "other processes kept {:.2f} cores busy beside us"),
     )
     for name, limit, verdict, text in tests:
         if (value := probes.get(name, 0.0)) > limit:
             yield verdict, text.format(value)
+    if not _is_apart(probes):
+        yield from _neighbours(probes)
+
+
+def _is_apart(probes: Mapping[str, float]) -> bool:
+    """True if a GPU does the work and the CPU has room for others: `spare_cpus` is read on GPUs alone."""
+    device_bound = probes.get("device_busy_share", 1.0) >= DEVICE_BOUND_SHARE
+    return device_bound and probes.get("spare_cpus", 0.0) >= SPARE_CPUS
+
+
+def _neighbours(probes: Mapping[str, float]) -> Iterator[Finding]:
+    if (cores := probes.get("foreign_cores", 0.0)) > FOREIGN_CORES:
+        yield Verdict.NOISY, f"other processes kept {cores:.2f} cores busy beside us"
     if abs(drift := probes.get("canary_drift", 0.0)) > CANARY_DRIFT:
         way = "slower" if drift > 0 else "faster"
         yield Verdict.NOISY, f"the CPU ran {abs(drift):.1%} {way} after the samples than before"

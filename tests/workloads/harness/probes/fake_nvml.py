@@ -27,6 +27,7 @@ class FakeNvml:
         self.pids = [os.getpid()]
         self.handles = {UUID: "handle"}
         self.inits = 0
+        self.uuids = [UUID]
 
     def __getattribute__(self, name):
         if name.startswith("nvml") and name in object.__getattribute__(self, "silent"):
@@ -48,6 +49,15 @@ class FakeNvml:
         if uuid not in self.handles:
             raise NotSupported
         return self.handles[uuid]
+
+    def nvmlDeviceGetHandleByIndex(self, index):
+        return self.uuids[index]
+
+    def nvmlDeviceGetUUID(self, handle):
+        return handle
+
+    def nvmlDeviceGetPciInfo(self, _):
+        return SimpleNamespace(busId="00000000:3B:00.0")
 
     def nvmlDeviceGetUtilizationRates(self, _):
         return SimpleNamespace(gpu=self.utilisation, memory=3)

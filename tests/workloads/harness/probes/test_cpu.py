@@ -43,6 +43,7 @@ class TestShares:
         assert values["steal_share"] == pytest.approx(2 / 40)
         assert values["foreign_load_share"] == pytest.approx(12 / 40)
         assert values["foreign_cores"] == pytest.approx(1.2)
+        assert values["idle_cpus"] == pytest.approx(4 - 2.2)
         assert not {"steal_share", "foreign_load_share", "foreign_cores"} & missing.keys()
 
     def test_own_time_beyond_the_ticks_is_no_negative_load(self, tmp_path):
@@ -80,7 +81,7 @@ class TestShares:
         values, missing = window(counters, counters)
         assert values == {"involuntary_switches": 0.0}
         assert missing.keys() == {
-            *("steal_share", "foreign_load_share", "foreign_cores", "pressure_some_share"),
+            *("steal_share", "foreign_load_share", "foreign_cores", "idle_cpus", "pressure_some_share"),
             *("cgroup_throttled_s", "cgroup_throttled_count"),
         }
         assert "No such file" in missing["steal_share"]

@@ -214,6 +214,8 @@ def test_the_layers_formula_is_what_torch_counts():
     with torch.no_grad(), counted() as counts:
         model(x)
     assert layer_flops(model, x)[0] == counts.flops
+    linear = 2 * 2 * model[-1].weight.numel()
+    assert counts.conv_flops == counts.flops - linear > 0
     assert parameter_count(model) == sum(p.numel() for p in model.parameters())
 
 

@@ -1,0 +1,113 @@
+"""Readings of a GPU without one: torch and NVML answer as a card would, beneath the engine's own code."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml
+from workloads.harness.engine import readings
+from workloads.harness.engine.phases import Phases
+from workloads.harness.probes import gpu
+
+OTHER = "GPU-ffffffff-0000-1111-2222-333344445555"
+
+
+class FakeMemory:
+    """Torch's counters of a device's memory."""
+
+    def __init__(self, monkeypatch):
+        self.now = self.peak = 0
+        for name, answer in {
+            "is_initialized": lambda: True,
+            "max_memory_allocated": lambda: self.peak,
+            "max_memory_reserved": lambda: 2 * self.peak,
+            "memory_stats": lambda: {},
+            "reset_peak_memory_stats": self.reset,
+        }.items():
+            monkeypatch.setattr(torch.cuda, name, answer)
+
+    def take(self, size):
+        self.peak = max(self.peak, self.now + size)
+
+    def reset(self):
+        self.peak = self.now
+
+
+@pytest.fixture
+def card(monkeypatch):
+    """One GPU that torch may not be asked about before it is opened."""
+    nvml, opened = FakeNvml(), gpu.open_gpu
+    monkeypatch.setattr(gpu, "open_gpu", lambda uuid: opened(uuid, nvml))
+    monkeypatch.setattr(readings, "visible_uuid", lambda: UUID)
+    monkeypatch.setattr(gpu, "foreign_load", lambda card: ({"gpu_foreign_share": 0.5}, {}))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: pytest.fail("this opens CUDA in another phase")
+    )
+    return nvml
+
+
+def properties(uuid):
+    return lambda device: SimpleNamespace(
+        uuid=uuid.removeprefix("GPU-"), major=9, minor=0, multi_processor_count=132
+    )
+
+
+def test_cuda_is_not_opened_by_the_probes(card, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: pytest.fail("this loads cuDNN"))
+    made = readings.Readings("cuda", 1, 0.0)
+    assert made.environment["gpus"][0]["uuid"] == UUID
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties(UUID))
+    made.opened()
+    assert made.probes["gpu_foreign_share"] == 0.5
+
+
+def test_cards_that_nvml_counts_in_another_order_are_told_apart(card, monkeypatch):
+    card.handles[OTHER] = "other"
+    made = readings.Readings("cuda", 1, 0.0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties(OTHER))
+    made.opened()
+    assert [facts["uuid"] for facts in made.environment["gpus"]] == [OTHER]
+    assert made.gpu.uuid == OTHER
+    assert made.monitor._gpu is made.gpu
+    assert "gpu_foreign_share" not in made.probes
+    assert "another order than CUDA" in made.missing["gpu_foreign_share"]
+
+
+def test_the_peak_is_the_steps_and_the_processes_beside_it(card, monkeypatch):
+    memory = FakeMemory(monkeypatch)
+    made = readings.Readings("cuda", 1, 0.0)
+    memory.take(10**9)  # the search for an algorithm
+    with made.window(Phases()):
+        memory.take(10**6)
+    peaks = made.memory()
+    assert (peaks.device_allocated_bytes, peaks.device_reserved_bytes) == (10**6, 2 * 10**6)
+    assert (peaks.process_allocated_bytes, peaks.process_reserved_bytes) == (10**9, 2 * 10**9)
+    memory.take(10**10)  # the checks
+    assert made.memory().process_allocated_bytes == 10**10
+    assert made.memory().device_allocated_bytes == 10**6
+
+
+def test_without_samples_the_peak_is_the_processs(card, monkeypatch):
+    memory = FakeMemory(monkeypatch)
+    memory.take(10**9)
+    peaks = readings.Readings("cuda", 1, 0.0).memory()
+    assert peaks.device_allocated_bytes == peaks.process_allocated_bytes == 10**9
+
+
+def test_the_bound_follows_from_what_the_card_states(card, monkeypatch):
+    made = readings.Readings("cuda", 1, 0.0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties(UUID))
+    assert made.peak_flops("bf16") == 132 * 4096 * 1710e6
+    assert made.peak_flops("fp32") == 132 * 256 * 1710e6
+
+
+def test_spare_cpus_are_those_that_nobody_uses(card, monkeypatch):
+    FakeMemory(monkeypatch)
+    monkeypatch.setattr(readings.cpu, "affinity", lambda: frozenset(range(16)))
+    monkeypatch.setattr(readings.cpu, "delta", lambda *_: ({"idle_cpus": 12.5}, {}))
+    made = readings.Readings("cuda", 1, 0.0)
+    with made.window(Phases()):
+        pass
+    assert made.probes["spare_cpus"] == 12.5

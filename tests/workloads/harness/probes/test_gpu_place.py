@@ -1,0 +1,40 @@
+"""Which GPU computes and where it is, against a stand-in for pynvml."""
+
+import pytest
+
+from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml
+from workloads.harness.probes.gpu_place import numa_node, visible_uuid
+
+OTHER = "GPU-ffffffff-0000-1111-2222-333344445555"
+
+
+@pytest.mark.parametrize(
+    ("visible", "uuid"),
+    [
+        ({}, UUID),
+        ({"CUDA_VISIBLE_DEVICES": "1"}, OTHER),
+        ({"CUDA_VISIBLE_DEVICES": "1,0"}, OTHER),
+        ({"CUDA_VISIBLE_DEVICES": OTHER}, OTHER),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-1,MIG-2"}, "MIG-1"),
+        ({"CUDA_VISIBLE_DEVICES": "7"}, None),
+        ({"CUDA_VISIBLE_DEVICES": ""}, None),
+    ],
+)
+def test_the_first_visible_card_is_named_by_nvml(visible, uuid):
+    nvml = FakeNvml()
+    nvml.uuids = [UUID, OTHER]
+    assert visible_uuid(visible, nvml) == uuid
+    assert nvml.inits == 0
+
+
+def test_without_a_driver_there_is_no_name():
+    assert visible_uuid({}, FakeNvml("nvmlInit")) is None
+
+
+@pytest.mark.parametrize("bus", ["00000000:3B:00.0", b"00000000:3B:00.0\0"])
+@pytest.mark.parametrize(("text", "node"), [("1\n", 1), ("0\n", 0), ("-1\n", None)])
+def test_the_memory_node_of_a_card(tmp_path, bus, text, node):
+    folder = tmp_path / "sys/bus/pci/devices/0000:3b:00.0"
+    folder.mkdir(parents=True)
+    (folder / "numa_node").write_text(text)
+    assert numa_node(bus, tmp_path) == node

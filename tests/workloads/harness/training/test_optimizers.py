@@ -1,0 +1,39 @@
+"""Optimizers are fused on a GPU, so that fp16 needs no look at every step's gradients by the host."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.workloads.building import build
+from workloads.harness.training.optimizers import fused
+
+
+def asked_on(device):
+    made = {}
+    weight = SimpleNamespace(device=SimpleNamespace(type=device))
+    fused(lambda weights, **options: made.update(options), iter([weight]), lr=0.1)
+    return made
+
+
+def test_a_gpu_has_it_in_one_kernel():
+    assert asked_on("cuda") == {"fused": True, "lr": 0.1}
+    assert asked_on("cpu") == {"fused": None, "lr": 0.1}
+
+
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
+def test_a_fused_kernel_takes_the_loss_scale_along(kind):
+    """Torch asks this attribute before it has the host wait: `GradScaler.step`."""
+    made = kind([torch.nn.Parameter(torch.ones(1))], fused=True)
+    assert made._step_supports_amp_scaling
+
+
+@pytest.mark.parametrize("name", ["gcn", "cifar10", "transformer_train", "simple_cnn_train"])
+def test_the_workloads_optimizers_are_made_so(monkeypatch, name):
+    asked = []
+    for kind in ("Adam", "AdamW"):
+        own = getattr(torch.optim, kind)
+        monkeypatch.setattr(torch.optim, kind, lambda *a, own=own, **o: asked.append(o) or own(*a, **o))
+    build(name)
+    assert asked
+    assert all("fused" in options for options in asked)
