@@ -171,7 +171,7 @@ class Record:
         order: place in the lane's shuffled order, from 0.
         device: `cpu` or `cuda`.
         threads: torch's intra-op threads; None before they were set.
-        layout: memory layout that was measured, the fastest of `layout_trials_s`.
+        layout: memory layout that was measured: the fastest of `layout_trials_s`, or of an earlier repeat's.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
         wall: host time per step; `device_time`: event time per step, None where there is no device.
         probes: readings over the sampling window; a reading that is absent here is in `missing`.

@@ -27,6 +27,7 @@ class Repeat:
         data: folder with the real data sets; None draws data of their shapes.
         trial: only build the workload and step it once, to see that it fits.
         cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
+        layout: memory layout that an earlier repeat of the cell has found to be the fastest; None to find it.
     """
 
     run: str
@@ -44,6 +45,7 @@ class Repeat:
     data: str | None = None
     trial: bool = False
     cold_cache: bool = False
+    layout: str | None = None
 
     @property
     def cell(self) -> Cell:
@@ -76,8 +78,9 @@ class Repeat:
         """Spell the repeat as people type it: `run NAME --size=… --repeat=…`.
 
         Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
+        The layout is left out, because each version finds its own.
         """
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "case"}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("case", "layout")}
         values = {"size": self.case.size_text, "precision": self.case.precision, **values}
         given = {name.replace("_", "-"): v for name, v in values.items() if v is not None and v is not False}
         words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]

@@ -76,10 +76,20 @@ def measure_or_skip(
     """
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
         return repeat.failed(Verdict.SKIPPED, reason)
+    repeat = replace(repeat, layout=layout_of(repeat, ended))
     with whole_box(say) as lock:
         if reference:
             return run_with_control(repeat, lock, say, reference, command)
         return run_repeat(repeat, lock, say, command)
+
+
+def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:
+    """Return the layout that an earlier repeat of the cell has found; None where there was none to find it.
+
+    Repeats that each chose for themselves could measure different layouts, and differ by that.
+    """
+    earlier = (record for record in ended if record.cell == repeat.cell and record.layout_trials_s)
+    return repeat.layout or next((record.layout for record in earlier), None)
 
 
 def _too_large_here(repeat: Repeat) -> str | None:

@@ -1,0 +1,77 @@
+"""Layouts on a GPU in virtual time: what is tried first is at no disadvantage, and noise decides nothing."""
+
+import random
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from tests.workloads.harness.fake_cuda import FakeCuda
+from workloads.harness.engine.build import build
+from workloads.harness.engine.device import Device
+from workloads.harness.engine.phases import Phases
+from workloads.harness.prepared import Prepared
+from workloads.harness.records.case import Case
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.registry import LAYOUTS
+
+REPEAT = Repeat("a-run", "a-box", Case.of("any", {"n": 1}), device="cuda")
+RISES_S = 0.2  # from a clock of 345 MHz to one of 1980
+
+
+class Layouts:
+    """A workload that takes its seconds in each layout, on a card at rest; `built` has what was built."""
+
+    layouts = LAYOUTS
+
+    def __init__(self, monkeypatch, seconds, noise=0.0, seed=0):
+        self.cuda, self.seconds, self.built = FakeCuda(), seconds, []
+        self.device = Device("cuda", torch.device("cpu"), self.cuda.install(monkeypatch))
+        self.began_s, self.noise, self.random = self.cuda.now_s, noise, random.Random(seed)
+
+    def build(self, env, n):
+        self.built.append(env.layout)
+        nothing = SimpleNamespace()
+        return Prepared(lambda: self.step(env.layout), (), None, None, 1, "steps", 0, 0, 0, watched=nothing)
+
+    def step(self, layout):
+        risen = min((self.cuda.now_s - self.began_s) / RISES_S, 1.0)
+        slowed = (1980 / 345) ** (1 - risen) * (1 + self.noise * abs(self.random.gauss(0, 1)))
+        self.cuda.launch(self.seconds[layout] * slowed)
+
+    def chosen(self, **changes):
+        return build(self, replace(REPEAT, **changes), self.device, Phases())
+
+
+@pytest.mark.parametrize("seconds", [30e-6, 300e-6, 3e-3])
+def test_a_card_that_wakes_up_favours_no_layout(monkeypatch, seconds):
+    made = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, seconds)).chosen()
+    assert made.layout == "contiguous"
+    assert made.trials_s["channels_last"] == pytest.approx(made.trials_s["contiguous"], rel=0.02)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_of_single_steps_decides_nothing(monkeypatch, seed):
+    """Steps of 30 us, each of them slower by a fifth or two at times."""
+    made = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 30e-6), noise=0.2, seed=seed).chosen()
+    assert made.layout == "contiguous"
+    assert made.trials_s["channels_last"] == pytest.approx(made.trials_s["contiguous"], rel=0.03)
+
+
+@pytest.mark.parametrize("seconds", [30e-6, 3e-3, 0.3])
+def test_the_faster_one_is_taken(monkeypatch, seconds):
+    made = Layouts(monkeypatch, {"contiguous": seconds, "channels_last": 0.8 * seconds}).chosen()
+    assert made.layout == "channels_last"
+
+
+def test_a_layout_that_was_found_is_not_tried_again(monkeypatch):
+    workload = Layouts(monkeypatch, {"contiguous": 1e-3, "channels_last": 2e-3})
+    made = workload.chosen(layout="channels_last")
+    assert (made.layout, made.trials_s, workload.built) == ("channels_last", {}, ["channels_last"])
+
+
+def test_a_brief_look_takes_a_few_steps(monkeypatch):
+    workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1.0))
+    workload.chosen(brief=True)
+    assert workload.cuda.now_s - workload.began_s < 12
