@@ -12,7 +12,7 @@ from tasks.errors import GridbenchError
 from tasks.judge import judge_stored_night, publish_night, spent_on
 from tasks.planning.channel import Night
 from tasks.planning.request import RunRequest
-from tasks.regressions.catch_up import superseded
+from tasks.dispatch.catch_up import superseded
 from tasks.regressions.night import JudgedNight
 from tasks.schema import validated
 

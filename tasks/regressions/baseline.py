@@ -1,8 +1,8 @@
-"""The statistics of the nightly gate: a series' baseline, suspicion from it, confirmation by fresh runs.
+"""The baseline of a series: its centre, its spread, and what a control and the runs of one night share of it.
 
 All values are natural logarithms of seconds, where a slowdown by a share is a shift. Arrays have a row for
 each series and a column for each night; NaN was not measured. The constants were chosen by simulation,
-which `tests/tasks/regressions/test_baseline_simulated.py` repeats.
+which `tests/tasks/regressions/test_nights_simulated.py` repeats.
 """
 
 from dataclasses import dataclass, fields
@@ -14,9 +14,7 @@ from tasks.regressions.robust import (
     Floats,
     Ints,
     half_of,
-    inner_range,
     memory,
-    pseudomedian,
     slope,
     spread,
     trimmed_mean,
@@ -26,6 +24,7 @@ WINDOW = 60  # nights of a baseline, before those that it leaves out
 LAG = 7  # nights that it leaves out: a shift that was missed must not hide in its own baseline
 YOUNG = 5  # of fewer than 5 x 7 nights one in five is left out
 WARMING = 8  # nights that a baseline needs at least
+CARRIED = 3  # the same where its spread is known from before the machine changed
 PAIRED = 15  # nights with a control that the fit of its weight needs at least
 SUSPECT_Z = 2.0  # 2 of 100 quiet nights lie beyond it on each side
 RERUNS = 5  # fresh runs that a suspect gets the same night
@@ -34,23 +33,36 @@ LEAST_CHANGE = 0.02  # what nobody would act on
 # Number of series, and the z that confirms a change if the spread were known exactly: at most one false
 # ticket in 100 nights of all of them. Above the last number it is `STRICTEST`.
 THRESHOLDS = ((20, 3.25), (100, 3.6))
-STRICTEST = 4.4
-# Fresh runs without their extremes must lie within so many spreads, or within half of their change.
-AGREEMENT = 2.75
+STRICTEST = 3.8
 TRIMMED = 0.2  # share of nights at each end that the centre of a baseline leaves out
 # Variance of a centre of many normal values, in that of one over their number: an efficiency of 88 %.
 CENTRE_VARIANCE = 1.14
+EFFICIENCY = 0.6  # of the spread, in degrees of freedom: deciles and MAD of normal values
 # Variance of the pseudomedian of so many standard normal values. Both by simulation, which a test repeats.
 RERUN_VARIANCE = {3: 0.341, 4: 0.273, 5: 0.215}
-CONTROL_Z = (
-    3.0  # spreads from their usual level at which controls show a change of the box, whatever their weight
-)
+# Spreads from their usual level at which controls show a change of the box, whatever their weight.
+CONTROL_Z = 3.0
 LEAST_SPREAD = 1e-3  # no series is assumed to repeat itself better
 
 
 def threshold_z(series: int) -> float:
     """Return the z beyond which fresh runs confirm a change, for so many series watched together."""
     return next((z for most, z in THRESHOLDS if series <= most), STRICTEST)
+
+
+@dataclass(frozen=True, slots=True)
+class Nights:
+    """The numbers of nights, (series, nights), the last one tonight.
+
+    Attributes:
+        log_s, log_control_s: log seconds.
+        own, own_control: variance of each by its own repeats; NaN where there was only one.
+    """
+
+    log_s: Floats
+    log_control_s: Floats
+    own: Floats
+    own_control: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +73,9 @@ class SeriesLevels:
         segment: first night (column) on its present machine and against its present control.
         start: first night at its present speed: after its last confirmed change.
         seed_s, seed_control_s: log seconds of the fresh runs that confirmed that change: one night's worth.
-        spread, beta: of the baseline that it changed from, until enough nights have followed.
+        spread, beta, shared, freedom: of the baseline that it changed from, until enough nights have
+            followed; after a change of machine or control, too.
+        flaps: within `WINDOW` nights a change was confirmed and undone within `LAG`.
     """
 
     segment: Ints
@@ -70,12 +84,26 @@ class SeriesLevels:
     seed_control_s: Floats
     spread: Floats
     beta: Floats
+    shared: Floats
+    freedom: Floats
+    flaps: Bools
 
     @classmethod
     def new(cls, series: int) -> "SeriesLevels":
         """Return the level of so many series without history."""
         first = np.zeros(series, np.int64)
-        return cls(first, first.copy(), *(np.full(series, np.nan) for _ in range(4)))
+        nothing = (np.full(series, np.nan) for _ in range(6))
+        return cls(first, first.copy(), *nothing, np.zeros(series, np.bool_))
+
+    @property
+    def carried(self) -> Bools:
+        """Tell which series bring a spread from an earlier level."""
+        return np.isfinite(self.spread)
+
+    @property
+    def unseeded(self) -> Bools:
+        """Tell which of them have no fresh runs of the new level: machine or control changed."""
+        return self.carried & ~np.isfinite(self.seed_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,38 +113,41 @@ class Baseline:
     Attributes:
         centre: log seconds, adjusted by the control.
         spread: standard deviation of a night.
+        shared: share of its variance that all runs of one night have in common.
         memory: correlation of a night with the one before it; 0 where none is shown, or where a control
             captures what persists on a box.
         beta: weight of the control: from 0, where it explains nothing of the series, to 1, where it
             explains all.
         control, control_spread: log seconds that the control usually takes, and their standard deviation.
         nights: number of nights in the centre.
-        warming: there are too few of them.
+        freedom: degrees of freedom of the spread.
+        warming: there are too few nights.
+        recent: (series, nights) those since, newest first, as distances from the centre; NaN for none.
+        flaps: lately a change was confirmed and soon undone.
     """
 
     centre: Floats
     spread: Floats
+    shared: Floats
     memory: Floats
     beta: Floats
     control: Floats
     control_spread: Floats
     nights: Ints
+    freedom: Floats
     warming: Bools
+    recent: Floats
+    flaps: Bools
 
     def select(self, rows: Ints) -> "Baseline":
         """Return the baseline of some series alone."""
         return Baseline(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def adjusted(self, log_s: Floats, log_control_s: Floats) -> Floats:
-        """Return (series, runs) of log seconds without the effect of the box, as far as the control shows it.
-
-        Several controls of one night show more of its box than the single one that the weight was fitted
-        to, as a longer test is more reliable. Source: the Spearman-Brown formula, both 1910.
-        """
+        """Return (series, runs) of log seconds without the effect of the box, as far as controls show it."""
         runs = np.maximum(np.isfinite(log_control_s).sum(axis=1), 1)
-        fitted = self.beta * runs / (1 + (runs - 1) * self.beta)
-        beta = np.where(self.box_moved(log_control_s), 1.0, fitted)[:, None]
-        return np.where(beta > 0, log_s - beta * (log_control_s - self.control[:, None]), log_s)
+        beta = np.where(self.box_moved(log_control_s), 1.0, of_several(self.beta, runs))
+        return _less(log_s, beta, log_control_s, self.control)
 
     def box_moved(self, log_control_s: Floats) -> Bools:
         """Tell whether the controls of (series, runs) are far enough from their usual level to blame the box.
@@ -127,98 +158,129 @@ class Baseline:
             return np.zeros(len(self.control), np.bool_)
         return np.abs(half_of(log_control_s) - self.control) > CONTROL_Z * self.control_spread
 
-    def error(self, runs: Ints) -> Floats:
-        """Return the standard error of a change that so many fresh runs of one night show.
+    @property
+    def of_recent(self) -> Floats:
+        """Return the variance of a recent night, in that of a night: its control has more weight."""
+        weight: Floats = (1 + of_several(self.beta, LAG) ** 2) / (1 + self.beta**2)
+        return weight
 
-        All runs of a night share what persists from the night before.
+    @property
+    def of_centre(self) -> Floats:
+        """Return the variance of the centre, in that of a night."""
+        return CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
+
+    def of_fresh(self, runs: Ints) -> Floats:
+        """Return the variance of so many fresh runs of one night together, in that of a night.
+
+        What the runs of a night have in common does not get less by more of them.
         """
         fresh = np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
-        shared = self.memory**2
-        of_centre = CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
-        return self.spread * np.sqrt(fresh * (1 - shared) + shared + of_centre)
+        return fresh * (1 - self.shared) + self.shared
 
     def needed(self, confirm_z: float) -> Floats:
         """Return `confirm_z` as a quantile of t, since the spread itself is estimated from few nights.
 
         Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, two terms.
         """
-        z, freedom = confirm_z, np.maximum(self.nights, WARMING) - 1
+        z, freedom = confirm_z, EFFICIENCY * self.freedom
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
     def smallest_change(self, confirm_z: float) -> Floats:
-        """Return the share by which each series must change to be detected with even odds; NaN if warming."""
-        needed = self.needed(confirm_z) * self.error(np.full(len(self.nights), RERUNS))
-        needed = np.maximum(np.maximum(needed, SUSPECT_Z * self.spread), np.log1p(LEAST_CHANGE))
-        return np.where(self.warming, np.nan, np.expm1(needed))
+        """Return the share by which each series must change to be detected in one night with even odds."""
+        error = self.spread * np.sqrt(self.of_fresh(np.full(len(self.nights), RERUNS)) + self.of_centre)
+        needed = np.maximum(self.needed(confirm_z) * error, SUSPECT_Z * self.spread)
+        return np.where(self.warming, np.nan, np.expm1(np.maximum(needed, np.log1p(LEAST_CHANGE))))
 
 
-def baseline(log_s: Floats, log_control_s: Floats, level: SeriesLevels, alone: Floats) -> Baseline:
-    """Return the baseline of each series for the night in the arrays' last column.
+def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
+    """Return the baseline of each series for the last night.
 
     Args:
-        log_s, log_control_s: (series, nights).
         level: the level of each series.
         alone: (series,) the weight of the control until it can be fitted: 1 where each night may have another
             box, 0 where all have the same.
     """
-    past = _window(log_s, level.start, level.seed_s)
-    past_control = _window(log_control_s, level.start, level.seed_control_s)
-    controls = _window(
-        log_control_s, level.segment, level.seed_control_s
-    )  # they don't change with the series
-    control, there = half_of(controls), np.isfinite(log_control_s[:, -1])
-    unfitted = np.where(np.isfinite(level.beta), level.beta, alone)
+    log_s, log_control_s, there = nights.log_s, nights.log_control_s, np.isfinite(nights.log_control_s[:, -1])
+    tonight = log_s.shape[1] - 1
+    end = tonight - _left_out(tonight - level.start, level.unseeded)
+    past, past_control = (
+        _window(values, level.start, end, seed)
+        for values, seed in ((log_s, level.seed_s), (log_control_s, level.seed_control_s))
+    )
+    # Controls don't change with the series.
+    segment_end = tonight - _left_out(tonight - level.segment, level.unseeded)
+    controls = _window(log_control_s, level.segment, segment_end, level.seed_control_s)
+    control, unfitted = half_of(controls), np.where(np.isfinite(level.beta), level.beta, alone)
     beta = np.where(there, slope(past, past_control, unfitted, PAIRED), 0.0)
-    values = np.where(beta[:, None] > 0, past - beta[:, None] * (past_control - control[:, None]), past)
-    nights, centre = np.isfinite(values).sum(axis=1), trimmed_mean(values, TRIMMED)
-    few, carried = nights < WARMING, np.isfinite(level.spread)
-    width = np.maximum(np.where(few & carried, level.spread, spread(values, centre)), LEAST_SPREAD)
+    values = _less(past, beta, past_control, control)
+    count, centre = np.isfinite(values).sum(axis=1), trimmed_mean(values, TRIMMED)
+    few = count < WARMING
+    kept = few & level.carried
+    width = np.maximum(np.where(kept, level.spread, spread(values, centre)), LEAST_SPREAD)
+    shared = np.where(kept, level.shared, _shared(nights, level.start, end, beta, width))
     return Baseline(
         centre=centre,
         spread=width,
-        memory=np.where(few | there, 0.0, memory((values - centre[:, None])[:, :-1] / width[:, None])),
+        shared=shared,
+        memory=np.where(few, 0.0, memory((values - centre[:, None])[:, :-1] / width[:, None])),
         beta=beta,
         control=control,
         control_spread=np.maximum(spread(controls, trimmed_mean(controls, TRIMMED)), LEAST_SPREAD),
-        nights=nights,
-        warming=few & ~(carried & (nights > 0)),
+        nights=count,
+        freedom=np.maximum(np.where(kept, level.freedom, count - 1.0), WARMING - 1.0),
+        warming=few & ~(level.carried & (count >= np.where(level.unseeded, CARRIED, 1))),
+        recent=_recent(nights, end, of_several(beta, LAG), control) - centre[:, None],
+        flaps=level.flaps,
     )
 
 
-def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[Ints, Floats]:
-    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and its z.
+def of_several(beta: Floats, controls: Ints | int) -> Floats:
+    """Return the weight of so many controls together, where `beta` is that of one.
 
-    A series without a number tonight, or with a warming baseline, is neither.
+    They show more of the box than one, as a longer test is more reliable. Source: the Spearman-Brown
+    formula, both 1910.
     """
-    moved = before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre
-    z = np.where(before.warming, np.nan, moved / before.spread)
-    beyond = (np.abs(z) > SUSPECT_Z) & (np.abs(moved) > np.log1p(LEAST_CHANGE) / 2)
-    return np.where(beyond, np.sign(moved), 0).astype(np.int64), z
+    weight: Floats = beta * controls / (1 + (controls - 1) * beta)
+    return weight
 
 
-def confirmed(
-    log_s: Floats, log_control_s: Floats, before: Baseline, confirm_z: float
-) -> tuple[Ints, Floats, Floats]:
-    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the change (log); its z.
+def _left_out(nights: Ints, unseeded: Bools) -> Ints:
+    """Return how many of the nights since a level began its baseline leaves out.
 
-    Args:
-        log_s, log_control_s: (series, runs), without the suspected night, which was selected for its value.
-        before: that night's baseline.
-        confirm_z: `threshold_z` of the number of watched series.
+    Where the spread is known already, a few nights are enough for a centre.
     """
-    values = before.adjusted(log_s, log_control_s)
-    change, runs = pseudomedian(values) - before.centre, np.isfinite(values).sum(axis=1)
-    z = change / before.error(runs)
-    agree = inner_range(values) <= np.maximum(AGREEMENT * before.spread, np.abs(change) / 2)
-    shown = (np.abs(z) > before.needed(confirm_z)) & (np.abs(change) > np.log1p(LEAST_CHANGE)) & agree
-    return np.where(shown, np.sign(change), 0).astype(np.int64), change, z
+    return np.where(unseeded, np.clip(nights - CARRIED, 0, LAG), np.minimum(LAG, nights // YOUNG))
 
 
-def _window(log_s: Floats, start: Ints, seed: Floats) -> Floats:
-    """Return the values of each series that its baseline is made of, its seed last; NaN for the others."""
-    tonight = log_s.shape[1] - 1
-    left_out = np.minimum(LAG, (tonight - start) // YOUNG)
+def _shared(nights: Nights, start: Ints, end: Ints, beta: Floats, width: Floats) -> Floats:
+    """Return the share of a night's variance that its own repeats do not explain.
+
+    Where there was one repeat a night, it is unknown: all of it, unless a control takes it away.
+    """
+    nothing, sides = np.full(len(beta), np.nan), (nights.own, nights.own_control)
+    own, control = (half_of(_window(values, start, end, nothing)) for values in sides)
+    explained = np.where(beta > 0, own + beta**2 * control, own)
+    unknown = np.where(np.isfinite(nights.log_control_s[:, -1]), 0.0, 1.0)
+    return np.where(np.isfinite(explained), np.clip(1 - explained / width**2, 0.0, 1.0), unknown)
+
+
+def _recent(nights: Nights, end: Ints, beta: Floats, control: Floats) -> Floats:
+    """Return (series, nights) the log seconds that the baseline leaves out, newest first, and NaN."""
+    log_s, log_control_s = nights.log_s[:, -LAG - 1 : -1], nights.log_control_s[:, -LAG - 1 : -1]
+    last = nights.log_s.shape[1] - 1
+    left_out = np.arange(last - log_s.shape[1], last) >= end[:, None]
+    return np.where(left_out, _less(log_s, beta, log_control_s, control), np.nan)[:, ::-1]
+
+
+def _less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) -> Floats:
+    """Return log seconds without the effect of the box, by a control's distance from its usual level."""
+    return np.where(beta[:, None] > 0, log_s - beta[:, None] * (log_control_s - control[:, None]), log_s)
+
+
+def _window(values: Floats, start: Ints, end: Ints, seed: Floats) -> Floats:
+    """Return the values of each series from `start` and before `end`, its seed last; NaN for the others."""
+    tonight = values.shape[1] - 1
     first = max(0, tonight - LAG - WINDOW)
     nights = np.arange(first, tonight)
-    there = (nights >= start[:, None]) & (nights < (tonight - left_out)[:, None])
-    return np.concatenate([np.where(there, log_s[:, first:tonight], np.nan), seed[:, None]], axis=1)
+    there = (nights >= start[:, None]) & (nights < end[:, None])
+    return np.concatenate([np.where(there, values[:, first:tonight], np.nan), seed[:, None]], axis=1)

@@ -33,6 +33,7 @@ from tasks.results.values import Estimate
 BACK = 180  # nights in which steps are looked for
 WEEK = 7  # nights of the newest level; at least so many lie on each side of a step
 PENALTY = 5.0  # × σ² log n must be explained by a step: below 0.1 false ones in 100 nights of normal noise
+OUTLIER = 2.0  # spreads of a night that count at most, around the nights beside it
 ANCHOR = 14  # nights of an anchor; a series needs them and a week after
 FEWEST = 4  # nights of the anchor, and of the newest, that must have a number
 LEAK = 0.05  # share by which a series may differ from its anchor
@@ -106,13 +107,25 @@ def steps(log_s: Floats, penalty: float = PENALTY) -> list[tuple[int, float]]:
     nights = np.flatnonzero(np.isfinite(log_s))
     if len(nights) < 2 * WEEK:
         return []
-    values = log_s[nights]
-    least = penalty * float(noise(values[None, :])[0]) ** 2 * math.log(len(values))
+    values, sd = log_s[nights], float(noise(log_s[None, nights])[0])
+    values, least = _without_tails(values, OUTLIER * sd), penalty * sd**2 * math.log(len(values))
     ends = KernelCPD(kernel="linear", min_size=WEEK).fit(values[:, None]).predict(pen=least)[:-1]
     levels = [trimmed_mean(part[None, :], TRIMMED)[0] for part in np.split(values, ends)] if ends else [0.0]
     ends_and_steps = zip(ends, np.diff(levels), strict=True)
     least_step = math.log1p(LEAST_CHANGE)
     return [(int(nights[end]), math.expm1(step)) for end, step in ends_and_steps if abs(step) > least_step]
+
+
+def _without_tails(values: Floats, far: float) -> Floats:
+    """Return values, none farther from the median of the two weeks around it than `far`.
+
+    The penalty holds for normal noise. A few slow nights close together would else pass for a new level; a
+    step stays, because half of two weeks lie on its side.
+    """
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(values, WEEK, mode="reflect"), 2 * WEEK + 1)
+    usual = np.median(around, axis=1)
+    clipped: Floats = np.clip(values, usual - far, usual + far)
+    return clipped
 
 
 def past_steps(
@@ -178,7 +191,7 @@ def against_anchor(
     beta = np.where(np.abs(box) > CONTROL_Z * error, 1.0, beta)  # the box is to blame, whatever the fit
     change, error = _difference(_less(log_s, control, beta), anchor, newest)
     change, error = change - spans.confirmed, np.hypot(error, spans.error)
-    reach = threshold_z(len(panel.keys)) * error
+    reach = threshold_z(max(int(panel.planned.sum()), 1)) * error
     share, low, high = np.expm1(np.stack([change, change - reach, change + reach]))
     drifts = {}
     for row in np.flatnonzero(np.isfinite(share)):

@@ -30,6 +30,8 @@ class StoredChange(Strict):
     control_s: Seconds
     spread: float
     beta: float
+    shared: float = 0.0
+    freedom: float = 0.0
 
     @classmethod
     def of(cls, change: ConfirmedChange) -> "StoredChange":
@@ -44,13 +46,16 @@ class StoredChange(Strict):
             control_s=_finite(fresh.control_s),
             spread=change.spread,
             beta=change.beta,
+            shared=change.shared,
+            freedom=change.freedom,
         )
 
     def change(self, run: str, channel: str) -> ConfirmedChange:
         """Return the change that was stored."""
         fresh = FreshRuns(_numbers(self.seconds), _numbers(self.control_s))
         key = SeriesKey(self.hardware, self.case, channel)
-        return ConfirmedChange(key, run, self.share, self.z, fresh, self.spread, self.beta)
+        behaviour = self.spread, self.beta, self.shared, self.freedom
+        return ConfirmedChange(key, run, self.share, self.z, fresh, *behaviour)
 
 
 class SeriesVerdict(Strict):

@@ -8,19 +8,20 @@ from enum import StrEnum
 import numpy as np
 
 from tasks.regressions.baseline import (
+    LAG,
     LEAST_RERUNS,
     RERUNS,
+    WINDOW,
     Baseline,
     SeriesLevels,
     baseline,
-    confirmed,
-    suspected,
     threshold_z,
 )
 from tasks.regressions.change import Change
 from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.robust import Floats, Ints, half_of, pseudomedian
 from tasks.regressions.series import FreshRuns, SeriesKey
+from tasks.regressions.suspicion import confirmed, suspected
 from tasks.results.values import Estimate
 
 MISSED = 3  # nights in a row without a number that are news
@@ -46,7 +47,7 @@ class ConfirmedChange:
         share: seconds over those before, minus 1; above 0 is slower.
         z: of the change in standard errors.
         fresh: the fresh runs that confirmed it.
-        spread, beta: of the baseline that it changed from.
+        spread, beta, shared, freedom: of the baseline that it changed from.
     """
 
     key: SeriesKey
@@ -56,6 +57,8 @@ class ConfirmedChange:
     fresh: FreshRuns
     spread: float
     beta: float
+    shared: float = 0.0
+    freedom: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +127,9 @@ class SuspectResult:
 def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int = -1) -> Screening:
     """Compare a night, by default the last, with each series' baseline; `changes` are those before it."""
     column = range(len(panel.runs))[column]
-    log_s, log_control_s = panel.log_s[:, : column + 1], panel.log_control_s[:, : column + 1]
-    before = baseline(log_s, log_control_s, levels_at(panel, changes, column), panel.alone)
-    signs, z = suspected(log_s, log_control_s, before)
+    nights = panel.until(column)
+    before = baseline(nights, levels_at(panel, changes, column), panel.alone)
+    signs, z = suspected(nights.log_s, nights.log_control_s, before)
     confirm_z = threshold_z(max(int(panel.planned.sum()), 1))
     return Screening(panel, column, before, signs, z, before.smallest_change(confirm_z), confirm_z)
 
@@ -160,26 +163,45 @@ def _result(
 ) -> SuspectResult:
     """Return the result of one suspect; a confirmed change has the direction that was suspected."""
     key, run, before = screening.panel.keys[row], screening.panel.runs[screening.column], screening.before
-    stored = ConfirmedChange(key, run, share, z, fresh, float(before.spread[row]), float(before.beta[row]))
+    behaviour = (float(values[row]) for values in (before.spread, before.beta, before.shared, before.freedom))
+    stored = ConfirmedChange(key, run, share, z, fresh, *behaviour)
     change = Change(Estimate(share), float(screening.smallest[row]))
     return SuspectResult(key, change, z, stored if sign == screening.signs[row] else None, box)
 
 
 def levels_at(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int) -> SeriesLevels:
     """Return each series' level in a night: since its last change of machine, control, or speed."""
-    levels = SeriesLevels.new(len(panel.keys))
+    levels, changes = SeriesLevels.new(len(panel.keys)), tuple(changes)
     levels.segment[:] = levels.start[:] = panel.segment[:, column]
-    rows = {key: row for row, key in enumerate(panel.keys)}
+    for begin in np.unique(panel.segment[panel.alike[:, column], column]):
+        _carry(levels, panel, changes, int(begin), column)
+    rows, last = {key: row for row, key in enumerate(panel.keys)}, dict[int, tuple[int, float]]()
     columns = {run: index for index, run in enumerate(panel.runs)}
     for change in changes:
         row, at = rows.get(change.key), columns.get(change.run, column)
         if row is None or at >= column or at < levels.start[row]:
             continue
+        undone = row in last and at - last[row][0] <= LAG and last[row][1] * change.share < 0
+        levels.flaps[row] |= undone and column - at <= WINDOW
+        last[row] = at, change.share
         levels.start[row] = at + 1
         levels.seed_s[row] = pseudomedian(_logs([change.fresh.seconds]))[0]
         levels.seed_control_s[row] = half_of(_logs([change.fresh.control_s]))[0]
-        levels.spread[row], levels.beta[row] = change.spread, change.beta
+        levels.spread[row], levels.beta[row], levels.shared[row] = change.spread, change.beta, change.shared
+        levels.freedom[row] = change.freedom
     return levels
+
+
+def _carry(
+    levels: SeriesLevels, panel: SeriesPanel, changes: Iterable[ConfirmedChange], begin: int, column: int
+) -> None:
+    """Give the series whose segment begins in a column the spread that they had before it."""
+    rows = np.flatnonzero(panel.alike[:, column] & (panel.segment[:, column] == begin))
+    before = panel.select(rows)
+    old = baseline(before.until(begin - 1), levels_at(before, changes, begin - 1), before.alone)
+    known = rows[~old.warming]
+    for name in ("spread", "beta", "shared", "freedom"):
+        getattr(levels, name)[known] = getattr(old, name)[~old.warming]
 
 
 def _logs(values: Sequence[Sequence[float]]) -> Floats:

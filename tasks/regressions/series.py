@@ -34,6 +34,7 @@ class Observation:
         at: when the night was planned, UTC.
         seconds: per step, exp of the median of the logs of its ok repeats; None where none is ok.
         control_s: the same of the control that was measured beside them, where that was ok too.
+        variance, control_variance: of the logs of these repeats; None for fewer than two.
         verdict: `ok` where one repeat was, else the commonest verdict; `missing` where there is no record.
         machine_id: hash of hardware and driver.
         environment_id: hash of hardware, driver and stack.
@@ -55,6 +56,8 @@ class Observation:
     hostname: str = ""
     repeats: int = 1
     settings: str = ""
+    variance: float | None = None
+    control_variance: float | None = None
 
     @property
     def ok(self) -> bool:

@@ -245,6 +245,7 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     grouped = rows.groupby(by, sort=False, observed=True)
     table = grouped[["log_s", "log_control_s"]].median().join(grouped[[*TEXTS]].first())
     table["repeats"] = grouped["ok"].sum()
+    table[["variance", "control_variance"]] = grouped[["log_s", "log_control_s"]].var()
     verdicts = rows.groupby([*by, "verdict"], sort=False, observed=True).size().reset_index(name="count")
     verdicts = verdicts.sort_values("count", ascending=False, kind="stable").drop_duplicates(by)
     commonest = verdicts.set_index(by)["verdict"].reindex(table.index).fillna("unknown")
@@ -252,9 +253,10 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     table = table.reset_index()
     times = np.exp(table[["log_s", "log_control_s"]].to_numpy())
     texts = table[["verdict", *TEXTS]].fillna("").to_numpy(dtype=object)
-    columns = (_cells(table), table["night"].tolist(), times.tolist(), texts, table["repeats"].tolist())
-    for cell, index, pair, words, repeats in zip(*columns, strict=True):
-        night, (seconds, control_s) = nights[index], map(_number_or_none, pair)
+    numbers = np.column_stack([times, table[["variance", "control_variance"]].to_numpy()])
+    columns = (_cells(table), table["night"].tolist(), numbers.tolist(), texts, table["repeats"].tolist())
+    for cell, index, of_cell, words, repeats in zip(*columns, strict=True):
+        night, (seconds, control_s, *variances) = nights[index], map(_number_or_none, of_cell)
         yield (
             index,
             cell,
@@ -265,6 +267,8 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
                 control_s=control_s,
                 repeats=repeats,
                 settings=settings_of(night.plan),
+                variance=variances[0],
+                control_variance=variances[1],
                 **dict(zip(("verdict", *TEXTS), words, strict=True)),
             ),
         )

@@ -13,7 +13,14 @@ from tasks.regressions.changepoints import LEAK, WEEK, Drift, against_anchor, pa
 from tasks.regressions.gate_file import SeriesVerdict, StoredChange, Ticket, Verdicts
 from tasks.regressions.missing import failures, missing, more_than_ever
 from tasks.regressions.night import JudgedNight
-from tasks.regressions.nightly_gate import MISSED, SeriesState, SuspectResult, confirm_suspects
+from tasks.regressions.nightly_gate import (
+    MISSED,
+    ConfirmedChange,
+    SeriesState,
+    SuspectResult,
+    confirm_suspects,
+)
+from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.series import Observation, Series, SeriesKey
 from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Record
@@ -150,21 +157,34 @@ def _missing(judged: JudgedNight) -> Iterator[Ticket]:
 
 
 def _leaks(judged: JudgedNight) -> Iterator[Ticket]:
-    """Yield, once a week, what changed too slowly for any night to show, or was missed; each once."""
-    screening = judged.screening
-    panel, column = screening.panel, screening.column
+    panel = judged.screening.panel
+    filed = {key: [t for _, t in _filed(judged, key) if t.kind == "leak"] for key in panel.keys}
+    return leaks(panel, judged.screening.column, judged.changes, filed)
+
+
+def leaks(
+    panel: SeriesPanel,
+    column: int,
+    changes: Sequence[ConfirmedChange],
+    filed: Mapping[SeriesKey, Sequence[Ticket]],
+) -> Iterator[Ticket]:
+    """Yield, once a week, what changed too slowly for any night to show, or was missed; each once.
+
+    Args:
+        changes: all that were confirmed in the nights before.
+        filed: the tickets for leaks in the nights before.
+    """
     if (column + 1) % WEEK:
         return
-    filed = {key: [t for _, t in _filed(judged, key) if t.kind == "leak"] for key in panel.keys}
     runs = {key: [run for ticket in tickets for run in ticket.since] for key, tickets in filed.items()}
-    steps = past_steps(panel, runs, judged.changes, column)
+    steps = past_steps(panel, runs, changes, column)
     for key, of_key in steps.items():
         share = math.prod(1 + step.share for step in of_key) - 1  # what of them all still holds
         if abs(share) > LEAST_CHANGE:
             sentence = f"{share_in_words(share)}, by {'; '.join(step.sentence for step in of_key)}"
             yield _leak(key, share, sentence, [step.run for step in of_key])
-    for key, drift in against_anchor(panel, {}, judged.changes, column).items():
-        if drift.shown and key not in steps and _is_news(drift, filed[key]):
+    for key, drift in against_anchor(panel, {}, changes, column).items():
+        if drift.shown and key not in steps and _is_news(drift, filed.get(key, ())):
             yield _leak(key, drift.share, drift.sentence, [drift.last])
 
 

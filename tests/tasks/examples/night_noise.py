@@ -1,52 +1,121 @@
 """Noise of nights, as machines have it: models of what a series reads when nothing has changed.
 
-Each model gives the nights of many histories, those of their controls, and fresh runs of a night on the same box.
+A number is the median of three repeats, as in the nightly suite. Each model gives the numbers of many histories,
+those of their controls, and fresh runs of a night on the same box.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 SD = 0.02
+REPEATS = 3
+TO_REPEAT = 1.493  # from the spread of a median of three normal values to that of each
 RERUNS = 5
+SHARED, OWN = 0.017, 0.0105  # what a night's runs share, and each number's own: 2 % together
+
+
+@dataclass(frozen=True)
+class Side:
+    """Log seconds of the numbers (histories, nights), and the variance of each number's repeats."""
+
+    log_s: np.ndarray
+    variance: np.ndarray
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Log seconds (histories, nights), and `fresh(rows, night) -> (rows, runs)` of both."""
+    """The series, their controls, and `fresh(rows, night) -> (rows, runs)` of both."""
 
-    log_s: np.ndarray
-    log_control_s: np.ndarray
+    series: Side
+    control: Side
     fresh: Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
     alone: float = 0.0
 
     def without_control(self):
-        nothing = np.full_like(self.log_control_s, np.nan)
-        return Noise(
-            self.log_s, nothing, lambda rows, night: (self.fresh(rows, night)[0], nothing[rows, :RERUNS])
+        nothing = np.full_like(self.control.log_s, np.nan)
+        return replace(
+            self,
+            control=Side(nothing, nothing),
+            fresh=lambda rows, night: (self.fresh(rows, night)[0], nothing[rows, :RERUNS]),
         )
 
 
 def gauss(rng, shape):
-    """2 % in every measurement."""
-    return independent(shape, lambda of: rng.normal(0, SD, of))
+    """2 % in every number."""
+    return made(rng, np.zeros(shape), SD)
 
 
 def heavy(rng, shape):
-    """2 %, and 5 % of all measurements are 5 to 20 % slow."""
-    return independent(shape, lambda of: rng.normal(0, SD, of) + slow(rng, of))
+    """2 %, and 5 % of all numbers are 5 to 20 % slow, each for itself."""
+    return made(rng, np.zeros(shape), SD, apart=lambda of: slow(rng, of))
 
 
 def ar1(rng, shape):
-    """2 %, half of which is left of the night before; fresh runs draw anew."""
-    fresh = independent(shape, lambda of: rng.normal(0, SD, of))
-    return Noise(lasting(rng, shape, SD), fresh.log_control_s, fresh.fresh)
+    """A state of which half is left the night after, and none for that night's fresh runs."""
+    state = lasting(rng, shape, SHARED)
+    anew = made(rng, np.zeros(shape), OWN, apart=lambda of: rng.normal(0, SHARED, of))
+    return replace(anew, series=measured(rng, state, OWN))
+
+
+def unlike(rng, shape):
+    """Series whose noise differs, from 0.07 to 4.1 %."""
+    return made(rng, np.zeros(shape), np.exp(rng.uniform(np.log(0.0007), np.log(0.041), (shape[0], 1))))
+
+
+def night_state(rng, shape):
+    """A state that all runs of a night share, another each night."""
+    return made(rng, rng.normal(0, SHARED, shape), OWN)
 
 
 def drifting_box(rng, shape):
-    """A box whose speed drifts by 2 % from night to night, half of which is left; all on it share that."""
-    return on_boxes(rng, lasting(rng, shape, SD), 0.01, seen=1.0)
+    """The same, half of which is left the night after."""
+    return made(rng, lasting(rng, shape, SHARED), OWN)
+
+
+def two_hosts(rng, shape):
+    """A pool of two kinds of host, 3.4 % apart, 1 % on each; the control runs elsewhere and does not see it."""
+    return made(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01, seen=0.0)
+
+
+def two_hosts_controlled(rng, shape):
+    """The same, with the control on the same host."""
+    return made(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01)
+
+
+def lottery(rng, shape):
+    """Another box every night, 3 % apart, 0.5 % on each."""
+    return made(rng, rng.normal(0, 0.03, shape), 0.005, alone=1.0)
+
+
+def slow_boxes(rng, shape):
+    """A box that is 5 to 20 % slow for 5 % of the nights, all of the night."""
+    return made(rng, slow(rng, shape), SD)
+
+
+def neighbour(rng, shape):
+    """A neighbour on the box who costs 4 %, for ten nights in forty, some nights in a row."""
+    there = np.zeros(shape)
+    there[:, 0] = rng.random(shape[0]) < 0.25
+    for night in range(1, shape[1]):
+        leaves, comes = rng.random(shape[0]) < 1 / 10, rng.random(shape[0]) < 1 / 30
+        there[:, night] = np.where(there[:, night - 1] > 0, ~leaves, comes)
+    return made(rng, 0.04 * there, SD)
+
+
+def weekends(rng, shape):
+    """Two nights in seven are 4 % slower."""
+    return made(rng, 0.04 * (np.arange(shape[1]) % 7 >= 5) * np.ones(shape), SD)
+
+
+def cycle(rng, shape):
+    """A cycle of 30 nights, 1.5 % to each side."""
+    return made(rng, 0.015 * np.sin(2 * np.pi * np.arange(shape[1]) / 30) * np.ones(shape), SD)
+
+
+def slow(rng, shape):
+    return np.where(rng.random(shape) < 0.05, np.log1p(rng.uniform(0.05, 0.20, shape)), 0.0)
 
 
 def lasting(rng, shape, sd):
@@ -57,43 +126,21 @@ def lasting(rng, shape, sd):
     return state
 
 
-def two_hosts(rng, shape):
-    """A pool of two kinds of host, 3.4 % apart, 1 % on each; the control runs elsewhere and does not see it."""
-    return on_boxes(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01, seen=0.0)
+def made(rng, state, sd, seen=1.0, alone=0.0, apart=np.zeros):
+    """Numbers with a spread of `sd` around a night's `state`, and what each has `apart` from all others."""
 
+    def side(level, sd):
+        return measured(rng, level + apart(level.shape), sd)
 
-def two_hosts_controlled(rng, shape):
-    """The same, with the control on the same host."""
-    return on_boxes(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01, seen=1.0)
-
-
-def lottery(rng, shape):
-    """Another box every night, 3 % apart, 0.5 % on each, with the control on the same."""
-    return on_boxes(rng, rng.normal(0, 0.03, shape), 0.005, seen=1.0, alone=1.0)
-
-
-def slow_boxes(rng, shape):
-    """A box that is 5 to 20 % slow for 5 % of the nights, all of the night, with the control on the same."""
-    return on_boxes(rng, slow(rng, shape), SD, seen=1.0)
-
-
-def slow(rng, shape):
-    return np.where(rng.random(shape) < 0.05, np.log1p(rng.uniform(0.05, 0.20, shape)), 0.0)
-
-
-def independent(shape, draw):
     def fresh(rows, night):
-        return draw((len(rows), RERUNS)), draw((len(rows), RERUNS))
+        level = np.repeat(state[rows, night][:, None], RERUNS, axis=1)
+        own = np.broadcast_to(sd, (len(state), 1))[rows]
+        return side(level, own).log_s, side(seen * level, own).log_s
 
-    return Noise(draw(shape), draw(shape), fresh)
+    return Noise(side(state, sd), side(seen * state, sd), fresh, alone)
 
 
-def on_boxes(rng, box, sd, seen, alone=0.0):
-    def fresh(rows, night):
-        at = box[rows, night][:, None]
-        return (
-            at + rng.normal(0, sd, (len(rows), RERUNS)),
-            seen * at + rng.normal(0, sd, (len(rows), RERUNS)),
-        )
-
-    return Noise(box + rng.normal(0, sd, box.shape), seen * box + rng.normal(0, sd, box.shape), fresh, alone)
+def measured(rng, level, sd):
+    own = np.reshape(np.broadcast_to(sd, level.shape) * TO_REPEAT, (*level.shape, 1))
+    repeats = level[..., None] + own * rng.normal(0, 1, (*level.shape, REPEATS))
+    return Side(np.median(repeats, axis=-1), np.var(repeats, axis=-1, ddof=1))

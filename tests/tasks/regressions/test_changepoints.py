@@ -15,6 +15,7 @@ from tests.tasks.examples.night_noise import (
     drifting_box,
     gauss,
     heavy,
+    lasting,
     lottery,
     slow_boxes,
     two_hosts,
@@ -40,7 +41,10 @@ def panel(log_s, control=None, alone=0.0, segment=0):
         runs=tuple(f"night-{night:03}" for night in range(nights)),
         log_s=log_s,
         log_control_s=np.full_like(log_s, np.nan) if control is None else control,
+        own=np.full_like(log_s, np.nan),
+        own_control=np.full_like(log_s, np.nan),
         segment=start,
+        alike=np.zeros_like(log_s, np.bool_),
         missed=np.zeros((count, nights), np.int64),
         alone=np.full(count, alone),
         planned=np.ones(count, np.bool_),
@@ -48,7 +52,7 @@ def panel(log_s, control=None, alone=0.0, segment=0):
 
 
 def controlled(noise_of, shift=0.0):
-    return panel(noise_of.log_s + shift, noise_of.log_control_s, noise_of.alone)
+    return panel(noise_of.series.log_s + shift, noise_of.control.log_s, noise_of.alone)
 
 
 def since(night, nights=NIGHTS):
@@ -77,16 +81,16 @@ def false_steps(log_s):
     return count / len(log_s)
 
 
-@pytest.mark.parametrize(("model", "most"), [(gauss, 0.1), (two_hosts, 0.1), (heavy, 0.4), (ar1, 0.5)])
+@pytest.mark.parametrize(("model", "most"), [(gauss, 0.1), (two_hosts, 0.1), (heavy, 0.1), (ar1, 0.3)])
 def test_quiet_series_have_hardly_a_step(model, most):
-    """At most 0.1 in 100 nights of normal noise; 1.77 and 1.81 were published of heavy noise and memory."""
-    assert false_steps(made(model, 60).log_s) <= most
+    """At most 0.1 in 100 nights, also where one night in twenty is slow; 1.77 and 1.81 were published."""
+    assert false_steps(made(model, 60).series.log_s) <= most
 
 
 @pytest.mark.parametrize("direction", [1, -1])
 def test_a_step_thirty_nights_back_is_dated_within_two(direction):
     at = NIGHTS - 30
-    shifted = made(gauss, 300).log_s + direction * STEP * since(at)
+    shifted = made(gauss, 300).series.log_s + direction * STEP * since(at)
     found = [[(at - i, share) for i, share in steps(series)] for series in shifted]
     assert np.mean([any(abs(off) <= 2 for off, _ in one) for one in found]) >= 0.95
     assert sum(len(one) for one in found) / len(found) <= 1.05
@@ -95,7 +99,7 @@ def test_a_step_thirty_nights_back_is_dated_within_two(direction):
 
 
 def test_nights_without_a_number_are_left_out():
-    shifted = made(gauss, 40).log_s + STEP * since(NIGHTS - 40)
+    shifted = made(gauss, 40).series.log_s + STEP * since(NIGHTS - 40)
     shifted[:, ::3] = np.nan
     found = [steps(series) for series in shifted]
     assert np.mean([any(abs(i - (NIGHTS - 40)) <= 5 for i, _ in one) for one in found]) >= 0.9
@@ -104,7 +108,7 @@ def test_nights_without_a_number_are_left_out():
 
 
 def test_a_step_of_this_week_or_of_next_to_nothing_is_not_told():
-    quiet = made(gauss, 30).log_s
+    quiet = made(gauss, 30).series.log_s
     assert not any(i > NIGHTS - 7 for series in quiet + 0.2 * since(NIGHTS - 5) for i, _ in steps(series))
     small = quiet / 20 + math.log(1.01) * since(100)  # 1 % in 0.1 % of noise: certain, and of no interest
     assert [steps(series) for series in small] == [[]] * 30
@@ -112,7 +116,7 @@ def test_a_step_of_this_week_or_of_next_to_nothing_is_not_told():
 
 
 def test_steps_of_a_panel_are_news_once():
-    one = panel(made(gauss, 3).log_s + STEP * np.outer([1, 0, 0], since(120)))
+    one = panel(made(gauss, 3).series.log_s + STEP * np.outer([1, 0, 0], since(120)))
     ((key, (step,)),) = past_steps(one, {}).items()
     assert key == one.keys[0] and abs(int(step.run[-3:]) - 120) <= 2
     assert step.nights == NIGHTS - 1 - int(step.run[-3:]) and step.share == pytest.approx(0.05, abs=0.015)
@@ -126,12 +130,12 @@ def test_steps_of_a_panel_are_news_once():
 
 @pytest.mark.parametrize("size", [0.03, 0.10])
 def test_a_step_that_the_control_takes_too_is_the_boxes(size):
-    shared = made(gauss, 40)
+    shared = made(gauss, 100)
     box = math.log1p(size) * since(NIGHTS - 40)
-    with_control = panel(shared.log_s + box, shared.log_control_s + box)
-    assert len(past_steps(with_control, {})) <= 2
-    assert len(past_steps(panel(shared.log_s + box, shared.log_control_s), {})) >= 38  # the code alone
-    assert len(past_steps(panel(shared.log_s + box), {})) >= 38  # nothing tells
+    with_control = panel(shared.series.log_s + box, shared.control.log_s + box)
+    assert len(past_steps(with_control, {})) <= 5
+    assert len(past_steps(panel(shared.series.log_s + box, shared.control.log_s), {})) >= 95  # the code alone
+    assert len(past_steps(panel(shared.series.log_s + box), {})) >= 95  # nothing tells
 
 
 CLEAR = [gauss, two_hosts, two_hosts_controlled, drifting_box, lottery]
@@ -159,13 +163,13 @@ def test_a_box_that_gets_slower_is_no_leak():
     """The control has noise of its own, so that its fitted weight alone would leave a part of it."""
     drifting, box = made(gauss, 100), leak(QUIET, a_night=0.0012)
     assert math.expm1(box[-1]) > 0.12
-    assert len(told(panel(drifting.log_s + box, drifting.log_control_s + box), -1)) <= 1
-    assert len(told(panel(drifting.log_s + box), -1)) >= 99
+    assert len(told(panel(drifting.series.log_s + box, drifting.control.log_s + box), -1)) <= 1
+    assert len(told(panel(drifting.series.log_s + box), -1)) >= 99
 
 
 def test_the_interval_of_a_drift_covers_the_truth():
     true = math.log(1.06)
-    found = against_anchor(panel(made(gauss, 400).log_s + true * since(100)), {}, ())
+    found = against_anchor(panel(made(gauss, 400).series.log_s + true * since(100)), {}, ())
     covered = [drift.change.share.low <= 0.06 <= drift.change.share.high for drift in found.values()]
     assert len(covered) == 400 and np.mean(covered) >= 0.99
     assert np.median([drift.change.share.high - drift.change.share.low for drift in found.values()]) < 0.10
@@ -231,7 +235,7 @@ def test_the_noise_of_a_series_is_that_of_its_nights_whatever_its_level():
     gaps = np.where(rng.random(independent.shape) < 0.3, np.nan, independent)
     assert np.median(noise(gaps)) == pytest.approx(0.02, rel=0.05)
     # An AR(1) of 0.5 makes a mean of many nights √3 times as unsure.
-    assert np.median(noise(ar1(rng, (200, 180)).log_s)) == pytest.approx(0.02 * math.sqrt(3), rel=0.15)
+    assert np.median(noise(lasting(rng, (200, 180), 0.02))) == pytest.approx(0.02 * math.sqrt(3), rel=0.15)
     assert noise(np.zeros((1, 30)))[0] > 0
 
 

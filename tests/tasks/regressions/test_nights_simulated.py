@@ -1,0 +1,137 @@
+"""Simulated histories with a known truth: how often the gate cries wolf, and how soon it sees a 5 % slowdown.
+
+`python -m tests.benchmarks.simulated.nights` prints the same figures from more histories, as docs/nightly.md has them.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.tasks.examples import night_noise as noise
+from tests.tasks.examples.simulated_nights import (
+    QUIET,
+    SLOWDOWN,
+    WATCHED,
+    Plan,
+    false_tickets,
+    filed,
+    named_within,
+    slowed,
+)
+
+HISTORIES = 200
+FEW, MANY = 20, 300
+# What the gate is held to, by model and whether a control runs beside it: false tickets in 100 nights of a series,
+# and the share of histories whose slowdown is named within one night, three, seven. By a simulation of 400 histories.
+FALSE_TICKETS = {
+    (noise.gauss, False): 0.02,
+    (noise.heavy, False): 0.04,
+    (noise.ar1, False): 0.02,
+    (noise.two_hosts, False): 0.02,
+    (noise.unlike, False): 0.02,
+    (noise.night_state, False): 0.12,
+    (noise.drifting_box, False): 0.23,
+    (noise.lottery, False): 0.1,
+    (noise.weekends, False): 0.07,
+    (noise.cycle, False): 0.1,
+    (noise.gauss, True): 0.02,
+    (noise.night_state, True): 0.02,
+    (noise.drifting_box, True): 0.02,
+    (noise.two_hosts_controlled, True): 0.02,
+    (noise.lottery, True): 0.0,
+    (noise.slow_boxes, True): 0.06,
+}
+NAMED = {
+    (noise.gauss, False): (0.52, 0.89, 0.98),
+    (noise.heavy, False): (0.3, 0.7, 0.96),
+    (noise.ar1, False): (0.15, 0.48, 0.83),
+    (noise.two_hosts, False): (0.08, 0.5, 0.94),
+    (noise.night_state, False): (0.24, 0.74, 0.98),
+    (noise.drifting_box, False): (0.25, 0.55, 0.85),
+    (noise.gauss, True): (0.52, 0.88, 0.98),
+    (noise.night_state, True): (0.85, 0.98, 0.99),
+    (noise.two_hosts_controlled, True): (0.88, 0.98, 0.99),
+    (noise.lottery, True): (1.0, 1.0, 1.0),
+}
+
+
+def made(model, control=False, histories=HISTORIES):
+    nights = model(np.random.default_rng(20261122), (histories, QUIET + WATCHED))
+    return nights if control else nights.without_control()
+
+
+def within(share, histories=HISTORIES):
+    """A number of tickets in 100 nights, and what chance adds to it in 1 of 1,000 simulations."""
+    return share + 3.1 * math.sqrt(max(share, 1 / histories) * (1 / histories + 1 / 400))
+
+
+def id_of(value):
+    return getattr(value, "__name__", "control" if value is True else "alone" if value is False else None)
+
+
+@pytest.mark.parametrize(("model", "control"), FALSE_TICKETS, ids=id_of)
+def test_it_cries_wolf_no_more_often_than_it_was_chosen_for(model, control):
+    assert false_tickets(made(model, control)) <= within(FALSE_TICKETS[model, control])
+
+
+@pytest.mark.parametrize(("model", "control"), NAMED, ids=id_of)
+def test_it_sees_a_slowdown_as_soon_as_it_was_chosen_for(model, control):
+    seen = named_within(made(model, control), slowed())
+    for share, least in zip(seen, NAMED[model, control], strict=True):
+        slack = 2.6 * math.sqrt(max(least * (1 - least), 0.005) * (1 / 400 + 1 / HISTORIES))
+        assert share >= least - slack, seen
+
+
+@pytest.mark.parametrize("model", [noise.gauss, noise.heavy, noise.two_hosts], ids=id_of)
+def test_three_hundred_series_have_three_false_tickets_in_a_hundred_nights(model):
+    """All together, as for one of 300."""
+    assert false_tickets(made(model), MANY) <= 0.01 + 1 / HISTORIES
+
+
+def test_three_hundred_series_see_a_slowdown_in_three_nights():
+    assert named_within(made(noise.gauss), slowed(MANY))[1] >= 0.77
+
+
+def test_a_box_with_slow_nights_is_known_only_by_its_control():
+    """Fresh runs share the state of the night. A series that flaps needs two nights from then on."""
+    assert 0.5 < false_tickets(made(noise.slow_boxes)) < 2.5
+
+
+@pytest.mark.parametrize(
+    ("model", "days", "least"), [(noise.gauss, 5, 0.7), (noise.gauss, 9, 0.8)], ids=id_of
+)
+def test_a_slowdown_just_after_the_machine_changed_is_seen(model, days, least):
+    """The spread of the nights before is known; a few nights are enough for the new level."""
+    plan = slowed(moved=QUIET, shifted=QUIET + days, nights=QUIET + days + 15)
+    assert named_within(made(model), plan, (14,))[0] >= least
+
+
+@pytest.mark.parametrize("model", [noise.gauss, noise.heavy, noise.night_state], ids=id_of)
+def test_another_machine_files_nothing_by_itself(model):
+    told = filed(made(model), Plan(moved=QUIET))
+    assert sum(each.share > 0 for each in told) / HISTORIES <= within(0.15)
+
+
+def test_without_a_control_it_works_as_well_where_the_box_is_not_to_blame():
+    alone, beside = (named_within(made(noise.gauss, control), slowed())[2] for control in (False, True))
+    assert abs(alone - beside) < 0.05
+
+
+def test_a_larger_shift_is_seen_at_once_and_a_small_one_is_not_told():
+    quiet = made(noise.gauss)
+    assert named_within(quiet, slowed(shift=math.log(1.10)), (1,))[0] > 0.95
+    told = {each.row for each in filed(quiet, Plan(shift=math.log(1.01))) if each.share > 0}
+    assert len(told) / HISTORIES < 0.35  # it is below what anybody would act on
+
+
+def test_faster_is_told_as_slower_is():
+    told = filed(made(noise.gauss), Plan(shift=-SLOWDOWN, nights=QUIET + 7))
+    assert len({each.row for each in told if each.share < 0}) / HISTORIES >= 0.95
+
+
+@pytest.mark.parametrize("model", [noise.gauss, noise.heavy, noise.two_hosts, noise.night_state], ids=id_of)
+def test_a_young_history_cries_wolf_no_more_often(model):
+    """From the ninth night on: fewer nights ask for more, they do not guess."""
+    told = filed(made(model), Plan(nights=QUIET), first=8)
+    assert sum(each.share > 0 for each in told) / ((QUIET - 8) * HISTORIES / 100) < 0.2
