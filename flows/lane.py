@@ -11,12 +11,15 @@ from prefect import State, flow, get_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed, Failed
 
+from infra.images.errors import ImageError
+from infra.images.reference import standing
 from tasks.delivery.courier import Courier
 from tasks.delivery.digest import Digest
 from tasks.delivery.orders import own_order
 from tasks.delivery.unsent import kept
 from tasks.dispatch import preflight
 from tasks.errors import GridbenchError
+from tasks.planning.hardware import AUTO
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.runs import COMMAND
@@ -49,7 +52,8 @@ def lane(
         every_s: the shortest time between two parcels of records and between two lines of the log.
         timeout_s: the limit of this job, if it has one: records are sent until then.
         command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
-        reference: the same in a frozen environment, for a control of each repeat; none by default.
+        reference: the same in a frozen environment, for a control of each repeat; `auto` for the one that
+            this machine freezes by itself; none by default.
     """
     deadline = time.monotonic() + timeout_s - START_S - SPARE_S if timeout_s else None
     me, log = UUID(str(flow_run.get_id())), get_run_logger()
@@ -63,8 +67,22 @@ def lane(
     if hindrance := _hindrance(repeats, words, log.warning):
         return Failed(name=preflight.UNFIT, message=hindrance)
     with Digest(log.info, every_s) as say, Courier(me, log.warning, every_s, deadline) as courier:
-        measured = measure_all(repeats, say, courier.put, words, tuple(reference or ()))
+        frozen = _frozen(tuple(reference or ()), say, log.warning)
+        measured = measure_all(repeats, say, courier.put, words, frozen)
     return Completed(message=f"{measured} repeats measured")
+
+
+def _frozen(
+    reference: tuple[str, ...], say: Callable[[str], None], warn: Callable[[str], None]
+) -> tuple[str, ...]:
+    """Return the command of the reference; that of this machine's own, made if it must be, for `auto`."""
+    if reference != (AUTO,):
+        return reference
+    try:
+        return standing(say).command
+    except ImageError as error:
+        warn(f"no controls, because no environment could be frozen for them: {error}")
+        return ()
 
 
 def _hindrance(repeats: Sequence[Repeat], command: Sequence[str], warn: Callable[[str], None]) -> str:

@@ -8,11 +8,11 @@ from prefect.states import Completed, Failed
 from flows import form
 from flows.bench import bench
 from flows.hooks import end_children
+from tasks.dispatch.catch_up import superseded
 from tasks.errors import GridbenchError
 from tasks.judge import judge_stored_night, publish_night, spent_on
 from tasks.planning.channel import Night
 from tasks.planning.request import RunRequest
-from tasks.dispatch.catch_up import superseded
 from tasks.regressions.night import JudgedNight
 from tasks.schema import validated
 

@@ -14,8 +14,8 @@ def reference(
 ) -> None:
     """Freeze the environment that measures here into FOLDER, for the controls of nights.
 
-    pip installs the same versions as here. Set PIP_EXTRA_INDEX_URL to the index of a torch build if it
-    needs one.
+    It takes seconds and next to no space, because files are linked. A hardware file with `reference: auto`,
+    such as those of this machine, needs it not: its first night does it.
     """
     from infra.images.reference import freeze
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import distributions
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from infra.images.errors import ImageError
@@ -33,8 +34,8 @@ class Reference:
 def freeze(folder: Path, say: Say) -> Reference:
     """Freeze the present environment into `folder`, or find that it is there already.
 
-    Its packages come from wherever pip is told to look, in exactly the versions that are installed here; its
-    workloads are those of this checkout and of the folder GRIDBENCH_WORKLOADS, if that is set.
+    Its packages are the files that are installed here; its workloads are those of this checkout and of the
+    folder GRIDBENCH_WORKLOADS, if that is set.
 
     Raises:
         ImageError: the folder holds something else, or can't be made or filled.
@@ -57,6 +58,27 @@ def freeze(folder: Path, say: Say) -> Reference:
                 raise ImageError(f"{folder} can't be made ({error.strerror}); name another") from None
             raise
     return Reference(expected_id, command_of(folder))
+
+
+def standing(say: Say) -> Reference:
+    """Return the reference that stands on this machine; the first call freezes the present environment.
+
+    It stays as it is until somebody deletes its folder.
+
+    Raises:
+        ImageError: it can't be made.
+    """
+    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    folder = home / "gridbench" / "reference"
+    try:
+        frozen_id = id_of(folder)
+    except ImageError:  # half made, when the machine went down
+        frozen_id = None
+    if frozen_id:
+        return Reference(frozen_id, command_of(folder))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    return freeze(folder, say)
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
@@ -105,12 +127,55 @@ def _same(folder: Path, expected_id: str) -> Reference:
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:
     """Make an environment with what a measuring process loads, and what that needs, as it is here."""
+    needed = _needed()
+    say(f"an environment in {folder}: {', '.join(f'{name} {d.version}' for name, d in needed.items())}")
+    _call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
+    if all(distribution.files for distribution in needed.values()):
+        site = Path(_call([str(_python(folder)), "-P", "-c", WHERE]))
+        for distribution in needed.values():
+            _link(distribution, site)
+    else:  # another tool than pip has installed them, and did not note their files
+        _install_by_pip(folder, scratch)
+
+
+def _needed() -> dict[str, Distribution]:
+    """Return by name what a measuring process loads and what that requires, as far as it is installed."""
+    found: dict[str, Distribution] = {}
+    names = [*PACKAGES]
+    while names:
+        name = re.sub(r"[-_.]+", "-", names.pop(0)).lower()
+        here = next(iter(distributions(name=name)), None)
+        if name not in found and here:
+            found[name] = here
+            wanted = (line for line in here.requires or () if "extra ==" not in line)
+            names += [match[0] for line in wanted if (match := re.match(r"[\w.-]+", line))]
+    return found
+
+
+def _link(distribution: Distribution, site: Path) -> None:
+    """Put a package's files into another site-packages: links where the file system can, which take no space.
+
+    Installers replace files and never write into them, so what is linked stays as it is.
+    """
+    for file in distribution.files or ():
+        source, target = Path(str(distribution.locate_file(file))), site / file
+        if ".." in file.parts or not source.is_file():  # scripts, and what a user has deleted
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except FileExistsError:  # of a namespace that several packages share
+            continue
+        except OSError:
+            shutil.copy2(source, target)
+
+
+def _install_by_pip(folder: Path, scratch: Path) -> None:
     installed = {name: version for name, version in versions().items() if version}
     requirements = [f"{name}=={installed[name]}" for name in PACKAGES if name in installed]
     constraints = scratch / "constraints.txt"
     constraints.write_text("\n".join(f"{d.name}=={d.version}" for d in distributions() if d.name) + "\n")
-    say(f"an environment in {folder}: {', '.join(requirements)}")
-    _call([sys.executable, "-m", "venv", str(folder)])
+    _call([str(_python(folder)), "-m", "ensurepip"])
     options = ["--quiet", "--disable-pip-version-check", "--constraint", str(constraints)]
     _call([str(_python(folder)), "-m", "pip", "install", *options, *requirements])
 

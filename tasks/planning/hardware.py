@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from tasks.errors import GridbenchError
 from tasks.planning.rent_terms import RentTerms
@@ -19,6 +19,12 @@ from workloads.harness.repeat.suite import Suite, load_suite, suite_names
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[2] / "deployments")
 
 RENTED_POOL = "ssh"
+AUTO = "auto"  # in place of a reference's command: the machine makes its own
+
+
+def _by_itself(reference: object) -> object:
+    """Return the word `auto` as a command of this one word."""
+    return (AUTO,) if reference == AUTO else reference
 
 
 class Hardware(Strict):
@@ -42,7 +48,7 @@ class Hardware(Strict):
         shape: the hardware of which it is one box of several; None for a single machine.
         command: runs one repeat on the box; the arguments of `python -m workloads` follow.
         reference: the same in a frozen environment made by `gridbench reference`, for the controls of nights;
-            None for no controls.
+            `auto` for the one that the machine's first night freezes; None for no controls.
         unsupported: reason why it can't be measured on any more, or not yet; None where it can.
     """
 
@@ -65,7 +71,7 @@ class Hardware(Strict):
     rent: RentTerms | None = None
     shape: str | None = None
     command: tuple[str, ...] | None = None
-    reference: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    reference: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_by_itself)] | None = None
     unsupported: str | None = None
 
     @model_validator(mode="after")

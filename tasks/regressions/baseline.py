@@ -92,8 +92,9 @@ class SeriesLevels:
     def new(cls, series: int) -> "SeriesLevels":
         """Return the level of so many series without history."""
         first = np.zeros(series, np.int64)
-        nothing = (np.full(series, np.nan) for _ in range(6))
-        return cls(first, first.copy(), *nothing, np.zeros(series, np.bool_))
+        seed_s, seed_control_s, width, beta, shared, freedom = np.full((6, series), np.nan)
+        flaps = np.zeros(series, np.bool_)
+        return cls(first, first.copy(), seed_s, seed_control_s, width, beta, shared, freedom, flaps)
 
     @property
     def carried(self) -> Bools:
@@ -147,7 +148,7 @@ class Baseline:
         """Return (series, runs) of log seconds without the effect of the box, as far as controls show it."""
         runs = np.maximum(np.isfinite(log_control_s).sum(axis=1), 1)
         beta = np.where(self.box_moved(log_control_s), 1.0, of_several(self.beta, runs))
-        return _less(log_s, beta, log_control_s, self.control)
+        return less(log_s, beta, log_control_s, self.control)
 
     def box_moved(self, log_control_s: Floats) -> Bools:
         """Tell whether the controls of (series, runs) are far enough from their usual level to blame the box.
@@ -212,7 +213,7 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
     controls = _window(log_control_s, level.segment, segment_end, level.seed_control_s)
     control, unfitted = half_of(controls), np.where(np.isfinite(level.beta), level.beta, alone)
     beta = np.where(there, slope(past, past_control, unfitted, PAIRED), 0.0)
-    values = _less(past, beta, past_control, control)
+    values = less(past, beta, past_control, control)
     count, centre = np.isfinite(values).sum(axis=1), trimmed_mean(values, TRIMMED)
     few = count < WARMING
     kept = few & level.carried
@@ -269,10 +270,10 @@ def _recent(nights: Nights, end: Ints, beta: Floats, control: Floats) -> Floats:
     log_s, log_control_s = nights.log_s[:, -LAG - 1 : -1], nights.log_control_s[:, -LAG - 1 : -1]
     last = nights.log_s.shape[1] - 1
     left_out = np.arange(last - log_s.shape[1], last) >= end[:, None]
-    return np.where(left_out, _less(log_s, beta, log_control_s, control), np.nan)[:, ::-1]
+    return np.where(left_out, less(log_s, beta, log_control_s, control), np.nan)[:, ::-1]
 
 
-def _less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) -> Floats:
+def less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) -> Floats:
     """Return log seconds without the effect of the box, by a control's distance from its usual level."""
     return np.where(beta[:, None] > 0, log_s - beta[:, None] * (log_control_s - control[:, None]), log_s)
 

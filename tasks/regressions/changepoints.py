@@ -1,7 +1,7 @@
 """Changes that no single night shows: steps that the gate missed, and drifts that its baseline follows.
 
-Both are searched for once a week. A search for change points dates steps of the past; an anchor, nights
-that never move on, shows drifts. All values are natural logarithms of seconds.
+Both are searched for once a week: by change points in the past, and by an anchor, nights that never move on.
+All values are natural logarithms of seconds.
 """
 
 import math
@@ -10,7 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.regressions.baseline import CONTROL_Z, LEAST_CHANGE, LEAST_SPREAD, PAIRED, TRIMMED, threshold_z
+from tasks.regressions.baseline import (
+    CONTROL_Z,
+    LEAST_CHANGE,
+    LEAST_SPREAD,
+    PAIRED,
+    TRIMMED,
+    less,
+    threshold_z,
+)
 from tasks.regressions.change import Change
 from tasks.regressions.nightly_gate import ConfirmedChange
 from tasks.regressions.panel import SeriesPanel
@@ -18,14 +26,15 @@ from tasks.regressions.robust import (
     CHANCE_Z,
     MOST_MEMORY,
     PSEUDOMEDIAN_VARIANCE,
-    Bools,
     Floats,
     Ints,
+    first_columns,
     half_of,
     pseudomedian,
     slope,
     spread,
     trimmed_mean,
+    without_tails,
 )
 from tasks.regressions.series import SeriesKey
 from tasks.results.values import Estimate
@@ -33,7 +42,7 @@ from tasks.results.values import Estimate
 BACK = 180  # nights in which steps are looked for
 WEEK = 7  # nights of the newest level; at least so many lie on each side of a step
 PENALTY = 5.0  # × σ² log n must be explained by a step: below 0.1 false ones in 100 nights of normal noise
-OUTLIER = 2.0  # spreads of a night that count at most, around the nights beside it
+OUTLIER = 2.0  # spreads of a night that count at most
 ANCHOR = 14  # nights of an anchor; a series needs them and a week after
 FEWEST = 4  # nights of the anchor, and of the newest, that must have a number
 LEAK = 0.05  # share by which a series may differ from its anchor
@@ -92,40 +101,28 @@ class Drift:
     def sentence(self) -> str:
         """Return the words of a ticket."""
         low, high = (100 * (bound or 0.0) for bound in (self.change.share.low, self.change.share.high))
-        anchor = f"nights {self.first} to {self.last}, its anchor"
-        return f"{self.change} ({low:+.1f} to {high:+.1f} %) than in {anchor}"
+        nights = f"nights {self.first} to {self.last}, its anchor"
+        return f"{self.change} ({low:+.1f} to {high:+.1f} %) than in {nights}"
 
 
 def steps(log_s: Floats, penalty: float = PENALTY) -> list[tuple[int, float]]:
     """Return the index of the first night of each new level of a series, and its share; NaN is no number.
 
-    A step lies at least a week back, and is larger than `LEAST_CHANGE`. Source: R. Killick,
-    P. Fearnhead and I. A. Eckley, Optimal detection of changepoints with a linear computational cost, 2012.
+    A step lies at least a week back, and is larger than `LEAST_CHANGE`.
+    Source: R. Killick et al., Optimal detection of changepoints with a linear computational cost, 2012.
     """
     from ruptures import KernelCPD  # type: ignore[import-untyped]  # takes more than a second to import
 
     nights = np.flatnonzero(np.isfinite(log_s))
     if len(nights) < 2 * WEEK:
         return []
-    values, sd = log_s[nights], float(noise(log_s[None, nights])[0])
-    values, least = _without_tails(values, OUTLIER * sd), penalty * sd**2 * math.log(len(values))
+    sd = float(noise(log_s[None, nights])[0])
+    values, least = without_tails(log_s[nights], OUTLIER * sd, WEEK), penalty * sd**2 * math.log(len(nights))
     ends = KernelCPD(kernel="linear", min_size=WEEK).fit(values[:, None]).predict(pen=least)[:-1]
     levels = [trimmed_mean(part[None, :], TRIMMED)[0] for part in np.split(values, ends)] if ends else [0.0]
     ends_and_steps = zip(ends, np.diff(levels), strict=True)
-    least_step = math.log1p(LEAST_CHANGE)
-    return [(int(nights[end]), math.expm1(step)) for end, step in ends_and_steps if abs(step) > least_step]
-
-
-def _without_tails(values: Floats, far: float) -> Floats:
-    """Return values, none farther from the median of the two weeks around it than `far`.
-
-    The penalty holds for normal noise. A few slow nights close together would else pass for a new level; a
-    step stays, because half of two weeks lie on its side.
-    """
-    around = np.lib.stride_tricks.sliding_window_view(np.pad(values, WEEK, mode="reflect"), 2 * WEEK + 1)
-    usual = np.median(around, axis=1)
-    clipped: Floats = np.clip(values, usual - far, usual + far)
-    return clipped
+    real = ((end, step) for end, step in ends_and_steps if abs(step) > math.log1p(LEAST_CHANGE))
+    return [(int(nights[end]), math.expm1(step)) for end, step in real]
 
 
 def past_steps(
@@ -143,7 +140,7 @@ def past_steps(
     """
     column = range(len(panel.runs))[column]
     log_s, control, beta = _past(panel, column)
-    values, first = _less(log_s, control, beta), max(0, column + 1 - BACK)
+    values, first = less(log_s, beta, control, half_of(control)), max(0, column + 1 - BACK)
     columns = {run: index for index, run in enumerate(panel.runs)}
     confirmed: dict[SeriesKey, list[tuple[int, float]]] = {}
     for change in changes:
@@ -185,11 +182,11 @@ def against_anchor(
     spans = _spans(panel, pinned, changes, column)
     usable = np.isfinite(log_s) & (np.isfinite(control) | (beta == 0)[:, None])
     usable &= (usable.sum(axis=1) >= ANCHOR + WEEK)[:, None]
-    anchor = _first(usable, spans.low, spans.high, ANCHOR)
-    newest = _first(usable, spans.new, column + 1, WEEK)
+    anchor = first_columns(usable, spans.low, spans.high, ANCHOR)
+    newest = first_columns(usable, spans.new, column + 1, WEEK)
     box, error = _difference(control, anchor, newest)
     beta = np.where(np.abs(box) > CONTROL_Z * error, 1.0, beta)  # the box is to blame, whatever the fit
-    change, error = _difference(_less(log_s, control, beta), anchor, newest)
+    change, error = _difference(less(log_s, beta, control, half_of(control)), anchor, newest)
     change, error = change - spans.confirmed, np.hypot(error, spans.error)
     reach = threshold_z(max(int(panel.planned.sum()), 1)) * error
     share, low, high = np.expm1(np.stack([change, change - reach, change + reach]))
@@ -273,20 +270,6 @@ def _past(panel: SeriesPanel, column: int) -> tuple[Floats, Floats, Floats]:
     control = np.where(inside, panel.log_control_s[:, : column + 1], np.nan)
     lately = np.isfinite(control[:, -WEEK:]).any(axis=1)  # a control that has ended says nothing of now
     return log_s, control, np.where(lately, slope(log_s, control, panel.alone, PAIRED), 0.0)
-
-
-def _less(log_s: Floats, control: Floats, beta: Floats) -> Floats:
-    """Return log seconds without the effect of the box; NaN where a control that counts has no number."""
-    off = beta[:, None] * (control - half_of(control)[:, None])
-    return np.where(beta[:, None] > 0, log_s - off, log_s)
-
-
-def _first(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints:
-    """Return (series, most) the first usable columns from `low` on and before `high`; -1 for none."""
-    columns = np.arange(usable.shape[1])
-    inside = usable & (columns >= low[:, None]) & (columns < np.reshape(high, (-1, 1)))
-    order = np.argsort(~inside, axis=1, kind="stable")[:, :most]
-    return np.where(np.take_along_axis(inside, order, axis=1), order, -1)
 
 
 def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Floats]:

@@ -100,6 +100,26 @@ def memory(scores: Floats) -> Floats:
     return np.where(shown, np.clip(correlation, 0.0, MOST_MEMORY), 0.0)
 
 
+def without_tails(values: Floats, far: float, beside: int) -> Floats:
+    """Return the values of a row, none farther from the median around it than `far`.
+
+    A few outliers close together would else pass for a new level. A step stays: half of the values around it,
+    so many on each side, are on its own side.
+    """
+    around = np.lib.stride_tricks.sliding_window_view(np.pad(values, beside, mode="reflect"), 2 * beside + 1)
+    usual = np.median(around, axis=1)
+    clipped: Floats = np.clip(values, usual - far, usual + far)
+    return clipped
+
+
+def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints:
+    """Return (rows, most) the first usable columns from `low` on and before `high`; -1 for none."""
+    columns = np.arange(usable.shape[1])
+    inside = usable & (columns >= low[:, None]) & (columns < np.reshape(high, (-1, 1)))
+    order = np.argsort(~inside, axis=1, kind="stable")[:, :most]
+    return np.where(np.take_along_axis(inside, order, axis=1), order, -1)
+
+
 def lasting(correlation: Floats, most: int) -> Floats:
     """Return (rows, most) by how much a correlation of neighbours increases the variance of a mean.
 

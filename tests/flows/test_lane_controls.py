@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from flows import lane
+from infra.images.errors import ImageError
+from infra.images.reference import Reference
 from tasks.delivery import unsent
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Control
@@ -42,3 +44,18 @@ def test_without_one_there_are_no_controls(measured):
     lane.measure_all(REPEATS, said.append, lambda record: None, ["python"], [])
     assert measured == [(1, ()), (2, ())]
     assert not any("control" in line for line in said)
+
+
+def test_auto_is_the_machines_own_and_without_one_there_are_no_controls(monkeypatch):
+    made, warned = Reference("frozen", ("python-of-it", "-m", "workloads")), []
+    monkeypatch.setattr(lane, "standing", lambda say: made)
+    assert lane._frozen(("auto",), print, warned.append) == made.command
+    assert lane._frozen(("a", "reference"), print, warned.append) == ("a", "reference")
+    assert lane._frozen((), print, warned.append) == () and not warned
+
+    def full(say):
+        raise ImageError("no space is left")
+
+    monkeypatch.setattr(lane, "standing", full)
+    assert lane._frozen(("auto",), print, warned.append) == ()
+    assert warned == ["no controls, because no environment could be frozen for them: no space is left"]

@@ -101,15 +101,37 @@ class TestFreezing:
             reference.freeze(tmp_path / "frozen", print)
         assert not (tmp_path / "frozen").exists()
 
+    def test_its_packages_are_the_files_that_are_here(self, tmp_path):
+        """Links, which take no space and no network; a package that is replaced here stays there."""
+        (name, numpy), *_ = ((n, d) for n, d in reference._needed().items() if n == "numpy")
+        reference._link(numpy, tmp_path)
+        own, here = tmp_path / name / "version.py", Path(str(numpy.locate_file(f"{name}/version.py")))
+        assert own.read_bytes() == here.read_bytes() and not (tmp_path.parent / "bin").exists()
+        assert sum(path.is_file() for path in tmp_path.rglob("*")) > 500
+        assert own.stat().st_ino == here.stat().st_ino or own.stat().st_dev != here.stat().st_dev
+
+    def test_what_torch_needs_comes_along(self):
+        needed = reference._needed()
+        assert {"torch", "numpy", "psutil", "sympy", "mpmath", "jinja2", "markupsafe"} <= {*needed}
+        assert "prefect" not in needed
+
     def test_pip_is_asked_for_exactly_what_is_here(self, tmp_path, monkeypatch):
+        """Where nobody noted which files a package has."""
         calls = []
         monkeypatch.setattr(reference, "_call", lambda command: calls.append(command) or "")
-        reference._install(tmp_path / "frozen", tmp_path, print)
-        making, installing = calls
-        assert making[:3] == [sys.executable, "-m", "venv"]
-        assert [f"torch=={versions()['torch']}", f"numpy=={versions()['numpy']}"] == installing[-4:-2]
+        reference._install_by_pip(tmp_path / "frozen", tmp_path)
+        assert [f"torch=={versions()['torch']}", f"numpy=={versions()['numpy']}"] == calls[-1][-4:-2]
         constraints = (tmp_path / "constraints.txt").read_text().lower().splitlines()
         assert any(line.startswith("sympy==") for line in constraints)  # what torch needs is pinned too
+
+    def test_the_first_night_freezes_and_the_next_finds_it(self, quickly, tmp_path, monkeypatch):
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+        half_made = tmp_path / "gridbench" / "reference" / "bin"
+        half_made.mkdir(parents=True)
+        first = reference.standing(print)
+        monkeypatch.setattr(reference, "freeze", pytest.fail)
+        assert reference.standing(print) == first == reference.Reference(first.id, first.command)
+        assert Path(first.command[0]).is_relative_to(tmp_path)
 
     def test_a_failure_is_one_sentence(self, tmp_path):
         with pytest.raises(ImageError) as caught:

@@ -10,7 +10,7 @@ from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.planning import hardware
 from tasks.planning.channel import Night, Version
-from tasks.planning.estimates import lane_s
+from tasks.planning.estimates import controls_on, lane_s
 from tasks.planning.hardware import load_hardware, load_suite_checked
 from tasks.planning.machines import with_version
 from tasks.planning.plan import read_plan
@@ -139,7 +139,8 @@ class TestPlan:
         del old["night"]
         for machine in old["hardware"]:
             del machine["reference"]
-        assert read_plan(json.dumps(old), "plan.json") == plan
+        without = tuple(machine.model_copy(update={"reference": None}) for machine in plan.hardware)
+        assert read_plan(json.dumps(old), "plan.json") == plan.model_copy(update={"hardware": without})
 
     def test_the_estimate_counts_controls(self, monkeypatch):
         usual = make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=2))
@@ -161,6 +162,12 @@ class TestPlan:
 
 
 class TestHardware:
+    @pytest.mark.parametrize("name", ["local-cpu", "local-cpu-1", "local-cuda"])
+    def test_nights_on_this_machine_have_controls_by_default(self, name):
+        machine = load_hardware(name)
+        assert machine.reference == ("auto",) and controls_on(machine, Night())
+        assert not controls_on(machine, None)
+
     def test_says_how_its_reference_is_run(self, tmp_path):
         (tmp_path / "hardware").mkdir()
         text = (hardware.DEPLOYMENTS / "hardware" / "local-cpu.yaml").read_text()
@@ -200,7 +207,10 @@ class TestLaneJobs:
         one, other = plan.hardware
         changes = {
             "night": Night(),
-            "hardware": (one.model_copy(update={"reference": REFERENCE, "box": "a"}), other),
+            "hardware": (
+                one.model_copy(update={"reference": REFERENCE, "box": "a"}),
+                other.model_copy(update={"reference": None}),
+            ),
         }
         found = await self.parameters(monkeypatch, store, **changes)
         assert found[one.name]["reference"] == list(REFERENCE)

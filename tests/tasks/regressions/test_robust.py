@@ -7,7 +7,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tasks.regressions.baseline import CENTRE_VARIANCE, RERUN_VARIANCE, TRIMMED
-from tasks.regressions.robust import half_of, inner_range, memory, pseudomedian, slope, spread, trimmed_mean
+from tasks.regressions.robust import (
+    half_of,
+    inner_range,
+    median_variance,
+    memory,
+    pseudomedian,
+    slope,
+    spread,
+    trimmed_mean,
+    typical_variance,
+)
 
 ROWS = st.lists(st.floats(-100, 100), min_size=1, max_size=30)
 
