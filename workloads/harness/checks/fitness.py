@@ -5,6 +5,7 @@ import os
 import time
 
 from workloads.harness.checks import preflight
+from workloads.harness.engine.device import UnsupportedError, check_torch
 from workloads.harness.probes import cpu, energy, gpu, machine, memory
 from workloads.harness.records.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
 from workloads.harness.repeat.exclusive import whole_box
@@ -30,6 +31,10 @@ def _torch() -> tuple[bool, str]:
     if importlib.util.find_spec("torch") is None:
         return False, "torch is not installed: pip install torch numpy psutil"
     facts = machine.fingerprint()
+    try:
+        check_torch(str(facts["torch"]))
+    except UnsupportedError as error:
+        return False, str(error)
     return True, f"torch {facts['torch']}, CUDA {facts['cuda'] or 'none'}, Python {facts['python']}"
 
 

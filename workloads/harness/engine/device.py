@@ -53,7 +53,7 @@ def open_device(name: str, precision: str, threads: int) -> Device:
         raise WorkloadsError(
             f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use"
         )
-    _check_torch(torch.__version__)
+    check_torch(torch.__version__)
     torch.set_num_threads(threads)
     _set_precision(precision)
     if name == "cpu":
@@ -65,7 +65,12 @@ def open_device(name: str, precision: str, threads: int) -> Device:
     return _open_cuda(precision)
 
 
-def _check_torch(version: str) -> None:
+def check_torch(version: str) -> None:
+    """Check that this version of torch is one that is measured with.
+
+    Raises:
+        UnsupportedError: it is older than the oldest.
+    """
     major, minor = (int(number) for number in version.split(".")[:2])
     if (major, minor) < OLDEST_TORCH:
         oldest = "{}.{}".format(*OLDEST_TORCH)

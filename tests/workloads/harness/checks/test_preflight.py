@@ -114,3 +114,12 @@ def test_without_torch_only_that_is_said(monkeypatch, capsys):
     monkeypatch.setattr(fitness.importlib.util, "find_spec", lambda name: None)
     assert main(["check", "--before", "cuda"]) == 1
     assert "torch is not installed" in capsys.readouterr().out
+
+
+def test_a_torch_that_is_too_old_is_said_before_anything_is_measured(monkeypatch):
+    from workloads.harness.checks import fitness
+
+    monkeypatch.setattr(
+        fitness.machine, "fingerprint", lambda: {"torch": "2.8.0", "cuda": None, "python": "3.11"}
+    )
+    assert fitness.before_measuring("cpu")[0] == (False, "torch 2.8.0 is too old: install 2.9 or newer")

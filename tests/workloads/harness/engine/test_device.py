@@ -8,8 +8,8 @@ import torch
 
 from workloads.harness.engine.device import (
     UnsupportedError,
-    _check_torch,
     _set_precision,
+    check_torch,
     dtype_of,
     open_device,
 )
@@ -65,7 +65,7 @@ def test_setting_the_precision_says_nothing(recwarn):
 
 @pytest.mark.parametrize("version", ["2.9.0+cu126", "2.13.0", "3.0.1"])
 def test_a_torch_from_the_oldest_on_will_do(version):
-    _check_torch(version)
+    check_torch(version)
 
 
 @pytest.mark.parametrize("version", ["2.8.0+cpu", "1.13.1"])
@@ -73,7 +73,7 @@ def test_an_older_torch_is_refused(version):
     with pytest.raises(
         UnsupportedError, match=rf"torch {re.escape(version)} is too old: install 2\.9 or newer"
     ):
-        _check_torch(version)
+        check_torch(version)
 
 
 def test_torchs_own_default_is_overridden():
