@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from workloads.harness.engine.device import Device, dtype_of
+from workloads.harness.engine.device import Device, dtype_of, search_algorithms
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Env, Job, Prepared
 from workloads.harness.records.repeat import Repeat
@@ -57,14 +57,19 @@ def build(
     with phases("build"):
         prepared = _build_one(order, layout)
     if isinstance(prepared, Job):  # it has no step to try layouts with
+        search_algorithms()
         return Built(prepared, layout, {})
     with phases("first_call"):
         device.clock.time(prepared.step, 1)
+    with phases("search"):
+        if not repeat.brief and not repeat.trial and (others or not device.is_host):
+            _spin(prepared, device)
+        search_algorithms()
+        if not device.is_host:
+            device.clock.time(prepared.step, 1)
     if not others or repeat.trial:
         return Built(prepared, layout, {})
     with phases("layout"):
-        if not repeat.brief:
-            _spin(prepared, device)
         trials_s = {layout: _trial_s(prepared, device, repeat.brief)}
         for layout in others:
             del prepared
@@ -84,7 +89,7 @@ def fastest(trials_s: dict[str, float]) -> str:
 
 
 def _spin(prepared: Prepared, device: Device) -> None:
-    """Keep the device busy until its clock is up: else whichever layout came first would seem slower."""
+    """Keep the device busy until its clock is up: else whatever is tried first would seem slower."""
     ends_s = device.clock.now() + SPIN_S
     while device.clock.now() < ends_s:
         device.clock.time(prepared.step, 1)

@@ -125,7 +125,17 @@ def _set_precision(precision: str) -> None:
         backend.fp32_precision = "tf32" if tf32 else "ieee"
     for backend in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn):
         backend.fp32_precision = "ieee"
-    torch.backends.cudnn.benchmark = True  # its search happens in the first call, which is timed apart
+    torch.backends.cudnn.benchmark = False  # until the card is awake: see `search_algorithms`
+
+
+def search_algorithms() -> None:
+    """Let cuDNN choose by measuring, from the next call on.
+
+    It times every algorithm once, so that on a card at rest those that come first seem slow.
+    """
+    import torch
+
+    torch.backends.cudnn.benchmark = True
 
 
 def dtype_of(precision: str) -> torch.dtype:

@@ -26,7 +26,8 @@ class Layouts:
     layouts = LAYOUTS
 
     def __init__(self, monkeypatch, seconds, noise=0.0, seed=0):
-        self.cuda, self.seconds, self.built = FakeCuda(), seconds, []
+        self.cuda, self.seconds, self.built, self.searched_s = FakeCuda(), seconds, [], []
+        monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as an opened device has it
         self.device = Device("cuda", torch.device("cpu"), self.cuda.install(monkeypatch))
         self.began_s, self.noise, self.random = self.cuda.now_s, noise, random.Random(seed)
 
@@ -36,6 +37,7 @@ class Layouts:
         return Prepared(lambda: self.step(env.layout), (), None, None, 1, "steps", 0, 0, 0, watched=nothing)
 
     def step(self, layout):
+        self.searched_s += [self.cuda.now_s - self.began_s] * torch.backends.cudnn.benchmark
         risen = min((self.cuda.now_s - self.began_s) / RISES_S, 1.0)
         slowed = (1980 / 345) ** (1 - risen) * (1 + self.noise * abs(self.random.gauss(0, 1)))
         self.cuda.launch(self.seconds[layout] * slowed)
@@ -63,6 +65,22 @@ def test_noise_of_single_steps_decides_nothing(monkeypatch, seed):
 def test_the_faster_one_is_taken(monkeypatch, seconds):
     made = Layouts(monkeypatch, {"contiguous": seconds, "channels_last": 0.8 * seconds}).chosen()
     assert made.layout == "channels_last"
+
+
+@pytest.mark.parametrize("layout", [None, "contiguous"])
+def test_algorithms_are_searched_for_when_the_card_is_awake(monkeypatch, layout):
+    """CuDNN times each of them once, in the first step that it may search in."""
+    workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1e-3))
+    workload.chosen(layout=layout)
+    assert torch.backends.cudnn.benchmark
+    assert workload.searched_s[0] > RISES_S
+
+
+def test_a_trial_searches_too_and_waits_for_nothing(monkeypatch):
+    workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1e-3))
+    workload.chosen(trial=True)
+    assert len(workload.searched_s) == 1
+    assert workload.cuda.now_s - workload.began_s < 0.1
 
 
 def test_a_layout_that_was_found_is_not_tried_again(monkeypatch):
