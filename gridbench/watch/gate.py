@@ -48,7 +48,8 @@ def gate(
 
     3: no cell could be decided, because repeats are too few or the machine differs
 
-    If nothing has changed, at most 1 in 20 comparisons fails, whatever the number of cells.
+    If nothing has changed, at most 1 in 20 comparisons fails, whatever the number of cells, unless one of
+    the runs was slower as a whole: only controls tell that from slower code.
     """
     least = _share(least_change)
     before = find(results, against)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from tasks.regressions.robust import (
+    LEAST_SPREAD,
     Bools,
     Floats,
     Ints,
@@ -42,7 +43,6 @@ EFFICIENCY = 0.6  # of the spread, in degrees of freedom: deciles and MAD of nor
 RERUN_VARIANCE = {3: 0.341, 4: 0.273, 5: 0.215}
 # Spreads from their usual level at which controls show a change of the box, whatever their weight.
 CONTROL_Z = 3.0
-LEAST_SPREAD = 1e-3  # no series is assumed to repeat itself better
 
 
 def threshold_z(series: int) -> float:

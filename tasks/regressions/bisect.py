@@ -14,11 +14,10 @@ from tasks.regressions.baseline import LEAST_CHANGE, LEAST_RERUNS
 from tasks.regressions.change import (
     CONFIRM_P,
     Sample,
-    centre,
     change_from_middle,
     robust_change,
-    spread_within,
 )
+from tasks.regressions.robust import centre, spread_within
 from tasks.results.values import Estimate
 
 MOST_ROUNDS = 3  # of a version that stays unclear; then it is skipped

@@ -23,8 +23,8 @@ from statistics import NormalDist
 import numpy as np
 
 from tasks.plausibility.contradictions import out_of_range
-from tasks.regressions.baseline import LEAST_CHANGE, LEAST_SPREAD, RERUN_VARIANCE, threshold_z
-from tasks.regressions.robust import PSEUDOMEDIAN_VARIANCE, pseudomedian, spread
+from tasks.regressions.baseline import EFFICIENCY, LEAST_CHANGE, RERUN_VARIANCE, threshold_z
+from tasks.regressions.robust import MAD_TO_SD, PSEUDOMEDIAN_VARIANCE, centre, spread_within
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import MOST_REPEATS
 from tasks.results.values import Estimate
@@ -40,6 +40,7 @@ from workloads.harness.records.record import Verdict
 FEWEST = 2  # repeats that have an interval
 USUAL = 3  # repeats to advise where nothing is known of their spread
 CONTROL_CONFIDENCE = 0.95  # that controls have moved; too low only makes an interval wider
+SESSION_CELLS = 5  # of one machine whose changes show what two runs differ by
 WIDEST = 50.0  # half-width in logs that stands for every larger one
 # Quantiles of t at the bounds of an interval: of one that confirms a change, and of one of 95 %.
 CONFIRM_P = NormalDist().cdf(threshold_z(1))
@@ -143,12 +144,44 @@ def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, l
     widths = [_half(beside) / _half(alone) for alone, beside in zip(plain, paired, strict=True) if beside]
     always = bool(widths) and (statistics.median(widths) < 1 or _all_moved(sides))
     changes = []
+    plain = _between_sessions(plain, sides, confidence)
     for (now, before), alone, beside in zip(sides, plain, paired, strict=True):
         if beside and (always or _box_may_have(now, before, alone)):
             changes.append(_change(beside, now.controlled, before.controlled, confidence, least, True))
         else:
             changes.append(_change(alone, now.seconds, before.seconds, confidence, least, False))
     return changes
+
+
+def _between_sessions(
+    plain: Sequence[Interval], sides: Sequence[tuple[Sample, Sample]], confidence: float
+) -> list[Interval]:
+    """Return the intervals of a machine's cells, wider by what runs differ by and repeats do not show.
+
+    Most cells have not changed, so where their changes differ by more than the repeats explain, a run has an
+    effect of its own on each cell. What it does to all of them alike is not seen.
+    Source: B. Efron, Large-scale simultaneous hypothesis testing: the choice of a null hypothesis, 2004.
+    """
+    if len(plain) < SESSION_CELLS:
+        return list(plain)
+    logs = np.log([interval.value for interval in plain])
+    explained = [
+        sum(variance([math.log(s) for s in side.seconds]) / len(side.seconds) for side in pair)
+        for pair in sides
+    ]
+    freedom = len(logs) - 1
+    apart = (MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs))))) ** 2 * len(logs) / freedom
+    own = math.sqrt(max(apart - statistics.fmean(explained), 0.0))
+    half = t_quantile(0.5 + confidence / 2, EFFICIENCY * freedom) * own
+    return [_wider(interval, half) for interval in plain]
+
+
+def _wider(interval: Interval, half: float) -> Interval:
+    """Return an interval with an independent error more, whose half-width in logs is given."""
+    if not half:
+        return interval
+    factor = math.exp(math.hypot(_half(interval), half))
+    return Interval(interval.value, interval.value / factor, interval.value * factor)
 
 
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
@@ -183,22 +216,6 @@ def change_from_middle(own: Sequence[float], good: Sequence[float], bad: Sequenc
     ends = (_variance(len(good)) + _variance(len(bad))) / 4
     error = sd * math.sqrt(_variance(len(own)) + ends)
     return _by_t(centre(own) - (centre(good) + centre(bad)) / 2, error, freedom, INTERVAL_P)
-
-
-def centre(values: Sequence[float]) -> float:
-    """Return the pseudomedian of some values, which one or two stray ones hardly move."""
-    return float(pseudomedian(np.array([values], dtype=np.float64))[0])
-
-
-def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return the standard deviation of a value around the centre of its own set, and its degrees of freedom.
-
-    Each set needs one value, and one of them two.
-    """
-    left = np.concatenate([np.asarray(values, dtype=np.float64) - centre(values) for values in sets])
-    freedom = len(left) - len(sets)
-    sd = float(spread(left[None, :], np.zeros(1))[0]) * math.sqrt(len(left) / freedom)
-    return max(sd, LEAST_SPREAD), freedom
 
 
 def _by_t(log: float, error: float, freedom: int, p: float) -> Change:

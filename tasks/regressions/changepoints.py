@@ -13,7 +13,6 @@ import numpy as np
 from tasks.regressions.baseline import (
     CONTROL_Z,
     LEAST_CHANGE,
-    LEAST_SPREAD,
     PAIRED,
     TRIMMED,
     less,
@@ -24,6 +23,7 @@ from tasks.regressions.nightly_gate import ConfirmedChange
 from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.robust import (
     CHANCE_Z,
+    LEAST_SPREAD,
     MOST_MEMORY,
     PSEUDOMEDIAN_VARIANCE,
     Floats,

@@ -91,6 +91,14 @@ def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> Explan
     return Explanation(ExplanationKind.MACHINE, sentence, excuses=result.confirmed is None)
 
 
+def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> Explanation | None:
+    """Say that the machine may be the cause of a confirmed change, where no control ran beside it."""
+    if not result.confirmed or any(seconds > 0 for seconds in fresh.control_s):
+        return None
+    sentence = "No control ran beside it: a machine that changed for some nights looks the same."
+    return Explanation(ExplanationKind.MACHINE, sentence)
+
+
 def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float]) -> float | None:
     """Return the median SM clock of a record in its window; None on a CPU, whose clock no probe reads."""
     start_s, end_s = probes.get("window_start_s", -math.inf), probes.get("window_end_s", math.inf)

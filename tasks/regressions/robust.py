@@ -1,6 +1,7 @@
 """Robust statistics of many rows at once; NaN is a missing value."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ MAD_TO_SD = 1.4826  # 1 / the 75 % quantile of a normal distribution
 CHANCE_Z = 2.0  # 1 in 40 series without memory has this much of it
 LIKELY_Z = 1.0  # 1 in 6 of them; where memory that is overlooked costs more than memory that is none
 MOST_MEMORY = 0.9
+LEAST_SPREAD = 1e-3  # nothing is assumed to repeat itself better
 # Variance of a pseudomedian of many normal values, in that of their mean. Source: Hodges and Lehmann, 1963.
 PSEUDOMEDIAN_VARIANCE = np.pi / 3
 # Variance of the median of 1, 2, 3, … standard normal values; of more it is π/2 over their number. By
@@ -37,6 +39,22 @@ def typical_variance(variance: float, count: int) -> float:
     Source: E. B. Wilson and M. M. Hilferty, The distribution of chi-square, 1931.
     """
     return variance / (1 - 2 / (9 * (count - 1))) ** 3
+
+
+def centre(values: Sequence[float]) -> float:
+    """Return the pseudomedian of some values, which one or two stray ones hardly move."""
+    return float(pseudomedian(np.array([values], dtype=np.float64))[0])
+
+
+def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
+    """Return the standard deviation of a value around the centre of its own set, and its degrees of freedom.
+
+    Each set needs one value, and one of them two.
+    """
+    left = np.concatenate([np.asarray(values, dtype=np.float64) - centre(values) for values in sets])
+    freedom = len(left) - len(sets)
+    sd = float(spread(left[None, :], np.zeros(1))[0]) * math.sqrt(len(left) / freedom)
+    return max(sd, LEAST_SPREAD), freedom
 
 
 def trimmed_mean(values: Floats, share: float) -> Floats:

@@ -127,7 +127,7 @@ def compare_cells(
             cells[index] = _decided(each, changes[each.cell], least)
         elif each.cell in samples:
             cells[index] = _too_few(each, samples[each.cell], names, confidence, least)
-    notes = tuple(_notes(open_, ours, theirs, samples))
+    notes = (*_notes(open_, ours, theirs, samples), *_uncontrolled(cells))
     return RunComparison(now, before, tuple(sorted(cells, key=_rank)), confidence, least, notes)
 
 
@@ -274,6 +274,14 @@ def _notes(
         if now.controls and before.controls and now.reference != before.reference:
             notes[f"{cell.hardware}: the controls ran in another reference, and don't count"] = None
     return list(notes)
+
+
+def _uncontrolled(cells: Sequence[CellComparison]) -> list[str]:
+    """Return a sentence for each piece of hardware with slower cells whose controls were not beside them."""
+    slower = [cell for cell in cells if cell.status is CellStatus.SLOWER and cell.change]
+    names = dict.fromkeys(cell.cell.hardware for cell in slower if not (cell.change and cell.change.paired))
+    why = "a machine that was slower in the later run looks like slower code"
+    return [f"{name}: without controls, {why}" for name in names]
 
 
 def _rank(cell: CellComparison) -> tuple[int, float]:

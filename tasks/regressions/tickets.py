@@ -81,7 +81,8 @@ def _reasons(judged: JudgedNight, row: int, result: SuspectResult | None) -> Ite
             yield "Too few fresh runs have a number: it stays a suspect."
         return
     usual_s = float(np.exp(judged.screening.before.control[row]))
-    explanations = [explain.machine(result, judged.fresh[series.key], usual_s)]
+    fresh = judged.fresh[series.key]
+    explanations = [explain.machine(result, fresh, usual_s), explain.uncontrolled(result, fresh)]
     before = _last_unchanged(judged, row, result) if result.confirmed else None
     if before and tonight:
         old, new = _records(judged, before, series), _records(judged, tonight, series)

@@ -19,6 +19,7 @@ from tasks.regressions.explain import (
     machine,
     stack,
     target,
+    uncontrolled,
     whole_targets,
 )
 from tasks.regressions.nightly_gate import confirm_suspects, screen
@@ -55,6 +56,15 @@ def night(*all_series, again):
     """The night judged, and what fresh runs of some of its suspects make of them."""
     judged = screen(panel_of(all_series), ())
     return judged, confirm_suspects(judged, {all_series[row].key: runs for row, runs in again.items()})
+
+
+def test_a_change_without_controls_may_be_the_machines_which_is_said():
+    _, (slow,) = night(series(0, 1.2), again={0: fresh(1.2)})
+    found = uncontrolled(slow, fresh(1.2))
+    assert found and found.sentence.startswith("No control ran beside it") and not found.excuses
+    assert uncontrolled(slow, fresh(1.2, control=1.0)) is None
+    _, (cleared,) = night(series(0, 1.2), again={0: fresh(1.0)})
+    assert uncontrolled(cleared, fresh(1.0)) is None
 
 
 def test_controls_that_moved_too_are_the_machine():

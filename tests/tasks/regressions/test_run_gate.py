@@ -180,7 +180,7 @@ def test_controls_of_another_reference_or_that_failed_do_not_count():
     now = side("now", slower(1.2), controls=[2.4, 2.41, 2.39], reference="newer")
     found = against(now, side("before", CALM, controls=[2.0, 2.01, 1.99]))
     assert only(found).status is CellStatus.SLOWER and not only(found).change.paired
-    assert found.notes == (f"{HERE}: the controls ran in another reference, and don't count",)
+    assert found.notes[0] == f"{HERE}: the controls ran in another reference, and don't count"
     dead = side("now", slower(1.2), controls=[2.4, 2.41, 2.39])
     dead = replace(
         dead,
@@ -246,3 +246,38 @@ def test_images_and_matmuls_are_judged_apart():
     sides = [replace(side(name, []), records=tuple(of)) for name, of in (("now", now), ("before", before))]
     found = against(*sides, planned=[CELL, Cell(HERE, IMAGES)])
     assert [one.status for one in found.cells] == [CellStatus.SLOWER, CellStatus.UNCHANGED]
+
+
+def between_sessions(cells, repeats, session, shift=0.0, runs=60):
+    """Shares of comparisons of which some cell, and of which the first cell, is slower; only that has a shift."""
+    chance, any_, first = random.Random(11), 0, 0
+    for _ in range(runs):
+        sides = []
+        for place in range(cells):
+            levels = chance.gauss(shift if place == 0 else 0.0, session), chance.gauss(0, session)
+            times = [tuple(math.exp(chance.gauss(at, 0.01)) for _ in range(repeats)) for at in levels]
+            sides.append(tuple(map(Sample, times)))
+        slower = [change.direction(0.02) > 0 for change in changes_between(sides, 1 - 0.1 / cells, 0.02)]
+        any_, first = any_ + any(slower), first + slower[0]
+    return any_ / runs, first / runs
+
+
+@pytest.mark.parametrize("session", [0.0, 0.01, 0.02])
+def test_what_two_runs_differ_by_is_no_change(session):
+    """Each run has an effect of its own on each cell, which its repeats share."""
+    assert between_sessions(14, 5, session)[0] <= 0.1
+
+
+def test_a_change_is_seen_all_the_same_where_runs_have_none():
+    assert between_sessions(14, 5, 0.0, math.log(1.05))[1] >= 0.85
+
+
+def test_slower_cells_without_controls_may_be_the_machines_fault_which_is_said():
+    slow = against(side("now", slower(1.1)), side("before", CALM))
+    (note,) = slow.notes
+    assert (
+        note == f"{HERE}: without controls, a machine that was slower in the later run looks like slower code"
+    )
+    assert against(side("now", CALM), side("before", CALM)).notes == ()
+    beside = [against(side("now", slower(1.1), controls=CALM), side("before", CALM, controls=CALM))]
+    assert [each.notes for each in beside if only(each).change.paired] in ([()], [])
