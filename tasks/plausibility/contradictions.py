@@ -8,6 +8,10 @@ from workloads.harness.records.record import Record, Timing
 SLACK_S = 1e-3  # phases are read by several clocks
 SLACK = 0.02
 DEVICES = ("cpu", "cuda")
+MEMORY = (
+    *("peak_rss_bytes", "device_allocated_bytes", "device_reserved_bytes"),
+    *("process_allocated_bytes", "process_reserved_bytes"),
+)
 
 
 def out_of_range(seconds: float) -> bool:
@@ -113,7 +117,7 @@ def _counts(record: Record) -> Iterator[tuple[str, float | None]]:
         for name in ("units", "flops", "bytes", "matmul_flops", "counted_flops", "launches", "parameters"):
             yield f"work in {name}", getattr(work, name)
     if memory := record.memory:
-        for name in ("peak_rss_bytes", "device_allocated_bytes", "device_reserved_bytes"):
+        for name in MEMORY:
             yield f"memory in {name}", getattr(memory, name)
     if moved := record.transfer:
         yield "transfer to the device in bytes", moved.h2d_bytes

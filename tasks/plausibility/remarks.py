@@ -1,10 +1,12 @@
 """What a reader must know of a run's records before their numbers: whose they are, and by what clock."""
 
+import math
+import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from tasks.results.format import format_count
+from tasks.results.format import format_count, format_seconds
 from tasks.results.model import Summary
 from tasks.results.repeats import key
 from workloads.harness.records.amounts import LONGEST_S
@@ -14,6 +16,9 @@ from workloads.harness.records.record import SCHEMA, Record
 BEFORE_S = 120  # clocks of two machines may differ so far
 OVERLAP_S = 5  # `started_at` is to the second, and what comes before it is read by another clock
 LISTED = 3
+# Groups of repeats: so far apart, and so many times the wider one's width. Of five normal repeats one in a
+# hundred looks so by chance, however wide they are, and three in five do whose modes are 10 % apart.
+APART, APART_OVER_WIDTH, FEWEST_REPEATS = 0.03, 5.0, 5
 
 
 def remarks(
@@ -29,6 +34,7 @@ def remarks(
         twice(records),
         strangers(records, run, set(cells), repeats),
         old_schemas(records),
+        bimodal(records),
         *clocks(records, planned_at),
     )
     return tuple(sentence for sentence in matches if sentence)
@@ -63,6 +69,30 @@ def old_schemas(records: Sequence[Record]) -> str:
         return ""
     count = f"{len(old)} of {len(records)} records"
     return f"{count} are of an older schema than {SCHEMA}: what was added since is missing in them."
+
+
+def bimodal(records: Sequence[Record]) -> str:
+    """Name the cells whose repeats fall into two groups: their mean is a time that no repeat took."""
+    cells: dict[Cell, list[float]] = defaultdict(list)
+    for record in records:
+        if record.ok and record.compute_s:
+            cells[record.cell].append(record.compute_s)
+    named = [f"{cell.id} ({text})" for cell, times in cells.items() if (text := _groups(sorted(times)))]
+    if not named:
+        return ""
+    why = "algorithms that are chosen anew in each process, or a machine with two states, look like that"
+    return f"Repeats fall into two groups in {_listed(named)}: {why}."
+
+
+def _groups(times: Sequence[float]) -> str:
+    """Describe the two groups of sorted times, each of two at least; empty where there are not two."""
+    for split in range(2, len(times) - 1) if len(times) >= FEWEST_REPEATS else ():
+        low, high = times[:split], times[split:]
+        widest = max(low[-1] / low[0], high[-1] / high[0])
+        if math.log(high[0] / low[-1]) >= max(APART, APART_OVER_WIDTH * math.log(widest)):
+            slow, fast = format_seconds(statistics.median(high)), format_seconds(statistics.median(low))
+            return f"{len(low)} near {fast}, {len(high)} near {slow}"
+    return ""
 
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:

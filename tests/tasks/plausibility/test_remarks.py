@@ -1,0 +1,37 @@
+"""Repeats that fall into two groups are named: their mean is a time that none of them took."""
+
+import random
+
+import pytest
+
+from tasks.plausibility.remarks import bimodal, remarks
+from tests.tasks.examples.records import MATMUL, repeats
+
+
+def test_two_groups_are_named_with_their_times():
+    records = repeats([1.0, 1.13, 1.002, 1.131, 0.998])
+    sentence = bimodal(records)
+    groups = "(3 near 1.00 s, 2 near 1.13 s)"
+    assert sentence.startswith(f"Repeats fall into two groups in cpu-box/matmul/n=5000/fp32 {groups}: ")
+    assert sentence in remarks(records, records[0].run, [records[0].cell], "2026-01-01", 5)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [1.0, 1.0, 1.13, 1.13],  # four may look so by chance
+        [1.0, 1.001, 1.002, 1.003, 1.13],  # one is an outlier
+        [1.0, 1.03, 1.06, 1.09, 1.13],
+        [1.0, 1.001, 1.002, 1.02, 1.021],  # 2 % is what machines do
+        [1.0],
+        [],
+    ],
+)
+def test_what_has_no_two_groups_is_not(times):
+    assert bimodal(repeats(times, MATMUL)) == ""
+
+
+def test_wide_repeats_seldom_look_so_by_chance():
+    generator = random.Random(1)
+    cells = [[generator.lognormvariate(0, 0.1) for _ in range(5)] for _ in range(600)]
+    assert sum(bool(bimodal(repeats(times))) for times in cells) <= 12
