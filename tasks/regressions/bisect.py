@@ -22,6 +22,8 @@ from tasks.results.values import Estimate
 
 MOST_ROUNDS = 3  # of a version that stays unclear; then it is skipped
 CHECKS = 2  # rounds at the end: the last good and the first bad version once more
+ENOUGH = 3  # rounds of each, that of the search and two checks, where rounds of one version differ
+ROUNDS_P, EFFECT = 0.995, LEAST_CHANGE / 2  # quantile of t, and least change, at which they do
 
 Values = dict[int, list[float]]  # log seconds of each version's processes
 
@@ -203,9 +205,12 @@ def _values(search: VersionSearch, check: bool = False) -> Values:
     beside, values = paired(search), Values()
     for each in search.rounds:
         if each.usable and each.check == check:
-            seconds = each.sample.controlled if beside else each.sample.seconds
-            values.setdefault(each.version, []).extend(map(math.log, seconds))
+            values.setdefault(each.version, []).extend(_logs(each, beside))
     return values
+
+
+def _logs(one: Round, beside: bool) -> list[float]:
+    return [math.log(seconds) for seconds in (one.sample.controlled if beside else one.sample.seconds)]
 
 
 def _nearer(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> VersionState:
@@ -218,7 +223,11 @@ def _nearer(own: Sequence[float], good: Sequence[float], bad: Sequence[float], r
 
 
 def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
-    """Check the result with fresh rounds alone, since the earlier ones chose these two versions."""
+    """Check the result with fresh rounds alone, since the earlier ones chose these two versions.
+
+    Where rounds of one version differ by more than their processes, a round has an effect of its own. Then
+    each version is checked twice, and both pairs must show the change.
+    """
     doubt = ""
     for version in (low, high):
         early = _without_numbers(search.rounds_of(version, check=True))
@@ -226,13 +235,19 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
             doubt = f"{search.versions[version]} could not be measured again: {search.reason(version)}"
         elif early:
             return NextMeasurement(version, check=True)
-    values, fresh = _values(search), _values(search, check=True)
-    last = len(search.versions) - 1
-    whole = centre(values[last]) - centre(values[0])
-    used = values if doubt else fresh
-    direction = _differ(used[high], used[low])
-    if not doubt and not (direction and (direction > 0) == (whole > 0)):
+    values = _values(search)
+    whole = centre(values[len(search.versions) - 1]) - centre(values[0])
+    sides = [_rounds(search, version) for version in (low, high)]
+    shown = {
+        _differ(after, before) * whole > 0 for before, after in zip(*(s[1:] for s in sides), strict=False)
+    }
+    if not doubt and shown != {True}:
         doubt = "measured once more, they do not differ by more than chance"
+    if not doubt and any(robust_change(*rounds[1::-1], ROUNDS_P).direction(EFFECT) for rounds in sides):
+        for version, rounds in ((high, sides[1]), (low, sides[0])):
+            if len(rounds) < ENOUGH and len(search.rounds_of(version, check=True)) < MOST_ROUNDS:
+                return NextMeasurement(version, check=True)
+    used = values if doubt else _values(search, check=True)
     return FirstBadVersion(
         last_good=low,
         first_bad=high,
@@ -242,8 +257,15 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
         whole=math.expm1(whole),
         part=(centre(values[high]) - centre(values[low])) / whole,
         before=math.expm1(centre(values[low]) - centre(values[0])),
-        after=math.expm1(centre(values[last]) - centre(values[high])),
+        after=math.expm1(centre(values[len(search.versions) - 1]) - centre(values[high])),
     )
+
+
+def _rounds(search: VersionSearch, version: int) -> list[list[float]]:
+    """Return the log seconds of a version in the search, and in each usable round of its check."""
+    checks = [each for each in search.rounds_of(version, check=True) if each.usable]
+    sides = [_values(search).get(version, []), *(_logs(each, paired(search)) for each in checks)]
+    return [side for side in sides if side]
 
 
 def _unchanged(search: VersionSearch, values: Values) -> str:

@@ -83,7 +83,7 @@ def test_a_step_at_each_position_is_found_within_the_promise():
     well = 0
     tries = [(count, at, seed) for count in (2, 3, 9, 16) for at in range(1, count) for seed in range(4)]
     for count, at, seed in tries:
-        found, search = searched(stepped(count, at), seed)
+        found, search = searched(stepped(count, at), 1000 * count + 10 * at + seed)
         promised = len(search.rounds) <= most_rounds(count)
         well += promised and isinstance(found, FirstBadVersion) and not found.doubt and found.first_bad == at
     assert well >= 0.95 * len(tries), f"{well} of {len(tries)}"
@@ -257,3 +257,35 @@ def test_one_stray_process_of_fifteen_hides_no_step_and_makes_none():
         assert robust_change(now, before, CONFIRM_P).direction(LEAST_CHANGE) == 0
     slower = [0.05 + value for value in astray]
     assert robust_change(slower, quiet, CONFIRM_P).direction(LEAST_CHANGE) == 1
+
+
+def rounds_apart(effect, searches=150):
+    """The share of searches without any change that confirm one: each round has an effect of its own."""
+    told = 0
+    for seed in range(searches):
+        chance, search = random.Random(seed), VersionSearch(named(9))
+        while isinstance(step := next_step(search), NextMeasurement):
+            sample = sampled(chance, math.exp(chance.gauss(0, effect)), noise=0.01)
+            search = VersionSearch(
+                search.versions, (*search.rounds, Round(step.version, sample, check=step.check))
+            )
+        told += isinstance(step, FirstBadVersion) and not step.doubt
+    return told / searches
+
+
+def test_rounds_that_differ_make_no_version_the_culprit():
+    """Rounds of one version that differ are seen, and then it takes two checks."""
+    assert rounds_apart(0.02) <= 0.06
+
+
+def test_rounds_that_differ_are_checked_twice_in_turns():
+    same = [(0, 1.0), (1, 1.05), (0, 1.0, True), (1, 1.05, True)]
+    assert isinstance(next_step(fed(2, *same)), FirstBadVersion)
+    apart = [*same[:3], (1, 1.09, True)]
+    assert next_step(fed(2, *apart)) == NextMeasurement(1, check=True)
+    once_more = [*apart, (1, 1.07, True)]
+    assert next_step(fed(2, *once_more)) == NextMeasurement(0, check=True)
+    found = next_step(fed(2, *once_more, (0, 1.0, True)))
+    assert isinstance(found, FirstBadVersion) and not found.doubt
+    found = next_step(fed(2, *apart, (1, 1.0, True), (0, 1.0, True)))
+    assert isinstance(found, FirstBadVersion) and found.doubt
