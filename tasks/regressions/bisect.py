@@ -243,7 +243,7 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
     }
     if not doubt and shown != {True}:
         doubt = "measured once more, they do not differ by more than chance"
-    if not doubt and any(robust_change(*rounds[1::-1], ROUNDS_P).direction(EFFECT) for rounds in sides):
+    if not doubt and any(_differ_by_rounds(rounds) for rounds in sides):
         for version, rounds in ((high, sides[1]), (low, sides[0])):
             if len(rounds) < ENOUGH and len(search.rounds_of(version, check=True)) < MOST_ROUNDS:
                 return NextMeasurement(version, check=True)
@@ -259,6 +259,10 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
         before=math.expm1(centre(values[low]) - centre(values[0])),
         after=math.expm1(centre(values[len(search.versions) - 1]) - centre(values[high])),
     )
+
+
+def _differ_by_rounds(rounds: Sequence[list[float]]) -> bool:
+    return robust_change(rounds[1], rounds[0], ROUNDS_P).direction(EFFECT) != 0
 
 
 def _rounds(search: VersionSearch, version: int) -> list[list[float]]:
