@@ -40,7 +40,7 @@ def gate(
 
     Exit codes:
 
-    0: no cell is slower, and none is lost (ok in the other run, but not in this one)
+    0: no cell is slower, and none is lost (counted in the other run, refused or missing in this one)
 
     1: some cells are slower or lost
 

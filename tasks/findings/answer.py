@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
-from tasks.results.format import format_count, format_ratio
+from tasks.results.format import cases_text, format_count, format_ratio
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import decide, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.grade import Grade
 
 LISTED = 5  # cells that a sentence names before it counts the rest
 
@@ -26,8 +26,10 @@ def answer(
     return (
         *fastest(suite, baseline),
         *cheapest(suite, machines, baseline),
+        *left_out(suite),
         *case_by_case(pairings),
-        *not_ok(summaries),
+        *wide(summaries),
+        *refused(summaries),
         *confounded(pairings),
         *price_notes(machines),
     )
@@ -36,11 +38,12 @@ def answer(
 def fastest(suite: CommonCases, baseline: str) -> list[str]:
     """Say which machine needs the least time for one pass through the suite."""
     if baseline not in suite.logs:
-        return [f"The baseline, {baseline}, has no ok cell, so there is no speedup."]
+        what = "an interval" if baseline in suite.dropped else "a number that counts"
+        return [f"No cell of the baseline, {baseline}, has {what}, so there is no speedup."]
     if len(suite.logs) < 2:
-        return [f"Only {baseline} has ok cells: measure a second machine to compare it with."]
+        return [f"Only {baseline} has numbers that count: measure a second machine to compare it with."]
     if not suite.cases:
-        return ["No case is ok on every machine, so there is no total: see the cases one by one."]
+        return ["No case counts on every machine, so there is no total: see the cases one by one."]
 
     def over(one: str, other: str) -> Estimate:
         return time_ratio(suite, one, other)
@@ -70,6 +73,17 @@ def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> 
     return [f"Cheapest for this suite: {best}", *left_out]
 
 
+def left_out(suite: CommonCases) -> list[str]:
+    """Name the cells and machines that count and are in no total all the same."""
+    sentences = []
+    if suite.left_out:
+        why = "for one repeat alone, or while others used the machine"
+        sentences.append(f"Measured {why}, so in no total: {_few(suite.left_out)}.")
+    if suite.dropped:
+        sentences.append(f"In no total, without a second repeat of any case: {_list(suite.dropped)}.")
+    return sentences
+
+
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     """Count the cases that each machine wins and loses, and say what would decide the rest."""
     sentences = []
@@ -80,15 +94,23 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     return sentences
 
 
-def not_ok(summaries: Sequence[Summary]) -> list[str]:
-    """List the cells that have no usable number, with the reasons."""
-    bad = [summary for summary in summaries if summary.verdict is not Verdict.OK]
-    if not bad:
+def wide(summaries: Sequence[Summary]) -> list[str]:
+    """List the cells whose numbers count with a width that their repeats show, with the reasons."""
+    return _graded(summaries, Grade.WIDE, "wide, which the intervals of their repeats carry")
+
+
+def refused(summaries: Sequence[Summary]) -> list[str]:
+    """List the cells that have no number, with the reasons."""
+    return _graded(summaries, Grade.REFUSED, "refused")
+
+
+def _graded(summaries: Sequence[Summary], grade: Grade, what: str) -> list[str]:
+    cells = [summary for summary in summaries if summary.grade is grade]
+    if not cells:
         return []
-    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.reasons[:1]))})" for s in bad[:LISTED]]
-    more = f"; and {len(bad) - LISTED} more" if len(bad) > LISTED else ""
-    verb = "is" if len(bad) == 1 else "are"
-    return [f"{len(bad)} of {format_count(len(summaries), 'cell')} {verb} not ok: {'; '.join(named)}{more}."]
+    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.reasons[:1]))})" for s in cells]
+    verb = "is" if len(cells) == 1 else "are"
+    return [f"{len(cells)} of {format_count(len(summaries), 'cell')} {verb} {what}: {_few(named, '; ')}."]
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[str]:
@@ -124,12 +146,21 @@ def _best(
     best, *others = sorted(names, key=amount)
     verdicts = {name: decide(over(name, best), fewest_repeats(suite)) for name in others}
     tied = [name for name in others if verdicts[name].outcome is not RatioVerdict.FASTER]
-    cases = f"over {format_count(len(suite.cases), 'case')}"
+    cases = f"over {cases_text(len(suite.cases), suite.measured)}"
     if tied:
-        return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}."
+        return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}{_width(suite)}."
     told = others[:1] if best == baseline else dict.fromkeys((others[0], baseline))
     leads = (f"{format_ratio(verdicts[n])} as {adjective} as {n}" for n in told if n in verdicts)
-    return f"{best}, {' and '.join(leads)}, {cases}."
+    return f"{best}, {' and '.join(leads)}, {cases}{_width(suite)}."
+
+
+def _width(suite: CommonCases) -> str:
+    """Say how many cells of a total are wide, and mark it as provisional where the machine was busy."""
+    cells = f"of its {format_count(len(suite.grades), 'cell')}"
+    if suite.busy:
+        return f"; provisional: others used the machine during {suite.busy} {cells}"
+    wide_cells = suite.grades.count(Grade.WIDE)
+    return f"; {wide_cells} {cells} {'is' if wide_cells == 1 else 'are'} wide" if wide_cells else ""
 
 
 def _tally(ratios: Sequence[Ratio]) -> str:
@@ -138,6 +169,11 @@ def _tally(ratios: Sequence[Ratio]) -> str:
     whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
     advice = f" ({whys.pop()})" if len(whys) == 1 else ""
     return f"{text} of {len(ratios)}{advice}"
+
+
+def _few(names: Sequence[str], between: str = ", ") -> str:
+    more = f"{between}and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"{between.join(names[:LISTED])}{more}"
 
 
 def _list(names: Sequence[str]) -> str:

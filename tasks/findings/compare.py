@@ -18,6 +18,7 @@ from tasks.results.scaling import band, device_ratio, efficiency, scaling, seria
 from tasks.results.speedup import per_unit, refusal, speedup
 from tasks.results.summaries import summarise
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Record
 
 
@@ -92,7 +93,7 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
     case, hardware = side.cell.case, side.cell.hardware
     refused = refusal(base, side)
     if base is None or refused:
-        return Pairing(case, hardware, baseline, refused=refused)
+        return Pairing(case, hardware, baseline, refused=refused, grade=Grade.REFUSED)
     compute = speedup(*per_unit(base, side))
     fewest = min(len(base.usable), len(side.usable))
     item, other = side.usable[0], base.usable[0]
@@ -111,6 +112,7 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
         confounds=confounds(side.usable, base.usable),
         scaling=kind,
         serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,
+        grade=max(side.grade, base.grade, key=list(Grade).index),
     )
 
 

@@ -62,8 +62,8 @@ class NodeGroup:
         boxes: the fastest first.
         spread: the slowest box's time over the fastest's, over the common cases. Its interval allows for the
             two being picked out of all pairs.
-        cases: how many cases are ok on every one of the boxes.
-        left_out: boxes without an ok cell.
+        cases: how many cases count on every one of the boxes.
+        left_out: boxes without a cell to compare.
     """
 
     shape: str
@@ -131,7 +131,7 @@ def mark_of(group: NodeGroup, node: Node) -> Mark | None:
 
 
 def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[NodeGroup, ...]:
-    """One finding for each kind of machine of which two boxes or more have cases in common that are ok."""
+    """One finding for each kind of machine of which two boxes or more have cases in common that count."""
     kinds: dict[str, list[str]] = {}
     for machine in machines:
         if machine.shape:
@@ -165,7 +165,7 @@ def sentence(group: NodeGroup) -> str:
     if group.spread.low is not None and group.spread.low > 1 and len(group.boxes) < FEWEST:
         text += f"; with two machines, {ODD_OF_TWO}"
     if group.left_out:
-        text += f"; without an ok cell: {', '.join(group.left_out)}"
+        text += f"; not compared, for want of repeats: {', '.join(group.left_out)}"
     return f"{text}."
 
 
@@ -174,7 +174,7 @@ def _notes(group: NodeGroup) -> list[str]:
     few = (
         [f"Of {group.shape}, two machines were compared: {ODD_OF_TWO}."] if len(group.boxes) < FEWEST else []
     )
-    left_out = [f"Without an ok cell: {', '.join(group.left_out)}."] if group.left_out else []
+    left_out = [f"Not compared, for want of repeats: {', '.join(group.left_out)}."] if group.left_out else []
     return [*few, *left_out]
 
 

@@ -2,44 +2,90 @@
 
 import math
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.results.cost import usd
 from tasks.results.model import Machine, Total
-from tasks.results.repeats import Repeats
+from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.values import Estimate
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import t_quantile, variance
 
 Logs = list[float]  # log seconds of a case, one per repeat
+ByMachine = dict[str, dict[Case, Repeats]]
 
 
 @dataclass(frozen=True, slots=True)
 class CommonCases:
-    """The cases that every compared machine has ok, with the logs of their compute times by machine.
+    """The cases in which every compared machine has an interval, with the logs of their compute times.
 
-    A machine without a single ok cell is not compared: it would leave no case. Where a step is more work on
-    one machine (weak scaling), its time is that of the first machine's work.
+    A machine without a single such cell is not compared: it would leave no case. Cells that were measured
+    while others used the machine are left out where quiet ones remain. Where fewer than two machines have an
+    interval, all cells that count are taken, and nothing is decided. Where a step is more work on one machine
+    (weak scaling), its time is that of the first machine's work.
+
+    Attributes:
+        logs: by machine, of each case.
+        measured: how many cases there are on any machine.
+        left_out: cells that took their case out: one repeat alone, or a busy machine.
+        dropped: machines that are not compared, though they have a cell that counts.
+        grades: of each cell that is in.
+        busy: how many of these were measured while others used the machine.
     """
 
     cases: tuple[Case, ...]
     logs: dict[str, list[Logs]]
+    measured: int = 0
+    left_out: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    grades: tuple[Grade, ...] = ()
+    busy: int = 0
 
     @classmethod
     def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
-        """Pick the common cases of all machines that have an ok cell."""
-        ok: dict[str, dict[Case, Repeats]] = {}
+        """Pick the common cases of all machines that have a cell with an interval."""
+        counting: ByMachine = {}
         for cell in cells:
             if cell.usable:
-                ok.setdefault(cell.cell.hardware, {})[cell.cell.case] = cell
-        first = next(iter(ok.values()), {})
-        cases = tuple(case for case in first if all(case in by_case for by_case in ok.values()))
-        return cls(cases, {name: [_logs(of[c], first[c]) for c in cases] for name, of in ok.items()})
+                counting.setdefault(cell.cell.hardware, {})[cell.cell.case] = cell
+        compared = _best(counting)
+        cases, first = _common(compared), next(iter(compared.values()), {})
+        used = [own[case] for own in compared.values() for case in cases]
+        missing = set(_common({name: counting[name] for name in compared})) - set(cases)
+        left_out = [(name, case) for name in compared for case in missing if case not in compared[name]]
+        return cls(
+            cases,
+            {name: [_logs(own[case], first[case]) for case in cases] for name, own in compared.items()},
+            measured=len({cell.cell.case for cell in cells}),
+            left_out=tuple(Cell(name, case).id for name, case in left_out),
+            dropped=tuple(name for name in counting if name not in compared),
+            grades=tuple(cell.grade for cell in used),
+            busy=sum(cell.busy for cell in used),
+        )
+
+
+def _best(counting: ByMachine) -> ByMachine:
+    """Keep the cells with an interval, and of these the quiet ones, as far as that leaves a comparison."""
+    bounded = _keep(counting, lambda cell: len(cell.compute_s) >= FEWEST)
+    quiet = _keep(bounded, lambda cell: not cell.busy)
+    least = min(2, len(counting))
+    return next((some for some in (quiet, bounded) if len(some) >= least and _common(some)), counting)
+
+
+def _keep(machines: ByMachine, good: Callable[[Repeats], bool]) -> ByMachine:
+    kept = {name: {case: cell for case, cell in own.items() if good(cell)} for name, own in machines.items()}
+    return {name: own for name, own in kept.items() if own}
+
+
+def _common(machines: ByMachine) -> tuple[Case, ...]:
+    first = next(iter(machines.values()), {})
+    return tuple(case for case in first if all(case in own for own in machines.values()))
 
 
 def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
-    """One total per compared machine; empty where no case is ok on all of them."""
+    """One total per compared machine; empty where no case counts on all of them."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
 
@@ -85,6 +131,7 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
     return Total(
         hardware=name,
         cases=len(suite.cases),
+        measured=suite.measured,
         seconds=seconds(suite, name),
         usd=usd(seconds(suite, name), usd_per_hour),
         geomean_speedup=geomean_ratio(suite, baseline, name) if against else None,

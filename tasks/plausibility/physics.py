@@ -14,6 +14,7 @@ from tasks.plausibility.contradictions import contradictions, out_of_range
 from tasks.results.model import Machine
 from tasks.results.repeats import RecordKey, key
 from workloads.harness.records.amounts import least_flops
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Timing
 
 MARGIN = 1.05  # a boost clock above the data sheet's, and its rounding
@@ -25,15 +26,15 @@ CACHE_BYTES = {"cuda": 128 * 2**20, "cpu": 512 * 2**20}
 def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordKey, tuple[str, ...]]:
     """The reasons against each record that can't be true; a record without any has no entry.
 
-    Only ok records are judged, the others enter no estimate anyway; and only those that are plausible alone
-    are compared with each other.
+    Only records that count are judged, the others enter no estimate anyway; and only those that are plausible
+    alone are compared with each other.
     """
     available = {machine.name: machine for machine in machines}
     matches: dict[RecordKey, list[str]] = defaultdict(list)
-    ok = [record for record in records if record.ok]
-    for record in ok:
+    counting = [record for record in records if counts(record)]
+    for record in counting:
         matches[key(record)] += alone(record, available.get(record.hardware))
-    plausible = [record for record in ok if not matches[key(record)]]
+    plausible = [record for record in counting if not matches[key(record)]]
     for record, reason in coherence.between(plausible, available):
         matches[key(record)].append(reason)
     return {name: tuple(dict.fromkeys(reasons)) for name, reasons in matches.items() if reasons}
@@ -59,7 +60,7 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
 def not_a_time(record: Record) -> str | None:
     """Refuse a time that is missing, zero, negative, not finite, or beyond what a clock can tell."""
     if record.compute_s is None:
-        return "it is ok but holds no time"
+        return "it counts but holds no time"
     times = (("compute", record.compute_s), ("end-to-end", record.end_to_end_s), ("mean", record.mean_s))
     for name, seconds in times:
         if seconds is not None and out_of_range(seconds):

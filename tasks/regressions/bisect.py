@@ -58,7 +58,7 @@ class Round:
 
     @property
     def usable(self) -> bool:
-        """Tell whether enough processes are ok."""
+        """Tell whether enough processes count."""
         return len(self.sample.seconds) >= LEAST_RERUNS
 
 

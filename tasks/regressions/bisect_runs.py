@@ -11,20 +11,8 @@ from tasks.results.repeats import Repeats, latest, standing
 from tasks.store.bucket import find
 from tasks.store.store import Store
 from tasks.store.sync import bring
+from workloads.harness.records.grade import OF_THE_MACHINE
 from workloads.harness.records.record import Verdict
-
-# Verdicts that are the machine's fault or nobody's: the version may be measured again.
-AGAIN = frozenset(
-    {
-        Verdict.NOISY,
-        Verdict.UNSTEADY,
-        Verdict.IMPRECISE,
-        Verdict.THROTTLED,
-        Verdict.SHARED,
-        Verdict.PREEMPTED,
-        Verdict.CAPACITY,
-    }
-)
 
 
 def runs_of(results: Path, search: str) -> list[Store]:
@@ -58,7 +46,7 @@ def round_of(store: Store, step: NextMeasurement) -> Round:
         step.version,
         times,
         _reason(cell, worst),
-        broken=worst is not None and worst not in AGAIN,
+        broken=worst is not None and worst not in OF_THE_MACHINE,  # else the version may be measured again
         check=step.check,
     )
 
@@ -70,7 +58,7 @@ def complete(store: Store) -> bool:
 
 
 def _reason(cell: Repeats, worst: Verdict | None) -> str:
-    ok = f"{len(cell.usable)} of {len(cell.records)} processes are ok"
+    ok = f"{len(cell.usable)} of {len(cell.records)} processes count"
     if worst is None:
         return ok
     details = "; ".join(cell.reasons[:2])

@@ -16,16 +16,16 @@ from tasks.regressions.change import (
     repeats_needed,
     sample,
 )
-from tasks.results.confounds import confounds
+from tasks.results.confounds import confounds, machine_difference
 from tasks.results.format import format_count
 from tasks.results.repeats import Repeats, latest
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
-from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.case import Cell
-from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.grade import OF_THE_MACHINE, Grade
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
+BUSY = "others used the machine during its repeats"
 BLIND = 1.0  # a cell that would not even have shown a doubling decides nothing
 
 
@@ -33,8 +33,8 @@ class CellStatus(StrEnum):
     """The status of a cell compared with another run, in the order in which people want to read it."""
 
     SLOWER = "slower"
-    LOST = "lost"  # ok before, and now not ok or without a record
-    UNDECIDED = "undecided"  # too few repeats to say anything
+    LOST = "lost"  # it counted before, and now it is refused or without a record
+    UNDECIDED = "undecided"  # too few repeats, or a machine in no state to say anything
     NOT_COMPARABLE = "not comparable"
     FASTER = "faster"
     UNCHANGED = "unchanged"
@@ -55,7 +55,7 @@ class CellComparison:
     """A cell of one run compared with the same cell of another.
 
     Attributes:
-        now_s, before_s: seconds per step of the two runs; None without an ok repeat.
+        now_s, before_s: seconds per step of the two runs; None without a repeat that counts.
         change: from the earlier run to this one; None where it could not be computed.
         why: a sentence that explains the status; empty where the numbers do.
     """
@@ -124,7 +124,8 @@ def compare_cells(
     changes = _changes(enough, samples, confidence, least)
     for index, each in enumerate(cells):
         if each.cell in changes:
-            cells[index] = _decided(each, changes[each.cell], least)
+            busy = ours[each.cell].busy or theirs[each.cell].busy
+            cells[index] = _decided(each, changes[each.cell], least, busy)
         elif each.cell in samples:
             cells[index] = _too_few(each, samples[each.cell], names, confidence, least)
     notes = (*_notes(open_, ours, theirs, samples), *_uncontrolled(cells))
@@ -144,17 +145,23 @@ def _without_times(
     base = CellComparison(cell, CellStatus.NOT_COMPARABLE, _seconds(ours), _seconds(theirs))
     if theirs is None:
         return replace(base, why=f"{before} has no record of it")
-    if theirs.verdict is not Verdict.OK:
+    if theirs.grade is Grade.REFUSED:
         return replace(base, why=f"in {before} it is {_verdict(theirs)}")
     if ours is None and not planned:
         return replace(base, why=f"{now} was not to measure it")
     if ours is None:
         return replace(base, status=CellStatus.LOST, why=f"{now} has no record of it")
-    if ours.verdict is not Verdict.OK:
-        return replace(base, status=CellStatus.LOST, why=f"it was ok, and is {_verdict(ours)}")
-    if difference := _machine_difference(ours.usable, theirs.usable):
+    if ours.grade is Grade.REFUSED:
+        status = CellStatus.UNDECIDED if _of_the_machine(ours) else CellStatus.LOST
+        return replace(base, status=status, why=f"it counted, and is {_verdict(ours)}")
+    if difference := machine_difference(ours.usable, theirs.usable):
         return replace(base, why=f"the machine differs: {difference}")
     return replace(base, status=CellStatus.UNCHANGED)
+
+
+def _of_the_machine(cell: Repeats) -> bool:
+    """Tell whether only the state of the machine is to be said against a cell: no code is to blame."""
+    return OF_THE_MACHINE.issuperset([cell.verdict, *(record.verdict for record in cell.records)])
 
 
 def _seconds(cell: Repeats | None) -> Estimate | None:
@@ -164,48 +171,6 @@ def _seconds(cell: Repeats | None) -> Estimate | None:
 def _verdict(cell: Repeats) -> str:
     reason = f": {cell.reasons[0]}" if cell.reasons else ""
     return f"{cell.verdict.replace('_', ' ')}{reason}"
-
-
-def _machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """Return the known differences of hardware and driver in words; empty where there are none."""
-    if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
-        return ""
-    now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
-    names = [name for name in dict.fromkeys([*now, *before]) if _id_of(name, now) != _id_of(name, before)]
-    words = [
-        f"{name} {now.get(name)} against {before.get(name)}" for name in names if _short(name, now, before)
-    ]
-    words += [name for name in names if not _short(name, now, before)]
-    return ", ".join(words) or "several machines took part"
-
-
-def _environment_unlike(records: Sequence[Record], ids: set[str]) -> Mapping[str, object]:
-    """Return the fingerprint of a machine that the other run did not use, where there is one."""
-    return next((r.environment for r in records if machine_of(r) not in ids), records[0].environment)
-
-
-def _short(name: str, *environments: Mapping[str, object]) -> bool:
-    return all(isinstance(each.get(name), str | int | float | None) for each in environments)
-
-
-def _id_of(name: str, environment: Mapping[str, object]) -> str:
-    """Return the id of a machine with this one field: equal where no difference counts."""
-    try:
-        return machine_id({name: environment.get(name)})
-    except (AttributeError, TypeError, ValueError, OverflowError):  # fingerprints come from other boxes
-        return ""
-
-
-def _ids(records: Sequence[Record]) -> set[str]:
-    return {id_ for record in records if (id_ := machine_of(record))}
-
-
-def machine_of(record: Record) -> str:
-    """Return the id of a record's machine; empty if the fingerprint, which a box sent, is malformed."""
-    try:
-        return machine_id(record.environment) if record.environment else ""
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        return ""
 
 
 def _changes(
@@ -219,10 +184,16 @@ def _changes(
     return changes
 
 
-def _decided(base: CellComparison, change: Change, least: float) -> CellComparison:
-    """Return a cell with the status that the interval of its change gives it."""
+def _decided(base: CellComparison, change: Change, least: float, busy: bool) -> CellComparison:
+    """Return a cell with the status that the interval of its change gives it.
+
+    Where others used the machine, only controls beside the repeats can tell a change from their load.
+    """
     status, why = CellStatus.UNCHANGED, ""
-    if direction := change.direction(least):
+    direction = change.direction(least)
+    if direction and busy and not change.paired:
+        status, why = CellStatus.UNDECIDED, f"{BUSY}, and no control beside it says what that did"
+    elif direction:
         status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
     elif change.smallest > BLIND:
         status = CellStatus.UNDECIDED
@@ -241,7 +212,7 @@ def _too_few(
 ) -> CellComparison:
     """Return a cell without an interval, and how many repeats it would take."""
     have = " and ".join(
-        f"{name} has {format_count(len(side.seconds), 'ok repeat')}"
+        f"{name} has {format_count(len(side.seconds), 'usable repeat')}"
         for name, side in zip(names, sides, strict=True)
         if len(side.seconds) < FEWEST
     )

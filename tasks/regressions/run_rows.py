@@ -17,7 +17,10 @@ from tasks.store.store import Store
 TABLE = "results.parquet"
 TEXTS = ("machine_id", "environment_id", "commit", "reference", "hostname")
 SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("run", "hardware", "case", "verdict", "control_verdict", *TEXTS)]
+    [
+        (name, pa.string())
+        for name in ("run", "hardware", "case", "verdict", "grade", "control_verdict", *TEXTS)
+    ]
     + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s")]
 )
 CELL = ["hardware", "case"]
@@ -67,6 +70,12 @@ def read_table(folder: Path) -> pd.DataFrame:
     ]
     rows: pd.DataFrame = pa.table(columns, schema=SCHEMA).to_pandas(ignore_metadata=True)
     return rows
+
+
+def counting(rows: pd.DataFrame) -> "pd.Series[bool]":
+    """Return which rows count: those that are sound or wide, and in older tables those that are ok."""
+    grade = rows["grade"].where(rows["grade"].notna(), rows["verdict"].map({"ok": "sound"}))
+    return grade.isin(["sound", "wide"])
 
 
 @cache

@@ -9,6 +9,7 @@ from tasks.results.model import Comparison, Pairing, Summary
 from tasks.results.table import Table, cell_text
 from tasks.results.values import Ratio
 from tasks.results.wording import few, verdict_text
+from workloads.harness.records.grade import Grade
 
 MOST_ROWS = 500
 """Rows of an artifact: the page draws all of them at once. Every row is in the run's comparison.csv."""
@@ -47,6 +48,7 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
                 "speedup": _ratio(pairing.compute if pairing else None),
                 "end to end": _ratio(pairing.end_to_end if pairing else None),
                 "verdict": _verdict(comparison, summary, pairing),
+                "grade": _grade(summary),
                 "note": _note(pairing),
             }
 
@@ -117,6 +119,11 @@ def _verdict(comparison: Comparison, summary: Summary, pairing: Pairing | None) 
     if summary.cell.hardware == comparison.baseline:
         return "baseline"
     return str(pairing.compute.outcome) if pairing and pairing.compute else "no ratio"
+
+
+def _grade(summary: Summary) -> str:
+    why = summary.reasons[0] if summary.reasons else verdict_text(summary.verdict)
+    return f"{summary.grade}: {why}" if summary.grade is Grade.WIDE else str(summary.grade)
 
 
 def _note(pairing: Pairing | None) -> str:

@@ -7,6 +7,7 @@ from tasks.report.grid import CaseGroup, Grid
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import seconds
 
@@ -67,7 +68,7 @@ def device_time(record: Record) -> tuple[float, str] | None:
 
 def _row(grid: Grid, repeats: Sequence[Record]) -> dict[str, Any]:
     first = repeats[0]
-    last = next((r for r in reversed(repeats) if r.ok), repeats[-1])
+    last = next((r for r in reversed(repeats) if counts(r)), repeats[-1])
     summary = grid.summaries.get((first.hardware, first.case))
     parameters = next((r.work.parameters for r in repeats if r.work and r.work.parameters), None)
     return {
@@ -99,7 +100,7 @@ def quality_text(record: Record) -> str:
 
 
 def _device_cell(repeats: Sequence[Record]) -> dict[str, str]:
-    matches = [pair for record in repeats if record.ok and (pair := device_time(record))]
+    matches = [pair for record in repeats if counts(record) and (pair := device_time(record))]
     if not matches:
         return {"text": verdict_text(repeats[0].verdict) if repeats else "not measured", "source": ""}
     middle = sorted(matches)[(len(matches) - 1) // 2]

@@ -13,6 +13,7 @@ from tasks.results.format import (
 )
 from tasks.results.model import Comparison, Family, ScalingLevel
 from tasks.results.wording import bytes_text, few, verdict_text
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 LISTED_RANKS = 4  # memory is listed for so many ranks, and is a range for more
@@ -89,9 +90,9 @@ def families_of_interest(comparison: Comparison) -> list[Family]:
 
 
 def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Record | None:
-    """Return the ok repeat with the median time of a level; None where it has none."""
+    """Return the repeat that counts with the median time of a level; None where it has none."""
     cell = level.cell if level and level.ok_repeats else None
-    same = [r for r in records if cell and r.cell == cell and r.ok and r.wall]
+    same = [r for r in records if cell and r.cell == cell and counts(r) and r.wall]
     return (
         sorted(same, key=lambda r: r.wall.median_s if r.wall else 0.0)[(len(same) - 1) // 2] if same else None
     )

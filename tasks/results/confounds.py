@@ -1,8 +1,9 @@
 """What else differs between two sides, beside the machine. Layout is chosen, so it is no confound."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.record import Record
 
 
@@ -64,3 +65,45 @@ _ACCELERATED = {
     "logical CPUs": _plain("logical_cpus"),
     "memory": _memory,
 }
+
+
+def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
+    """Return the known differences of hardware and driver in words; empty where there are none."""
+    if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
+        return ""
+    now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
+    names = [name for name in dict.fromkeys([*now, *before]) if _id_of(name, now) != _id_of(name, before)]
+    words = [
+        f"{name} {now.get(name)} against {before.get(name)}" for name in names if _short(name, now, before)
+    ]
+    words += [name for name in names if not _short(name, now, before)]
+    return ", ".join(words) or "several machines took part"
+
+
+def _environment_unlike(records: Sequence[Record], ids: set[str]) -> Mapping[str, object]:
+    """Return the fingerprint of a machine that the other run did not use, where there is one."""
+    return next((r.environment for r in records if machine_of(r) not in ids), records[0].environment)
+
+
+def _short(name: str, *environments: Mapping[str, object]) -> bool:
+    return all(isinstance(each.get(name), str | int | float | None) for each in environments)
+
+
+def _id_of(name: str, environment: Mapping[str, object]) -> str:
+    """Return the id of a machine with this one field: equal where no difference counts."""
+    try:
+        return machine_id({name: environment.get(name)})
+    except (AttributeError, TypeError, ValueError, OverflowError):  # fingerprints come from other boxes
+        return ""
+
+
+def _ids(records: Sequence[Record]) -> set[str]:
+    return {id_ for record in records if (id_ := machine_of(record))}
+
+
+def machine_of(record: Record) -> str:
+    """Return the id of a record's machine; empty if the fingerprint, which a box sent, is malformed."""
+    try:
+        return machine_id(record.environment) if record.environment else ""
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return ""

@@ -67,6 +67,12 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def cases_text(counted: int, measured: int) -> str:
+    """How many cases a total is over: `7 cases`, or `6 of 7 cases`."""
+    whole = format_count(max(measured, counted), "case")
+    return f"{counted} of {whole}" if measured > counted else whole
+
+
 def significant(value: float, digits: int) -> str:
     """A number to so many significant digits, without an exponent: 0.0122, 1230."""
     return _fixed(value, _place(value) + digits - 1)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.grade import GRADES, Grade
 from workloads.harness.records.record import Verdict
 from workloads.harness.roofline.roofline import Bound
 
@@ -51,12 +52,12 @@ class Summary:
     """The repeats of one cell taken together.
 
     Attributes:
-        verdict: `ok` when at least one repeat is; else the verdict of the first repeat that is not.
+        verdict: the gravest of the repeats that count; else the verdict of the first repeat.
         reasons: every reason that a repeat or the plausibility gate gave, in order, without repetition.
-        repeats, ok_repeats: how many were measured, how many may enter a ratio.
-        compute_s, end_to_end_s: seconds per step over the ok repeats (geometric mean), None without any.
+        repeats, ok_repeats: how many were measured, how many count: sound or wide.
+        compute_s, end_to_end_s: seconds per step over those that count (geometric mean), None without any.
         units_per_s: throughput, work of a step over its compute time.
-        cold_s: seconds from process start to the end of the first call, median over the ok repeats.
+        cold_s: seconds from process start to the end of the first call, median over those that count.
         threads: CPU threads that were used.
         device: `cpu` or `cuda`.
         units: work of one step in the workload's own terms, such as 32 images over all devices.
@@ -83,6 +84,11 @@ class Summary:
     bound: Bound | None = None
 
     @property
+    def grade(self) -> Grade:
+        """The grade of the cell: `refused` where no repeat counts."""
+        return GRADES[self.verdict] if self.ok_repeats else Grade.REFUSED
+
+    @property
     def complete(self) -> bool:
         """Return True if there is a repeat and every one counts."""
         return 0 < self.repeats <= self.ok_repeats
@@ -106,6 +112,7 @@ class Pairing:
         cost: cost efficiency, (baseline price x time) / (price x time), above 1 is cheaper than the baseline.
         confounds: differences of stack or host beside the one that is compared, in words.
         refused: why there is no ratio, in words; empty where there is one.
+        grade: of the ratios: `wide` where a side is.
     """
 
     case: Case
@@ -121,11 +128,12 @@ class Pairing:
     scaling: str = ""
     serial_fraction: float | None = None
     payback_calls: float | None = None
+    grade: Grade = Grade.SOUND
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A machine over all cases that every compared machine has ok: time and money of one pass through them.
+    """A machine over all cases that count on every compared machine: time and money of one pass.
 
     Attributes:
         cases: how many cases are summed, the same ones for every machine.
@@ -134,6 +142,7 @@ class Total:
         geomean_speedup: geometric mean of the speedups against the baseline, for orientation; None for the
             baseline itself.
         speedup: the baseline's seconds / these seconds; None for the baseline itself.
+        measured: how many cases were measured in all.
     """
 
     hardware: str
@@ -142,6 +151,7 @@ class Total:
     usd: float | None
     geomean_speedup: Estimate | None = None
     speedup: Estimate | None = None
+    measured: int = 0
 
 
 @dataclass(frozen=True, slots=True)

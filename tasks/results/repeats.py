@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from tasks.results.model import Machine
 from workloads.harness.records.case import Cell
+from workloads.harness.records.grade import GRADES, Grade, counts, grade_of, is_busy
 from workloads.harness.records.record import Record, Verdict
 
 RecordKey = tuple[str, str, str, int]
+FEWEST = 2  # repeats that have an interval
 
 
 def key(record: Record) -> RecordKey:
@@ -21,8 +23,9 @@ class Repeats:
 
     Attributes:
         records: all of them, as given.
-        usable: those that are ok and that the plausibility gate let pass.
-        verdict: `ok` when at least one is usable; else the verdict of the first repeat.
+        usable: those that count: their grade is no refusal, and the plausibility gate let them pass. Those
+            that were measured while others used the machine only where fewer than two others are left.
+        verdict: the gravest of the usable ones'; where none is usable, that of the first repeat.
         reasons: every reason that a repeat or the gate gave, in order, without repetition.
     """
 
@@ -31,6 +34,16 @@ class Repeats:
     usable: tuple[Record, ...]
     verdict: Verdict
     reasons: tuple[str, ...]
+
+    @property
+    def grade(self) -> Grade:
+        """The grade of the cell: `refused` without a usable repeat, `wide` if any usable one is."""
+        return GRADES[self.verdict] if self.usable else Grade.REFUSED
+
+    @property
+    def busy(self) -> bool:
+        """Whether others used the machine during a usable repeat."""
+        return any(map(is_busy, self.usable))
 
     @property
     def compute_s(self) -> list[float]:
@@ -51,9 +64,14 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons; `impossible` where the plausibility check refused an ok one."""
-    against = refusals.get(key(record), ()) if record.ok else ()
+    """Return a record's verdict and reasons; `impossible` where the plausibility check refused it."""
+    against = refusals.get(key(record), ()) if counts(record) else ()
     return (Verdict.IMPOSSIBLE if against else record.verdict), (*record.reasons, *against)
+
+
+def standing_grade(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> Grade:
+    """Return a record's grade; `refused` where the plausibility check refused it."""
+    return Grade.REFUSED if key(record) in refusals else grade_of(record)
 
 
 def latest(records: Sequence[Record]) -> tuple[Record, ...]:
@@ -76,9 +94,10 @@ def group(
 def _together(
     cell: Cell, records: Sequence[Record], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> Repeats:
-    usable = tuple(r for r in records if r.ok and key(r) not in implausible)
+    counting = tuple(r for r in records if counts(r) and key(r) not in implausible)
+    quiet = tuple(r for r in counting if not is_busy(r))
+    usable = quiet if len(quiet) >= FEWEST else counting
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
-    first = Verdict.IMPOSSIBLE if records[0].ok else records[0].verdict
-    return Repeats(
-        cell, tuple(records), usable, Verdict.OK if usable else first, tuple(dict.fromkeys(reasons))
-    )
+    first = Verdict.IMPOSSIBLE if counts(records[0]) else records[0].verdict
+    gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)
+    return Repeats(cell, tuple(records), usable, gravest, tuple(dict.fromkeys(reasons)))

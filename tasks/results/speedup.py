@@ -7,8 +7,8 @@ from functools import lru_cache
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
 from tasks.results.values import Estimate, Ratio, RatioVerdict
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import ratio_interval, t_quantile
-from workloads.harness.records.record import Verdict
 
 ONE_REPEAT = "one repeat has no interval: run with repeats=3 or more"
 MOST_REPEATS = 20  # more than this is not worth advising
@@ -56,9 +56,9 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
     """Say why two cells can't be divided; empty where they can."""
     if baseline is None:
         return "the baseline has not measured this case"
-    if side.verdict is not Verdict.OK:
+    if side.grade is Grade.REFUSED:
         return _not_ok(side.cell.hardware, side)
-    if baseline.verdict is not Verdict.OK:
+    if baseline.grade is Grade.REFUSED:
         return _not_ok(f"the baseline, {baseline.cell.hardware},", baseline)
     return ""
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from tasks.results.model import Summary
 from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Verdict
 
 MARKS = {RatioVerdict.FASTER: "▲", RatioVerdict.SLOWER: "▼", RatioVerdict.UNDECIDED: "◆"}
+WIDE_MARK = "≈"
 FEW = 3
 _PREFIXED = ("FLOP/s", "B/s")
 PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->"})
@@ -24,6 +26,11 @@ def price_text(usd_per_hour: float | None) -> str:
 def verdict_text(verdict: Verdict) -> str:
     """A verdict as a word, such as `out of memory`."""
     return str(verdict).replace("_", " ")
+
+
+def graded_text(verdict: Verdict, grade: Grade) -> str:
+    """A verdict as a word, with its grade where it is wide, such as `imprecise (wide)`."""
+    return f"{verdict_text(verdict)} (wide)" if grade is Grade.WIDE else verdict_text(verdict)
 
 
 def rate_text(value: float | None, unit: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from tasks.plausibility.contradictions import out_of_range
-from tasks.results.repeats import RecordKey, standing
+from tasks.results.repeats import RecordKey, standing, standing_grade
 from tasks.results.wording import size_text
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.case import Case
@@ -21,7 +21,7 @@ def results_table(
 ) -> pd.DataFrame:
     """One row a record, in the order given; what a failed repeat never reached is missing.
 
-    A record that is ok and in `refusals` has the verdict `impossible`. Sizes are text (`size` as a whole,
+    A record that counts and is in `refusals` has the verdict `impossible`. Sizes are text (`size` as a whole,
     `size_<name>` for each parameter), phases are `phase_<name>_s`.
     """
     sizes = _names(name for record in records for name in record.case.params)
@@ -64,6 +64,7 @@ def _identity(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> 
         **case_columns(record.case),
         "repeat": record.repeat,
         "verdict": str(verdict),
+        "grade": str(standing_grade(record, refusals)),
         "reasons": "; ".join(reasons),
     }
 

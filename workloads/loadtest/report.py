@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import table
 from workloads.loadtest.run import KINDS, LoadTest, Run, successful
@@ -173,7 +174,7 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
         sums = models.setdefault(test.model, {"samples": 0, "seconds": 0.0})
         sums["samples"] += images
         sums["seconds"] += seconds
-        if alone is not None and alone.ok and job.ok and alone.work and alone.compute_s:
+        if alone is not None and counts(alone) and counts(job) and alone.work and alone.compute_s:
             shares.append(images / seconds / (alone.work.units / alone.compute_s))
     for sums in models.values():
         sums["samples_per_second"] = sums["samples"] / sums["seconds"]

@@ -12,6 +12,7 @@ from tasks.results.format import format_seconds
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 
@@ -29,7 +30,7 @@ def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """
     by_machine: dict[str, list[Record]] = {}
     for record in records:
-        if record.ok and _phases(record):
+        if counts(record) and _phases(record):
             by_machine.setdefault(record.hardware, []).append(record)
     names = [name for name in grid.names if name in by_machine][:MOST_GROUPS]
     middle = {name: _middle(by_machine[name]) for name in names}
@@ -74,10 +75,10 @@ def _phases(record: Record) -> dict[str, float]:
 
 
 def _medians(records: Sequence[Record]) -> dict[tuple[str, Case], Record]:
-    """The repeat of each cell with the median cold start, among the ok ones."""
+    """The repeat of each cell with the median cold start, among those that count."""
     repeats: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
-        if record.ok and _phases(record):
+        if counts(record) and _phases(record):
             repeats.setdefault((record.hardware, record.case), []).append(record)
     return {key: _middle(members) for key, members in repeats.items()}
 

@@ -10,6 +10,7 @@ from tasks.report.grid import CaseGroup, Grid
 from tasks.report.models import Cells, model_groups
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 _LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.value, '~s') + 's'"
@@ -36,7 +37,7 @@ def _bars(grid: Grid, group: CaseGroup, cells: Cells) -> list[dict[str, Any]]:
         for name in grid.names
         if (summary := grid.summaries.get((name, case))) and summary.compute_s
         for record in cells.get((name, case), [])
-        if record.ok and record.compute_s
+        if counts(record) and record.compute_s
     ]
 
 

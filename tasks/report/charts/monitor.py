@@ -10,6 +10,7 @@ from tasks.report.charts.training import thinned
 from tasks.report.grid import CaseGroup, Grid
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 MOST_GROUPS = 6  # workloads; each has a panel a quantity
@@ -21,12 +22,12 @@ UTILISATION, MEMORY, POWER = "utilisation, %", "memory, GiB", "power, W"
 def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """For each workload its largest case that was watched: a panel a quantity, a line a machine.
 
-    Of each machine it is the ok repeat that took longest, which has most samples.
+    Of each machine it is the repeat that took longest, which has most samples.
     """
     longest: dict[tuple[str, Case], Record] = {}
     for record in records:
         key, watched = (record.hardware, record.case), len(record.monitor.get("t_s", ())) > 2
-        if record.ok and watched and record.wall_s > (longest[key].wall_s if key in longest else -1.0):
+        if counts(record) and watched and record.wall_s > (longest[key].wall_s if key in longest else -1.0):
             longest[key] = record
     largest = [
         (group, case, matches) for group in grid.groups for case, matches in _largest(grid, group, longest)

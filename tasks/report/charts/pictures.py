@@ -69,7 +69,7 @@ def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: lis
     }
     spec: dict[str, Any] = {"vconcat": [inner]}
     if notes := undrawn(grid):
-        spec["title"] = _footnote(["Not drawn, because not ok:", *notes])
+        spec["title"] = _footnote(["Not drawn, because refused:", *notes])
     spec |= {"params": [OFF], "config": font_config(), "padding": 18}
     return png_of(spec, scale=2 if len(panels) <= 6 else 1)
 
@@ -110,6 +110,6 @@ def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
 
 def _nothing(grid: Grid) -> dict[str, Any]:
     any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
-    statements = "no cell has a ratio" if any_ok else "no cell of this run is ok"
+    statements = "no cell has a ratio" if any_ok else "no cell of this run counts"
     words = chart_of([{"words": f"Nothing to draw: {statements}."}]).properties(width=700, height=140)
     return part_of(words.mark_text(fontSize=18, style="quiet").encode(text=alt.Text("words:N")))

@@ -20,10 +20,12 @@ from tasks.results.cost import cost_words
 from tasks.results.format import format_ratio
 from tasks.results.model import Pairing
 from tasks.results.values import Ratio, RatioVerdict
-from tasks.results.wording import size_text, verdict_text
+from tasks.results.wording import WIDE_MARK, size_text, verdict_text
+from workloads.harness.records.grade import Grade
 
 Rows = list[dict[str, Any]]
 COMPUTE, COST = "compute speedup", "cost efficiency"
+FAINT = "datum.outcome == 'undecided' || datum.grade == 'wide'"
 _BAR = 18  # height of a bar with its gap, in pixels
 
 
@@ -64,15 +66,17 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool, by: str
         summary = grid.summaries.get((pairing.hardware, pairing.case))
         lacking = "no price" if by == COST and pairing.compute else "no ratio"
         word = verdict_text(summary.verdict) if summary and not summary.ok_repeats else lacking
-        return {"outcome": word, "label": word, "ratio": pairing.refused or word}
+        return {"outcome": word, "grade": "", "label": word, "ratio": pairing.refused or word}
     estimate, text = ratio.estimate, format_ratio(ratio)
     unsure = "" if ratio.outcome is not RatioVerdict.UNDECIDED else " ?" if brief else " undecided"
+    unsure += f" {WIDE_MARK}" if pairing.grade is Grade.WIDE else ""
     return {
         "value": estimate.value,
         "low": estimate.low,
         "high": estimate.high,
         "end": max(estimate.high or estimate.value, 1.0),
         "outcome": cost_words(ratio) if by == COST else str(ratio.outcome),
+        "grade": str(pairing.grade),
         "label": (text.partition(" ")[0] if brief else text) + unsure,
         "ratio": text,
     }
@@ -82,7 +86,7 @@ def _panel(
     grid: Grid, group: CaseGroup, rows: Rows, domain: tuple[float, float], brief: bool, by: str
 ) -> ChartPanel:
     base = chart_of(rows).encode(
-        y=_size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome")
+        y=_size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome", "grade")
     )
     title = by if brief else f"{by} over {grid.comparison.baseline}"
     chart = alt.layer(
@@ -116,7 +120,7 @@ def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
     """The bars, their intervals, and beyond these the machine's shape and the number."""
     ratios = base.transform_filter("isValid(datum.value)")
     bounded = ratios.transform_filter("isValid(datum.low)")
-    faint = alt.FillOpacityValue(0.8, condition={"test": "datum.outcome == 'undecided'", "value": 0.25})
+    faint = alt.FillOpacityValue(0.8, condition={"test": FAINT, "value": 0.25})
     colour = machine_colour(grid)
     return [
         ratios.mark_bar(size=_BAR - 5, orient="horizontal").encode(

@@ -24,7 +24,7 @@ from workloads.harness.records.case import Case
 
 
 def time_panels(grid: Grid) -> list[ChartPanel]:
-    """Both axes logarithmic, a line a machine; cells that are not ok are left out.
+    """Both axes logarithmic, a line a machine; refused cells are left out.
 
     Cases of several processes are left to the pictures of scaling: their axis is not work.
     """
@@ -70,7 +70,8 @@ def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
                     "low": time.low,
                     "high": time.high,
                     "time": format_seconds(time),
-                    "repeats": f"{summary.ok_repeats} of {summary.repeats} ok",
+                    "repeats": f"{summary.ok_repeats} of {summary.repeats} count",
+                    "grade": str(summary.grade),
                 }
             )
     return rows
@@ -85,15 +86,17 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
         y=log_axis(alt.Y("value:Q"), span, SECONDS_LABEL, what),
         color=machine_colour(grid),
         opacity=shown(),
-        tooltip=tooltip("hardware", "size", "time", "repeats"),
+        tooltip=tooltip("hardware", "size", "time", "repeats", "grade"),
     )
     shape = machine_shape(grid)
     bounded = base.transform_filter("isValid(datum.low)")
+    dashed = alt.StrokeDashValue([1, 0], condition={"test": "datum.grade == 'wide'", "value": [2, 2]})
+    hollow = alt.FillOpacityValue(1, condition={"test": "datum.grade == 'wide'", "value": 0.25})
     chart = alt.layer(
         *_bands(grid, group, _work_axis(group, rows, "from:Q"), span),
         base.mark_line(strokeWidth=1.5, strokeOpacity=0.6),
-        bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
-        bounded.mark_point(filled=True, size=75).encode(shape=shape),
+        bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), strokeDash=dashed),
+        bounded.mark_point(filled=True, size=75).encode(shape=shape, fillOpacity=hollow),
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=65).encode(shape=shape),
     )
     description = (

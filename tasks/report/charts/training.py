@@ -11,6 +11,7 @@ from tasks.report.charts.theme import padded
 from tasks.report.grid import Grid
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 POINTS = 200  # of a line, about what can be told apart in a panel
@@ -18,10 +19,10 @@ MOST_PANELS = 24
 
 
 def job_records(records: Sequence[Record]) -> list[Record]:
-    """The ok repeat of each cell whose job took the median time, of the jobs that trained."""
+    """The repeat of each cell whose job took the median time, of the jobs that trained."""
     matches: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
-        if record.ok and record.wall and record.wall.whole and record.training:
+        if counts(record) and record.wall and record.wall.whole and record.training:
             matches.setdefault((record.hardware, record.case), []).append(record)
     return [sorted(same, key=lambda r: r.compute_s or 0.0)[(len(same) - 1) // 2] for same in matches.values()]
 

@@ -9,11 +9,11 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     hardware             [{name, usd_per_hour, price_source, price_flags, spot_usd_per_hour, devices, shape,
                          peak_flops, peak_bytes_per_s}]
     answer               sentences, the most useful first
-    totals               [{hardware, cases, seconds, usd, geomean_speedup: {value, low, high}}]
+    totals               [{hardware, cases, measured, seconds, usd, geomean_speedup: {value, low, high}}]
     cells                one object a cell: the columns of comparison.csv
     unpaired             cells that no baseline cell matches, in words
     rows                 one object a record: {run, hardware, case: {id, workload, size, precision}, repeat,
-                         verdict, reasons, compute_s, end_to_end_s, device_samples_s, wall_samples_s,
+                         verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s, wall_samples_s,
                          warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check, memory, training,
                          group, profile, control, energy_j, probes, missing, threads, layout, device,
                          started_at, environment_id}
@@ -40,7 +40,7 @@ from tasks.report.files.epochs import epoch_keys
 from tasks.report.files.findings import finding_keys
 from tasks.report.info import RunInfo
 from tasks.results.model import Comparison, Family, Machine
-from tasks.results.repeats import standing
+from tasks.results.repeats import standing, standing_grade
 from workloads.harness.records.record import Record, Timing
 
 SCHEMA = 1
@@ -109,6 +109,7 @@ def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
         "case": {"id": case.id, "workload": case.workload, "size": case.params, "precision": case.precision},
         "repeat": record.repeat,
         "verdict": str(verdict),
+        "grade": str(standing_grade(record, comparison.refusals)),
         "reasons": list(reasons),
         "compute_s": record.compute_s,
         "end_to_end_s": record.end_to_end_s,

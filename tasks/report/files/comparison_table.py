@@ -35,6 +35,7 @@ def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[st
         "baseline": comparison.baseline,
         "is_baseline": summary.cell.hardware == comparison.baseline,
         "verdict": str(summary.verdict),
+        "grade": str(summary.grade),
         "reasons": "; ".join(summary.reasons),
         "repeats": summary.repeats,
         "ok_repeats": summary.ok_repeats,

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from tasks.regressions.run_gate import CellComparison, RunComparison, machine_of
+from tasks.regressions.run_gate import CellComparison, RunComparison
 from tasks.report.text.run_gate import numbers_text, smallest_text
+from tasks.results.confounds import machine_of
 
 # What XML 1.0 can't hold, not even escaped. Source: https://www.w3.org/TR/xml/#charsets
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -10,7 +10,8 @@ from tasks.results.format import format_ratio, format_seconds, format_usd
 from tasks.results.model import Machine, Summary, Total
 from tasks.results.wording import devices_text, few, price_text, size_text, verdict_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.record import Record
+from workloads.harness.records.grade import counts, is_busy
+from workloads.harness.records.record import Record, Verdict
 
 
 def machine_rows(grid: Grid) -> list[dict[str, Any]]:
@@ -72,11 +73,18 @@ def _share(value: float | None, most: float) -> float:
     return max(round(100 * (value / most), 1), 1.0) if value and most else 0.0
 
 
+def _entered(record: Record, summary: Summary) -> bool:
+    """Return whether a record is in its cell's number; a busy one only is where the cell is called noisy."""
+    left_out = is_busy(record) and summary.verdict is not Verdict.NOISY
+    return counts(record) and not left_out and summary.ok_repeats > 0
+
+
 def _trouble(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:
-    verdicts = [verdict_text(record.verdict) for record in repeats if not record.ok]
+    left_out = [record for record in repeats if not _entered(record, summary)]
+    verdicts = [verdict_text(record.verdict) for record in left_out]
     if not summary.ok_repeats:
         verdicts = [verdict_text(summary.verdict)]
-    numbers = [record.compute_s for record in repeats if not (record.ok and summary.ok_repeats)]
+    numbers = [record.compute_s for record in left_out]
     return {
         "hardware": summary.cell.hardware,
         "case": f"{summary.cell.case.workload} {size_text(summary.cell.case)} {summary.cell.case.precision}",

@@ -11,8 +11,9 @@ from tasks.results.cost import cost_words
 from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd
 from tasks.results.model import Pairing, Summary
 from tasks.results.values import Ratio, RatioVerdict
-from tasks.results.wording import MARKS, size_text, verdict_text
+from tasks.results.wording import MARKS, WIDE_MARK, size_text, verdict_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import Grade
 
 
 def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
@@ -70,11 +71,19 @@ def _cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> dict[st
         "time": format_seconds(summary.compute_s),
         "per": "per job" if summary.whole else "per step",
         "repeats": "" if summary.ok_repeats > 1 else "one repeat, no interval",
+        "wide": wide_text(summary),
         "price": _unit_price(summary),
         "bound": {"text": bound_text(summary.bound), "why": summary.bound.why} if summary.bound else None,
         "lines": _lines(pairing),
         "notes": _notes(pairing, shared) if name != grid.comparison.baseline else [],
     }
+
+
+def wide_text(summary: Summary) -> str:
+    """Say that a cell is wide, and why; empty for one that isn't."""
+    if summary.grade is not Grade.WIDE:
+        return ""
+    return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.reasons[:1]])
 
 
 def _unit_price(summary: Summary) -> str:

@@ -42,11 +42,12 @@ from tasks.report.page_limits import (
     undrawn,
 )
 from tasks.report.scaling_rows import family_tables
-from tasks.results.format import format_ratio
+from tasks.results.format import cases_text, format_ratio
 from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
 from tasks.results.wording import verdict_text
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
@@ -66,6 +67,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
         run=asdict(run),
         comparison=comparison,
         counts=_counts(grid),
+        total_cases=_total_cases(comparison),
         example={"interval": format_ratio(Estimate(27.2, 26.1, 28.4)), "single": format_ratio(Estimate(1.8))},
         panels=panels,
         phases=[name.replace("_", " ") for name in COLD_PHASES],
@@ -175,12 +177,17 @@ def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[ChartPan
     return Markup(text)
 
 
+def _total_cases(comparison: Comparison) -> str:
+    return cases_text(comparison.totals[0].cases, comparison.totals[0].measured) if comparison.totals else ""
+
+
 def _counts(grid: Grid) -> dict[str, Any]:
     summaries = grid.comparison.summaries
     troubles = Counter(verdict_text(summary.verdict) for summary in grid.troubled)
     return {
         "cells": len(summaries),
         "ok": sum(1 for summary in summaries if summary.ok_repeats),
+        "wide": sum(1 for summary in summaries if summary.grade is Grade.WIDE),
         "troubles": troubles.most_common(),
         "single": sum(1 for summary in summaries if summary.ok_repeats == 1),
     }

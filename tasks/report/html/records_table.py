@@ -8,8 +8,9 @@ from tasks.findings.bottleneck import bound_text
 from tasks.report.charts.monitor import MEMORY, POWER, UTILISATION, series
 from tasks.report.grid import Grid
 from tasks.results.format import format_seconds
-from tasks.results.repeats import standing
-from tasks.results.wording import bytes_text, few, rate_text, size_text, verdict_text
+from tasks.results.repeats import standing, standing_grade
+from tasks.results.wording import bytes_text, few, graded_text, rate_text, size_text
+from workloads.harness.records.grade import Grade, counts
 from workloads.harness.records.record import Record, Timing
 from workloads.harness.records.text import cache_text
 from workloads.harness.roofline.roofline import percent
@@ -82,7 +83,7 @@ def fingerprints(records: Sequence[Record]) -> dict[str, dict[str, str]]:
 
 
 def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
-    verdict, reasons = _standing(grid, record)
+    grade, (verdict, reasons) = standing_grade(record, grid.comparison.refusals), _standing(grid, record)
     timing, memory, case = record.device_time or record.wall, record.memory, record.case
     peak = (memory.device_allocated_bytes or memory.peak_rss_bytes) if memory else None
     rate, a_job = _rate(record), " a job" if record.wall and record.wall.whole else ""
@@ -96,13 +97,14 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
         (bytes_text(peak), peak), (format_seconds(record.wall_s or None), record.wall_s),
         (record.started_at[:19].replace("T", " "), record.started_at),
     ]  # fmt: skip
-    return {"cells": [(text, _order(key)) for text, key in cells], "ok": verdict == "ok", "reasons": reasons}
+    texts = [(text, _order(key)) for text, key in cells]
+    return {"cells": texts, "ok": grade is not Grade.REFUSED, "reasons": reasons}
 
 
 def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | None]]:
     """Return the bound of the record's cell, and its share of the measured compute ceiling."""
     summary = grid.summaries.get((record.hardware, record.case))
-    if not record.ok or summary is None or summary.bound is None:
+    if not counts(record) or summary is None or summary.bound is None:
         return [("–", None), ("–", None)]
     share = summary.bound.shares.get("compute")
     return [(bound_text(summary.bound), None), ("–" if share is None else percent(share), share)]
@@ -114,9 +116,9 @@ def _order(key: float | str | None) -> float | str | None:
 
 
 def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
-    """The record's own verdict; where that is ok and it was refused later, the refusal."""
+    """The record's own verdict; where it counted and was refused later, the refusal."""
     verdict, reasons = standing(record, grid.comparison.refusals)
-    return verdict_text(verdict), reasons
+    return graded_text(verdict, standing_grade(record, grid.comparison.refusals)), reasons
 
 
 def _rate(record: Record) -> tuple[str, float | None]:

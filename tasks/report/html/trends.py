@@ -13,11 +13,13 @@ import pandas as pd
 
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
-from tasks.regressions.run_rows import MissingColumnError, read_table
+from tasks.regressions.run_rows import MissingColumnError, counting, read_table
 from tasks.regressions.series_reader import PastRun, read_plans
+from tasks.results.repeats import FEWEST
 from tasks.results.speedup import speedup
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate, Ratio
+from workloads.harness.records.record import Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +29,13 @@ class SiteRun:
     Attributes:
         past: the run, with its rows; without rows where `missing` is set.
         verdicts: of each cell by the run's own comparison, by hardware and case.
+        counting: those of these cells that have a number that counts.
         missing: the reason, in words, for which its numbers are not in the trends; empty where they are.
     """
 
     past: PastRun
     verdicts: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    counting: frozenset[tuple[str, str]] = frozenset()
     missing: str = ""
 
     @property
@@ -52,7 +56,7 @@ class SiteRun:
     @property
     def ok_cells(self) -> int:
         """Return the number of cells that have a number that counts."""
-        return sum(verdict == "ok" for verdict in self.verdicts.values())
+        return len(self.counting)
 
     @property
     def label(self) -> str:
@@ -129,7 +133,7 @@ def trends(listed: Sequence[SiteRun]) -> list[Trend]:
         for name, rows in _rows_by_cell(run):
             case, hardware = name
             verdict = run.verdicts.get((hardware, case), "not compared")
-            numbers, confirms = _numbers(verdict, rows), run.past.confirms
+            numbers, confirms = _numbers(rows, (hardware, case) in run.counting), run.past.confirms
             before = None if confirms else last.get(name)
             points.setdefault(name, []).append(_point(run.past, verdict, numbers, before))
             if numbers.times and not confirms:
@@ -148,9 +152,11 @@ def _site_run(past: PastRun) -> SiteRun:
         return SiteRun(past, missing=f"unfinished: gridbench resume {past.plan.run}")
     if rows.empty or not {"verdict", "hardware", "case"} <= {*table}:
         return SiteRun(past, missing="it has no record")
-    cells = zip(table["hardware"], table["case"], strict=True)
+    cells = list(zip(table["hardware"], table["case"], strict=True))
     verdicts = dict(zip(cells, table["verdict"], strict=True))
-    return SiteRun(PastRun(past.folder, past.plan, past.at, rows), verdicts)
+    counts = counting(table.assign(grade=table.get("grade")))
+    of_cells = frozenset(cell for cell, counted in zip(cells, counts, strict=True) if counted)
+    return SiteRun(PastRun(past.folder, past.plan, past.at, rows), verdicts, of_cells)
 
 
 def _rows_by_cell(run: SiteRun) -> Iterable[tuple[tuple[str, str], pd.DataFrame]]:
@@ -159,17 +165,17 @@ def _rows_by_cell(run: SiteRun) -> Iterable[tuple[tuple[str, str], pd.DataFrame]
     return [((str(cell[0]), str(cell[1])), rows) for cell, rows in grouped]
 
 
-def _usable_s(verdict: str, rows: pd.DataFrame) -> list[float]:
-    """Return the medians (s) of the ok repeats; none of a cell that the run's own comparison has refused."""
-    if verdict != "ok":
-        return []
-    times = rows.loc[rows["verdict"] == "ok", "compute_s"].dropna()
-    return [float(seconds) for seconds in times if seconds > 0]
+def _usable_s(rows: pd.DataFrame) -> list[float]:
+    """Return the medians (s) of the repeats that count, as a comparison picks them."""
+    rows = rows[counting(rows) & (rows["compute_s"] > 0)]
+    quiet = rows[rows["verdict"] != Verdict.NOISY.value]
+    return list(map(float, (quiet if len(quiet) >= FEWEST else rows)["compute_s"]))
 
 
-def _numbers(verdict: str, rows: pd.DataFrame) -> _Numbers:
+def _numbers(rows: pd.DataFrame, counts: bool) -> _Numbers:
+    """Return the numbers of a cell; no times of one that the run's own comparison has refused."""
     ids = (frozenset(rows[name].dropna()) for name in ("environment_id", "machine_id"))
-    return _Numbers(_usable_s(verdict, rows), *ids)
+    return _Numbers(_usable_s(rows) if counts else [], *ids)
 
 
 def _point(run: PastRun, verdict: str, numbers: _Numbers, before: _Numbers | None) -> Point:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from tasks.pricing.checks import source_text
 from tasks.report.grid import Grid, grid_of
 from tasks.results.cost import cost_words
-from tasks.results.format import format_ratio, format_seconds, format_usd
+from tasks.results.format import cases_text, format_ratio, format_seconds, format_usd
 from tasks.results.model import Comparison, Machine
 from tasks.results.speedup import scaled
 from tasks.results.wording import PLAIN, devices_text, price_text, size_text, trouble_text, verdict_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import Grade
 
 
 def text_tables(comparison: Comparison) -> str:
@@ -20,7 +21,7 @@ def text_tables(comparison: Comparison) -> str:
     parts.append(_machines(grid))
     troubles = [f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled]
     if troubles:
-        parts.append("Not ok, in no ratio:\n" + _lines(troubles))
+        parts.append("Refused, in no ratio:\n" + _lines(troubles))
     if comparison.unpaired:
         parts.append("Without a pair:\n" + _lines(comparison.unpaired))
     return "\n\n".join(filter(None, parts)).translate(PLAIN) + "\n"
@@ -72,11 +73,12 @@ def _time(grid: Grid, name: str, case: Case) -> str:
         return "not measured"
     if not summary.ok_repeats:
         return verdict_text(summary.verdict)
-    return format_seconds(summary.compute_s)
+    wide = " wide" if summary.grade is Grade.WIDE else ""
+    return f"{format_seconds(summary.compute_s)}{wide}"
 
 
 def _total(grid: Grid, machine: Machine) -> list[str] | None:
-    """The row of sums, over the cases that every machine has ok."""
+    """The row of sums, over the cases that count on every machine."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     ours, base = totals.get(machine.name), totals.get(grid.comparison.baseline)
     if not ours or not base or not ours.cases:
@@ -86,7 +88,7 @@ def _total(grid: Grid, machine: Machine) -> list[str] | None:
         prices = base.usd / ours.usd * ours.seconds / base.seconds
         costs = format_ratio(scaled(ours.speedup, prices))
     times = [format_seconds(base.seconds), format_seconds(ours.seconds)]
-    return [f"Total of {ours.cases} cases", *times, format_ratio(ours.speedup), costs]
+    return [f"Total of {cases_text(ours.cases, ours.measured)}", *times, format_ratio(ours.speedup), costs]
 
 
 def _machines(grid: Grid) -> str:

@@ -15,6 +15,7 @@ from tasks.results.model import Summary
 from tasks.results.values import Estimate
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.registry import declared
 
@@ -144,18 +145,19 @@ def _sums(label: str, values: Sequence[float]) -> list[str]:
 def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[Case]) -> dict[str, float]:
     """Seconds by row: what a process pays once, then for each operation; empty where a phase is not recorded.
 
-    Medians over the ok repeats. A first call holds a step, which is not counted again; each was made in a
-    process of its own, so in one process for all of them the later ones cost less.
+    Medians over the repeats that count. A first call holds a step, which is not counted again; each was made
+    in a process of its own, so in one process for all of them the later ones cost less.
     """
     selected = set(cases)
-    ok = [r for r in records if r.hardware == name and r.ok and r.case in selected]
+    counting = [r for r in records if r.hardware == name and counts(r) and r.case in selected]
     rows: dict[str, float] = {}
     for label, phases in ONCE:
-        available = [sum(r.phases_s[p] for p in phases) for r in ok if all(p in r.phases_s for p in phases)]
+        whole = [r for r in counting if all(p in r.phases_s for p in phases)]
+        available = [sum(r.phases_s[p] for p in phases) for r in whole]
         if not available:
             return {}
         rows[label] = statistics.median(available)
-    builds, calls = _median_phase(ok, "build"), _median_phase(ok, "first_call")
+    builds, calls = _median_phase(counting, "build"), _median_phase(counting, "first_call")
     rows["Build of inputs, each"] = sum(builds.get(case, 0.0) for case in cases)
     beyond = [max(calls.get(case, 0.0) - _value(grid, name, case), 0.0) for case in cases]
     rows["First calls beyond a step, each alone"] = sum(beyond)

@@ -1,14 +1,16 @@
 import pytest
 
-from tasks.findings.answer import answer, case_by_case, cheapest, fastest, not_ok, price_notes
+from tasks.findings.answer import answer, case_by_case, cheapest, fastest, price_notes, refused, wide
 from tasks.findings.compare import compare
 from tasks.findings.totals import CommonCases
 from tasks.results.model import Machine
 from tasks.results.repeats import group
 from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats
+from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 
+NOTHING = "No cell of the baseline, base, has a number that counts, so there is no speedup."
 STEADY = (0.999, 1.0, 1.001)
 
 
@@ -62,16 +64,16 @@ def test_machines_without_a_price_are_not_ranked():
 
 def test_there_must_be_two_to_compare():
     assert fastest(suite(base=1.0), "base") == [
-        "Only base has ok cells: measure a second machine to compare it with."
+        "Only base has numbers that count: measure a second machine to compare it with."
     ]
     assert cheapest(suite(base=1.0), (machine("base"),), "base") == []
-    assert fastest(suite(), "base") == ["The baseline, base, has no ok cell, so there is no speedup."]
+    assert fastest(suite(), "base") == [NOTHING]
 
 
 def test_there_must_be_a_case_in_common():
     apart = CommonCases.of(group([*repeats([1.0], MATMUL, "a"), *repeats([1.0], IMAGES, "b")], (), {}))
     assert fastest(apart, "a") == [
-        "No case is ok on every machine, so there is no total: see the cases one by one."
+        "No case counts on every machine, so there is no total: see the cases one by one."
     ]
     assert cheapest(apart, (machine("a"), machine("b")), "a") == []
 
@@ -88,8 +90,8 @@ def test_cases_are_tallied_with_what_would_decide_them():
 def test_a_long_list_of_failures_is_cut():
     records = [failed(Verdict.CAPACITY, "", MATMUL, f"box-{i}") for i in range(7)]
     found = compare(records, (machine("box-0"),), "box-0")
-    (sentence,) = not_ok(found.summaries)
-    assert sentence.startswith("7 of 7 cells are not ok: box-0/matmul/n=5000/fp32 (capacity)")
+    (sentence,) = refused(found.summaries)
+    assert sentence.startswith("7 of 7 cells are refused: box-0/matmul/n=5000/fp32 (capacity)")
     assert sentence.endswith("box-4/matmul/n=5000/fp32 (capacity); and 2 more.")
 
 
@@ -110,6 +112,57 @@ def test_unpriced_machines_have_no_price_to_note():
 
 
 def test_an_empty_run_has_an_answer():
-    assert answer(CommonCases.of(()), (), "base", (), ()) == (
-        "The baseline, base, has no ok cell, so there is no speedup.",
+    assert answer(CommonCases.of(()), (), "base", (), ()) == (NOTHING,)
+
+
+WIDE = {"verdict": Verdict.IMPRECISE, "reasons": ("90 samples did not make the median precise",)}
+BUSY = {"verdict": Verdict.NOISY, "reasons": ("others",), "probes": {"foreign_load_share": 0.5}}
+
+
+def two_machines(**changes):
+    """Two machines of which the second is twice as fast, in two cases; one more case has a single repeat."""
+    single = Case.of("matmul", {"n": 64})
+    records = [
+        r
+        for name, seconds in (("a", 2.0), ("b", 1.0))
+        for case in (MATMUL, IMAGES)
+        for r in repeats([seconds * t for t in STEADY], case, name, **changes)
+    ]
+    records += [*repeats([2.0, 2.01], single, "a"), *repeats([1.0], single, "b")]
+    return compare(records, (machine("a"), machine("b")), "a")
+
+
+def test_a_headline_says_of_how_many_cases_it_is_and_names_what_it_leaves_out():
+    found = two_machines()
+    assert found.answer[0].endswith("as fast as a, over 2 of 3 cases.")
+    left_out = (
+        "Measured for one repeat alone, or while others used the machine, so in no total: b/matmul/n=64/fp32."
     )
+    assert left_out in found.answer
+    assert {(total.cases, total.measured) for total in found.totals} == {(2, 3)}
+
+
+def test_wide_cells_are_in_the_headline_and_told():
+    found = two_machines(**WIDE)
+    assert found.answer[0].startswith("Fastest for this suite: b, 2.000×")
+    assert found.answer[0].endswith("over 2 of 3 cases; 4 of its 4 cells are wide.")
+    (sentence,) = wide(found.summaries)
+    assert sentence in found.answer and sentence.startswith("4 of 6 cells are wide, which the intervals")
+    assert refused(found.summaries) == []
+
+
+def test_an_answer_from_a_busy_machine_is_provisional():
+    found = two_machines(**BUSY)
+    provisional = "; provisional: others used the machine during 4 of its 4 cells."
+    assert found.answer[0].endswith(f"over 2 of 3 cases{provisional}")
+
+
+def test_a_baseline_of_single_repeats_is_told():
+    records = [
+        *repeats([2.0], MATMUL, "a"),
+        *repeats([1.0, 1.1], MATMUL, "b"),
+        *repeats([3.0, 3.1], MATMUL, "c"),
+    ]
+    found = compare(records, (machine("a"), machine("b"), machine("c")), "a")
+    assert found.answer[0] == "No cell of the baseline, a, has an interval, so there is no speedup."
+    assert "In no total, without a second repeat of any case: a." in found.answer

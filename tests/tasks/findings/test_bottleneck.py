@@ -59,8 +59,8 @@ def test_one_machine_is_no_ceiling_of_another():
     assert other.why == "unexplained: no ceiling of this machine was measured"
 
 
-def test_summaries_have_the_bound_of_their_cell_and_none_where_nothing_is_ok():
-    records = [*run(), replace(record(1.0, Case.of("edges", {"n": 1})), verdict=Verdict.NOISY)]
+def test_summaries_have_the_bound_of_their_cell_and_none_where_nothing_counts():
+    records = [*run(), replace(record(1.0, Case.of("edges", {"n": 1})), verdict=Verdict.THROTTLED)]
     made = group(records, [machine()], {})
     found = with_bounds(summarise(made, [machine()]), made)
     assert [summary.bound.by if summary.bound else None for summary in found] == [

@@ -19,6 +19,7 @@ from tests.tasks.examples.records import (
     timing,
 )
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Record, Transfer, Verdict, Work
 
 ONE, TWO = machine("local-cpu-1", 0.05), machine("local-cpu", 0.10)
@@ -66,7 +67,10 @@ def test_an_unknown_baseline_is_refused_with_a_sentence():
 def test_nothing_measured():
     found = compare([], (ONE,), "local-cpu-1")
     assert found.summaries == found.pairings == found.totals == ()
-    assert found.answer[0] == "The baseline, local-cpu-1, has no ok cell, so there is no speedup."
+    assert (
+        found.answer[0]
+        == "No cell of the baseline, local-cpu-1, has a number that counts, so there is no speedup."
+    )
 
 
 def test_cells_without_a_counterpart_say_what_to_run():
@@ -112,11 +116,11 @@ def test_the_published_table_decides_nothing():
     assert [p.compute and p.compute.outcome for p in found.pairings].count(RatioVerdict.UNDECIDED) == 7
     assert sum("one row is a copy" in p.refused for p in found.pairings) == 2
     assert found.answer[0] == (
-        "Fastest for this suite: undecided between g5.8xlarge and r5.4xlarge over 7 cases: "
+        "Fastest for this suite: undecided between g5.8xlarge and r5.4xlarge over 7 of 9 cases: "
         "one repeat has no interval: run with repeats=3 or more."
     )
     assert found.answer[3].startswith(
-        "4 of 18 cells are not ok: r5.4xlarge/image_pipeline/pixels=2048,batch=1"
+        "4 of 18 cells are refused: r5.4xlarge/image_pipeline/pixels=2048,batch=1"
     )
 
 
@@ -126,7 +130,7 @@ STRANGE = st.builds(
     hardware=st.sampled_from(["local-cpu-1", "local-cpu", "unlisted"]),
     case=st.sampled_from([MATMUL, IMAGES, BLUR]),
     repeat=st.integers(0, 2),
-    verdict=st.sampled_from([Verdict.OK, Verdict.OK, Verdict.OK, Verdict.NOISY, Verdict.CRASHED]),
+    verdict=st.sampled_from([Verdict.OK, Verdict.OK, Verdict.UNSTEADY, Verdict.NOISY, Verdict.CRASHED]),
     reasons=st.sampled_from([(), ("because",)]),
     device=st.sampled_from(["cpu", "cuda"]),
     threads=st.sampled_from([None, 0, 1, 8]),
@@ -154,7 +158,9 @@ def test_odd_data_never_raises(records, price):
     slow = machine("local-cpu", price, peak_flops=(("fp32", 1e12),), peak_bytes_per_s=1e9)
     found = compare(records, (ONE, slow), "local-cpu-1")
     for summary in found.summaries:
-        assert (summary.verdict is Verdict.OK) == (summary.ok_repeats > 0) == (summary.compute_s is not None)
+        counted = summary.grade is not Grade.REFUSED
+        assert counted == (summary.ok_repeats > 0) == (summary.compute_s is not None)
+        assert (summary.grade is Grade.SOUND) == (counted and summary.verdict is Verdict.OK)
     for pairing in found.pairings:
         assert bool(pairing.refused) == (pairing.compute is None)
         assert pairing.efficiency is None or pairing.efficiency_band
@@ -187,6 +193,6 @@ def test_failures_are_counted_in_the_answer():
     ]
     found = compare(records, (ONE, TWO), "local-cpu-1")
     assert (
-        "1 of 7 cells is not ok: local-cpu/matmul/n=15000/fp32 (out_of_memory: tried to allocate 6.4 GB)."
+        "1 of 7 cells is refused: local-cpu/matmul/n=15000/fp32 (out_of_memory: tried to allocate 6.4 GB)."
         in found.answer
     )

@@ -99,7 +99,7 @@ def test_a_box_without_an_ok_cell_is_named_and_the_others_are_compared():
         comparison.finding(NodeVariation).groups[0].left_out == (box("c"),)
         and len(comparison.finding(NodeVariation).groups[0].boxes) == 2
     )
-    assert f"without an ok cell: {box('c')}." in comparison.answer[0]
+    assert f"not compared, for want of repeats: {box('c')}." in comparison.answer[0]
 
 
 def test_one_box_or_no_common_case_is_nothing_to_compare():

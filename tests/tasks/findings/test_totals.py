@@ -10,6 +10,7 @@ from tasks.results.speedup import speedup
 from tasks.results.values import Estimate
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats, work
+from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import t_quantile
 from workloads.harness.records.record import Verdict
 
@@ -110,3 +111,36 @@ def test_the_published_total_hides_what_is_in_no_row():
     warm = CommonCases.of([cell for cell in cells if cell.cell.case.params.get("n") != 1000])
     assert time_ratio(warm, "r5.4xlarge", "g5.8xlarge").value == pytest.approx(10.3, abs=0.05)
     assert geomean_ratio(rows, "r5.4xlarge", "g5.8xlarge").value == pytest.approx(4.71, abs=0.05)
+
+
+BUSY = {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.5}}
+
+
+def test_a_single_repeat_takes_its_case_out_and_not_the_total():
+    suite = suite_of(
+        repeats([1.0, 1.1], MATMUL, "a"),
+        repeats([2.0, 2.1], MATMUL, "b"),
+        repeats([1.0, 1.1], IMAGES, "a"),
+        repeats([2.0], IMAGES, "b"),
+    )
+    assert suite.cases == (MATMUL,) and suite.measured == 2
+    assert suite.left_out == (f"b/{IMAGES.id}",)
+    assert time_ratio(suite, "b", "a").low is not None
+
+
+def test_a_machine_of_single_repeats_does_not_take_the_total_of_the_others():
+    pairs = [repeats([seconds, 1.1 * seconds], MATMUL, name) for name, seconds in (("a", 1.0), ("b", 2.0))]
+    suite = suite_of(*pairs, repeats([3.0], MATMUL, "c"))
+    assert suite.dropped == ("c",) and time_ratio(suite, "b", "a").low is not None
+    nobody = suite_of(pairs[0], repeats([3.0], MATMUL, "c"))
+    assert nobody.dropped == () and time_ratio(nobody, "c", "a").low is None
+
+
+def test_busy_cells_are_in_a_total_only_where_there_are_no_quiet_ones():
+    busy = [repeats([seconds, 1.1 * seconds], IMAGES, name, **BUSY) for name, seconds in (("a", 1), ("b", 2))]
+    quiet = [repeats([seconds, 1.1 * seconds], MATMUL, name) for name, seconds in (("a", 1), ("b", 2))]
+    both = suite_of(*quiet, *busy)
+    assert both.cases == (MATMUL,) and both.busy == 0
+    assert both.left_out == (f"a/{IMAGES.id}", f"b/{IMAGES.id}")
+    alone = suite_of(*busy)
+    assert alone.cases == (IMAGES,) and alone.busy == 2 and alone.grades == (Grade.WIDE, Grade.WIDE)

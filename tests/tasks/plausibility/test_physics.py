@@ -80,7 +80,7 @@ def test_above_the_bandwidth_counts_only_what_no_cache_can_hold():
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"wall": None}, "it is ok but holds no time"),
+        ({"wall": None}, "it counts but holds no time"),
         ({"wall": timing(0.0)}, "its compute time is 0 s"),
         ({"wall": timing(float("inf"))}, "its compute time is inf s"),
         ({"transfer": Transfer(h2d_pageable_s=-2.0)}, "its end-to-end time is -1 s"),
@@ -211,7 +211,7 @@ def test_only_ok_records_are_judged_and_only_plausible_ones_compared():
     broken = record(1.0, wall=replace(timing(1.0), median_s=2.0))
     twin = record(2.0, IMAGES, wall=broken.wall)
     assert gate([failed(Verdict.CRASHED, "it died")], []) == {}
-    assert gate([replace(broken, verdict=Verdict.NOISY)], []) == {}
+    assert gate([replace(broken, verdict=Verdict.THROTTLED)], []) == {}
     assert set(gate([broken, replace(twin, wall=replace(broken.wall, median_s=1.0))], [])) == {key(broken)}
 
 

@@ -75,12 +75,12 @@ def test_too_few_repeats_say_how_many_it_takes():
     assert one.status is CellStatus.UNDECIDED and one.change is None
     assert (
         one.why
-        == "now has 1 ok repeat of it, and at least 2 are needed; measure both with --repeats 3 or more"
+        == "now has 1 usable repeat of it, and at least 2 are needed; measure both with --repeats 3 or more"
     )
     noisy = only(against(side("now", [1.0]), side("before", [1.0, 1.05, 0.96])))
     assert "--repeats" not in noisy.why and "quieter machine" in noisy.why
     neither = only(against(side("now", CALM[:1]), side("before", CALM[:1])))
-    assert "now has 1 ok repeat and before has 1 ok repeat of it" in neither.why
+    assert "now has 1 usable repeat and before has 1 usable repeat of it" in neither.why
 
 
 def test_the_repeats_it_takes_grow_with_noise_and_suffice():
@@ -103,7 +103,7 @@ def test_repeats_that_would_not_show_a_doubling_decide_nothing():
 def test_a_cell_that_was_ok_and_is_not_is_lost():
     bad = replace(side("now", []), records=(replace(failed(Verdict.CRASHED, "it died"), run="now"),))
     one = only(against(bad, side("before", CALM)))
-    assert one.status is CellStatus.LOST and one.why == "it was ok, and is crashed: it died"
+    assert one.status is CellStatus.LOST and one.why == "it counted, and is crashed: it died"
     gone = only(against(side("now", []), side("before", CALM)))
     assert gone.status is CellStatus.LOST and gone.why == "now has no record of it"
     assert against(side("now", []), side("before", CALM)).exit_code == 1

@@ -9,12 +9,17 @@ import pytest
 
 from tasks.findings.compare import compare
 from tasks.report import write
+from tasks.report.artifacts import speedup_rows
 from tasks.report.charts.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LIGHT_SERIES
+from tasks.report.files.benchmark_results import benchmark_json
+from tasks.report.files.comparison_table import comparison_table
 from tasks.report.html import records_table
 from tasks.report.html.page import report_html
 from tasks.report.html.templates import TEMPLATES
+from tasks.report.text.comparison import full_text
 from tasks.report.write import write_report
 from tasks.results.model import Comparison, Machine
+from tasks.store.frames import results_table
 from tests.tasks.examples.reports import (
     BASELINE,
     CASES,
@@ -95,7 +100,7 @@ def test_repeats_that_do_not_count_are_listed_and_the_others_still_count(made):
     page = report_html([hot, *made[1:]], comparison([hot, *made[1:]]), RUN)
     section = words(page[page.index('id="troubles"') : page.index('id="pictures"')])
     assert "throttled 2 of 3" in section and "clock fell" in section
-    assert "25 of 27 cells ok" in words(page)
+    assert "25 of 27 cells count" in words(page)
 
 
 def test_scaling_has_its_band_and_its_explanation():
@@ -172,7 +177,7 @@ def test_a_great_many_records_stay_below_five_megabytes(monkeypatch):
 
 def test_nothing_ok_says_so():
     page = words(report_html(*nothing_ok(), RUN))
-    assert "Nothing to draw: no cell of this run is ok." in page and "exit status 139" in page
+    assert "Nothing to draw: no cell of this run counts." in page and "exit status 139" in page
 
 
 def test_an_empty_run_makes_a_page():
@@ -201,3 +206,22 @@ def test_a_picture_that_cannot_be_drawn_costs_nothing_else(made, tmp_path, monke
     assert write_report(tmp_path, made, comparison(made), RUN).is_file()
     assert (tmp_path / "speedup.png").is_file() and not (tmp_path / "time_by_size.png").exists()
     assert [r.getMessage() for r in caplog.records] == ["time_by_size.png could not be drawn: no font"]
+
+
+def test_a_wide_cell_is_drawn_and_worded_as_wide(made):
+    reasons = ("90 samples did not make the median precise before the cap",)
+    first = made[0].cell
+    wide = [replace(r, verdict=Verdict.IMPRECISE, reasons=reasons) if r.cell == first else r for r in made]
+    page = report_html(wide, comparison(wide), RUN)
+    text = words(page)
+    assert "1 wide" in text and "≈ wide, imprecise; 90 samples" in text
+    assert "imprecise (wide)" in text and "is wide, which the intervals of their repeats carry" in text
+    assert re.search(r'class="field base wide"', page)
+    assert "wide" in full_text(wide, comparison(wide))
+    table = comparison_table(comparison(wide)).set_index("cell")
+    assert table.loc[first.id, "grade"] == "wide" and set(table["grade"]) == {"sound", "wide", "refused"}
+    (row,) = [row for row in speedup_rows(comparison(wide)) if row["cell"] == first.id]
+    assert row["grade"] == f"wide: {reasons[0]}"
+    rows = benchmark_json(wide, comparison(wide), RUN)["rows"]
+    assert {row["grade"] for row in rows if row["verdict"] == "imprecise"} == {"wide"}
+    assert set(results_table(wide)["grade"]) == {"sound", "wide", "refused"}

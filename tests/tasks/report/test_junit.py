@@ -107,7 +107,7 @@ def test_a_case_says_what_it_is_with_its_numbers(found):
     assert message.startswith("slower: its time changed by +10.0 % (+") and "before" in message
     assert slow.find("failure").get("type") == "slower"
     lost = cases["cpu-box", IMAGES.id].find("failure")
-    assert lost.get("message") == 'lost: it was ok, and is wrong: it is "<0>" & \ufffd[31mred'
+    assert lost.get("message") == 'lost: it counted, and is wrong: it is "<0>" & \ufffd[31mred'
     few = cases["cpu-box", SMALL.id]
     assert "1 ok repeat" in few.find("skipped").get("message")
     assert float(few.get("time")) == pytest.approx(1e-4)

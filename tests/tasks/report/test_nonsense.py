@@ -46,13 +46,13 @@ SCENARIOS = {
     "one cell": (lambda made: made[:1], "Only local-cpu-1 has ok cells: measure a second machine"),
     "all failed": (
         lambda made: [replace(r, verdict=Verdict.CRASHED, reasons=("it fell",), wall=None) for r in made],
-        "The baseline, local-cpu-1, has no ok cell, so there is no speedup.",
+        "No cell of the baseline, local-cpu-1, has a number that counts, so there is no speedup.",
     ),
     "zero time": (slower(0.0), "its compute time is 0 s"),
     "negative time": (slower(-1.0), "its compute time is -1 s"),
     "denormal time": (slower(5e-324), "its compute time is 4.94066e-324 s"),
     "time of ages": (slower(1e300), "its compute time is 1e+300 s"),
-    "ok without a time": (changed(wall=None), "it is ok but holds no time"),
+    "ok without a time": (changed(wall=None), "it counts but holds no time"),
     "negative phase": (changed(phases_s={"import": -2.0}), "its phase import took -2 s: the clock ran backwards"),
     "negative rest": (changed(unattributed_s=-50.0), "its phases took 50 s more than its process"),
     "wrong result": (changed(wall=replace(timing(1.0), ci_low_s=7.0, ci_high_s=8.0)), "with an interval of 7 to 8 s"),
@@ -214,8 +214,11 @@ def test_a_run_without_records_and_one_without_readable_ones_are_sentences(
 def test_an_empty_run_still_has_a_report(empty_store):
     """The flow publishes whatever came: nothing, too."""
     comparison = judged([], empty_store)
-    assert comparison.answer[0] == "The baseline, local-cpu-1, has no ok cell, so there is no speedup."
-    assert "has no ok cell" in full_text([], comparison)
+    assert (
+        comparison.answer[0]
+        == "No cell of the baseline, local-cpu-1, has a number that counts, so there is no speedup."
+    )
+    assert "has a number that counts" in full_text([], comparison)
     assert results_table([]).empty and benchmark_json([], comparison, INFO)["rows"] == []
 
 

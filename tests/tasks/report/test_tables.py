@@ -145,7 +145,7 @@ def test_text_is_ascii_with_straight_boxes(compared):
     for block in text.split("\n\n"):
         widths = {len(line) for line in block.splitlines() if line.startswith(("+", "|"))}
         assert len(widths) <= 1
-    assert "Total of 7 cases" in text and "out of memory" in text and "no price stated" in text
+    assert "Total of 7 of 9 cases" in text and "out of memory" in text and "no price stated" in text
 
 
 def test_every_speedup_in_the_text_has_an_interval_or_is_undecided(compared):

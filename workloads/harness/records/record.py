@@ -24,7 +24,7 @@ READABLE = (1, 2, 3, 4)  # what was added since has a default
 
 
 class Verdict(StrEnum):
-    """The worth of a record. Only `ok` enters a ratio."""
+    """The worth of a record; `grade.GRADES` says which of them enter an estimate."""
 
     OK = "ok"
     UNSTEADY = "unsteady"
@@ -235,7 +235,7 @@ class Record:
 
     @property
     def ok(self) -> bool:
-        """True if this record may enter a ratio."""
+        """True if nothing is to be said against this record; a wide one counts too, see `grade.counts`."""
         return self.verdict is Verdict.OK
 
     @property

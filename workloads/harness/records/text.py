@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 
+from workloads.harness.records.grade import counts
 from workloads.harness.records.intervals import ratio_interval
 from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Record
@@ -124,7 +125,7 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
     rows = [["case", "base", "other", "speedup", "95 % interval", "verdict"]]
     for case in dict.fromkeys(r.case for r in [*base, *other]):
         sides = [
-            [r.compute_s for r in side if r.case == case and r.ok and r.compute_s and r.compute_s > 0]
+            [r.compute_s for r in side if r.case == case and counts(r) and r.compute_s and r.compute_s > 0]
             for side in (base, other)
         ]
         if not all(sides):

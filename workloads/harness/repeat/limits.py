@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from workloads.harness.engine.sampling import FEWEST
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.text import duration, gigabytes
 from workloads.harness.registry import Workload, find
@@ -102,7 +103,7 @@ def at_least(case: Case, other: Case) -> bool:
 def _predicted_s(case: Case, record: Record) -> float | None:
     """Predict the seconds of a measurement at the best rate of a smaller size; None if that says nothing."""
     workload = _known(case)
-    if not (record.ok and record.wall and workload and workload.flops):
+    if not (counts(record) and record.wall and workload and workload.flops):
         return None
     best_s = min(record.wall.samples_s)
     if best_s < TELLING_STEP_S:

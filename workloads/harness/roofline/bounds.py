@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 
 from workloads.harness.records.amounts import is_amount, is_duration
 from workloads.harness.records.case import HELPERS, Case, Cell
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import seconds, table
 from workloads.harness.registry import declared
@@ -48,12 +49,14 @@ def roofline_text(records: Sequence[Record]) -> str:
     rows = bounds(records)
     parts = [
         _ceilings_text(key, ceilings)
-        for key, ceilings in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
+        for key, ceilings in ceilings_by_machine(r for r in records if counts(r) and _possible(r)).items()
     ]
     parts.append(table([HEAD, *map(_line, rows)]))
     parts.extend(dict.fromkeys(text for row in rows for text in row.bound.missing))
     if left_out := len({record.cell for record in records}) - len(rows):
-        parts.append(f"{left_out} cell{'s have' if left_out > 1 else ' has'} no ok record and no place here")
+        parts.append(
+            f"{left_out} cell{'s have' if left_out > 1 else ' has'} no record that counts and no place here"
+        )
     return "\n".join(parts)
 
 
@@ -67,7 +70,7 @@ def roofline_json(records: Sequence[Record]) -> str:
             "threads": key[3],
             **asdict(ceilings),
         }
-        for key, ceilings in ceilings_by_machine(r for r in records if r.ok and _possible(r)).items()
+        for key, ceilings in ceilings_by_machine(r for r in records if counts(r) and _possible(r)).items()
     ]
     cells = [
         {"record": row.record.id, "time_s": row.record.compute_s, **asdict(row.bound)}
@@ -79,7 +82,7 @@ def roofline_json(records: Sequence[Record]) -> str:
 def _by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     records_of: dict[Cell, list[Record]] = {}
     for record in records:
-        if record.ok and record.compute_s:
+        if counts(record) and record.compute_s:
             records_of.setdefault(record.cell, []).append(record)
     return records_of
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from workloads.harness.engine.cache import TIMES, state
 from workloads.harness.records.amounts import is_duration
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 # From this size on a product fills the device: on a CPU it is far larger than the blocks of its library; on a
@@ -72,14 +73,14 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return the ceilings in one machine's records: of the ok ones, the fastest repeats.
+    """Return the ceilings in one machine's records: of those that count, the fastest repeats.
 
     Raises:
         ValueError: the records are of several machines, whose ceilings have nothing to do with each other.
     """
     if len({machine_of(record) for record in records}) > 1:
         raise ValueError("the records are of several machines; take the ceilings of each, by_machine")
-    timed = [record for record in records if record.ok and record.compute_s and record.work]
+    timed = [record for record in records if counts(record) and record.compute_s and record.work]
     by_name = {name: [r for r in timed if r.case.workload == name] for name in _USED}
     sizes = (r.cache.last_level_bytes for r in timed if r.cache)
     large = [r for r in by_name["memory_bandwidth"] if not _in_cache(r)]

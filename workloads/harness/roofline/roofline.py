@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings
 
@@ -46,7 +47,7 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
     what the device did usefully. `without_loader` is the same case without its data loader, where there is
     such a record.
     """
-    if not record.ok or record.wall is None or record.work is None or not _step_s(record):
+    if not counts(record) or record.wall is None or record.work is None or not _step_s(record):
         return None
     raw_shares = {
         "compute": _compute(record, ceilings),
@@ -127,7 +128,7 @@ def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> 
     waits = []
     if (nothing_done := idle(record)) is not None:
         waits.append(nothing_done - (_launch(record, ceilings) or 0.0))
-    if without_loader and without_loader.ok and without_loader.wall and record.wall:
+    if without_loader and counts(without_loader) and without_loader.wall and record.wall:
         waits.append(1 - without_loader.wall.median_s / record.wall.median_s)
     return max(waits, default=None)
 

@@ -1,0 +1,73 @@
+"""Sound, wide and refused: what may be made of a record's number."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.tasks.examples.records import record, timing
+from workloads.harness.records.grade import GRADES, OF_THE_MACHINE, Grade, counts, drifts, grade_of, is_busy
+from workloads.harness.records.record import Verdict
+
+NOISY = {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.5, "foreign_cores": 1.0}}
+
+
+def test_every_verdict_has_a_grade_and_only_ok_is_sound():
+    assert set(GRADES) == set(Verdict)
+    assert [verdict for verdict, grade in GRADES.items() if grade is Grade.SOUND] == [Verdict.OK]
+    wide = {verdict for verdict, grade in GRADES.items() if grade is Grade.WIDE}
+    assert wide == {Verdict.IMPRECISE, Verdict.UNSTEADY, Verdict.NOISY} < OF_THE_MACHINE
+
+
+def test_what_did_not_become_precise_is_wide():
+    assert grade_of(record(1.0)) is Grade.SOUND
+    imprecise = record(1.0, verdict=Verdict.IMPRECISE)
+    assert grade_of(imprecise) is Grade.WIDE and counts(imprecise)
+
+
+@pytest.mark.parametrize("verdict", sorted(v for v, grade in GRADES.items() if grade is Grade.REFUSED))
+def test_what_is_wrong_or_of_another_machine_is_refused(verdict):
+    assert grade_of(record(1.0, verdict=verdict)) is Grade.REFUSED
+    assert not counts(record(1.0, verdict=verdict))
+
+
+def test_a_record_without_a_time_is_refused():
+    assert grade_of(record(1.0, verdict=Verdict.IMPRECISE, wall=None)) is Grade.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("probe", "within", "beyond"),
+    [
+        ("foreign_load_share", 0.5, 0.6),
+        ("steal_share", 0.05, 0.2),
+        ("canary_drift", -0.08, -0.2),
+        ("cgroup_throttled_s", 0.5, 5.0),
+    ],
+)
+def test_a_busy_machine_is_wide_within_bounds(probe, within, beyond):
+    def graded(value):
+        return grade_of(record(1.0, verdict=Verdict.NOISY, probes={probe: value}))
+
+    assert (graded(within), graded(beyond)) == (Grade.WIDE, Grade.REFUSED)
+    assert is_busy(record(1.0, **NOISY)) and not is_busy(record(1.0, verdict=Verdict.IMPRECISE))
+
+
+def unsteady(samples_s, warmup_s=()):
+    wall = replace(timing(1.0), steady=False, samples_s=tuple(samples_s), warmup_s=tuple(warmup_s))
+    return record(1.0, verdict=Verdict.UNSTEADY, wall=wall)
+
+
+NOISE = [1.00, 0.97, 1.04, 1.01, 0.96, 1.03, 0.99, 1.02]
+
+
+def test_noise_that_never_settled_is_wide_and_times_on_their_way_are_refused():
+    assert grade_of(unsteady(NOISE * 4, NOISE * 4)) is Grade.WIDE
+    falling = [1.2 - 0.001 * i for i in range(64)]
+    assert grade_of(unsteady(falling[32:], falling[:32])) is Grade.REFUSED
+    settled = unsteady([1.0] * 32, [1.004] * 32)  # nothing moves within the samples
+    assert grade_of(settled) is Grade.REFUSED
+
+
+def test_few_samples_are_on_their_way_when_they_differ_by_five_percent():
+    assert not drifts(unsteady([1.0, 1.04]).wall)
+    assert drifts(unsteady([1.0, 1.06]).wall)
+    assert not drifts(unsteady([1.0]).wall)

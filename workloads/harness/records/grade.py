@@ -1,0 +1,117 @@
+"""The grade of a record: whether its number counts, and with what width."""
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+
+from workloads.harness.records.intervals import median_interval
+from workloads.harness.records.record import Record, Timing, Verdict
+
+
+class Grade(StrEnum):
+    """What may be made of a number; `GRADES` says it of each verdict, and `grade_of` of a record."""
+
+    SOUND = "sound"
+    WIDE = "wide"
+    REFUSED = "refused"
+
+
+GRADES = MappingProxyType(
+    {  # the lighter a verdict, the earlier
+        Verdict.OK: Grade.SOUND,
+        Verdict.IMPRECISE: Grade.WIDE,  # its error shows between repeats, where the intervals come from
+        Verdict.UNSTEADY: Grade.WIDE,  # as long as its samples do not drift
+        Verdict.NOISY: Grade.WIDE,  # within the bounds of a busy machine
+        Verdict.SHARED: Grade.REFUSED,
+        Verdict.THROTTLED: Grade.REFUSED,
+        Verdict.WRONG: Grade.REFUSED,
+        Verdict.IMPOSSIBLE: Grade.REFUSED,
+        Verdict.OUT_OF_MEMORY: Grade.REFUSED,
+        Verdict.TIMEOUT: Grade.REFUSED,
+        Verdict.UNSUPPORTED: Grade.REFUSED,
+        Verdict.PREEMPTED: Grade.REFUSED,
+        Verdict.CAPACITY: Grade.REFUSED,
+        Verdict.CRASHED: Grade.REFUSED,
+        Verdict.SKIPPED: Grade.REFUSED,
+    }
+)
+# The state of the machine, or nobody's fault: the same code may be measured again.
+OF_THE_MACHINE = frozenset(
+    {
+        Verdict.IMPRECISE,
+        Verdict.UNSTEADY,
+        Verdict.NOISY,
+        Verdict.SHARED,
+        Verdict.THROTTLED,
+        Verdict.PREEMPTED,
+        Verdict.CAPACITY,
+    }
+)
+# Beyond these a record is refused although its verdict is a wide one. What they let in moves a ratio less
+# than the intervals of a few repeats are wide: `python -m tests.tasks.results.noisy_machines` shows it.
+MOST_DRIFT = 0.05  # of the median of an unsteady record's times, whatever their noise
+MOST_BUSY_SHARE = 0.55  # of all logical CPUs, taken by other processes: one of two, and what reading it adds
+MOST_STEAL_SHARE = 0.10
+MOST_HELD_SHARE = 0.10  # of the samples' time, in which a container's quota held it back
+MOST_CANARY_DRIFT = 0.10
+
+
+def grade_of(record: Record) -> Grade:
+    """Return the grade of a record: that of its verdict, or `refused` where a wide one is out of bounds."""
+    grade = GRADES[record.verdict]
+    return Grade.REFUSED if grade is Grade.WIDE and not _within_bounds(record) else grade
+
+
+def counts(record: Record) -> bool:
+    """Return whether a record's number may enter an estimate."""
+    return grade_of(record) is not Grade.REFUSED
+
+
+def is_busy(record: Record) -> bool:
+    """Return whether others used the machine while a record that counts was measured.
+
+    Its number is one of the machine beside them, which no repeat beside the same load tells from an idle one.
+    """
+    return record.verdict is Verdict.NOISY
+
+
+def _within_bounds(record: Record) -> bool:
+    timing = record.device_time or record.wall
+    if timing is None:
+        return False
+    if not timing.steady and drifts(timing):
+        return False
+    return not is_busy(record) or all(abs(value) <= most for value, most in _loads(record, timing))
+
+
+def drifts(timing: Timing) -> bool:
+    """Return whether times were still on their way, by more than noise explains.
+
+    Every repeat is then wrong in the same direction, which no interval over repeats can show. Compared are
+    the end of warm-up with the samples, and the first half of the samples with the second.
+    """
+    warm, samples = timing.warmup_s[len(timing.warmup_s) // 2 :], timing.samples_s
+    half = len(samples) // 2
+    return _apart(warm, samples) or _apart(samples[:half], samples[-half:])
+
+
+def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Return whether medians are `MOST_DRIFT` apart, or as far as their 95 % intervals tell."""
+    if not before or not after:
+        return False
+    first, second = statistics.median(before), statistics.median(after)
+    one, other = median_interval(before), median_interval(after)
+    told = one is not None and other is not None and (one.high < other.low or other.high < one.low)
+    return told or abs(second - first) > MOST_DRIFT * first
+
+
+def _loads(record: Record, timing: Timing) -> Iterator[tuple[float, float]]:
+    """Yield what was read of each kind of load, and the most that is let in."""
+    probes = record.probes
+    window_s = math.fsum(timing.samples_s) * timing.block
+    yield probes.get("steal_share", 0.0), MOST_STEAL_SHARE
+    yield probes.get("canary_drift", 0.0), MOST_CANARY_DRIFT
+    yield probes.get("cgroup_throttled_s", 0.0), MOST_HELD_SHARE * window_s
+    yield probes.get("foreign_load_share", 0.0), MOST_BUSY_SHARE
