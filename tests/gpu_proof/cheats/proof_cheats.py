@@ -87,6 +87,7 @@ def proof_lost_rank(env, n, processes):
     import torch
 
     from workloads.harness.group.distributed import replicated
+    from workloads.harness.training.layers import layer_flops
     from workloads.harness.training.training import Learner, as_exact
 
     model = env.model(lambda: torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 1)))
@@ -103,5 +104,6 @@ def proof_lost_rank(env, n, processes):
     def exact():
         return learner.exact()(as_exact(x)).square().mean().detach()
 
-    parts = (step, (x,), exact, lambda loss: loss, 8.0 * processes, "rows", 1e5, 1e5, 1e5)
+    flops = layer_flops(model, x)[1] * processes
+    parts = (step, (x,), exact, lambda loss: loss, 8.0 * processes, "rows", flops, flops, flops)
     return Prepared(*parts, reset=learner.reset, unexchanged=replica.no_sync)

@@ -1,6 +1,7 @@
-"""Add up 256 MiB over all GPUs by NCCL; print the bus bandwidth in GB/s and whether the sums are right.
+"""Add up values over all ranks; print the bus bandwidth in GB/s and whether the sums are right.
 
-Bus bandwidth as NVIDIA/nccl-tests defines it (doc/PERFORMANCE.md): bytes / seconds * 2 (n - 1) / n.
+By NCCL, 256 MiB on a GPU for each rank; on a CPU by gloo and less, to see whether this code runs. Bus bandwidth as
+NVIDIA/nccl-tests defines it (doc/PERFORMANCE.md): bytes / seconds * 2 (n - 1) / n.
 """
 
 import json
@@ -9,36 +10,42 @@ import sys
 import tempfile
 import time
 
-BYTES, TIMES = 2**28, 20
+BYTES = {"cuda": 2**28, "cpu": 2**20}
+BACKEND = {"cuda": "nccl", "cpu": "gloo"}
+TIMES = 20
 
 
-def one(rank: int, world: int, folder: str) -> None:
+def one(rank: int, world: int, device: str, folder: str) -> None:
     import torch
     from torch import distributed
 
-    torch.cuda.set_device(rank)
-    distributed.init_process_group("nccl", init_method=f"file://{folder}/meet", rank=rank, world_size=world)
-    values = torch.ones(BYTES // 4, device="cuda")
+    on_gpu = device == "cuda"
+    if on_gpu:
+        torch.cuda.set_device(rank)
+    wait = torch.cuda.synchronize if on_gpu else lambda: None
+    meet = f"file://{folder}/meet"
+    distributed.init_process_group(BACKEND[device], init_method=meet, rank=rank, world_size=world)
+    values = torch.ones(BYTES[device] // 4, device=device)
     distributed.all_reduce(values)
     right = bool((values == world).all())
     for _ in range(3):
         distributed.all_reduce(values)
-    torch.cuda.synchronize()
+    wait()
     begun = time.perf_counter()
     for _ in range(TIMES):
         distributed.all_reduce(values)
-    torch.cuda.synchronize()
+    wait()
     seconds = (time.perf_counter() - begun) / TIMES
     if rank == 0:
-        bus = BYTES / seconds * 2 * (world - 1) / world / 1e9
+        bus = BYTES[device] / seconds * 2 * (world - 1) / world / 1e9
         print(json.dumps({"bus_gb_per_s": bus, "right": right}), flush=True)
     distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    import torch
+    from torch.multiprocessing import spawn
 
     os.environ.setdefault("NCCL_DEBUG", "WARN")
-    count = int(sys.argv[1])
+    device, world = sys.argv[1], int(sys.argv[2])
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(one, (count, folder), nprocs=count)
+        spawn(one, (world, device, folder), nprocs=world)

@@ -11,7 +11,7 @@ NAME = "card"
 
 
 def look(bench: Bench) -> Iterator[Row]:
-    facts = bench.child("card", bench.device, limit_s=90)
+    facts = bench.child("card", bench.device, limit_s=240)  # a cold disk: torch is gigabytes
     bench.facts = facts
     bench.card = Card(facts["name"], facts["count"], tuple(facts["capability"]), facts["memory_bytes"])
     yield holds(NAME, NAME, True, ", ".join(f"{name} {value}" for name, value in facts.items()))

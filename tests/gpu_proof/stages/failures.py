@@ -42,7 +42,7 @@ def killed(bench: Bench) -> Iterator[Row]:
 
 def misused(bench: Bench) -> Iterator[Row]:
     """A workload of one process under torchrun is a mistake that is said in a sentence."""
-    ended = bench.run([sys.executable, "-m", *TORCHRUN.split(), "--device", bench.device], 90)
+    ended = bench.run([sys.executable, "-m", *TORCHRUN.split(), "--device", bench.device], 200)
     right = not ended.late and ended.code not in (0, None) and "start it without torchrun" in ended.err
     yield holds(
         "failures torchrun", "failures torchrun", right, "is refused in a sentence" if right else ended.why

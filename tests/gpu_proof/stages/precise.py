@@ -17,7 +17,7 @@ def arithmetic(precision: str, bench: Bench) -> Iterator[Row]:
     if bench.card and not can(bench.card.capability, precision):
         yield holds(step, step, True, "this card has none, and runs of it must say unsupported")
         return
-    read = bench.child("precision", bench.device, precision, limit_s=90)
+    read = bench.child("precision", bench.device, precision, limit_s=200)
     low, high = ERRORS[precision]
     for operation, error in read["errors"].items():
         yield within(step, f"{precision} {operation}: error", error, low, high)
