@@ -104,3 +104,17 @@ def test_a_large_result_is_fetched_in_parts(monkeypatch):
         transfer.fetch(torch.rand(shape))
         assert sum(fetched) == 4 * math.prod(shape)
         assert max(fetched) <= 2**10
+
+
+def test_the_reference_of_a_product_takes_a_part_of_it_to_the_host(monkeypatch):
+    from tests.workloads.building import build
+    from workloads import matmul
+
+    fetched, own = [], torch.Tensor.cpu
+    monkeypatch.setattr(torch.Tensor, "cpu", lambda tensor: fetched.append(tensor.numel()) or own(tensor))
+    monkeypatch.setattr(matmul, "PART", 16)
+    made = build("matmul", n=100)
+    a, b = made.inputs
+    exact = a.double() @ b.double()
+    torch.testing.assert_close(made.reference(), made.view(exact), rtol=1e-13, atol=1e-13)
+    assert max(fetched) == 16 * 100
