@@ -11,6 +11,7 @@ from tasks.results.model import Summary
 from tasks.results.repeats import key
 from workloads.harness.records.amounts import LONGEST_S
 from workloads.harness.records.case import Cell
+from workloads.harness.records.grade import Grade, grade_of, is_busy
 from workloads.harness.records.record import SCHEMA, Record
 
 BEFORE_S = 120  # clocks of two machines may differ so far
@@ -75,7 +76,7 @@ def bimodal(records: Sequence[Record]) -> str:
     """Name the cells whose repeats fall into two groups: their mean is a time that no repeat took."""
     cells: dict[Cell, list[float]] = defaultdict(list)
     for record in records:
-        if record.ok and record.compute_s:
+        if record.compute_s and grade_of(record) is not Grade.REFUSED and not is_busy(record):
             cells[record.cell].append(record.compute_s)
     named = [f"{cell.id} ({text})" for cell, times in cells.items() if (text := _groups(sorted(times)))]
     if not named:

@@ -1,11 +1,13 @@
 """Repeats that fall into two groups are named: their mean is a time that none of them took."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from tasks.plausibility.remarks import bimodal, remarks
 from tests.tasks.examples.records import MATMUL, repeats
+from workloads.harness.records.record import Verdict
 
 
 def test_two_groups_are_named_with_their_times():
@@ -35,3 +37,12 @@ def test_wide_repeats_seldom_look_so_by_chance():
     generator = random.Random(1)
     cells = [[generator.lognormvariate(0, 0.1) for _ in range(5)] for _ in range(600)]
     assert sum(bool(bimodal(repeats(times))) for times in cells) <= 12
+
+
+@pytest.mark.parametrize(
+    ("verdict", "named"), [(Verdict.IMPRECISE, True), (Verdict.NOISY, False), (Verdict.WRONG, False)]
+)
+def test_wide_repeats_count_and_those_beside_others_load_do_not(verdict, named):
+    """Where others used the machine, two groups are of them and not of the process."""
+    records = [replace(r, verdict=verdict) for r in repeats([1.0, 1.13, 1.002, 1.131, 0.998])]
+    assert bool(bimodal(records)) is named
