@@ -28,6 +28,7 @@ from tasks.regressions.robust import MAD_TO_SD, PSEUDOMEDIAN_VARIANCE, centre, s
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import MOST_REPEATS
 from tasks.results.values import Estimate
+from workloads.harness.records.grade import COUNTING
 from workloads.harness.records.intervals import (
     Interval,
     log_mean_interval,
@@ -35,7 +36,6 @@ from workloads.harness.records.intervals import (
     t_quantile,
     variance,
 )
-from workloads.harness.records.record import Verdict
 
 FEWEST = 2  # repeats that have an interval
 USUAL = 3  # repeats to advise where nothing is known of their spread
@@ -112,7 +112,7 @@ def sample(cell: Repeats) -> Sample:
     pairs = [
         (record.compute_s or 0.0, control.compute_s, control.reference)
         for record in usable
-        if (control := record.control) and control.verdict == Verdict.OK and control.compute_s
+        if (control := record.control) and control.verdict in COUNTING and control.compute_s
         if not out_of_range(control.compute_s)
     ]
     references = {reference for *_, reference in pairs}

@@ -44,7 +44,7 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
         last = nights[key][len(without) :]
         since = f"the last was in night {last[0].run}" if last else "it never had one"
         sentences[key] = (
-            f"{key.id} has no ok record for {format_count(len(without), 'night')}: {counts}; {since}."
+            f"{key.id} has no number for {format_count(len(without), 'night')}: {counts}; {since}."
         )
     return sentences
 
@@ -94,6 +94,6 @@ def more_than_ever(counted: Failures, column: int = -1) -> str:
         return ""
     share, before = 100 * failed / planned, 100 * bad / total
     return (
-        f"{failed} of {planned} series have no ok record in night {counted.runs[column]}, "
+        f"{failed} of {planned} series have no number in night {counted.runs[column]}, "
         f"{share:.0f} %: in the {len(usual)} nights before it was {before:.1f} %."
     )

@@ -13,7 +13,7 @@ from tasks.regressions.series import Series, SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class SeriesPanel:
-    """Series of one channel; arrays are (series, nights), log seconds, NaN where there is no ok number.
+    """Series of one channel; arrays are (series, nights), log seconds, NaN where there is no number.
 
     Attributes:
         runs: the night of each column, oldest first.

@@ -32,15 +32,15 @@ class Observation:
 
     Attributes:
         at: when the night was planned, UTC.
-        seconds: per step, exp of the median of the logs of its ok repeats; None where none is ok.
-        control_s: the same of the control that was measured beside them, where that was ok too.
+        seconds: per step, exp of the median of the logs of the repeats that count; None where none does.
+        control_s: the same of the controls that were measured beside them and count.
         variance, control_variance: of the logs of these repeats; None for fewer than two.
-        verdict: `ok` where one repeat was, else the commonest verdict; `missing` where there is no record.
+        verdict: `ok` where one repeat was, else the commonest; `missing` where there is no record.
         machine_id: hash of hardware and driver.
         environment_id: hash of hardware, driver and stack.
         commit: of the measured code.
         reference: id of the frozen environment that the control ran in.
-        repeats: number of ok repeats.
+        repeats: number of repeats that count.
         settings: those that change the spread of its numbers: repeats planned, threads, patience.
     """
 

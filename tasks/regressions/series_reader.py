@@ -16,9 +16,11 @@ import pandas as pd
 
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
-from tasks.regressions.run_rows import CELL, TEXTS, no_rows, read_rows
+from tasks.regressions.run_rows import CELL, TEXTS, counting, no_rows, read_rows
 from tasks.regressions.series import MISSING, OK, FreshRuns, Observation, Series, SeriesKey
 from tasks.store.store import Store, runs
+from workloads.harness.records.grade import COUNTING
+from workloads.harness.records.record import Verdict
 
 AHEAD = timedelta(days=1)  # by which a plan may be later than now: clocks of several machines differ
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: a clock that was never set
@@ -219,19 +221,20 @@ def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastR
 
 
 def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
-    """Return all rows, with logs of what counts: `log_s`, `log_control_s`, `ok`, and `night`, an index."""
+    """Return all rows, with `counts`, `log_s` and `log_control_s` of what does, and `night`, an index."""
     rows = pd.concat([night.rows for night in nights], ignore_index=True)
     rows[CELL] = rows[CELL].astype("category")
     rows["night"] = np.repeat(np.arange(len(nights)), [len(night.rows) for night in nights])
     rows = rows.drop_duplicates(["night", *CELL, "repeat"], keep="last")  # a copy would fake a second repeat
-    recorded_ok = (rows["verdict"] == OK).fillna(False)
+    recorded, beside = counting(rows), rows["control_verdict"].isin(COUNTING)
     with np.errstate(divide="ignore", invalid="ignore"):
         logs, control = np.log(rows["compute_s"]), np.log(rows["control_s"])
-    rows["ok"] = recorded_ok & np.isfinite(logs)
-    rows["verdict"] = rows["verdict"].mask(recorded_ok & ~rows["ok"], "impossible")  # ok, without a time
-    rows["log_s"] = logs.where(rows["ok"])
-    control_ok = rows["ok"] & (rows["control_verdict"] == OK).fillna(False) & np.isfinite(control)
-    rows["log_control_s"] = control.where(control_ok)
+    rows["verdict"] = rows["verdict"].mask(recorded & ~np.isfinite(logs), "impossible")  # it has no time
+    beside &= np.isfinite(control)
+    # A load beside all repeats of a night passes for slower code where no control is slowed by it, too.
+    rows["counts"] = recorded & np.isfinite(logs) & (beside | (rows["verdict"] != Verdict.NOISY))
+    rows["log_s"] = logs.where(rows["counts"])
+    rows["log_control_s"] = control.where(rows["counts"] & beside)
     return rows
 
 
@@ -240,16 +243,18 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     if not any(len(night.rows) for night in nights):
         return
     rows, by = _valid_rows(nights), [*CELL, "night"]
-    rows = rows.sort_values("ok", ascending=False, kind="stable")  # the box of an ok repeat counts
+    # The box of a repeat that counts is the night's, and so is the best verdict of one.
+    rows = rows.sort_values("counts", ascending=False, kind="stable")
     rows[[*TEXTS]] = rows[[*TEXTS]].replace("", None)
     grouped = rows.groupby(by, sort=False, observed=True)
     table = grouped[["log_s", "log_control_s"]].median().join(grouped[[*TEXTS]].first())
-    table["repeats"] = grouped["ok"].sum()
+    table["repeats"] = grouped["counts"].sum()
     table[["variance", "control_variance"]] = grouped[["log_s", "log_control_s"]].var()
     verdicts = rows.groupby([*by, "verdict"], sort=False, observed=True).size().reset_index(name="count")
     verdicts = verdicts.sort_values("count", ascending=False, kind="stable").drop_duplicates(by)
     commonest = verdicts.set_index(by)["verdict"].reindex(table.index).fillna("unknown")
-    table["verdict"] = commonest.where(table["repeats"] == 0, OK)
+    sound = (rows["verdict"] == OK).groupby([rows[name] for name in by], sort=False, observed=True).any()
+    table["verdict"] = commonest.where(~sound.reindex(table.index), OK)
     table = table.reset_index()
     times = np.exp(table[["log_s", "log_control_s"]].to_numpy())
     texts = table[["verdict", *TEXTS]].fillna("").to_numpy(dtype=object)

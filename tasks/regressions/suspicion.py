@@ -37,11 +37,23 @@ def confirmed(
     """
     values = before.adjusted(log_s, log_control_s)
     tonight, runs = pseudomedian(values) - before.centre, np.isfinite(values).sum(axis=1)
-    change, z = _surest(tonight, before.of_fresh(runs), before)
+    change, z = _surest(tonight, np.maximum(before.of_fresh(runs), _of_scatter(values, before)), before)
     agree = inner_range(values) <= np.maximum(AGREEMENT * before.spread, np.abs(change) / 2)
     large = np.minimum(np.abs(tonight), np.abs(change)) > np.log1p(LEAST_CHANGE)
     shown = (np.abs(z) > before.needed(confirm_z)) & large & agree
     return np.where(shown, np.sign(change), 0).astype(np.int64), change, z
+
+
+def _of_scatter(values: Floats, before: Baseline) -> Floats:
+    """Return the variance of fresh runs by how far they lie apart, in that of a night.
+
+    It counts where they lie farther apart than the nights before: a busy machine. Few runs are a poor
+    estimate, so half of it counts.
+    """
+    runs = np.maximum(np.isfinite(values).sum(axis=1), 2)
+    apart = np.nansum((values - pseudomedian(values)[:, None]) ** 2, axis=1) / (runs - 1)
+    variance: Floats = apart / before.spread**2 / runs / 2
+    return variance
 
 
 def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:

@@ -23,6 +23,7 @@ from tasks.regressions.nightly_gate import (
 from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.series import Observation, Series, SeriesKey
 from workloads.harness.records.files import read_records
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 
@@ -103,10 +104,10 @@ def _last_unchanged(judged: JudgedNight, row: int, result: SuspectResult) -> Obs
 
 
 def _records(judged: JudgedNight, night: Observation, series: Series) -> list[Record]:
-    """Return the ok records of a cell in a night, as far as they are on this machine."""
+    """Return the records of a cell in a night that count, as far as they are on this machine."""
     folder: Path = judged.night.folder.parent / night.run / "records" / series.key.hardware / series.key.case
     records = read_records(folder) if folder.is_dir() else ()
-    return [record for record in records if isinstance(record, Record) and record.ok]
+    return [record for record in records if isinstance(record, Record) and counts(record)]
 
 
 def _clocked(records: list[Record]) -> list[explain.Clocked]:

@@ -12,7 +12,7 @@ from tests.tasks.examples import night_noise
 from tests.tasks.examples.simulated_nights import QUIET, WATCHED, Plan, filed, named_within, slowed
 
 ALONE = ["gauss", "heavy", "ar1", "two_hosts", "unlike", "night_state", "drifting_box", "lottery"]
-ALONE += ["slow_boxes", "neighbour", "weekends", "cycle"]
+ALONE += ["busy", "slow_boxes", "neighbour", "weekends", "cycle"]
 BESIDE = [
     "gauss",
     "night_state",

@@ -114,6 +114,11 @@ def cycle(rng, shape):
     return made(rng, 0.015 * np.sin(2 * np.pi * np.arange(shape[1]) / 30) * np.ones(shape), SD)
 
 
+def busy(rng, shape):
+    """A machine that is busy for three nights in ten: then each number varies three times as much."""
+    return made(rng, np.zeros(shape), SD * np.where(rng.random(shape) < 0.3, 3.0, 1.0))
+
+
 def slow(rng, shape):
     return np.where(rng.random(shape) < 0.05, np.log1p(rng.uniform(0.05, 0.20, shape)), 0.0)
 
@@ -134,7 +139,7 @@ def made(rng, state, sd, seen=1.0, alone=0.0, apart=np.zeros):
 
     def fresh(rows, night):
         level = np.repeat(state[rows, night][:, None], RERUNS, axis=1)
-        own = np.broadcast_to(sd, (len(state), 1))[rows]
+        own = np.broadcast_to(sd, state.shape)[rows, night][:, None]
         return side(level, own).log_s, side(seen * level, own).log_s
 
     return Noise(side(state, sd), side(seen * state, sd), fresh, alone)

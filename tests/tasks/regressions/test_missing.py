@@ -32,7 +32,7 @@ def test_three_nights_without_a_number_are_news():
     ok = ("ok",) * 5
     gone = series("gone", *ok, "out_of_memory", "missing", "out_of_memory")
     assert told(gone, series("there", *ok, *ok[:3])) == {
-        "gone": "box/gone@main has no ok record for 3 nights: out_of_memory in 2, missing in 1; "
+        "gone": "box/gone@main has no number for 3 nights: out_of_memory in 2, missing in 1; "
         "the last was in night night-004."
     }
     assert told(gone, column=6) == {}  # the night before, they were 2
@@ -44,7 +44,7 @@ def test_a_case_that_never_worked_is_news_too():
     found = told(
         series("old", *("ok",) * 6), series("never", "crashed", "crashed", "crashed", "crashed", first=2)
     )
-    assert found == {"never": "box/never@main has no ok record for 4 nights: crashed in 4; it never had one."}
+    assert found == {"never": "box/never@main has no number for 4 nights: crashed in 4; it never had one."}
 
 
 def test_nights_that_did_not_ask_for_a_case_are_none_of_it():
@@ -82,7 +82,7 @@ def history(failed, asked=20):
 
 def test_a_night_in_which_more_fails_than_ever_is_told():
     assert more_than_ever(history([0, 1, 0] * 15 + [6])) == (
-        "6 of 20 series have no ok record in night night-045, 30 %: in the 38 nights before it was 1.6 %."
+        "6 of 20 series have no number in night night-045, 30 %: in the 38 nights before it was 1.6 %."
     )
     assert more_than_ever(history([0, 1, 0] * 15 + [2])) == ""
     assert more_than_ever(history([6] * 45 + [6])) == "" != more_than_ever(history([6] * 45 + [16]))

@@ -29,7 +29,7 @@ def one_night(results, number, slow=1.0, control=1.0, plan=None, **changes):
     records = [
         record
         for case, factor in factors.items()
-        for record in measured(plan, factor, 2.0 * control, **changes)
+        for record in measured(plan, factor, control and 2.0 * control, **changes)
         if record.case == case
     ]
     return keep(results, plan, records)
@@ -94,12 +94,26 @@ def test_a_slow_box_is_the_machine_and_no_ticket(quiet):
     assert any("the cause is the machine" in sentence for sentence in one.because)
 
 
-def test_a_noisy_night_is_no_ticket_and_says_so(quiet):
-    one_night(quiet, COUNT, slow=1.5, verdict=Verdict.NOISY)
+def test_a_noisy_night_without_controls_is_no_ticket_and_says_so(quiet):
+    """A load beside all its repeats would pass for slower code."""
+    one_night(quiet, COUNT, slow=1.5, control=None, verdict=Verdict.NOISY)
     tonight, verdicts = judged(quiet, COUNT)
     assert tonight.to_confirm == {} and not verdicts.tickets
     assert {one.because for one in verdicts.series} == {("Tonight's verdict is noisy.",)}
     assert "2 of 2 series have no number tonight" in verdicts.answer
+
+
+@pytest.mark.parametrize(
+    ("verdict", "control"), [(Verdict.IMPRECISE, None), (Verdict.UNSTEADY, None), (Verdict.NOISY, 1.0)]
+)
+def test_a_wide_night_counts(quiet, verdict, control):
+    """Its error is in the spread; of a noisy one where a control says what the noise did."""
+    one_night(quiet, COUNT, slow=1.5, control=control, verdict=verdict)
+    tonight, verdicts = judged(quiet, COUNT)
+    assert tonight.to_confirm == {HERE: (MATMUL.id,)}
+    assert "have no number tonight" not in verdicts.answer
+    one_night(quiet, COUNT + 1, verdict=Verdict.THROTTLED)
+    assert "2 of 2 series have no number tonight" in judged(quiet, COUNT + 1)[1].answer
 
 
 def test_three_nights_without_a_number_are_one_ticket(quiet):

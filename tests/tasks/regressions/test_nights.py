@@ -63,25 +63,36 @@ def test_another_driver_starts_a_segment(tmp_path):
     assert series.changes == {1: ("machine",)} and series.nights[1].machine_id == machine_id(NEW_DRIVER)
 
 
-def test_only_ok_repeats_and_ok_controls_count_and_the_commonest_verdict_is_said(tmp_path):
+def test_repeats_and_controls_that_are_not_refused_count_and_the_commonest_verdict_is_said(tmp_path):
     plan = plan_of(0, repeats=3)
     records = measured(plan)
-    noisy = Control("frozen", "noisy", (), 9.0)
+    hot = Control("frozen", "throttled", (), 9.0)
     for place, one in enumerate(records):
-        if one.case == IMAGES:  # two noisy, one crashed
-            verdict = Verdict.CRASHED if one.repeat == 0 else Verdict.NOISY
+        if one.case == IMAGES:  # two throttled, one crashed
+            verdict = Verdict.CRASHED if one.repeat == 0 else Verdict.THROTTLED
             records[place] = replace(one, verdict=verdict)
         elif one.repeat:  # one counts without its control, one not at all
-            records[place] = replace(
-                one, verdict=Verdict.OK if one.repeat == 1 else Verdict.NOISY, control=noisy
-            )
+            verdict = Verdict.OK if one.repeat == 1 else Verdict.THROTTLED
+            records[place] = replace(one, verdict=verdict, control=hot)
     keep(tmp_path, plan, records)
     found, odd = by_case(tmp_path)
     (ok,), (not_ok,) = found[MATMUL.id].nights, found[IMAGES.id].nights
     assert odd == [] and (ok.verdict, ok.repeats) == ("ok", 2)
     assert ok.seconds == pytest.approx(math.sqrt(1.02)) and ok.control_s == pytest.approx(2.0)
-    assert (not_ok.seconds, not_ok.control_s, not_ok.verdict, not_ok.repeats) == (None, None, "noisy", 0)
+    assert ok.variance == pytest.approx(math.log(1.02) ** 2 / 2) and ok.control_variance is None
+    assert (not_ok.seconds, not_ok.control_s, not_ok.verdict, not_ok.repeats) == (None, None, "throttled", 0)
     assert not_ok.machine_id == ok.machine_id
+
+
+def test_a_wide_repeat_counts_and_a_noisy_one_beside_a_control(tmp_path):
+    verdicts = [Verdict.IMPRECISE, Verdict.UNSTEADY, Verdict.NOISY]
+    for name, control_s, count in (("beside", 2.0, 3), ("alone", None, 2)):
+        plan = plan_of(0, repeats=3, cases=[MATMUL])
+        records = measured(plan, control_s=control_s)
+        records = [replace(one, verdict=v) for one, v in zip(records, verdicts, strict=True)]
+        keep(tmp_path / name, plan, records)
+        (night,) = by_case(tmp_path / name)[0][MATMUL.id].nights
+        assert night.ok and night.repeats == count and night.verdict in [*verdicts]
 
 
 def test_a_time_that_its_samples_contradict_counts_no_more_before_the_table_than_in_it(tmp_path):

@@ -33,6 +33,7 @@ FALSE_TICKETS = {
     (noise.night_state, False): 0.12,
     (noise.drifting_box, False): 0.23,
     (noise.lottery, False): 0.1,
+    (noise.busy, False): 0.05,
     (noise.weekends, False): 0.07,
     (noise.cycle, False): 0.1,
     (noise.gauss, True): 0.02,

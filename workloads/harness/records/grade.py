@@ -37,6 +37,8 @@ GRADES = MappingProxyType(
         Verdict.SKIPPED: Grade.REFUSED,
     }
 )
+# Verdicts whose records may count; of a control no more than its verdict is known.
+COUNTING = frozenset(verdict for verdict, grade in GRADES.items() if grade is not Grade.REFUSED)
 # The state of the machine, or nobody's fault: the same code may be measured again.
 OF_THE_MACHINE = frozenset(
     {
