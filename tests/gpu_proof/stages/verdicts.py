@@ -1,3 +1,3 @@
 """Which verdicts are of a measurement that was made, however well."""
 
-MEASURED = {"ok", "unsteady", "imprecise", "noisy", "throttled", "shared", "wide", "provisional"}
+MEASURED = {"ok", "unsteady", "imprecise", "noisy", "throttled", "shared"}

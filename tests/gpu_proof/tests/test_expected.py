@@ -6,7 +6,9 @@ from tasks.planning.hardware import load_gpus
 from tests.gpu_proof.bench import Bench, Card
 from tests.gpu_proof.cards import CARDS, can, peaks_of
 from tests.gpu_proof.stages.expected import rows_of
+from tests.gpu_proof.stages.verdicts import MEASURED
 from tests.gpu_proof.table import FAIL, OK, SHOWN
+from workloads.harness.records.record import Verdict
 
 SECONDS = 2e-3
 
@@ -103,6 +105,11 @@ def test_peaks_are_those_of_the_catalogue(name):
 def test_a_card_is_known_by_its_drivers_name(name, key):
     peaks = peaks_of(name)
     assert (peaks and peaks.key) == key
+
+
+def test_what_is_measured_has_a_verdict_that_there_is():
+    assert MEASURED.issubset({verdict.value for verdict in Verdict})
+    assert not MEASURED & {"wrong", "crashed", "unsupported", "out_of_memory", "impossible", "timeout"}
 
 
 def test_older_cards_lack_precisions():
