@@ -1,4 +1,4 @@
-"""The command `check`: find what cannot be right in a published table of times."""
+"""The command `check`: find what cannot be right in a published table."""
 
 import json
 import math
@@ -10,14 +10,18 @@ from typing import Annotated, Any
 import typer
 
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import load_gpus
-from tasks.published.read import read_table
-from tasks.published.review import review
-from tasks.published.rules import spread
-from tasks.published.table import Printed, TableReview, TableRow, others
+from tasks.planning.hardware import DEPLOYMENTS, load_gpus
+from tasks.pricing.facts import load_facts
+from tasks.published.ratios import spread
+from tasks.published.read import read_tables
+from tasks.published.review import Known, review
+from tasks.published.shapes import Shapes
+from tasks.published.table import MEASURES, Claim, Printed, TableFlaw, TableReview, TableRow
+from tasks.published.totals import total_row
 from tasks.report.text.boxes import box
 from tasks.results.format import significant
 from tasks.results.model import Machine
+from tasks.schema import read_mapping, validated
 
 MOST_BYTES = 2**20
 WIDTH = 110
@@ -25,22 +29,42 @@ OWN_COLUMNS = {"hardware", "case", "verdict"}  # of our own tables
 
 
 def check(
-    file: Annotated[Path, typer.Argument(help="CSV, or text with a table drawn with | and +")],
+    file: Annotated[Path, typer.Argument(help="CSV, Markdown, HTML, RST, or text in columns")],
     gpu: Annotated[
         str | None,
-        typer.Option(help="GPU of the times, a key of deployments/gpus.yaml: its peak rates are a limit"),
+        typer.Option(help="GPU of the numbers, a key of deployments/gpus.yaml: its peak rates are a limit"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
-    """Find what cannot be right in a published table of times.
+    """Find what cannot be right in published tables of times, rates, prices and machines.
 
-    The exit code is 0 if nothing is found, 1 if something is, and 2 if the file cannot be read.
+    The exit code is 0 if nothing is found, 1 if something is, and 2 if the file cannot be read. Questions,
+    about what may be right and seldom is, leave it at 0.
     """
-    reviewed = review(read_table(read_text(file), file.name), gpu_machine(gpu) if gpu else None)
-    typer.echo(
-        json.dumps(as_data(reviewed), indent=1, allow_nan=False) if as_json else as_text(reviewed, file.name)
-    )
-    raise typer.Exit(1 if reviewed.findings else 0)
+    tables = read_tables(read_text(file), file.name)
+    machine, known = gpu_machine(gpu) if gpu else None, known_machines()
+    reviewed = [review(table, machine, known) for table in tables]
+    if as_json:
+        data = {"file": file.name, "tables": [as_data(each) for each in reviewed]}
+        typer.echo(json.dumps(data, indent=1, allow_nan=False))
+    else:
+        several = len(reviewed) > 1
+        names = [f"{file.name}, table {n}" if several else file.name for n in range(1, len(reviewed) + 1)]
+        typer.echo("\n\n\n".join(as_text(*each) for each in zip(reviewed, names, strict=True)))
+    raise typer.Exit(1 if any(accused(each) for each in reviewed) else 0)
+
+
+def accused(reviewed: TableReview) -> list[TableFlaw]:
+    """Return the findings that are no questions."""
+    return [flaw for flaw in reviewed.findings if not flaw.doubt]
+
+
+def known_machines() -> Known:
+    """Return the GPUs, the shapes of instances and the prices that `deployments/` has."""
+    gpus = {key: gpu_machine(key) for key in load_gpus()}
+    shapes = validated(Shapes, read_mapping(DEPLOYMENTS / "instances.yaml"), "instances.yaml")
+    facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.purchase == "on-demand" and fact.instance]
+    return Known(gpus, shapes, {fact.instance or "": fact.usd_per_hour for fact in facts})
 
 
 def read_text(file: Path) -> str:
@@ -93,28 +117,31 @@ def gpu_machine(key: str) -> Machine:
 
 
 def as_text(reviewed: TableReview, name: str) -> str:
-    """Return the verdict, a table for each pair of columns, and the numbered findings, as text."""
-    table, count = reviewed.table, len(reviewed.findings)
-    rows = f"{len(table.rows)} rows, {len(table.times)} columns of times"
+    """Return the verdict, a table for each pair of columns, findings, questions and notes, as text."""
+    table, count = reviewed.table, len(accused(reviewed))
+    measures = len(table.of(*MEASURES))
+    rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
     if count:
-        things = f"{count} thing{'s' * (count > 1)}"
-        verdict = f"{name}: {things} can't be taken as printed ({rows})."
+        verdict = f"{name}: {count} thing{'s' * (count > 1)} can't be as printed ({rows})."
     else:
         verdict = f"{name}: nothing found; its numbers agree within their rounding ({rows})."
-    parts = [verdict, *(_versus(reviewed, side) for side in others(table))]
-    parts += ["\n".join(_item(f"{n}. ", f.text) for n, f in enumerate(reviewed.findings, start=1))]
+    parts = [verdict, *(_versus(reviewed, side) for side in dict.fromkeys(c.side for c in reviewed.claims))]
+    numbered = enumerate(sorted(reviewed.findings, key=lambda flaw: flaw.doubt), start=1)
+    items = [_item(f"{n}. ", f"{'to ask: ' * flaw.doubt}{flaw.text}") for n, flaw in numbered]
+    parts += ["\n".join(items)]
     parts += ["\n".join(_item("* ", note) for note in reviewed.notes)]
     return "\n\n".join(filter(None, parts))
 
 
 def as_data(reviewed: TableReview) -> dict[str, Any]:
     """Return the same as plain values; a missing bound, or a number that isn't finite, is None."""
+    columns = reviewed.table.columns
     return {
-        "columns": [column.header for column in reviewed.table.times],
+        "columns": [{"header": column.header, "kind": column.kind.value} for column in columns],
         "rows": [
             {
                 "row": claim.row,
-                "column": claim.column,
+                "column": columns[claim.side].header,
                 "printed": claim.printed.text if claim.printed else None,
             }
             | (_finite(asdict(claim.bounds)) if claim.bounds else dict.fromkeys(("value", "low", "high")))
@@ -132,25 +159,25 @@ def as_data(reviewed: TableReview) -> dict[str, Any]:
 def _versus(reviewed: TableReview, side: int) -> str:
     """Return the table that compares a column of times with the base column."""
     table = reviewed.table
-    column = table.times[side].header
-    header = ["Operation", table.times[table.base].header, column, "Speedup", "Rounding leaves"]
-    bounds = {claim.row: claim for claim in reviewed.claims if claim.column == column}
-
-    def line(row: TableRow) -> list[str]:
-        claim = bounds[row.name]
-        value = significant(claim.bounds.value, 3) if claim.bounds else "-"
-        printed = _text(claim.printed) if claim.printed else value
-        times = [_text(row.times[table.base]), _text(row.times[side])]
-        return [row.name, *times, printed, spread(claim.bounds) if claim.bounds else "-"]
-
-    total = line(table.total) if table.total else None
+    claimed = [claim for claim in reviewed.claims if claim.side == side]
+    base, column = table.columns[claimed[0].base].header, table.columns[side].header
+    total = total_row(table)
+    rows = [_line(claim, row) for claim, row in zip(claimed, (*table.rows, total), strict=False) if row]
     ways = [
         f"{significant(e.value, 3)} ({spread(e)}) {way}"
         for name, way, e in reviewed.overall
         if name == column
     ]
-    drawn = box(header, [line(row) for row in table.rows], total)
+    header = ["Operation", base, column, "Speedup", "Rounding leaves"]
+    drawn = box(header, rows[: len(table.rows)], rows[-1] if total else None)
     return "\n".join([drawn, _item("", f"Speedup of the whole: {'; '.join(ways)}.")] if ways else [drawn])
+
+
+def _line(claim: Claim, row: TableRow) -> list[str]:
+    value = significant(claim.bounds.value, 3) if claim.bounds else "-"
+    printed = _text(claim.printed) if claim.printed else value
+    times = [_text(row.cells[claim.base]), _text(row.cells[claim.side])]
+    return [claim.row, *times, printed, spread(claim.bounds) if claim.bounds else "-"]
 
 
 def _text(printed: Printed | None) -> str:

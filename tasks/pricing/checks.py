@@ -8,6 +8,9 @@ from math import isclose, isfinite
 OLD_DAYS = 90
 PLACEHOLDERS = (700.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)  # seen in public price catalogues
 JUMP = 2.0  # a price change above this factor is reported
+MOST_USD = 200.0  # an hour for one GPU, or for a machine without any: no provider asks for as much
+LEAST_USD = 0.001  # an hour for a machine: the smallest ones cost four times that
+APART = 5.0  # times or a part of what the same costs elsewhere: regions differ by less than two
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class Quote:
         on_demand_usd: what the same costs on demand in that region, where this is its spot price.
         hosts: names and prices of hosts without GPUs, where this should be the price of one with them.
         elsewhere: other regions and what the same costs there by the same purchase.
+        gpus: that the price is of.
+        snapshot_usd: the on-demand price of the same machine that is on file.
     """
 
     usd_per_hour: float
@@ -31,6 +36,8 @@ class Quote:
     on_demand_usd: float | None = None
     hosts: tuple[tuple[str, float], ...] = ()
     elsewhere: tuple[tuple[str, float], ...] = ()
+    gpus: int = 1
+    snapshot_usd: float | None = None
 
 
 def doubts(quote: Quote, today: date) -> tuple[str, ...]:
@@ -57,6 +64,34 @@ def placeholder(quote: Quote, today: date) -> str:
         return f"{usd_text(usd)} USD/h is all nines, which stands for an unknown price"
     if usd in PLACEHOLDERS:
         return f"{usd_text(usd)} USD/h is a value that price catalogues hold for an unknown price"
+    return ""
+
+
+def out_of_range(quote: Quote, today: date) -> str:
+    """Flag what no machine costs: a catalogue's stand-in is not always a round number."""
+    most = MOST_USD * max(quote.gpus, 1)
+    if placeholder(quote, today):
+        return ""
+    if quote.usd_per_hour > most:
+        return f"{usd_text(quote.usd_per_hour)} USD/h is more than {most:g} for {_gpus_text(quote.gpus)}"
+    if 0 < quote.usd_per_hour < LEAST_USD:
+        return f"{quote.usd_per_hour:g} USD/h is less than any machine costs"
+    return ""
+
+
+def unlike_elsewhere(quote: Quote, today: date) -> str:
+    """Flag a price far from that of the same machine in every other region, or from the one on file."""
+    usd, others = quote.usd_per_hour, [price for _, price in quote.elsewhere if price > 0]
+    near = [price for price in others if _close(usd, price)]
+    if usd > 0 and others and not near and (len(others) > 1 or usd > others[0]):
+        region, price = quote.elsewhere[0]
+        here = quote.region or "here"
+        return f"{usd_text(usd)} USD/h {here} is {usd / price:.2g} times the {usd_text(price)} of {region}"
+    on_file = quote.snapshot_usd
+    low = on_file / (APART * (4 if quote.purchase == "spot" else 1)) if on_file else 0.0
+    if on_file and usd > 0 and not low <= usd <= APART * on_file:
+        times = f"{usd / on_file:.2g} times the on-demand price on file, {usd_text(on_file)}"
+        return f"{usd_text(usd)} USD/h is {times}"
     return ""
 
 
@@ -102,12 +137,30 @@ def from_the_future(quote: Quote, today: date) -> str:
 Rule = Callable[[Quote, date], str]
 RULES: tuple[Rule, ...] = (
     placeholder,
+    out_of_range,
+    unlike_elsewhere,
     spot_above_on_demand,
     host_alone,
     half_of_another_region,
     old,
     from_the_future,
 )
+
+
+def impossibilities(quote: Quote) -> tuple[str, ...]:
+    """List the reasons why a price can't be so, whatever its date."""
+    if impossible := no_price(quote.usd_per_hour):
+        return (impossible,)
+    rules = (placeholder, out_of_range, unlike_elsewhere, spot_above_on_demand)
+    return tuple(filter(None, (rule(quote, quote.date) for rule in rules)))
+
+
+def _close(usd: float, other: float) -> bool:
+    return 1 / APART <= usd / other <= APART
+
+
+def _gpus_text(gpus: int) -> str:
+    return f"{gpus} GPUs" if gpus > 1 else "one GPU or a machine without any"
 
 
 def jump(before: float, after: float) -> str:

@@ -107,7 +107,8 @@ def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Pric
     A machine with GPUs is held against every host's price; a stated spot price against the stated one.
     """
     hosts = tuple((fact.part[1], fact.usd_per_hour) for fact in facts if fact.part[0] == "host" and gpus)
-    quote = Quote(price.usd_per_hour, price.purchase, price.date, price.region or "", hosts=hosts)
+    region = price.region or ""
+    quote = Quote(price.usd_per_hour, price.purchase, price.date, region, hosts=hosts, gpus=gpus)
     flags = [*price.flags, *doubts(quote, today)]
     if price.spot_usd_per_hour is not None:
         on_demand = price.usd_per_hour if price.purchase == "on-demand" else None

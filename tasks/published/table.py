@@ -1,6 +1,8 @@
-"""Types of a published table of times and of its review."""
+"""Types of a published table and of its review."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from tasks.results.format import ratio_of_rounded
 from tasks.results.values import Estimate
@@ -9,12 +11,30 @@ FLOATS = 1e-9  # what arithmetic may have moved an end by
 Sizes = tuple[tuple[str, float], ...]
 
 
+class ColumnKind(StrEnum):
+    """The meaning of a column's numbers."""
+
+    TIME = "time"
+    RATE = "rate"
+    RATIO = "ratio"
+    EFFICIENCY = "efficiency"
+    SHARE = "share"
+    DEVICES = "devices"
+    SIZE = "size"
+    PRICE = "price"
+    COST = "cost"
+    OTHER = "other"
+
+
+MEASURES = (ColumnKind.TIME, ColumnKind.RATE)
+
+
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as a table prints it, in the unit of its column.
+    """A number as a table prints it: a time in seconds, a rate in things a second, else as it stands.
 
     Attributes:
-        text: what stands there, without a unit.
+        text: what stands there.
         step: what its last digit is worth; the true value lies within half of that on either side.
     """
 
@@ -32,6 +52,11 @@ class Printed:
         """Return the greatest value that rounds to it."""
         return self.value + self.step / 2
 
+    @property
+    def above_zero(self) -> bool:
+        """Return True if it can be a time or a rate: finite and above zero."""
+        return 0 < self.value < float("inf")
+
 
 @dataclass(frozen=True, slots=True)
 class PublishedColumn:
@@ -39,34 +64,43 @@ class PublishedColumn:
 
     Attributes:
         header: as it stands in the table.
-        unit: of a time, such as `ms`; of a rate, what it counts, such as `images`; else empty.
+        unit: of a time, such as `ms`; of a rate, what it counts; of a size or devices, its name.
         scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
-        times_index: for a speedup or a rate, the index of its column of times; None if unclear.
-        each: a time is that of one item of several, so it doesn't grow with their number.
+        sure: the scale is stated, not assumed.
+        statistic: `min`, `p50`, `mean`, `max` …, where the header names one.
+        subject: the words that say of which machine, library or phase it is.
+        each: it is that of one item of several, so it doesn't grow with their number.
+        percent: a ratio is in percent.
+        change: a ratio is a difference from 1, such as `+12 %`.
     """
 
     header: str
+    kind: ColumnKind = ColumnKind.OTHER
     unit: str = ""
     scale: float = 1.0
-    times_index: int | None = None
+    sure: bool = False
+    statistic: str = ""
+    subject: frozenset[str] = frozenset()
     each: bool = False
+    percent: bool = False
+    change: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One operation. Its numbers are in the order of the table's columns, None where nothing is printed.
+    """One line. Its cells are in the order of the table's columns, None where no number is printed.
 
     Attributes:
         kind: the name without its sizes, in small letters: rows of one kind can be compared by size.
         sizes: what grows the work, by name: read from the name and from the columns of sizes.
+        text: all that the line says in words, in small letters.
     """
 
     name: str
-    times: tuple[Printed | None, ...]
-    speedups: tuple[Printed | None, ...] = ()
-    rates: tuple[Printed | None, ...] = ()
+    cells: tuple[Printed | None, ...]
     kind: str = ""
     sizes: Sizes = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,49 +109,55 @@ class PublishedTable:
 
     Attributes:
         rows: the operations, in order.
-        total: the row that says it is the sum of the others; None where there is none.
-        base: the index of the column of times that speedups are taken against.
-        skipped: what was not read, in words: columns and rows that no rule knows.
+        sums: rows that call themselves the total, sum or average of the others.
+        about: what the file says around the tables, in small letters.
+        skipped: what was not read, in words.
+        lines: the header and the rows as text.
     """
 
-    times: tuple[PublishedColumn, ...]
+    columns: tuple[PublishedColumn, ...]
     rows: tuple[TableRow, ...]
-    speedups: tuple[PublishedColumn, ...] = ()
-    rates: tuple[PublishedColumn, ...] = ()
-    total: TableRow | None = None
-    base: int = 0
+    sums: tuple[TableRow, ...] = ()
+    about: str = ""
     skipped: tuple[str, ...] = ()
+    lines: tuple[tuple[str, ...], ...] = ()
+
+    def of(self, *kinds: ColumnKind) -> list[int]:
+        """Return the indices of the columns of these kinds, in order."""
+        return [i for i, column in enumerate(self.columns) if column.kind in kinds]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The speedup of a row in one column of times over the base column.
+    """The ratio of two columns of a row, as its printed times give it.
 
     Attributes:
-        bounds: the ratio of the printed times, and how far their rounding lets it vary; None where a time is
-            missing or is none.
-        printed: what the table says; None where it says nothing.
+        bounds: the ratio, and how far the rounding of the two numbers lets it vary.
+        printed: the speedup that the table states; None where it says nothing.
     """
 
     row: str
-    column: str
+    base: int
+    side: int
     bounds: Estimate | None
     printed: Printed | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TableFlaw:
-    """Something that can't be so, or that the printed digits don't support.
+    """Something that can't be so, or that a reader should ask about.
 
     Attributes:
         rule: its name, such as `copied row`.
         rows: the rows it is about; empty where it is about the table.
         text: a sentence, with the numbers.
+        doubt: it may be true all the same: a question, no accusation.
     """
 
     rule: str
     rows: tuple[str, ...]
     text: str
+    doubt: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,35 +165,27 @@ class TableReview:
     """The result of a review.
 
     Attributes:
-        claims: one per row and column of times beside the base, in order.
+        claims: one per row, where two columns of times are compared.
         overall: the speedup of the whole, by the column and by the way it is taken.
         notes: what was not judged, and what was assumed.
     """
 
     table: PublishedTable
-    claims: tuple[Claim, ...]
+    claims: tuple[Claim, ...] = ()
     findings: tuple[TableFlaw, ...] = ()
     overall: tuple[tuple[str, str, Estimate], ...] = ()
     notes: tuple[str, ...] = ()
 
 
-def ratio(row: TableRow, columns: tuple[PublishedColumn, ...], base: int, side: int) -> Estimate | None:
-    """Return base time over the other time with the bounds of their rounding; None without two times."""
-    over, under = row.times[base], row.times[side]
-    if over is None or under is None or not (is_time(over) and is_time(under)):
-        return None
-    scale = columns[base].scale / columns[side].scale
-    return ratio_of_rounded(over.value * scale, under.value, over.step * scale, under.step)
+def cell(row: TableRow, index: int) -> Printed | None:
+    """Return a number of a row that can be a time or a rate; None where there is none."""
+    value = row.cells[index]
+    return value if value and value.above_zero else None
 
 
-def is_time(printed: Printed) -> bool:
-    """Return True if a number can be a time: finite and above zero."""
-    return 0 < printed.value < float("inf")
-
-
-def others(table: PublishedTable) -> list[int]:
-    """Return the indices of the columns of times beside the base."""
-    return [index for index in range(len(table.times)) if index != table.base]
+def ratio(over: Printed, under: Printed) -> Estimate:
+    """Return one number over another with the bounds of their rounding."""
+    return ratio_of_rounded(over.value, under.value, over.step, under.step)
 
 
 def beyond(first: Estimate, second: Estimate) -> bool:
@@ -163,6 +195,12 @@ def beyond(first: Estimate, second: Estimate) -> bool:
     return first.low > second.high * (1 + FLOATS) or first.high * (1 + FLOATS) < second.low
 
 
-def interval(printed: Printed) -> Estimate:
+def interval(value: Printed) -> Estimate:
     """Return a printed number with the bounds of its rounding."""
-    return Estimate(printed.value, printed.low, printed.high)
+    return Estimate(value.value, value.low, value.high)
+
+
+def listed(words: Iterable[str]) -> str:
+    """Join words as a sentence does: `a, b and c`."""
+    parts = list(words)
+    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""

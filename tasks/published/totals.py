@@ -1,19 +1,23 @@
-"""Rules for a published table as a whole: time in no row, one speedup among several."""
+"""Totals and averages, which must be those of the rows and columns above and beside them."""
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
-from tasks.published.rules import cold, copies
+from tasks.published.copies import copies
+from tasks.published.growth import cold
+from tasks.published.meaning.columns import words_of
+from tasks.published.read import is_total
+from tasks.published.relations import Relation, best
 from tasks.published.table import (
     FLOATS,
-    PublishedColumn,
+    MEASURES,
+    ColumnKind,
+    Printed,
     PublishedTable,
     TableFlaw,
     TableRow,
     beyond,
-    is_time,
-    others,
+    cell,
     ratio,
 )
 from tasks.results.format import significant
@@ -21,50 +25,44 @@ from tasks.results.values import Estimate
 
 Ways = list[tuple[str, Estimate]]
 BY_TOTAL, BY_ROWS = "by the total", "by the sum of its rows"
+_WHOLE = {"total", "sum", "overall", "end", "e2e", "all", "avg", "average", "latency", "pipeline"}
+SLACK = 0.02  # relative: an average of unrounded numbers, or of other repeats
 
 
-def missing(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report time in the total that is in no row, or in the rows but not in the total, beyond rounding."""
-    lost, doubled = [], []
-    for index, column in enumerate(table.times):
-        total, rows = table.total.times[index] if table.total else None, sums(table.rows, index)
-        if total is None or not is_time(total) or rows is None or column.each:
-            continue
-        rest = total.value - rows.value
-        amount = f"{significant(abs(rest), 3)} {column.unit}"
-        whole = f"of {total.text} {column.unit} ({100 * (abs(rest) / total.value):.0f} %) in {column.header}"
-        if total.low > (rows.high or 0.0) * (1 + FLOATS):
-            lost.append(f"{amount} {whole}")
-        elif total.high * (1 + FLOATS) < (rows.low or 0.0):
-            doubled.append(f"{amount} {whole}")
-    name = table.total.name if table.total else ""
-    if lost:
-        text = f"{' and '.join(lost)} of {name} are in no row: start-up, transfers and idling need rows too"
-        yield TableFlaw("seconds in no row", (name,), text)
-    if doubled:
-        text = f"the rows add up to more than {name}, by {' and '.join(doubled)}"
-        yield TableFlaw("seconds that are not in the total", (name,), text)
+def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report totals that their rows can't make."""
+    total = total_row(table)
+    if total:
+        yield from _total_row(table, total)
+    yield from _total_columns(table)
+    for row in table.sums:
+        if row is not total and not is_total(row.name):
+            yield from _averages(table, row)
+
+
+def total_row(table: PublishedTable) -> TableRow | None:
+    """Return the last row that says that it is the sum of the others."""
+    return next((row for row in reversed(table.sums) if is_total(row.name)), None)
 
 
 def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
-    """Sum a column, with the bounds of its rounding; None if a row has no number or no time."""
-    times = [row.times[index] for row in rows]
-    timed = [printed for printed in times if printed and 0 <= printed.value < math.inf]
-    if not timed or len(timed) != len(times):
+    """Sum a column, with the bounds of its rounding; None if a row has no number."""
+    values = [row.cells[index] for row in rows]
+    known = [value for value in values if value and 0 <= value.value < math.inf]
+    if not known or len(known) != len(values):
         return None
-    low, high = (
-        math.fsum(bounds) for bounds in zip(*((max(p.low, 0.0), p.high) for p in timed), strict=True)
-    )
-    return Estimate(math.fsum(p.value for p in timed), low, high)
+    low, high = math.fsum(max(v.low, 0.0) for v in known), math.fsum(v.high for v in known)
+    return Estimate(math.fsum(v.value for v in known), low, high)
 
 
-def overall(table: PublishedTable, side: int) -> Ways:
-    """Compute the speedup of the whole in one column, in every way that it can be taken."""
+def overall(table: PublishedTable, base: int, side: int) -> Ways:
+    """Compute the speedup of the whole, in every way that it can be taken."""
     speedups: Ways = []
-    total = ratio(table.total, table.times, table.base, side) if table.total else None
-    if total:
-        speedups.append((BY_TOTAL, total))
-    warm = table.rows[1:] if any(cold(table, index) for index in (table.base, side)) else table.rows
+    total = total_row(table)
+    over, under = (cell(total, index) for index in (base, side)) if total else (None, None)
+    if over and under:
+        speedups.append((BY_TOTAL, ratio(over, under)))
+    warm = table.rows[1:] if any(cold(table, index) for index in (base, side)) else table.rows
     twins = {id(row) for rows in copies(table) for row in rows[1:]}
     sound = [row for row in warm if id(row) not in twins]
     without = " and ".join(
@@ -72,65 +70,127 @@ def overall(table: PublishedTable, side: int) -> Ways:
     )
     ways: list[tuple[str, Sequence[TableRow]]] = [("", table.rows)]
     ways += [(" without the cold first row", warm)] * (warm is not table.rows)
-    speedups += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(table, rows, side))]
+    speedups += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(rows, base, side))]
     ways = [("", table.rows), *([(f" without {without}", sound)] if without else [])]
-    speedups += [(f"by geometric mean{more}", e) for more, rows in ways if (e := _geomean(table, rows, side))]
+    speedups += [(f"by geometric mean{more}", e) for more, rows in ways if (e := _geomean(rows, base, side))]
     return speedups
 
 
 def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
-    """Report a speedup of the whole that differs between its total and its rows, beyond rounding."""
+    """Ask which speedup of the whole is meant, where its total and its rows differ beyond rounding."""
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
         return None
-    listed = [f"{significant(estimate.value, 3)}× {way}" for way, estimate in ways]
-    header = table.times[side].header
-    text = f"the whole in {header} is {', '.join(listed[:-1])} and {listed[-1]}: say which is meant"
-    return TableFlaw("one speedup of the whole among several", (), text)
+    words = [f"{significant(estimate.value, 3)}× {way}" for way, estimate in ways]
+    which = f"{', '.join(words[:-1])} and {words[-1]}"
+    text = f"the whole in {table.columns[side].header} is {which}: say which is meant"
+    return TableFlaw("one speedup of the whole among several", (), text, doubt=True)
 
 
-def orientation(table: PublishedTable) -> PublishedTable:
-    """Return the table with the base that its printed speedups use, if it has only two columns of times.
-
-    Some print new time / old time; whichever way more rows agree with is meant.
-    """
-    if len(table.times) != 2 or not table.speedups:
-        return table
-    side = others(table)[0]
-    straight, turned = (_agreeing(table, *pair) for pair in ((table.base, side), (side, table.base)))
-    if turned <= straight:
-        return table
-    return _turned(table, side)
-
-
-def _turned(table: PublishedTable, side: int) -> PublishedTable:
-    speedups = tuple(replace(column, times_index=table.base) for column in table.speedups)
-    return replace(table, base=side, speedups=speedups)
-
-
-def _agreeing(table: PublishedTable, base: int, side: int) -> int:
-    agreeing = 0
-    for row in table.rows:
-        bounds = ratio(row, table.times, base, side)
-        for printed in row.speedups:
-            if bounds and printed and not beyond(Estimate(printed.value, printed.low, printed.high), bounds):
-                agreeing += 1
-    return agreeing
+def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw]:
+    """Report totals below one of their rows, or unlike their sum where other columns' totals are exact."""
+    lost, doubled, exact = [], [], 0
+    for index in table.of(ColumnKind.TIME, ColumnKind.COST):
+        column, value, added = table.columns[index], total.cells[index], sums(table.rows, index)
+        if value is None or not value.above_zero or added is None or column.each or column.statistic:
+            continue
+        largest = max((v.low for row in table.rows if (v := row.cells[index])), default=0.0)
+        rest = value.value - added.value
+        part = f"{100 * abs(rest) / value.value:.0f} % of {value.text} in {column.header}"
+        if value.high < largest and len(table.rows) > 1:
+            text = f"{total.name} is {value.text} in {column.header}, less than one of its rows"
+            yield TableFlaw("total below a row", (total.name,), text)
+        elif value.value - value.step > (added.high or 0.0) * (1 + FLOATS):
+            lost.append(part)
+        elif value.value + value.step < (added.low or 0.0) * (1 - FLOATS):
+            doubled.append(part)
+        else:
+            exact += (added.high or 0.0) / (added.low or 1.0) < 1.1
+    if lost:
+        text = f"{' and '.join(lost)} of {total.name} are in no row: start-up and idling need rows too"
+        yield TableFlaw("time in no row", (total.name,), text, doubt=not exact)
+    if doubled:
+        text = f"{' and '.join(doubled)} of {total.name} are in its rows and not in it"
+        yield TableFlaw("time that is not in the total", (total.name,), text, doubt=not exact)
 
 
-def _by_sum(table: PublishedTable, rows: Sequence[TableRow], side: int) -> Estimate | None:
-    over, under = sums(rows, table.base), sums(rows, side)
+def _total_columns(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report rows whose total column is not the sum of the others, where that of most rows is."""
+    times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
+    for index in times:
+        parts = [i for i in times if i != index and not table.columns[i].statistic]
+        if len(parts) < 2 or not words_of(table.columns[index].header) & _WHOLE:
+            continue
+        bounds = tuple(_across(row, parts) for row in table.rows)
+        result = best([row.cells[index] for row in table.rows], [Relation("the sum of its parts", bounds)])
+        for row in result.off if result else ():
+            value, name = table.rows[row].cells[index], table.rows[row].name
+            made = bounds[row]
+            if value and made:
+                header = table.columns[index].header
+                text = f"{name} has {value.text} in {header}, its parts add up to another time"
+                yield TableFlaw("total that its parts don't give", (name,), text)
+
+
+def _across(row: TableRow, parts: Sequence[int]) -> Estimate | None:
+    values = [value for i in parts if (value := row.cells[i])]
+    if len(values) != len(parts):
+        return None
+    low, high = math.fsum(v.low for v in values), math.fsum(v.high for v in values)
+    return Estimate(math.fsum(v.value for v in values), max(low, 0.0), high)
+
+
+def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
+    """Report an average outside of its rows: it may be of any kind or of some, but not beyond all."""
+    for index in table.of(*MEASURES, ColumnKind.RATIO):
+        value = row.cells[index]
+        rows = [v for each in table.rows if (v := each.cells[index])]
+        if value is None or len(rows) < 2 or table.columns[index].change or "subtotal" in words_of(row.name):
+            continue
+        low, high = min(v.value - v.step for v in rows), max(v.value + v.step for v in rows)
+        if value.value + value.step < low * (1 - SLACK) or value.value - value.step > high * (1 + SLACK):
+            header = table.columns[index].header
+            text = f"{row.name} is {value.text} in {header}, beyond every row that it sums up"
+            yield TableFlaw("average beyond its rows", (row.name,), text)
+    yield from _other_average(table, row)
+
+
+def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
+    """Report an average unlike its rows', where the other columns have exactly that of theirs."""
+    off, exact = [], 0
+    for index in table.of(*MEASURES):
+        value, rows = row.cells[index], [v for each in table.rows if (v := cell(each, index))]
+        if value is None or not value.above_zero or len(rows) < 3:
+            continue
+        near = [abs(value.value - mean) <= value.step + SLACK * mean for mean in _means(rows)]
+        exact += any(near)
+        if not any(near):
+            off.append((index, value))
+    for index, value in off if exact > 2 * len(off) else ():
+        text = f"{row.name} is {value.text} in {table.columns[index].header}, which is no average of its rows"
+        yield TableFlaw("average that its rows don't give", (row.name,), text)
+
+
+def _means(values: Sequence[Printed]) -> list[float]:
+    numbers = sorted(v.value for v in values)
+    count = len(numbers)
+    middle = (numbers[(count - 1) // 2] + numbers[count // 2]) / 2
+    harmonic = count / math.fsum(1 / n for n in numbers) if min(numbers) > 1e-300 else middle
+    return [math.fsum(numbers) / count, math.exp(math.fsum(map(math.log, numbers)) / count), harmonic, middle]
+
+
+def _by_sum(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
+    over, under = sums(rows, base), sums(rows, side)
     if over is None or under is None or not over.value or not under.value:
         return None
-    scale = _scale(table.times, table.base, side)
-    high = (over.high or 0.0) / under.low * scale if under.low else math.inf
-    return Estimate(over.value / under.value * scale, (over.low or 0.0) / (under.high or 1.0) * scale, high)
+    high = (over.high or 0.0) / under.low if under.low else math.inf
+    return Estimate(over.value / under.value, (over.low or 0.0) / (under.high or 1.0), high)
 
 
-def _geomean(table: PublishedTable, rows: Sequence[TableRow], side: int) -> Estimate | None:
-    ratios = [ratio(row, table.times, table.base, side) for row in rows]
-    present = [each for each in ratios if each]
-    if not present or len(present) != len(ratios):
+def _geomean(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
+    pairs = [(cell(row, base), cell(row, side)) for row in rows]
+    present = [ratio(over, under) for over, under in pairs if over and under]
+    if not present or len(present) != len(pairs):
         return None
     parts = zip(
         *((e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in present), strict=True
@@ -140,7 +200,3 @@ def _geomean(table: PublishedTable, rows: Sequence[TableRow], side: int) -> Esti
 
 def _log(value: float) -> float:
     return math.log(value) if value else -math.inf
-
-
-def _scale(times: tuple[PublishedColumn, ...], base: int, side: int) -> float:
-    return times[base].scale / times[side].scale

@@ -46,9 +46,47 @@ def test_placeholders_are_named(usd, words):
     assert doubt.startswith(words)
 
 
-@pytest.mark.parametrize("usd", [9.99, 0.99, 98.32, 113.9328, 27.44705, 699.0, 100.0])
+@pytest.mark.parametrize("usd", [9.99, 0.99, 98.32, 113.9328, 27.44705, 199.0, 100.0])
 def test_prices_that_only_look_odd_pass(usd):
     assert said(usd_per_hour=usd) == ()
+
+
+@pytest.mark.parametrize(
+    ("usd", "gpus", "words"),
+    [
+        (699.99, 1, "699.99 USD/h is more than 200 for one GPU"),
+        (5000.0, 8, "5000 USD/h is more than 1600 for 8 GPUs"),
+        (123456.0, 0, "123456 USD/h is more than 200 for one GPU or a machine without any"),
+        (0.0001, 0, "0.0001 USD/h is less than any machine costs"),
+    ],
+)
+def test_what_no_machine_costs(usd, gpus, words):
+    (doubt,) = said(usd_per_hour=usd, gpus=gpus)
+    assert doubt.startswith(words)
+    assert said(usd_per_hour=699.0, gpus=8) == ()
+
+
+@pytest.mark.parametrize(
+    ("usd", "elsewhere", "doubtful"),
+    [
+        (24.48, (("eu-west-1", 2.7), ("us-west-2", 2.5)), True),
+        (0.12, (("eu-west-1", 2.7), ("us-west-2", 2.5)), True),
+        (2.7, (("eu-west-1", 27.0), ("us-west-2", 2.5)), False),  # the other one is to doubt
+        (24.48, (("eu-west-1", 2.7),), True),
+        (2.7, (("eu-west-1", 27.0),), False),
+        (4.0, (("eu-west-1", 2.7),), False),
+    ],
+)
+def test_a_price_far_from_that_of_other_regions(usd, elsewhere, doubtful):
+    found = said(usd_per_hour=usd, elsewhere=elsewhere)
+    assert bool(found) is doubtful and all("of eu-west-1" in doubt for doubt in found)
+
+
+def test_a_price_far_from_the_one_on_file():
+    (doubt,) = said(snapshot_usd=0.2)
+    assert doubt == "2.448 USD/h is 12 times the on-demand price on file, 0.2"
+    assert said(snapshot_usd=2.0) == said(snapshot_usd=12.0) == ()
+    assert said(purchase="spot", usd_per_hour=0.2, snapshot_usd=3.0) == ()
 
 
 def test_spot_above_on_demand():

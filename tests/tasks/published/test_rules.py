@@ -1,143 +1,132 @@
-"""The rules over a published table: each fires on its own mistake, and on nothing that may be true."""
+"""The rules over a published table: each names its own mistake, and nothing in the same table without it."""
 
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.published.read import read_tables
 from tasks.published.review import review
 from tasks.published.sizes import flops, more_work, read_sizes
-from tasks.published.table import Printed, PublishedColumn, PublishedTable, TableRow
-from tasks.published.totals import overall
-from tests.tasks.examples.records import machine
-
-TIMES = (PublishedColumn("CPU Time (s)", "s"), PublishedColumn("GPU Time (s)", "s"))
-PEAKS = machine("card", peak_flops=(("fp32", 10e12), ("fp16", 80e12)), peak_bytes_per_s=300e9)
+from tasks.published.table import TableRow
 
 
-def printed(text):
-    if text is None:
-        return None
-    places = len(text.partition(".")[2])
-    return Printed(text, float(text), 10.0**-places)
+def judged(text, known=None, machine=None):
+    return [flaw for table in read_tables(text, "f") for flaw in review(table, machine, known).findings]
 
 
-def row(name, *times, speedup=None, rate=None, **sizes):
+def accused(text, known=None, machine=None):
+    return {flaw.rule: flaw.text for flaw in judged(text, known, machine) if not flaw.doubt}
+
+
+def asked(text):
+    return {flaw.rule: flaw.text for flaw in judged(text) if flaw.doubt}
+
+
+# A right table, what of it is changed to what, and words of the finding that this must give.
+PAIRS = {
+    "speedup": ("op;cpu (s);gpu (s);speedup\na;4.00;2.00;2.0\nb;9.00;3.00;3.0\nc;8.00;2.00;4.0\nd;5.00;1.00;5.0", "3.0\n", "3.6\n", "b has 3.6 in speedup, but cpu (s) over gpu (s) gives 2.99–3.01"),
+    "speedup of one row": ("op;cpu (s);gpu (s);speedup\na;4.00;2.00;2.0", ";2.0", ";2.9", "a has a speedup that no two of the numbers give"),
+    "speedup in percent": ("op;old (s);new (s);Speedup (%)\na;4.00;2.00;100\nb;9.00;3.00;200\nc;8.00;2.00;300\nd;5.00;1.00;400", "200", "270", "b has 270 in Speedup (%)"),
+    "change": ("op;old (ms);new (ms);Change\na;40.0;44.0;+10.0%\nb;90.0;81.0;-10.0%\nc;80.0;60.0;-25.0%\nd;50.0;55.0;+10.0%", "-25.0%", "+25.0%", "c has +25.0% in Change"),
+    "relative to a row": ("lib;ms;relative\na;2.00;1.00\nb;5.00;2.50\nc;9.00;4.50\nd;3.10;1.55", "4.50", "5.40", "c has 5.40 in relative"),
+    "efficiency": ("GPUs;images/s;efficiency\n1;100;100%\n2;190;95%\n4;360;90%\n8;640;80%", "90%", "80%", "GPUs=4 has 80% in efficiency"),
+    "rate beside a time": ("batch;latency (ms);images/s\n1;5.00;200\n2;6.00;333\n4;8.00;500\n8;13.0;615", "500", "5000", "batch=4 has 5000 in images/s, which with its time is 10.0 times what"),
+    "unit of a header": ("batch;latency (ms);images/s\n1;5.00;200\n2;6.00;333\n4;8.00;500\n8;13.0;615", "(ms)", "(s)", "images/s times latency (s) is a thousand times the batch"),
+    "rate of another run": ("op;batch;step (ms);images/s\na;32;100.0;320", "320", "733", "images/s times step (ms) is 2.29"),
+    "percentiles": ("op;p50 (ms);p99 (ms)\na;5.0;9.0\nb;6.0;8.0", "5.0;9.0", "9.0;5.0", "a has 9.0 in p50 (ms), above 5.0 in p99 (ms)"),
+    "minimum": ("op;mean (ms);min (ms);max (ms)\na;5.0 ± 0.3;4.5;6.0", "4.5", "5.5", "a has 5.5 in min (ms), above 5.0 ± 0.3 in mean (ms)"),
+    "copied row": ("op;cpu (s);gpu (s)\nx n=10;0.29;0.16\nx n=20;0.54;0.24", "0.54;0.24", "0.29;0.16", "have the same figures in every column (0.29, 0.16): one is a copy"),
+    "copied number": ("op;cpu (s)\nx n=10;4.9876\nx n=20;9.1234\nx n=40;17.4321", "9.1234", "4.9876", "x n=10 and x n=20 have 4.9876 in cpu (s) for different work"),
+    "copied column": ("op;cpu (s);gpu (s)\na;1.234;0.345\nb;2.345;0.456\nc;3.456;0.567\nd;4.567;0.678", "0.345\nb;2.345;0.456\nc;3.456;0.567\nd;4.567;0.678", "1.234\nb;2.345;2.345\nc;3.456;3.456\nd;4.567;4.567", "cpu (s) and gpu (s) have the same figures in every row"),
+    "devices and times": ("GPUs;Time (s)\n1;100.0\n2;52.0\n4;28.0", "28.0", "9.3", "GPUs=4 in Time (s) has 10.8 times the speed of GPUs=1 with 4 times its devices: 269 % scaling"),
+    "devices and rates": ("Nodes;images/s\n1;100\n4;390", "390", "560", "140 % scaling"),
+    "devices in names": ("setup;images/s\n1 GPU;100\n4 GPUs;390", "390", "560", "140 % scaling"),
+    "columns of devices": ("model;1 GPU;2 GPUs;4 GPUs\na;100 ms;52 ms;28 ms", "28 ms", "9.3 ms", "a: 4 GPUs has 10.8 times the speed of 1 GPU"),
+    "stated efficiency": ("GPUs;Speedup;Efficiency\n1;1.0;100%\n2;1.9;95%\n4;3.6;90%", "90%", "139%", "GPUs=4 has 139% in Efficiency, above linear scaling"),
+    "utilisation": ("op;MFU (%)\na;45\nb;55", "55", "155", "b has 155 in MFU (%), more than the whole"),
+    "a slip among columns": ("op;a (ms);b (ms)\np;10.0;20.0\nq;12.0;25.0\nr;14.0;27.0\ns;9.0;19.0", "27.0", "0.027", "r has 0.027 in b (ms), about a thousand times off"),
+    "a slip among sizes": ("n;time (s)\n1000;0.011\n2000;0.08\n4000;0.62\n8000;4.9", "0.08", "80", "n=2000 has 80 in time (s), about a thousand times off"),
+    "negative": ("op;t (s);u (s)\na;1.0;2.0\nb;2.0;3.0", "b;2.0", "b;-2.0", "b has -2.0 in t (s), which is no time"),
+    "total below a row": ("op;t (s)\na;5.0\nb;7.0\nTotal;12.0", "12.0", "6.0", "Total is 6.0 in t (s), less than one of its rows"),
+    "total of one column": ("op;t (s);u (s)\na;5.00;1.00\nb;7.00;2.00\nTotal;12.00;3.00", "3.00", "5.00", "are in no row"),
+    "average": ("op;t (s)\na;5.0\nb;7.0\nAverage;6.0", "6.0", "8.0", "Average is 8.0 in t (s), beyond every row"),
+    "parts": ("op;load (s);run (s);total (s)\na;1.00;2.00;3.00\nb;1.50;4.00;5.50\nc;2.00;6.00;8.00\nd;1.00;5.00;6.00", "8.00", "9.00", "c has 9.00 in total (s), its parts add up to another time"),
+    "peak of a rate": ("gpu;TFLOP/s\nA100;259\nH100;700", "700", "2932", "H100 would run at 2930 TFLOP/s or more in TFLOP/s"),
+    "peak of a bandwidth": ("gpu;GB/s\nA100;1800\nH100;3000", "1800", "10737", "A100 would run at 10700 GB/s or more"),
+    "cores": ("Instance;vCPUs;Memory\nr5.4xlarge;16;128 GiB\ng5.8xlarge;32;128 GiB", ";16;", ";32;", "r5.4xlarge is said to have 32 vCPUs, but it has 16 vCPUs"),
+    "cores, turned": ("| | CPU | GPU |\n|---|---|---|\n| Instance | r5.4xlarge | g5.8xlarge |\n| CPU | 16 cores | 32 cores |", "16 cores", "32 cores", "r5.4xlarge is said to have 32 cores, but it has 16 vCPUs"),
+    "memory": ("type;Memory (GiB);time (s)\nc5.2xlarge;16;5.0\nm5.2xlarge;32;4.0", "16", "64", "c5.2xlarge is said to have 64 GiB, but it has 16 GiB"),
+    "spot": ("instance;On-demand $/h;Spot $/h\nm5.2xlarge;0.384;0.188", "0.188", "0.500", "the spot price, 0.5 USD/h, is above the on-demand price, 0.384"),
+    "placeholder": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "700", "700 USD/h"),
+    "price of another magnitude": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "10.06", "10.06 USD/h is 10 times the on-demand price on file, 1.006"),
+    "more GPUs for less": ("instance;GPUs;Price ($/h)\ng9.xlarge;1;1.00\ng9.48xlarge;8;16.0", "16.0", "0.50", "g9.48xlarge with 8 GPUs costs 0.50, g9.xlarge with 1 costs 1.00"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_each_mistake_is_named_and_the_right_table_is_not(name, known):
+    right, part, wrong, words = PAIRS[name]
+    assert right.count(part) >= 1
+    assert accused(right, known) == {}
+    found = accused(right.replace(part, wrong, 1), known)
+    assert words in " / ".join(found.values()), found
+
+
+RIGHT = {
+    "peak": "gpu;TFLOPS\nA100;259\nL4;101",
+    "FP8 above the peak of fp16": "gpu;precision;TFLOPS\nH100;fp8;1400",
+    "eight of them": "gpu;TFLOPS\n8x H100;5600",
+    "model size": "model;GFLOPs;ms\nresnet18;1.8;2.3\nresnet50;4.1;5.1",
+    "machines": "N;time (s)\n1;100\n2;52\n4;28",
+    "epochs by batch": "batch;epoch time (s)\n32;90\n64;50\n128;30",
+    "batch 1 is as slow as batch 2": "batch;latency (ms)\n1;6.31\n2;6.12\n4;7.0",
+    "batch per GPU": "GPUs;batch / GPU;step (ms);images/s\n2;32;100.0;640\n4;32;101.0;1267\n8;32;104.0;2461",
+    "repeats": "run;time (s)\n1;1.2345\n2;1.2345\n3;1.2346",
+    "whole speedups": "op;a (s);b (s);speedup\nx;4.1;1.0;4x\ny;6.2;1.0;6x\nz;11.3;1.0;11x",
+    "of unrounded times": "op;a (s);b (s);speedup\nx;0.4;0.1;3.62\ny;0.9;0.2;4.31\nz;1.1;0.3;3.71",
+    "missing": "op;a (s);b (s);speedup\nx;4.0;OOM;nan\ny;6.0;2.0;3.0\nz;-;1.0;-",
+    "cold beside warm": "op;cold (s);warm (s)\nx;4.012;0.511\ny;6.034;0.722\nz;1.250;0.301",
+    "overlapped stages": "stage;time (s)\nload;5.0\ncompute;7.0\nTotal;8.0",
+    "new over old": "op;old (s);new (s);ratio\na;1.0;2.0;2.00\nb;2.0;5.0;2.50\nc;2.0;3.0;1.50",
+    "a little above linear": "GPUs;images/s\n1;100\n8;830",
+    "compression": "codec;Compression;Decompress.;Ratio\nx;30.5 MB/s;219 MB/s;3.459\ny;68.3 MB/s;430 MB/s;3.435",
+    "requests at once": "Concurrency;p50 latency (ms);inferences/s\n1;5.00;200\n2;6.00;333\n4;8.00;500",
+    "results by instance": "instance;cores;time (s)\nr5.4xlarge;8;5.0\ng5.8xlarge;1;2.0",
+    "a baseline in each group": "op;Mean (ms);Ratio\nTime50;50.1;1.00\nTime100;100.2;2.00\nTime550;549.0;1.00\nTime600;598.4;1.09",
+    "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_may_be_true_is_never_accused(name, known):
+    assert accused(RIGHT[name], known) == {}
+
+
+def test_what_is_seldom_true_is_a_question():
+    text = "op,CPU (s),GPU (s),Speedup\nMatrix 1000x1000,0.02,0.88,0.02\nMatrix 5000x5000,0.50,0.01,50.00\nTotal,1.00,0.95,1.05\n"
+    assert accused(text) == {}
+    found = asked(text)
+    assert "at least 0.86 s were spent once" in found["cold first row"]
+    assert "48 % of 1.00 in CPU (s)" in found["time in no row"]
+    assert "by the total" in found["one speedup of the whole among several"]
+    assert "50.00 of Matrix 5000x5000 is 33.0–101" in found["digits that rounding doesn't leave"]
+
+
+def test_a_gpu_that_the_user_names_is_the_limit(known):
+    text = "op;cpu (s);gpu (s)\nMatrix 5000x5000;0.500;0.002\nMatrix 8000x8000;1.460;0.100"
+    found = accused(text, known, known.gpus["l4"])
+    assert "Matrix 5000x5000 would run at 100 TFLOP/s" not in str(found)  # 121 in fp16
+    assert "above the peak of t4 in fp16, its highest, 65 TFLOP/s" in accused(text, known, known.gpus["t4"])["above the peak"]  # fmt: skip
+    (table,) = read_tables(text, "f")
+    notes = review(table, known.gpus["t4"], known).notes
+    assert notes == ("the precision isn't stated: held against t4 in fp16, its highest, 65 TFLOP/s",)
+
+
+def row(name, **sizes):
     kind, found = read_sizes(name)
-    return TableRow(
-        name,
-        tuple(map(printed, times)),
-        () if speedup is None else (printed(speedup),),
-        () if rate is None else (printed(rate),),
-        kind,
-        (*found, *sizes.items()),
-    )
-
-
-def table(*rows, total=None, speedups=False, rate=None, times=TIMES):
-    columns = (PublishedColumn("Speedup", times_index=1),) if speedups else ()
-    return PublishedTable(times, rows, columns, (rate,) if rate else (), total)
-
-
-def found(made, *more):
-    return {finding.rule: finding.text for finding in review(made, *more).findings}
-
-
-def test_a_sound_table_has_nothing():
-    rows = [row(f"Matrix {n}x{n}", f"{n**3 / 1e10:.4f}", f"{n**3 / 3e11:.4f}") for n in (1000, 2000, 4000)]
-    sums = (f"{sum(r.times[i].value for r in rows):.4f}" for i in (0, 1))
-    assert found(table(*rows, total=row("Total", *sums)), PEAKS) == {}
-
-
-@pytest.mark.parametrize(
-    ("time", "words"),
-    [
-        ("0.00", "b took 0.00 s in GPU Time (s), which only says that it is below 0.0050 s"),
-        ("-0.20", "b took -0.20 s in GPU Time (s), which is no time"),
-        ("nan", "b took nan s in GPU Time (s), which is no time"),
-        ("inf", "b took inf s in GPU Time (s), which is no time"),
-    ],
-)
-def test_what_is_no_time_is_named_and_enters_no_ratio(time, words):
-    judged = review(table(row("a", "1.00", "0.50"), row("b", "1.00", time)))
-    assert [f.rule for f in judged.findings] == ["not a time"] and words in judged.findings[0].text
-    assert [claim.bounds is None for claim in judged.claims] == [False, True]
-
-
-def test_a_copy_needs_more_equal_digits_than_chance_gives():
-    assert (
-        "a and b have the same figures"
-        in found(table(row("a", "0.29", "0.16"), row("b", "0.29", "0.16")))["copied row"]
-    )
-    assert found(table(row("a", "0.01", "0.01"), row("b", "0.01", "0.01"))) == {}
-    assert found(table(row("a", "0.29", "0.16"), row("b", "0.29", "0.17"))) == {}
-    assert found(table(row("a", "0.29", None), row("b", "0.29", None))) == {}
-
-
-@pytest.mark.parametrize(
-    ("quoted", "fires"), [("33.0", False), ("101.0", False), ("32.0", True), ("102.0", True)]
-)
-def test_a_speedup_may_be_all_that_rounding_leaves_and_no_more(quoted, fires):
-    said = found(table(row("a", "0.50", "0.01", speedup=quoted), speedups=True))
-    assert ("speedup that its times don't give" in said) is fires
-
-
-def test_digits_that_rounding_does_not_leave():
-    said = found(
-        table(
-            row("a", "0.50", "0.01", speedup="50.00"),
-            row("b", "50.00", "10.00", speedup="5.00"),
-            speedups=True,
-        )
-    )
-    assert said == {
-        "digits that rounding doesn't leave": "1 of 2 speedups are printed more exactly than their rounded times "
-        "allow: 50.00 of a is 33.0–101"
-    }
-
-
-def test_a_table_that_prints_new_over_old_is_read_that_way():
-    rows = [row(f"r{i}", f"{t}.00", f"{2 * t}.00", speedup="2.00") for i, t in enumerate((10, 20, 33))]
-    judged = review(table(*rows, speedups=True))
-    assert judged.findings == () and judged.table.base == 1
-    assert [claim.bounds.value for claim in judged.claims] == [2, 2, 2]
-
-
-@pytest.mark.parametrize(
-    ("total", "rule"),
-    [
-        ("3.02", None),
-        ("2.98", None),
-        ("3.05", "seconds in no row"),
-        ("2.90", "seconds that are not in the total"),
-    ],
-)
-def test_a_total_may_differ_from_its_rows_by_their_rounding_only(total, rule):
-    rows = [row(str(i), "1.00", "1.00") for i in "abc"]
-    rules = set(found(table(*rows, total=row("Total", total, "3.00")))) - {"copied row"}
-    assert rules - {"one speedup of the whole among several"} == ({rule} if rule else set())
-
-
-def test_a_total_over_rows_without_a_number_is_not_compared():
-    assert found(table(row("a", "1.0", None), row("b", "2.0", "1.0"), total=row("Total", "3.0", "9.0"))) == {}
-
-
-def test_a_cold_first_row_is_the_one_off_that_more_work_does_not_have():
-    rows = [row("Matrix 1000x1000", "0.02", "0.88"), row("Matrix 5000x5000", "0.50", "0.01")]
-    assert "at least 0.86 s were spent once" in found(table(*rows))["cold first row"]
-    assert "cold first row" not in found(table(*rows[::-1]))  # a later one is no cold start
-    assert "time that falls as work grows" in found(table(*rows[::-1]))
-
-
-def test_time_falls_beyond_rounding_and_by_more_than_half_or_nothing_is_said():
-    def pair(larger):
-        return table(row("warm", "9.0", "9.0"), row("x n=10", "1.00", "1.00"), row("x n=20", "1.00", larger))
-
-    assert (
-        "x n=20 took 0.40 s in GPU Time (s), x n=10 took 1.00 s for less work" in found(pair("0.40")).values()
-    )
-    assert found(pair("0.60")) == {}
+    return TableRow(name, (), kind, (*found, *sizes.items()))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +146,7 @@ def test_time_falls_beyond_rounding_and_by_more_than_half_or_nothing_is_said():
     ],
 )
 def test_only_sizes_of_one_kind_are_compared(larger, smaller, expected):
-    assert more_work(row(larger, "1", "1"), row(smaller, "1", "1")) is expected
+    assert more_work(row(larger), row(smaller)) is expected
 
 
 @pytest.mark.parametrize(
@@ -175,75 +164,20 @@ def test_only_sizes_of_one_kind_are_compared(larger, smaller, expected):
     ],
 )
 def test_flops_only_of_products_of_matrices(name, sizes, expected):
-    assert flops(row(name, "1", "1", **sizes)) == expected
+    assert flops(row(name, **sizes)) == expected
 
 
-def test_above_the_peak_only_if_no_rounding_can_explain_it():
-    fast, coarse = row("Matrix 5000x5000", "0.500", "0.002"), row("Matrix 5000x5000", "0.50", "0.01")
-    judged = review(table(fast), PEAKS)
-    assert judged.findings[0].text == (
-        "Matrix 5000x5000 would run at 100 TFLOP/s or more in GPU Time (s), above the peak of card in fp16, its "
-        "highest, 80 TFLOP/s"
-    )
-    assert judged.notes == ("the precision isn't stated: held against card in fp16, its highest, 80 TFLOP/s",)
-    assert found(table(coarse), PEAKS) == {}
-    stated = review(table(row("Matrix 5000x5000 fp32", "0.50", "0.01")), PEAKS)
-    assert "above the peak of card in fp32, 10 TFLOP/s" in stated.findings[0].text and stated.notes == ()
-
-
-def test_above_the_bandwidth_and_nothing_to_hold():
-    assert (
-        "above the memory bandwidth of card, 300 GB/s"
-        in found(table(row("copy", "1.00", "0.10", bytes=1e11)), PEAKS)["above the peak"]
-    )
-    assert review(table(row("a", "1.00", "0.50")), PEAKS).notes == (
-        "no row states work that the peaks of card could limit",
-    )
-
-
-def test_a_rate_is_its_count_over_its_time_within_five_percent():
-    rate = PublishedColumn("images/s", "images", times_index=1)
-
-    def rules(*rates):
-        return found(
-            table(*(row(f"r{i}", "9.00", "2.00", rate=r, batch=64.0) for i, r in enumerate(rates)), rate=rate)
-        )
-
-    assert not [r for r in rules("32.0", "31.0", "33.4") if "rate" in r]
-    said = rules("32.0", "64.0", "32.0")["rate that its time doesn't give"]
-    assert said.startswith(
-        "r1 has 64.0 in images/s, its images or batch over its time give 31.9–32.1: 2.00 times that"
-    )
-    assert "and so is every row" in rules("64.0", "64.0", "64.0")["rate that its time doesn't give"]
-
-
-def test_columns_in_different_units_are_brought_together():
-    times = (PublishedColumn("CPU (s)", "s"), PublishedColumn("GPU (ms)", "ms", 1e-3))
-    judged = review(table(row("a", "1.0", "100"), total=row("Total", "1.0", "100"), times=times))
-    assert judged.claims[0].bounds.value == pytest.approx(10)
-    assert dict(overall(judged.table, 1))["by the total"].value == pytest.approx(10)
-    assert judged.findings == ()
-
-
+@settings(max_examples=60)
 @given(
-    times=st.lists(st.tuples(*[st.floats(0.02, 1e3)] * 2), min_size=1, max_size=12),
+    times=st.lists(st.tuples(*[st.floats(0.02, 1e3)] * 2), min_size=1, max_size=12, unique=True),
     places=st.integers(2, 4),
 )
 def test_a_table_that_was_measured_and_rounded_is_never_accused(times, places):
     """Whatever is true and rounded as printed contradicts no rule about its own numbers."""
-    rows = [
-        row(f"{'abcdefghijkl'[i]}", *(f"{t:.{places}f}" for t in pair), speedup=f"{pair[0] / pair[1]:.2f}")
-        for i, pair in enumerate(times)
+    lines = [
+        f"{'abcdefghijkl'[i]};{a:.{places}f};{b:.{places}f};{a / b:.2f}" for i, (a, b) in enumerate(times)
     ]
     total = [math.fsum(pair[i] for pair in times) for i in (0, 1)]
-    made = table(
-        *rows,
-        total=row("Total", *(f"{t:.{places}f}" for t in total), speedup=f"{total[0] / total[1]:.2f}"),
-        speedups=True,
-    )
-    assert {rule for rule in found(made)} <= {"digits that rounding doesn't leave", "copied row"}
-    for claim, true in zip(
-        review(made).claims, [*(a / b for a, b in times), total[0] / total[1]], strict=True
-    ):
-        if review(made).table.base == 0:
-            assert claim.bounds.low * (1 - 1e-9) <= true <= claim.bounds.high * (1 + 1e-9)
+    lines.append(f"Total;{total[0]:.{places}f};{total[1]:.{places}f};{total[0] / total[1]:.2f}")
+    found = accused("\n".join(["op;cpu (s);gpu (s);speedup", *lines]))
+    assert set(found) <= {"a unit off"}  # of random times, some are a thousand times their neighbours

@@ -1,0 +1,94 @@
+"""Figures that stand in a table twice, with too many digits for a coincidence."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from tasks.published.meaning.numbers import digits_of
+from tasks.published.sizes import more_work
+from tasks.published.table import (
+    MEASURES,
+    ColumnKind,
+    Printed,
+    PublishedTable,
+    TableFlaw,
+    TableRow,
+    cell,
+    listed,
+)
+
+ROW_DIGITS = 4  # of equal numbers of two rows that differ in their work: one in 10,000
+CHANCE = 0.01  # that any two numbers of a column agree by accident
+CLUSTERED = 30  # times denser than even: a column's numbers are of one magnitude
+COLUMN_DIGITS = 6  # of the different numbers of two equal columns, beside the first of each
+LEAST_ROWS = 3  # in which a whole column may be a copy
+
+
+def copies(table: PublishedTable) -> list[list[TableRow]]:
+    """Group rows that state different work and agree in every digit of every time and rate."""
+    measures = table.of(*MEASURES)
+    alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
+    for row in table.rows:
+        values = [value for i in measures if (value := row.cells[i])]
+        if len(values) == len(measures) > 1 and sum(map(digits_of, values)) >= ROW_DIGITS:
+            alike[tuple(value.text for value in values)].append(row)
+    return [rows for rows in alike.values() if len(rows) > 1 and _differ(rows)]
+
+
+def copied(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report rows, numbers and columns that are copies of others."""
+    for rows in copies(table):
+        names = [row.name for row in rows]
+        figures = ", ".join(value.text for i in table.of(*MEASURES) if (value := cell(rows[0], i)))
+        which = "one" if len(rows) == 2 else "all but one"
+        text = f"{listed(names)} have the same figures in every column ({figures}): {which} is a copy"
+        yield TableFlaw("copied row", tuple(names), text)
+    named = {row.name for rows in copies(table) for row in rows}
+    for index in table.of(ColumnKind.TIME):  # a rate may well be the same for more work
+        yield from _copied_cells(table, index, named)
+    yield from _copied_columns(table)
+
+
+def _copied_cells(table: PublishedTable, index: int, named: set[str]) -> Iterator[TableFlaw]:
+    alike: dict[str, list[TableRow]] = defaultdict(list)
+    values = [value for row in table.rows if (value := cell(row, index))]
+    pairs, unit = len(values) * (len(values) - 1) / 2, _least_step(values)
+    for row in table.rows:
+        value = cell(row, index)
+        if value and row.name not in named and pairs * CLUSTERED * unit < CHANCE * value.value:
+            alike[value.text].append(row)
+    for text, rows in alike.items():
+        if len(rows) == 2 and (more_work(*rows) or more_work(*rows[::-1])):
+            names = [row.name for row in rows]
+            header = table.columns[index].header
+            sentence = f"{listed(names)} have {text} in {header} for different work: one is a copy"
+            yield TableFlaw("copied number", tuple(names), sentence)
+
+
+def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report columns of two machines that are equal in every row."""
+    for first, second in combinations(table.of(*MEASURES), 2):
+        one, other = table.columns[first], table.columns[second]
+        alike = (one.kind, one.statistic, one.scale) == (other.kind, other.statistic, other.scale)
+        if not alike or one.subject == other.subject:
+            continue
+        pairs = [(a, b) for row in table.rows if (a := cell(row, first)) and (b := cell(row, second))]
+        if len(pairs) < LEAST_ROWS or any(a.text != b.text for a, b in pairs):
+            continue
+        distinct = {a.text: digits_of(a) - 1 for a, _ in pairs}
+        if len(distinct) >= LEAST_ROWS and sum(distinct.values()) >= COLUMN_DIGITS:
+            text = f"{one.header} and {other.header} have the same figures in every row: one is a copy"
+            yield TableFlaw("copied column", (), text)
+
+
+def _differ(rows: list[TableRow]) -> bool:
+    """Return True if rows of one kind state different sizes: repeats and seeds may well agree."""
+    return len({row.kind for row in rows}) == 1 and len({row.sizes for row in rows}) == len(rows)
+
+
+def _least_step(values: Sequence[Printed]) -> float:
+    """Return the greatest step of which all numbers of a column are multiples: rates may come in eights."""
+    step = min((value.step for value in values), default=1.0)
+    whole = [round(value.value / step) for value in values if value.value / step < 2**53]
+    return step * math.gcd(*whole) if whole else step

@@ -1,0 +1,1 @@
+"""Forms of tables in files that people publish, each read into lines of cells."""

@@ -1,0 +1,197 @@
+"""Times that must grow with the work, and numbers that are a thousand times off their neighbours."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations, pairwise
+from statistics import median
+
+from tasks.published.sizes import more_work
+from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.results.format import significant
+from tasks.results.values import Estimate
+
+TWICE = 2.0  # a time that falls by less, while work grows, may be a better-suited size or noise
+SLIP = 1000.0
+NEAR = 4.0  # factor around a thousand within which a number is a unit off
+CALM = 4.0  # factor within which its neighbours stay
+LEAST_ROWS = 4
+STEEPEST = 5.0  # exponent of a size, which no algorithm of a published table exceeds
+
+
+def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
+    """Return the first row if it took twice as long as one of more work, that row, and the excess time.
+
+    The first call pays for what happens once: contexts, libraries, kernels that are compiled, memory pools.
+    """
+    column = table.columns[index]
+    if not table.rows or column.each or column.kind is not ColumnKind.TIME:
+        return None
+    first, mine = table.rows[0], cell(table.rows[0], index)
+    timed = [
+        (value.value, row) for row in table.rows[1:] if more_work(row, first) and (value := cell(row, index))
+    ]
+    if mine is None or not timed:
+        return None
+    least, row = min(timed, key=lambda pair: pair[0])
+    other = cell(row, index)
+    if other is None or mine.low <= TWICE * other.high:
+        return None
+    return first, row, Estimate(mine.value - least, mine.low - other.high, mine.high)
+
+
+def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Ask about a first row that seems to hold a one-off cost not its own."""
+    for index in table.of(ColumnKind.TIME):
+        if cold_start := cold(table, index):
+            first, larger, lost = cold_start
+            column, mine, its = table.columns[index], cell(first, index), cell(larger, index)
+            least = significant((lost.low or 0.0) / column.scale, 2)
+            text = (
+                f"{first.name}, the first row, took {shown(mine)} in {column.header}, {larger.name} only "
+                f"{shown(its)} for more work: at least {least} {column.unit or 'of it'} were spent once, on "
+                "a cold start, which belongs in a row of its own"
+            )
+            yield TableFlaw("cold first row", (first.name, larger.name), text, doubt=True)
+
+
+def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Ask about rows that do more than others of their kind in less than half the time, beyond rounding."""
+    for index in table.of(ColumnKind.TIME):
+        column, first = table.columns[index], cold(table, index)
+        if column.each or column.statistic:
+            continue
+        worst: dict[str, tuple[float, TableRow, TableRow]] = {}
+        for pair in combinations(table.rows[:200], 2):
+            for larger, smaller in (pair, pair[::-1]):
+                gain = 0.0 if first and smaller is first[0] else _least_gain(larger, smaller, index)
+                if gain > TWICE and gain > worst.get(larger.name, (0.0,))[0] and more_work(larger, smaller):
+                    worst[larger.name] = gain, larger, smaller
+        for _, larger, smaller in worst.values():
+            text = (
+                f"{larger.name} took {shown(cell(larger, index))} in {column.header}, {smaller.name} "
+                f"{shown(cell(smaller, index))} for less work"
+            )
+            yield TableFlaw("time that falls as work grows", (larger.name, smaller.name), text, doubt=True)
+
+
+def slipped(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report numbers a thousand times off: beside the other columns, or among the sizes above and below."""
+    seen: set[tuple[str, int]] = set()
+    for flaw, key in (*_beside_columns(table), *_along_sizes(table)):
+        if key not in seen:
+            seen.add(key)
+            yield flaw
+
+
+def shown(value: Printed | None) -> str:
+    """Format a number as it stands in the table."""
+    return value.text if value else "-"
+
+
+def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, int]]]:
+    """Yield the numbers whose ratio to the other columns is a thousand times that of other rows."""
+    for kind in MEASURES:
+        indices = [i for i in table.of(kind) if not table.columns[i].each][:14]
+        votes: dict[tuple[int, int], int] = defaultdict(int)
+        for one, other in combinations(indices, 2):
+            ratios = {
+                row: math.log(a.value / b.value)
+                for row, line in enumerate(table.rows)
+                if (a := cell(line, one)) and (b := cell(line, other))
+            }
+            for row in _stragglers(ratios):
+                votes[row, one] += 1
+                votes[row, other] += 1
+        for (row, index), count in votes.items():
+            if count == max(c for (r, _), c in votes.items() if r == row) and _alone(
+                table, row, index, indices
+            ):
+                yield _slip(table, row, index, "beside its columns"), (table.rows[row].name, index)
+
+
+def _stragglers(ratios: dict[int, float]) -> list[int]:
+    """Return the rows that are a thousand times off the others, where those agree with each other."""
+    if len(ratios) < LEAST_ROWS:
+        return []
+    off = []
+    for row, value in ratios.items():
+        others = [r for other, r in ratios.items() if other != row]
+        middle = median(others)
+        calm = max(others) - min(others) < 2 * math.log(CALM)
+        if calm and abs(abs(value - middle) - math.log(SLIP)) < math.log(NEAR):
+            off.append(row)
+    return off
+
+
+def _alone(table: PublishedTable, row: int, index: int, indices: Sequence[int]) -> bool:
+    """Return True for the number of the two that is off its own column."""
+    if len(indices) > 2:
+        return True
+    distances = {}
+    for each in indices:
+        values = [
+            math.log(v.value) for r, line in enumerate(table.rows) if r != row and (v := cell(line, each))
+        ]
+        mine = cell(table.rows[row], each)
+        distances[each] = abs(math.log(mine.value) - median(values)) if mine and values else 0.0
+    return distances[index] == max(distances.values())
+
+
+def _along_sizes(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, int]]]:
+    """Yield the times that no power of a size gives: far above or below both neighbours."""
+    groups: dict[tuple[str, tuple[str, ...]], list[TableRow]] = defaultdict(list)
+    for row in table.rows:
+        groups[row.kind, tuple(name for name, _ in row.sizes)].append(row)
+    for index in table.of(ColumnKind.TIME):
+        for (_, names), rows in groups.items():
+            points = _series(rows, names, index)
+            for row in _off_the_curve(points):
+                place = table.rows.index(row)
+                yield _slip(table, place, index, "among its sizes"), (row.name, index)
+
+
+def _series(
+    rows: Sequence[TableRow], names: tuple[str, ...], index: int
+) -> list[tuple[float, float, TableRow]]:
+    """Return size, time and row, where one size alone varies."""
+    varying = [name for name in names if len({dict(row.sizes)[name] for row in rows}) > 1]
+    if not varying or any(dict(r.sizes)[v] != dict(r.sizes)[varying[0]] for r in rows for v in varying):
+        return []
+    points = [(math.log(dict(row.sizes)[varying[0]]), math.log(v.value), row)
+              for row in rows if (v := cell(row, index)) and dict(row.sizes)[varying[0]] > 0]  # fmt: skip
+    return sorted(points, key=lambda point: point[0])
+
+
+def _off_the_curve(points: Sequence[tuple[float, float, TableRow]]) -> list[TableRow]:
+    """Return the rows that are a thousand times off both of their neighbours, steeper than any growth."""
+    if len(points) < LEAST_ROWS or len({size for size, _, _ in points}) != len(points):
+        return []
+    off = []
+    for number, (size, time, row) in enumerate(points):
+        near = [points[i] for i in (number - 1, number + 1) if 0 <= i < len(points)]
+        jumps = [time - other for _, other, _ in near]
+        allowed = [STEEPEST * abs(size - other) + math.log(CALM) for other, _, _ in near]
+        steep = all(abs(jump) > least for jump, least in zip(jumps, allowed, strict=True))
+        turned = len(near) == 2 and jumps[0] * jumps[1] > 0
+        lonely = len(near) == 1 and abs(abs(jumps[0]) - math.log(SLIP)) < math.log(NEAR)
+        if steep and number and (turned or lonely) and _calm([p for p in points if p[2] is not row]):
+            off.append(row)
+    return off
+
+
+def _calm(points: Sequence[tuple[float, float, TableRow]]) -> bool:
+    return all(abs(b[1] - a[1]) <= STEEPEST * (b[0] - a[0]) + math.log(CALM) for a, b in pairwise(points))
+
+
+def _slip(table: PublishedTable, row: int, index: int, where: str) -> TableFlaw:
+    name, column = table.rows[row].name, table.columns[index]
+    value = shown(cell(table.rows[row], index))
+    text = f"{name} has {value} in {column.header}, about a thousand times off {where}"
+    return TableFlaw("a unit off", (name,), f"{text}: of another unit, or a slip of the point")
+
+
+def _least_gain(larger: TableRow, smaller: TableRow, index: int) -> float:
+    """Return the least ratio of the smaller row's time to the larger row's; 0 if one has none."""
+    more, less = cell(larger, index), cell(smaller, index)
+    return less.low / more.high if more and less else 0.0

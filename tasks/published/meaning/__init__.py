@@ -1,0 +1,1 @@
+"""Meanings of headers and cells: kinds of columns, units, numbers as people print them."""

@@ -1,0 +1,114 @@
+"""Numbers that bound each other, or are bounded: no time is negative, no median above the maximum."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from statistics import median
+
+from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell, listed
+
+APART = 300.0  # times, which a mean is from no median of the same sample
+SLACK = 0.02  # relative: percentiles of different runs, or interpolated in different ways
+MOST_SHARE = 100.5  # percent of a whole
+_BEYOND_WHOLE = {"cpu", "core", "cores", "change", "energy", "cost", "price", "memory", "host"}
+
+
+def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report numbers that can be no time or rate: negative or infinite. A zero is only rounded: a doubt."""
+    for index in table.of(ColumnKind.TIME, ColumnKind.RATE):
+        column, zeros = table.columns[index], []
+        for row in table.rows:
+            value = row.cells[index]
+            if value and value.value == 0:
+                zeros.append(row.name)
+            elif value and not value.above_zero:
+                text = f"{row.name} has {value.text} in {column.header}, which is no {column.kind.value}"
+                yield TableFlaw("not a measure", (row.name,), text)
+        if zeros and len(zeros) < len(table.rows):
+            has = "has" if len(zeros) == 1 else "have"
+            text = (
+                f"{listed(zeros[:3])} {has} 0 in {column.header}: below its digits, so no ratio can be taken"
+            )
+            yield TableFlaw("not a measure", tuple(zeros), text, doubt=True)
+
+
+def disordered(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report a minimum above a mean, a percentile above a higher one: of one thing, in one row."""
+    groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for index in table.of(ColumnKind.TIME):
+        column = table.columns[index]
+        if column.statistic:
+            groups[column.subject, column.each].append(index)
+    for indices in groups.values():
+        chains = [
+            ["min", "mean", "max"],
+            [
+                "min",
+                *sorted(
+                    {s for i in indices if _percentile(s := table.columns[i].statistic)}, key=_percentile
+                ),
+                "max",
+            ],
+        ]
+        yield from _another_unit(table, indices)
+        seen: set[str] = set()
+        for row in table.rows:
+            for chain in chains:
+                flaw = _inverted(
+                    table, row, [i for s in chain for i in indices if table.columns[i].statistic == s]
+                )
+                if flaw and row.name not in seen:
+                    seen.add(row.name)
+                    yield flaw
+
+
+def _another_unit(table: PublishedTable, indices: list[int]) -> Iterator[TableFlaw]:
+    """Report a mean or median that is a thousand times the other in every row: one has another unit."""
+    middles = [i for i in indices if table.columns[i].statistic not in ("min", "max")]
+    for one, other in combinations(middles, 2):
+        ratios = [
+            a.value / b.value for row in table.rows if (a := cell(row, one)) and (b := cell(row, other))
+        ]
+        if ratios and (min(ratios) > APART or max(ratios) < 1 / APART):
+            first, second = table.columns[one].header, table.columns[other].header
+            text = f"{first} is {median(ratios):.2g} times {second} in every row: one of their units is wrong"
+            yield TableFlaw("a unit off", (), text)
+
+
+def above_whole(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report shares of a peak or of a device above 100 %."""
+    for index in table.of(ColumnKind.SHARE):
+        column = table.columns[index]
+        if column.subject & _BEYOND_WHOLE:
+            continue
+        for row in table.rows:
+            value = row.cells[index]
+            if value and value.value - value.step / 2 > MOST_SHARE:
+                text = f"{row.name} has {value.text} in {column.header}, more than the whole"
+                yield TableFlaw("more than the whole", (row.name,), text)
+
+
+def _inverted(table: PublishedTable, row: TableRow, chain: list[int]) -> TableFlaw | None:
+    present = [(i, value) for i in chain if (value := row.cells[i]) and value.above_zero]
+    for (less, small), (more, large) in pairwise(present):
+        if table.columns[less].statistic == table.columns[more].statistic:
+            continue
+        if _least(small) > _most(large) * (1 + SLACK):
+            low, high = table.columns[less].header, table.columns[more].header
+            text = f"{row.name} has {small.text} in {low}, above {large.text} in {high}"
+            return TableFlaw("statistics out of order", (row.name,), text)
+    return None
+
+
+def _least(value: Printed) -> float:
+    return value.value - value.step
+
+
+def _most(value: Printed) -> float:
+    return value.value + value.step
+
+
+def _percentile(statistic: str) -> float:
+    match = re.fullmatch(r"p(\d+(?:\.\d+)?)", statistic)
+    return float(match[1]) if match else 0.0

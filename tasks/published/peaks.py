@@ -1,0 +1,127 @@
+"""Rates above what a GPU can compute or move."""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from tasks.plausibility.physics import CACHE_BYTES, MARGIN
+from tasks.published.sizes import PRECISIONS, flops, precision
+from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.results.format import significant
+from tasks.results.model import Machine
+
+# With these, a rate may be above the dense peaks of gpus.yaml, which has none of theirs.
+_FASTER = re.compile(
+    r"fp8|f8\b|e4m3|e5m2|int8|i8\b|int4|fp4|nvfp4|mxfp|spars|2:4|w8a8|w4a|1-?bit|binary|\btops\b"
+)
+UNSAID = 2.0  # times the highest peak on file: in which precision a table computes may stand elsewhere
+_CACHED = re.compile(
+    r"cache|\bl1\b|\bl2\b|shared|nvlink|nvswitch|aggregate|register|effective|equivalent|compress"
+)
+_SEVERAL = re.compile(r"\b(\d{1,5})\s*[x×]\s*(?=[a-z])|\b(\d{1,5})[ -]?gpus?\b")
+
+
+def above_peaks(
+    table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine]
+) -> Iterator[TableFlaw]:
+    """Report rows that compute or move more than the GPU can: that of `machine`, else the one they name."""
+    for index in table.of(ColumnKind.RATE, ColumnKind.TIME):
+        column = table.columns[index]
+        if "cpu" in column.header.lower() or (column.each and column.kind is ColumnKind.TIME):
+            continue
+        for row in table.rows:
+            value = cell(row, index)
+            limit = machine or named_gpu(f"{column.header} {row.text}", gpus)
+            if value and limit and (flaw := _above(table, row, index, value, limit, machine is not None)):
+                yield flaw
+
+
+def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
+    """Return the one GPU that a text names; of several variants, one with the highest of each peak."""
+    words = set(re.findall(r"[a-z]+\d+[a-z]*", text.lower()))
+    models = {key.split("-")[0] for key in gpus} & words
+    if len(models) != 1:
+        return None
+    model = models.pop()
+    variants = [machine for key, machine in gpus.items() if key.split("-")[0] == model]
+    peaks: dict[str, float] = {}
+    for machine in variants:
+        for name, rate in machine.peak_flops:
+            peaks[name] = max(rate, peaks.get(name, 0.0))
+    bandwidth = max((m.peak_bytes_per_s or 0.0 for m in variants), default=0.0) or None
+    return Machine(model.upper(), None, peak_flops=tuple(peaks.items()), peak_bytes_per_s=bandwidth)
+
+
+def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, float | None]:
+    """Return the peak for a row: that of the precision in its name or header, else the machine's highest."""
+    peaks = dict(machine.peak_flops)
+    stated = precision(row) or next((name for name in PRECISIONS if name in header.lower()), None)
+    if stated in peaks:
+        return stated, peaks[stated]
+    name = max(peaks, key=lambda known: peaks[known], default="")
+    return f"{name}, its highest", peaks.get(name)
+
+
+def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
+    """Name the peak that the rows were compared with, or say that no row could be."""
+    if machine is None:
+        return ()
+    rated = [i for i in table.of(ColumnKind.RATE) if table.columns[i].unit in ("flops", "bytes")]
+    rows = [row for row in table.rows if flops(row) or "bytes" in dict(row.sizes) or rated]
+    if not rows:
+        return (f"no row states work that the peaks of {machine.name} could limit",)
+    if all(precision(row) in dict(machine.peak_flops) for row in rows):
+        return ()
+    name, peak = peak_for(next(r for r in rows if precision(r) not in dict(machine.peak_flops)), machine)
+    rate = f"{(peak or 0.0) / 1e12:g} TFLOP/s"
+    return (f"the precision isn't stated: held against {machine.name} in {name}, {rate}",)
+
+
+def _above(
+    table: PublishedTable, row: TableRow, index: int, value: Printed, machine: Machine, known: bool
+) -> TableFlaw | None:
+    """Hold a number against a GPU, which is `known` where the user names it."""
+    column = table.columns[index]
+    around = f"{column.header} {row.text} {table.about}".lower()
+    devices = _devices(table, row, column.header)
+    name, peak = peak_for(row, machine, column.header)
+    if peak and not known and name.endswith("highest"):
+        peak *= UNSAID
+    computed, moved = _rates(table, row, index, value)
+    if computed and peak and computed > MARGIN * peak * devices and not _FASTER.search(around):
+        words = f"the peak of {machine.name} in {name}, {peak / 1e12:g} TFLOP/s"
+        return _flaw(row, column.header, f"{significant(computed / 1e12, 3)} TFLOP/s", words, devices)
+    top = machine.peak_bytes_per_s
+    if moved and top and moved > MARGIN * top * devices and not _CACHED.search(around):
+        words = f"the memory bandwidth of {machine.name}, {top / 1e9:g} GB/s"
+        return _flaw(row, column.header, f"{significant(moved / 1e9, 3)} GB/s", words, devices)
+    return None
+
+
+def _rates(
+    table: PublishedTable, row: TableRow, index: int, value: Printed
+) -> tuple[float | None, float | None]:
+    """Return the least FLOP/s and bytes/s that a number stands for."""
+    column = table.columns[index]
+    if column.kind is ColumnKind.RATE:
+        return (value.low if column.unit == "flops" else None), (
+            value.low if column.unit == "bytes" else None
+        )
+    work, held = flops(row), dict(row.sizes).get("bytes")
+    moved = (held - CACHE_BYTES["cuda"]) / value.high if held else None
+    return (work / value.high if work else None), moved
+
+
+def _devices(table: PublishedTable, row: TableRow, header: str) -> float:
+    """Return the most devices that a row or its table may be of."""
+    counts = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
+    counts += [float(a or b) for a, b in _SEVERAL.findall(f"{row.text} {header.lower()}")]
+    return max([1.0, *(count for count in counts if count < 1e5)])
+
+
+def _flaw(row: TableRow, header: str, rate: str, limit: str, devices: float) -> TableFlaw:
+    times = f" times {devices:g}" if devices > 1 else ""
+    return TableFlaw(
+        "above the peak",
+        (row.name,),
+        f"{row.name} would run at {rate} or more in {header}, above {limit}{times}",
+    )

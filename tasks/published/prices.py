@@ -1,0 +1,85 @@
+"""Prices in a published table, by the same rules as our own."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from tasks.pricing.checks import Quote, impossibilities
+from tasks.published.shapes import AWS_NAME, GCP_NAME
+from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
+
+RULE = "price that can't be"
+
+
+@dataclass(frozen=True, slots=True)
+class PricedRow:
+    """A price of a row: of which machine, how many GPUs, in which region, on which terms."""
+
+    row: TableRow
+    machine: str
+    gpus: float
+    value: Printed
+    purchase: str
+
+
+def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw]:
+    """Report prices that are none, or that no such machine has; `known` are on-demand prices by instance."""
+    prices = [price for index in table.of(ColumnKind.PRICE) for price in _priced(table, index)]
+    for price in prices:
+        same = [other for other in prices if other.machine == price.machine and other.row is not price.row]
+        elsewhere = tuple(
+            (o.row.name, o.value.value) for o in same if o.purchase == price.purchase and price.machine
+        )
+        own = [o.value.value for o in prices if o.row is price.row and o.purchase == "on-demand"]
+        spot = price.purchase == "spot"
+        quote = Quote(
+            price.value.value, price.purchase, date.min, on_demand_usd=own[0] if own and spot else None,
+            elsewhere=elsewhere, gpus=int(max(price.gpus, 1)), snapshot_usd=known.get(price.machine),
+        )  # fmt: skip
+        for reason in impossibilities(quote):
+            yield TableFlaw(RULE, (price.row.name,), f"{price.row.name}: {reason}")
+    yield from _cheaper_with_more(prices)
+
+
+def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
+    column = table.columns[index]
+    purchase = "spot" if "spot" in column.header.lower() else "on-demand"
+    counted = [
+        i
+        for i in table.of(ColumnKind.DEVICES)
+        if re.search(r"gpu|accelerator", table.columns[i].header.lower())
+    ]
+    made = []
+    for row in table.rows:
+        value = row.cells[index]
+        count = next((v.value for i in counted if (v := row.cells[i])), 0.0)
+        terms = "spot" if re.search(r"\bspot\b|preempt", row.text) else purchase
+        if value:
+            made.append(PricedRow(row, _machine(row.text), count, value, terms))
+    return made
+
+
+def _machine(text: str) -> str:
+    names = [f"{a}.{b}" for a, b, *_ in AWS_NAME.findall(text)] + [
+        f"{a}-{b}{c}" for a, b, c in GCP_NAME.findall(text)
+    ]
+    return names[0] if len(set(names)) == 1 else ""
+
+
+def _cheaper_with_more(prices: Sequence[PricedRow]) -> Iterator[TableFlaw]:
+    """Report a machine with more GPUs of a family that costs less than one with fewer, on the same terms."""
+    families: dict[tuple[str, str], list[PricedRow]] = defaultdict(list)
+    for price in prices:
+        family = price.machine.partition(".")[0]
+        if family and price.gpus and price.purchase == "on-demand":
+            families[family, price.purchase].append(price)
+    for members in families.values():
+        for more in members:
+            fewer = [m for m in members if 2 * m.gpus <= more.gpus and m.value.low > more.value.high > 0]
+            if fewer:
+                less, names = fewer[0], (more.row.name, fewer[0].row.name)
+                text = f"{names[0]} with {more.gpus:g} GPUs costs {more.value.text}, "
+                text += f"{names[1]} with {less.gpus:g} costs {less.value.text}"
+                yield TableFlaw(RULE, names, text)

@@ -1,0 +1,178 @@
+"""Rates beside times: what is done in a time must be the same amount, or that of the row's sizes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from statistics import median
+
+from tasks.published.ratios import spread
+from tasks.published.relations import LEAST, MOST_OFF, TELLING
+from tasks.published.sizes import flops
+from tasks.published.table import ColumnKind, PublishedColumn, PublishedTable, TableFlaw, TableRow, cell
+from tasks.results.format import significant
+from tasks.results.values import Estimate
+
+RULE = "rate that its time doesn't give"
+SAME = 0.03  # relative: amounts that are one
+OFF = 0.2  # relative, from which a row is accused where the others are one
+SPREADS = 6  # times the spread of the others, likewise
+WHOLE = 0.08  # an amount this close to a whole number may be that of several devices or requests
+LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # between which a factor that isn't whole is no number of devices
+SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
+BATCHES = {
+    "batch",
+    "samples",
+    "images",
+    "items",
+    "examples",
+    "concurrency",
+    "bytes",
+    "flops",
+    "elements",
+    "tokens",
+}
+Amounts = list[Estimate | None]
+
+
+def misrated(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report rates that their times don't give."""
+    for rate in table.of(ColumnKind.RATE):
+        for time in _times_of(table, rate):
+            flaws = list(_judged(table, rate, time))
+            yield from flaws
+            if flaws:
+                break
+
+
+def _times_of(table: PublishedTable, rate: int) -> list[int]:
+    """Return the columns of times that a rate may be of: of the same subject, else the only one."""
+    times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean", "p50")]
+    mine = table.columns[rate].subject
+    same = [i for i in times if table.columns[i].subject == mine]
+    near = [i for i in times if table.columns[i].subject & mine]
+    alone = times if len(times) == 1 and len(table.of(ColumnKind.RATE)) == 1 else []
+    return same or (near if len(near) == 1 else alone)
+
+
+def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw]:
+    found = _counts(table, rate, time)
+    scored = [(_common(amounts), words, amounts) for words, amounts in found]
+    held = [(len(same[1]), words, amounts, same) for same, words, amounts in scored if same]
+    if held:
+        _, words, amounts, (common, agreeing) = max(held, key=lambda each: each[0])
+        yield from _outliers(table, rate, words, amounts, common, agreeing)
+        if words and (flaw := _slip(table, (rate, time), words, common)):
+            yield flaw
+    elif len(table.rows) < LEAST and found and found[-1][0]:
+        words, amounts = found[-1]
+        known = [amount for amount in amounts if amount]
+        if known and (flaw := _slip(table, (rate, time), words, known[0])):
+            yield flaw
+
+
+def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amounts]]:
+    """List the amounts of each row, as they are and divided by what may be counted."""
+    sizes = [_counted(table, row) for row in table.rows]
+    names = sorted({name for each in sizes for name in each})[:6]
+    unit = table.columns[rate].unit
+    divisors: list[tuple[str, list[float | None]]] = [("", [1.0] * len(table.rows))]
+    divisors += [(name, [each.get(name) for each in sizes]) for name in names]
+    divisors += [
+        (f"{a} times {b}", [each[a] * each[b] if a in each and b in each else None for each in sizes])
+        for a, b in combinations(names, 2)
+    ]
+    if unit == "flops":
+        divisors = [("flops", [flops(row) for row in table.rows])]
+    return [(words, [_amount(row, rate, time, by) for row, by in zip(table.rows, values, strict=True)])
+            for words, values in divisors]  # fmt: skip
+
+
+def _counted(table: PublishedTable, row: TableRow) -> dict[str, float]:
+    """Return the sizes of a row, and its devices."""
+    devices = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
+    return dict(row.sizes) | ({"devices": devices[0]} if devices else {})
+
+
+def _amount(row: TableRow, rate: int, time: int, by: float | None) -> Estimate | None:
+    speed, spent = cell(row, rate), cell(row, time)
+    if speed is None or spent is None or not by or not 1e-200 < by < 1e200:
+        return None
+    values = [
+        a * b / by for a, b in ((speed.value, spent.value), (speed.low, spent.low), (speed.high, spent.high))
+    ]
+    if not all(math.isfinite(value) for value in values) or values[0] <= 0:
+        return None
+    return Estimate(values[0], max(values[1], 0.0), values[2])
+
+
+def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
+    """Return the amount that most rows share, and those rows; None where there is none."""
+    telling = [(row, a) for row, a in enumerate(amounts) if a and a.low and (a.high or 0.0) / a.low < TELLING]
+    if len(telling) < LEAST:
+        return None
+    middle = median(a.value for _, a in telling)
+    agreeing = [row for row, a in telling if _away(a, middle) <= SAME]
+    present = sum(amount is not None for amount in amounts)
+    inverse = (
+        abs(middle - 1) < SAME and len(agreeing) == LEAST - 1 == present - 1
+    )  # the rate is 1 over the time
+    if not inverse and (len(agreeing) < LEAST or present - len(agreeing) > MOST_OFF * present):
+        return None
+    near = [amounts[row] for row in agreeing]
+    low = min(a.low or 0.0 for a in near if a)
+    high = max(a.high or 0.0 for a in near if a)
+    return Estimate(middle, low, high), agreeing
+
+
+def _outliers(
+    table: PublishedTable, rate: int, words: str, amounts: Amounts, common: Estimate, agreeing: Sequence[int]
+) -> Iterator[TableFlaw]:
+    """Report the rows whose amount is another than that which the others share."""
+    spreads = median(abs(math.log(a.value / common.value)) for row in agreeing if (a := amounts[row]))
+    for row, amount in enumerate(amounts):
+        if amount is None or _away(amount, common.value) <= max(OFF, SPREADS * spreads):
+            continue
+        name, column = table.rows[row].name, table.columns[rate]
+        value = table.rows[row].cells[rate]
+        factor = significant(amount.value / common.value, 3)
+        text = (
+            f"{name} has {value.text if value else '-'} in {column.header}, which with its time is {factor} "
+            f"times what the {len(agreeing)} other rows make{f' of {words}' if words else ''}"
+        )
+        yield TableFlaw(RULE, (name,), text)
+
+
+def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Estimate) -> TableFlaw | None:
+    """Report an amount that no number of devices explains: a unit that is wrong, or another time."""
+    rate, time = (table.columns[i] for i in pair)
+    if not (rate.sure and time.sure) or not set(words.split(" times ")) <= BATCHES | {"devices"}:
+        return None
+    factor = common.value
+    near = next((text for slip, text in SLIPS.items() if abs(math.log(factor / slip)) < 2 * SAME), "")
+    odd = LEAST_FACTOR < factor < MOST_FACTOR and abs(factor - round(factor)) > WHOLE * factor
+    apart = _parts(rate, time) or table.of(ColumnKind.DEVICES)
+    if not near and (not odd or apart or (common.high or 0.0) / (common.low or 1e-9) > TELLING):
+        return None
+    text = f"{rate.header} times {time.header} is {near or spread(common) + ' times'} the {words}"
+    reason = "one of their units is another than the header's" if near else "one of them is of another run"
+    return TableFlaw(RULE, (), f"{text} in every row that can be judged: {reason}")
+
+
+def _parts(rate: PublishedColumn, time: PublishedColumn) -> bool:
+    own = {rate.unit, rate.unit.removesuffix("s"), "step", "iteration", "iter", "batch", "forward"}
+    return rate.subject - own != time.subject - own or rate.unit in (
+        "queries",
+        "requests",
+        "bytes",
+        "operations",
+    )
+
+
+def _away(amount: Estimate, middle: float) -> float:
+    """Return how far an amount is from another, beyond its rounding, as a logarithm."""
+    if middle <= 0:
+        return math.inf
+    low, high = amount.low or 0.0, amount.high or 0.0
+    if low <= middle <= high:
+        return 0.0
+    return math.log(low / middle) if middle < low else math.log(middle / high) if high > 0 else math.inf

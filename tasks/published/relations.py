@@ -1,0 +1,99 @@
+"""Relations that a column keeps to others: one that most rows keep accuses the few that don't."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tasks.published.table import Printed
+from tasks.results.values import Estimate
+
+SLACK = 0.01  # relative: a ratio of unrounded or averaged times differs from that of the printed ones
+OFF = 0.03  # beyond rounding, from which a row is accused
+MOST_OFF = 0.3  # of the rows: where more are off, the relation is not the table's
+LEAST = 3  # rows that must agree, and tell something
+TELLING = 1.35  # high over low bound, to which agreement is no accident
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Something that a column may be, by its other columns.
+
+    Attributes:
+        words: how it comes about, for a sentence.
+        bounds: the value of each row, with the bounds of rounding; None where a number is missing.
+        trivial: rows in which it holds whatever stands there, such as the reference itself.
+        named: the column's header says that it is this, so that fewer rows must agree.
+    """
+
+    words: str
+    bounds: tuple[Estimate | None, ...]
+    trivial: frozenset[int] = frozenset()
+    named: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a column keeps a relation: rows that agree and tell something, and rows that are off."""
+
+    relation: Relation
+    agreeing: int
+    off: tuple[int, ...]
+    judged: int
+
+    @property
+    def holds(self) -> bool:
+        """Return True if the relation is the table's: enough rows agree, few are off."""
+        if self.relation.named and self.agreeing == LEAST - 1 and len(self.off) <= 1:
+            return True
+        return self.agreeing >= LEAST and len(self.off) <= MOST_OFF * self.judged
+
+
+def distance(value: Printed, bounds: Estimate) -> float:
+    """Return how far a printed number is from its bounds, as a logarithm; 0 within what rounding allows.
+
+    The number may be cut off as well as rounded, so it may be a whole step of its last digit away.
+    """
+    low, high = bounds.low or 0.0, math.inf if bounds.high is None else bounds.high
+    if low > high or min(value.value, bounds.value) * max(value.value, bounds.value) <= 0:
+        return 0.0 if abs(value.value - bounds.value) <= value.step + 0.02 else math.inf
+    if value.value < 0:
+        return distance(Printed(value.text, -value.value, value.step), Estimate(-bounds.value, -high, -low))
+    least, most = value.value - value.step, value.value + value.step
+    if most < low:
+        return math.log(low / most) if most > 0 else math.inf
+    return math.log(least / high) if least > high > 0 else 0.0
+
+
+def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
+    """Hold a column against a relation."""
+    agreeing, judged, off = 0, 0, []
+    for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True)):
+        if value is None or bounds is None or not math.isfinite(value.value):
+            continue
+        judged += 1
+        away = distance(value, bounds)
+        if away > OFF:
+            off.append(row)
+        elif away <= SLACK and row not in relation.trivial and _telling(value, bounds):
+            agreeing += 1
+    return Outcome(relation, agreeing, tuple(off), judged)
+
+
+def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:
+    """Return the relation that most rows keep; None where none is the table's."""
+    held = [result for relation in relations if (result := outcome(values, relation)).holds]
+    return max(held, key=lambda result: result.agreeing - 2 * len(result.off), default=None)
+
+
+def mapped(bounds: Estimate, change: Callable[[float], float]) -> Estimate:
+    """Return an estimate with a monotone change of all three values."""
+    low, high = bounds.low, bounds.high
+    ends = [change(bounds.value if low is None else low), change(math.inf if high is None else high)]
+    return Estimate(change(bounds.value), min(ends), max(ends))
+
+
+def _telling(value: Printed, bounds: Estimate) -> bool:
+    """Return True if agreement is no accident: both are narrow, and it isn't just 1 beside 1."""
+    if not bounds.low or bounds.high is None or not value.value:
+        return False
+    return bounds.high / bounds.low < TELLING and abs(value.step / value.value) < TELLING - 1

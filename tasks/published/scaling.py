@@ -1,0 +1,134 @@
+"""Tables with a column, a row or a header for each number of devices: none gives more than its share."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from tasks.published.read import hands
+from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.results.format import significant
+
+IMPOSSIBLE = 1.2  # of linear: more than caches of more devices have been seen to give
+DOUBTFUL = 1.05
+RULE = "more than its devices give"
+_IN_TEXT = re.compile(
+    r"\b(\d{1,5})\s*[x×-]?\s*(?:[a-z]\w*[- ])?(gpu|node|device|thread|core|process|worker|cpu)s?\b"
+)
+Point = tuple[float, Printed, str]
+
+
+def superlinear(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report scaling far above linear; a little above, caches may explain."""
+    flaws = [*_by_rows(table), *_by_columns(table), *_stated(table)]
+    seen: set[tuple[str, ...]] = set()
+    for flaw in flaws:
+        if flaw.rows not in seen:
+            seen.add(flaw.rows)
+            yield flaw
+
+
+def _by_rows(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Compare rows that differ in their devices alone: in a column of their number, or in their names."""
+    counted = table.of(ColumnKind.DEVICES)
+    for measure in table.of(*MEASURES):
+        column = table.columns[measure]
+        if re.search(r"(?:/|per)\s*(gpu|device|node|core|thread|rank)|efficien", column.header.lower()):
+            continue
+        groups: dict[object, list[Point]] = defaultdict(list)
+        for row in table.rows:
+            value, devices, rest = cell(row, measure), _devices(row, counted), _rest(row, table, counted)
+            if value and devices:
+                groups[rest].append((devices, value, row.name))
+        for points in groups.values():
+            yield from _accused(points, column.kind is ColumnKind.TIME, column.header)
+
+
+def _by_columns(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Compare columns that are named by their devices: `1 GPU`, `2 GPUs`. Falling numbers are times."""
+    named = [(count, i) for i, column in enumerate(table.columns) if (count := hands(column.header))]
+    if len(named) < 2:
+        return
+    kinds = {table.columns[i].kind for _, i in named} - {ColumnKind.OTHER}
+    for row in table.rows:
+        points = [
+            (count, value, table.columns[i].header) for count, i in sorted(named) if (value := cell(row, i))
+        ]
+        if len(points) < 2 or len(kinds) > 1:
+            continue
+        falling = points[-1][1].value < points[0][1].value
+        times = kinds == {ColumnKind.TIME} or (not kinds and falling)
+        if (
+            not kinds
+            and not falling
+            and not re.search(r"/s\b|per sec|speed|throughput", f"{row.text} {table.about}")
+        ):
+            continue
+        yield from (
+            TableFlaw(flaw.rule, (row.name, *flaw.rows), f"{row.name}: {flaw.text}", flaw.doubt)
+            for flaw in _accused(points, times, "")
+        )
+
+
+def _accused(points: Sequence[Point], times: bool, header: str) -> Iterator[TableFlaw]:
+    ordered = sorted(points, key=lambda point: point[0])
+    if len({count for count, _, _ in ordered}) != len(ordered) or len(ordered) < 2:
+        return
+    base, start, first = ordered[0]
+    for count, value, name in ordered[1:]:
+        gained = start.low / value.high if times else value.low / start.high if start.high else 0.0
+        share, more = gained * base / count, count / base
+        if share <= DOUBTFUL:
+            continue
+        middle = (start.value / value.value if times else value.value / start.value) * base / count
+        where = f" in {header}" if header else ""
+        text = (
+            f"{name}{where} has {significant(middle * more, 3)} times the speed of {first} with {more:g} "
+            f"times its devices: {100 * middle:.0f} % scaling"
+        )
+        yield TableFlaw(RULE, (name,), text, doubt=share <= IMPOSSIBLE)
+
+
+def _stated(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Report printed efficiencies above linear, in tables that count devices."""
+    if not table.of(ColumnKind.DEVICES) and not any(_IN_TEXT.search(row.text) for row in table.rows):
+        return
+    for index in table.of(ColumnKind.EFFICIENCY):
+        column = table.columns[index]
+        if column.subject & {"energy", "power", "cost", "memory"}:
+            continue
+        whole = (
+            100.0
+            if column.percent or any((v := r.cells[index]) and v.value > 20 for r in table.rows)
+            else 1.0
+        )
+        for row in table.rows:
+            value = row.cells[index]
+            if value and value.low > DOUBTFUL * whole:
+                text = f"{row.name} has {value.text} in {column.header}, above linear scaling"
+                yield TableFlaw(RULE, (row.name,), text, doubt=value.low <= IMPOSSIBLE * whole)
+
+
+def _devices(row: TableRow, counted: Sequence[int]) -> float | None:
+    """Return the devices of a row: the product of its columns of them, or the number in its name."""
+    values = [value.value for i in counted if (value := cell(row, i))]
+    if values:
+        product = 1.0
+        for count in values:
+            product *= count
+        return product
+    matches = _IN_TEXT.findall(row.text)
+    return float(matches[0][0]) if len(matches) == 1 and float(matches[0][0]) > 0 else None
+
+
+def _rest(row: TableRow, table: PublishedTable, counted: Sequence[int]) -> object:
+    """Return all that a row says beside its devices and its measures: rows of one `rest` are comparable."""
+    labels = [i for i in table.of(ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE) if i not in counted]
+    whole = [value.text for i in labels if (value := row.cells[i]) and not _grows(table, i)]
+    text = row.text if counted else _IN_TEXT.sub(r"# \2", row.text)
+    return text, tuple(whole)
+
+
+def _grows(table: PublishedTable, index: int) -> bool:
+    """Return True for a column that is a result itself, such as accuracy: its numbers all differ."""
+    texts = [value.text for row in table.rows if (value := row.cells[index])]
+    return table.columns[index].kind is ColumnKind.OTHER and len(set(texts)) == len(texts) > 2

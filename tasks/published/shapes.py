@@ -1,0 +1,140 @@
+"""Known shapes of instances: a table gives none more cores, memory or GPUs than its name says."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from tasks.published.table import PublishedTable, TableFlaw
+from tasks.schema import Strict
+
+RULE = "another shape than its name's"
+GB = 1.1  # memory in GB is up to 7.4 % more than in GiB, and some of it is rounded
+AWS_NAME = re.compile(r"\b([a-z][0-9][a-z0-9]{0,4})\.((\d*)(medium|large|xlarge))\b")
+GCP_NAME = re.compile(r"\b([a-z]\d-[a-z]+)-(\d+)(g?)\b")
+_COUNTS = {
+    "vCPUs": re.compile(r"(\d[\d,]*)\s*(?:x\s*)?v-?cpus?\b"),
+    "cores": re.compile(r"(\d[\d,]*)[\s-]*(?:cpu |physical |virtual )?cores?\b"),
+    "GiB": re.compile(r"(\d[\d,.]*)\s*gi?b\b(?:\s*(?:of\s*)?(?:ram|memory))?"),
+}
+_LABELS = {
+    "vCPUs": re.compile(r"\bv-?cpus?\b"),
+    "cores": re.compile(r"\bcores?\b|\bcpus\b|\bcpu count\b"),
+    "GiB": re.compile(r"\b(memory|mem|ram|memorygib)\b"),
+    "GPUs": re.compile(r"^(#\s*)?gpus?( count)?$|\bnumber of gpus\b|\bacceleratorcount\b"),
+}
+_OF_GPU = re.compile(r"\bv?(gpu|vram|hbm|cuda|tensor|disk|ssd|storage|used|usage|peak|free|accelerator)\b")
+_SEVERAL = re.compile(r"\bnodes?\b|\bcluster\b|\binstances\b|\d\s*[x×]\s*[a-z]\d|[x×]\s*\d+\s*$")
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+class InstanceFamily(Strict):
+    """Instances whose shapes follow from their names.
+
+    Attributes:
+        gib: memory per vCPU, at most.
+        vcpus: of one GPU's share; None where the name counts vCPUs.
+        gpu: the model, in small letters.
+        gpus: how many, by size, where it isn't one.
+    """
+
+    gib: PositiveFloat
+    vcpus: PositiveInt | None = None
+    gpu: str | None = None
+    gpus: dict[str, PositiveInt] = Field(default_factory=dict)
+
+
+class AwsShapes(Strict):
+    """The families of AWS, and the vCPUs of the sizes below `2xlarge`."""
+
+    sizes: dict[str, PositiveInt]
+    families: dict[str, InstanceFamily]
+
+
+class Shapes(Strict):
+    """All shapes of a file."""
+
+    aws: AwsShapes
+    gcp: Annotated[dict[str, InstanceFamily], Field(default_factory=dict)]
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceShape:
+    """What an instance has."""
+
+    name: str
+    vcpus: int
+    gib: float
+    gpus: int
+    gpu: str | None
+
+
+def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
+    """Return the shape of the one instance that a text names; None for none, several, or an unknown one."""
+    text, names = text.lower(), []
+    for family, size, number, word in AWS_NAME.findall(text):
+        if known := shapes.aws.families.get(family):
+            vcpus = shapes.aws.sizes[word] * int(number or 1)
+            names.append(
+                InstanceShape(f"{family}.{size}", vcpus, vcpus * known.gib, _gpus(known, size), known.gpu)
+            )
+    for family, number, counted in GCP_NAME.findall(text):
+        known = shapes.gcp.get(family)
+        if known and bool(counted) == bool(known.vcpus):
+            vcpus = int(number) * (known.vcpus or 1)
+            gpus = int(number) if counted else 0
+            names.append(
+                InstanceShape(f"{family}-{number}{counted}", vcpus, vcpus * known.gib, gpus, known.gpu)
+            )
+    return names[0] if len({shape.name for shape in names}) == 1 else None
+
+
+def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw]:
+    """Report cores, memory or GPUs that an instance doesn't have, in the lines and columns that name one."""
+    header, *rows = table.lines
+    for cells in rows:
+        yield from _judged(list(zip(header, cells, strict=True)), shapes)
+    for column in range(1, len(header)):
+        names = [row[column] for row in table.lines if shape_of(row[column], shapes)]
+        if len(names) == 1:
+            yield from _judged([(row[0], row[column]) for row in table.lines], shapes)
+
+
+def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw]:
+    """Hold the cells of a line, each with its label, against the one instance that they name."""
+    whole = " ".join(cell for _, cell in cells).lower()
+    shape = shape_of(whole, shapes)
+    if shape is None or _SEVERAL.search(" ".join([whole, *(label for label, _ in cells)]).lower()):
+        return
+    for what, number, exact in _stated(cells):
+        limit = {"vCPUs": shape.vcpus, "cores": shape.vcpus, "GiB": shape.gib * GB, "GPUs": shape.gpus}[what]
+        if what == "GPUs" and (not limit or number % limit == 0):
+            continue
+        if number > limit or (what == "vCPUs" and exact and number != limit):
+            has = (
+                f"{shape.gib:g} GiB" if what == "GiB" else f"{limit:g} {'vCPUs' if what == 'cores' else what}"
+            )
+            text = f"{shape.name} is said to have {number:g} {what}, but it has {has}"
+            yield TableFlaw(RULE, (shape.name,), text)
+
+
+def _stated(cells: list[tuple[str, str]]) -> Iterator[tuple[str, float, bool]]:
+    """Yield the counts that cells state, by labels or by the words behind them, and which it is."""
+    for label, cell in cells:
+        label, cell = label.lower(), cell.lower()
+        if _OF_GPU.search(f"{label} {cell}") and not _LABELS["GPUs"].search(label):
+            continue
+        found = {what for what, words in _LABELS.items() if words.search(label)}
+        match = _NUMBER.match(cell)
+        if found and match:
+            yield min(found, key=list(_LABELS).index), float(match[0].replace(",", "")), True
+            continue
+        for what, words in _COUNTS.items():
+            for number in words.findall(cell):
+                yield what, float(number.replace(",", "").rstrip(".")), False
+
+
+def _gpus(family: InstanceFamily, size: str) -> int:
+    return family.gpus.get(size, 1) if family.gpu else 0
