@@ -10,7 +10,7 @@ from torch.utils.benchmark import Timer
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.timing import time_step
 from workloads.harness.probes.cpu import cores
 from workloads.harness.records.intervals import median_interval

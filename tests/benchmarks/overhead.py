@@ -6,7 +6,7 @@ import time
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.timing import time_step
 
 PAIRS = 9

@@ -2,7 +2,7 @@
 
 import argparse
 
-from workloads.harness.engine.timing import summarise
+from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.records.case import Case, parse_size
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import now_text

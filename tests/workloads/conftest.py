@@ -8,13 +8,20 @@ import pytest
 from workloads.harness import registry
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
 
 CHEATS = Path(__file__).parent / "cheats"
 SHORT = Rules(
-    agreement=0.05, warm_min_s=0.0, warm_cap_s=0.5, half_width=0.05, sample_min_s=0.0, sample_cap_s=0.5
+    stretch_s=0.0,
+    agreement=0.05,
+    warm_min_s=0.0,
+    warm_cap_s=0.5,
+    half_width=0.05,
+    drift=0.05,
+    sample_min_s=0.0,
+    sample_cap_s=0.5,
 )
 
 

@@ -52,6 +52,9 @@ def _add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--size", required=True, help="such as n=1000 or pixels=1024,batch=2")
     sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
     sub.add_argument("--order", type=_order, default=0, help="its position in the shuffled order")
+    sub.add_argument(
+        "--soak-s", type=float, help="seconds of steps before the samples: sustained speed beside a burst's"
+    )
     sub.add_argument("--trial", action="store_true", help="only see whether it fits: one step, no timing")
     _add_case(sub)
 

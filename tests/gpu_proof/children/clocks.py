@@ -69,7 +69,7 @@ def by_others(operation: Operation, on_gpu: bool) -> dict[str, float]:
 
 def by_us(operation: Operation, clock: Any) -> dict[str, float]:
     from workloads.harness.engine.phases import Phases
-    from workloads.harness.engine.sampling import Rules
+    from workloads.harness.engine.sampling.rules import Rules
     from workloads.harness.engine.timing import time_step
 
     timed = time_step(operation, clock, Rules().quick(), Phases())

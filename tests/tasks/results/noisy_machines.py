@@ -19,7 +19,7 @@ from tests.tasks.examples.records import record
 from tests.workloads.harness.engine.test_stop_rules import CLOUD_MEDIAN, cloud, quiet
 from workloads.harness.engine.clock import Reading
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.timing import time_step
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import is_busy
@@ -120,7 +120,8 @@ class Box:
 
 def _moved(wall: Timing, seconds: float) -> Timing:
     factor = seconds / wall.median_s
-    return replace(wall, samples_s=tuple(factor * sample for sample in wall.samples_s), median_s=seconds)
+    samples_s = tuple(factor * sample for sample in wall.samples_s)
+    return replace(wall, samples_s=samples_s, median_s=seconds, mean_s=factor * wall.total_mean_s)
 
 
 def refuse_wide(records: Sequence[Record]) -> list[Record]:

@@ -51,10 +51,14 @@ class FakeCuda(VirtualTime):
             def synchronize(self):
                 fake.now_s = max(fake.now_s, self.at_s)
 
+            def query(self):
+                return fake.now_s >= self.at_s
+
             def elapsed_time(self, other):
                 return (other.at_s - self.at_s) * 1e3
 
         super().install(monkeypatch)
         monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: fake.launch(cycles / clock.MOST_HZ))
         monkeypatch.setattr(torch.cuda, "synchronize", self.synchronize)
         return clock.CudaClock(torch.device("cpu"))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.engine.device import Device, UnsupportedError
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.probes.cpu import ROOT, affinity, read_text, whole
 from workloads.harness.records.record import Cache
 

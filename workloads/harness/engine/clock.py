@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import torch
 
+MOST_HZ = 2e9  # cycles a second of the fastest GPUs: on slower ones a kernel that counts them spins longer
 Step = Callable[[], Any]
 STRAGGLE_MIN_S = 20e-6  # less can't be told from the jitter of the host's own waiting
 
@@ -43,6 +44,10 @@ class Clock(Protocol):
         """Return seconds since some fixed moment; limits in time are counted by it."""
         ...
 
+    def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
+        """Return the seconds per step without the gaps of the host; None where they can't be told apart."""
+        ...
+
 
 class HostClock:
     """A clock for devices that compute on the calling thread: a CPU."""
@@ -58,6 +63,10 @@ class HostClock:
             step()  # a result that lived on into the next step would take its memory twice
         result = step()
         return Reading((time.perf_counter_ns() - started) / 1e9, None, 0.0, result)
+
+    def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
+        """Return None: the host is the device."""
+        return None
 
 
 class CudaClock(HostClock):
@@ -93,6 +102,25 @@ class CudaClock(HostClock):
         return Reading(
             (ended - started) / 1e9, device_s, straggle_s if straggle_s > STRAGGLE_MIN_S else 0.0, result
         )
+
+    def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
+        """Return the seconds per step that the device takes when all steps are queued before it begins.
+
+        It is held back by a kernel that spins for `hold_s`; None if that was over before all were queued.
+        """
+        import torch
+
+        cuda: Any = torch.cuda
+        first, last = self._events
+        cuda.synchronize(self._device)
+        cuda._sleep(int(hold_s * MOST_HZ))
+        first.record()
+        for _ in range(count):
+            step()
+        last.record()
+        held = not first.query()
+        cuda.synchronize(self._device)
+        return float(first.elapsed_time(last)) / 1e3 / count if held else None
 
 
 def timer_cost_s(clock: Clock, tries: int = 50) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from workloads.harness.engine.clock import Clock
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.timing import summarise
+from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.prepared import Job, JobResult
 from workloads.harness.records.parts import MemoryAt, Training
 from workloads.harness.records.record import Timing, Verdict
@@ -45,7 +45,7 @@ def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextM
 
 
 def _once(seconds: float) -> Timing:
-    return replace(summarise((seconds,), 1, steady=True, precise=True), whole=True)
+    return replace(summarise((seconds,), 1), whole=True)
 
 
 def _training(outcome: JobResult) -> Training:

@@ -19,12 +19,13 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.profiling import profiled
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.restarts import Restarts
-from workloads.harness.engine.sampling import Rules
-from workloads.harness.engine.timing import Timed, time_step
+from workloads.harness.engine.sampling.rules import Rules, rules_of
+from workloads.harness.engine.sampling.single import busy_s, latency, singles_s
+from workloads.harness.engine.timing import Timed, quiet_collector, time_step
 from workloads.harness.engine.transfer import fetch, measure_transfer
 from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.amounts import least_flops
-from workloads.harness.records.parts import Group, Profile, Training
+from workloads.harness.records.parts import Group, Latency, Profile, Training
 from workloads.harness.records.record import Cache, Check, Record, Timing, Transfer, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.verdict import Finding, judge
@@ -49,6 +50,8 @@ class Draft:
     group: Group | None = None
     profile: Profile | None = None
     cache: Cache | None = None
+    latency: Latency | None = None
+    device_busy_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +100,12 @@ def measure(
             member = join(device, repeat.timeout_s) if join else None
         if member:
             device, readings.own_cpu_s = member.device, member.cpu_s
-        stage = Stage(repeat, device, rules or _rules(repeat), phases, readings, draft, say, member)
+        rules = rules or rules_of(repeat, readings.energy_window_s)
+        stage = Stage(repeat, device, rules, phases, readings, draft, say, member)
         failures += _run(stage)
         if member:
             member.leave()
     return _record(repeat, threads, started_at, phases, readings, draft, failures)
-
-
-def _rules(repeat: Repeat) -> Rules:
-    rules = Rules().quick() if repeat.quick else Rules()
-    return rules.brief() if repeat.brief else rules
 
 
 def _run(stage: Stage) -> tuple[Finding, ...]:
@@ -177,6 +176,9 @@ def _run_steps(stage: Stage, prepared: Prepared) -> tuple[Finding, ...]:
         if first_loss is not None:
             draft.training = _trained(stage, first_loss, restarts.last_loss(results[0]))
         draft.check = recheck(prepared, results.pop(), precision)
+    if not stage.member:
+        with phases("latency"), quiet_collector(phases):
+            _single_steps(stage, prepared, timed)
     if stage.repeat.profile:
         with phases("profile"):
             draft.profile = profiled(prepared.step, stage.device)
@@ -215,10 +217,26 @@ def _timed(
     return time_step(prepared.step, stage.device.clock, rules, stage.phases, window, before)
 
 
+def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
+    """Note the latency of single steps, and what the device alone takes for one."""
+    draft, clock, readings = stage.draft, stage.device.clock, stage.readings
+    alone = timed.wall.block == 1
+    draft.latency = latency(timed.blocks_s if alone else singles_s(prepared.step, clock))
+    if timed.device_time is None or draft.work is None:
+        return
+    step_s = timed.device_time.median_s
+    draft.device_busy_s, why = busy_s(prepared.step, clock, draft.work.launches or 1, step_s)
+    if draft.device_busy_s is None:
+        readings.missing["device_busy_s"] = why
+    else:
+        readings.add(device_busy_share=min(draft.device_busy_s / step_s, 1.0))
+
+
 def _note(stage: Stage, timed: Timed) -> None:
     stage.readings.add(
         straggle_share=timed.straggle_share,
         timer_share=timed.timer_cost_s / (timed.wall.median_s * timed.wall.block),
+        window_steps=timed.window_steps,
     )
 
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import compress
 from typing import Any
 
 from workloads.harness.engine.monitor import Monitor
@@ -11,6 +12,8 @@ from workloads.harness.probes import cpu, energy, gpu, machine, memory, stack
 from workloads.harness.probes.gpu_bound import gpu_flops_bound, shape_of
 from workloads.harness.probes.gpu_place import visible_uuid
 from workloads.harness.records.record import Memory
+
+GPU_INTERVAL_S = 0.1
 
 
 class Readings:
@@ -27,7 +30,9 @@ class Readings:
         self.gpu = gpu.open_gpu(visible_uuid()) if is_gpu else gpu.NoGpu("measured on the CPU")
         self._process_peaks: tuple[int, int] = (0, 0)  # of the device before the samples, bytes
         self._step_peaks: tuple[int, int] | None = None
-        self.monitor = Monitor(gpu=self.gpu if device == "cuda" else None, origin_s=origin_s)
+        self.monitor = Monitor(origin_s=origin_s)
+        if is_gpu:  # its clock changes faster than anything of a CPU that is read here
+            self.monitor = Monitor(self.gpu, GPU_INTERVAL_S, origin_s)
         gpus = [self.gpu.describe()] if device == "cuda" else []
         self.environment = machine.fingerprint(gpus=gpus)
         if device == "cuda":  # others' load shows only before our own context exists
@@ -62,8 +67,16 @@ class Readings:
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":
             self._note_spare_cpus()
-            sampled = self.monitor.columns().get("gpu_throttled", ())
-            self._take(gpu.throttling(gpu_before, gpu_after, sampled))
+            sampled = _within(
+                self.monitor.columns(), self.probes["window_start_s"], self.probes["window_end_s"]
+            )
+            self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
+            self._take(gpu.clock_drift(sampled.get("gpu_sm_clock_mhz", ())))
+
+    @property
+    def energy_window_s(self) -> float:
+        """Seconds that samples must last for the GPU's counter of energy; 0 where none can be read."""
+        return energy.GPU_MIN_WINDOW_S if "gpu_energy_j" in self.gpu.counters().totals else 0.0
 
     def _note_spare_cpus(self) -> None:
         """Note how many of our CPUs are idle beside us, as far as others' load can be told apart."""
@@ -151,6 +164,14 @@ def _device_peaks() -> tuple[int, int]:
     import torch
 
     return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
+
+
+def _within(
+    columns: dict[str, tuple[float, ...]], start_s: float, end_s: float
+) -> dict[str, tuple[float, ...]]:
+    """Return the columns of the samples that were taken from one moment to another."""
+    inside = [start_s <= at_s <= end_s for at_s in columns.get("t_s", ())]
+    return {name: tuple(compress(values, inside)) for name, values in columns.items()}
 
 
 def _uuid() -> str | None:

@@ -96,7 +96,7 @@ class RankProcess:
         self._noted = Rank(
             self.rank,
             "cpu" if self.device.is_host else f"cuda:{self.rank}",
-            statistics.median(self._own_s[-len(timing.samples_s) :]) / timing.block,
+            statistics.median(self._own_s[-(timing.timed_steps // timing.block) :]) / timing.block,
             memory.peak_rss_bytes,
             memory.device_allocated_bytes,
             memory.device_reserved_bytes,
@@ -194,6 +194,10 @@ class GroupClock:
         self._own_s.append(reading.wall_s)
         wall_s, device_s, straggle_s = slowest([reading.wall_s, reading.device_s or 0.0, reading.straggle_s])
         return Reading(wall_s, None if reading.device_s is None else device_s, straggle_s, reading.result)
+
+    def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
+        """Return None: while one rank's device is held back, the others wait for it."""
+        return None
 
 
 def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:

@@ -35,6 +35,7 @@ _FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_by
 _SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 _POWER, _THERMAL = 0, 1  # nvml.h: NVML_PERF_POLICY_…
 _SM_CLOCK, _CORE_SENSOR = 1, 0  # nvml.h: NVML_CLOCK_SM, NVML_TEMPERATURE_GPU
+_FEWEST_CLOCKS = 3  # samples of the clock in a half of the window
 _TRUSTED_GROWTH = 1.1  # a counter of seconds that outruns the clock by more is broken
 
 
@@ -211,6 +212,17 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
     else:
         missing["throttled_share"] = missing["power_throttled_share"]
     return values, missing
+
+
+def clock_drift(clocks_mhz: Sequence[float]) -> Readings:
+    """`sm_clock_drift`: how much higher the clock was in the second half of its samples, as a share."""
+    half = len(clocks_mhz) // 2
+    if half < _FEWEST_CLOCKS:
+        return {}, {"sm_clock_drift": f"{len(clocks_mhz)} samples of the clock are too few for two halves"}
+    first, second = math.fsum(clocks_mhz[:half]), math.fsum(clocks_mhz[-half:])
+    if first <= 0:
+        return {}, {"sm_clock_drift": "the GPU said that its clock stood still"}
+    return {"sm_clock_drift": second / first - 1}, {}
 
 
 def foreign_load(

@@ -1,6 +1,5 @@
 """The grade of a record: whether its number counts, and with what width."""
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
@@ -112,7 +111,7 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
 def _loads(record: Record, timing: Timing) -> Iterator[tuple[float, float]]:
     """Yield what was read of each kind of load, and the most that is let in."""
     probes = record.probes
-    window_s = math.fsum(timing.samples_s) * timing.block
+    window_s = timing.total_mean_s * timing.timed_steps
     yield probes.get("steal_share", 0.0), MOST_STEAL_SHARE
     yield probes.get("canary_drift", 0.0), MOST_CANARY_DRIFT
     yield probes.get("cgroup_throttled_s", 0.0), MOST_HELD_SHARE * window_s

@@ -38,6 +38,20 @@ class Training:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds of single steps, each waited for, as a user waits who sends one request after the other.
+
+    `p99_s` is None below 100 steps.
+    """
+
+    steps: int
+    p50_s: float
+    p95_s: float
+    p99_s: float | None
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Rank:
     """One process of several that measured together: its own time per step and its peak memory."""
 

@@ -8,18 +8,19 @@ Schema history:
 """
 
 import json
-import math
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
-from workloads.harness.records.parts import Control, Group, Profile, Training
+from workloads.harness.records.parts import Control, Group, Latency, Profile, Training
 from workloads.harness.records.printable import printable_json
+from workloads.harness.records.timing import Timing as Timing
 from workloads.harness.records.typed_json import build, finite
 
 SCHEMA = 4
+LAUNCH_BOUND = 1.1  # a step's time over that of the device alone
 READABLE = (1, 2, 3, 4)  # what was added since has a default
 
 
@@ -41,48 +42,6 @@ class Verdict(StrEnum):
     CAPACITY = "capacity"
     CRASHED = "crashed"
     SKIPPED = "skipped"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Seconds per step. A sample is the time of a block of `block` steps divided by `block`.
-
-    `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
-    `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
-    says that the one sample is a whole job, whose spread is between repeats.
-
-    `mean_s` is the time of all timed blocks divided by their `steps`: what throughput and cost are made of,
-    because it doesn't move with the length of a block. None in records that lack it: read `total_mean_s`.
-    """
-
-    samples_s: tuple[float, ...]
-    block: int
-    median_s: float
-    ci_low_s: float | None
-    ci_high_s: float | None
-    p95_s: float
-    max_s: float
-    outliers_mild: int
-    outliers_severe: int
-    steady: bool
-    precision_reached: bool
-    warmup_s: tuple[float, ...] = ()
-    whole: bool = False
-    mean_s: float | None = None
-    steps: int | None = None
-
-    @property
-    def total_mean_s(self) -> float:
-        """Seconds per step over all samples: total time over total work."""
-        if self.mean_s is not None:
-            return self.mean_s
-        count = len(self.samples_s)
-        return math.fsum(sample_s / count for sample_s in self.samples_s) if count else self.median_s
-
-    @property
-    def timed_steps(self) -> int:
-        """Number of steps that were timed for the samples."""
-        return len(self.samples_s) * self.block if self.steps is None else self.steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +144,9 @@ class Record:
         profile: None where none was asked for.
         cache: None for a whole job, and where nothing was measured.
         control: None where none was asked for.
+        latency: of single steps; None for a whole job, and of several processes.
+        device_busy_s: seconds per step in which the device computes, not waiting for the host; None for the
+            reason in `missing`.
     """
 
     run: str
@@ -222,6 +184,8 @@ class Record:
     profile: Profile | None = None
     cache: Cache | None = None
     control: Control | None = None
+    latency: Latency | None = None
+    device_busy_s: float | None = None
 
     @property
     def cell(self) -> Cell:
@@ -252,6 +216,17 @@ class Record:
         """
         timing = self.device_time or self.wall
         return timing.total_mean_s if timing else None
+
+    @property
+    def launch_bound(self) -> bool:
+        """True if the device waits for its host for a tenth of a step: a faster one would change little."""
+        busy_s, timing = self.device_busy_s, self.device_time
+        return busy_s is not None and timing is not None and timing.median_s > LAUNCH_BOUND * busy_s
+
+    @property
+    def sustained_share(self) -> float | None:
+        """Speed after a soak over that of the first second; None where nothing was soaked."""
+        return self.wall.burst_s / self.wall.median_s if self.wall and self.wall.burst_s else None
 
     @property
     def end_to_end_s(self) -> float | None:

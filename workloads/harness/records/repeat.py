@@ -26,6 +26,7 @@ class Repeat:
         profile: make a profile pass after the timed one.
         data: folder with the real data sets; None draws data of their shapes.
         trial: only build the workload and step it once, to see that it fits.
+        soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
         cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
         layout: memory layout that an earlier repeat of the cell has found to be the fastest; None to find it.
     """
@@ -45,6 +46,7 @@ class Repeat:
     data: str | None = None
     trial: bool = False
     cold_cache: bool = False
+    soak_s: float | None = None
     layout: str | None = None
 
     @property

@@ -72,6 +72,7 @@ def detail(record: Record) -> str:
         if timing:
             rows.append((f"{name} per step", _timing(timing.median_s, timing.ci_low_s, timing.ci_high_s)))
             rows.append((f"{name} samples", f"{len(timing.samples_s)} of {timing.block} steps each"))
+    rows += _told(record)
     rows.append(("end to end", seconds(record.end_to_end_s)))
     if record.work and record.work.flops and record.compute_s:
         rows.append(("rate", f"{record.work.flops / record.compute_s / 1e9:.4g} GFLOP/s"))
@@ -87,6 +88,21 @@ def detail(record: Record) -> str:
     rows += [(name, f"null: {reason}") for name, reason in sorted(record.missing.items())]
     lines = [record.id, *(f"  {name:<20}{value}" for name, value in rows)]
     return "\n".join([*lines, "", profile_table(record.profile)] if record.profile else lines)
+
+
+def _told(record: Record) -> list[tuple[str, str]]:
+    """Return rows for what only some records have: busy share, tails of single steps, speed after a soak."""
+    rows, timing = [], record.device_time or record.wall
+    if timing and record.device_busy_s is not None:
+        bound = "launch-bound: the device computes for" if record.launch_bound else "the device computes for"
+        rows.append(("busy", f"{bound} {seconds(record.device_busy_s)} of {seconds(timing.median_s)}"))
+    if latency := record.latency:
+        tails = [latency.p50_s, latency.p95_s, latency.p99_s]
+        text = " / ".join(map(seconds, tails))
+        rows.append(("latency", f"{text} (p50 / p95 / p99 of {latency.steps} single steps)"))
+    if record.sustained_share is not None:
+        rows.append(("sustained", f"{record.sustained_share:.1%} of its speed in the first second"))
+    return rows
 
 
 def profile_table(profile: Profile) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from workloads.harness.records.record import Timing, Verdict
+from workloads.harness.records.text import duration
 
 # Shares over the sampling window above which a reading taints the time: proposals, until records set them.
 STEAL_SHARE = 0.01
@@ -13,6 +14,7 @@ STRAGGLE_SHARE = 0.05
 GPU_FOREIGN_SHARE = 0.02
 SPARE_CPUS = 2.0  # idle beside us: others' load and the CPU's clock then don't reach what a GPU computes
 DEVICE_BOUND_SHARE = 0.9  # of a step in which the device is busy; below it the host sets the pace
+SM_CLOCK_DRIFT = 0.01
 
 Finding = tuple[Verdict, str]
 
@@ -26,7 +28,11 @@ def judge(
     """
     return tuple(
         finding
-        for rule in (_impossible(wall, probes, flops, peak_flops), _machine(probes), _statistics(wall))
+        for rule in (
+            _impossible(wall, probes, flops, peak_flops),
+            _machine(probes),
+            _statistics(wall, probes),
+        )
         for finding in rule
     )
 
@@ -80,11 +86,29 @@ def _neighbours(probes: Mapping[str, float]) -> Iterator[Finding]:
         yield Verdict.NOISY, f"the CPU ran {abs(drift):.1%} {way} after the samples than before"
 
 
-def _statistics(wall: Timing) -> Iterator[Finding]:
-    if not wall.steady:
+def _statistics(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
+    if abs(drift := probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT:
+        yield Verdict.UNSTEADY, f"the GPU's clock {_way(drift)} by {abs(drift):.1%} within the samples"
+    if wall.drift:
+        yield (
+            Verdict.UNSTEADY,
+            f"the second half of the samples is {abs(wall.drift):.1%} "
+            f"{'slower' if wall.drift > 0 else 'faster'} than the first",
+        )
+    elif not wall.steady:
         yield Verdict.UNSTEADY, f"{len(wall.warmup_s)} warm-up samples did not settle before the cap"
     if not wall.precision_reached:
-        yield (
-            Verdict.IMPRECISE,
-            f"{len(wall.samples_s)} samples did not make the median precise before the cap",
-        )
+        yield Verdict.IMPRECISE, _imprecise(wall)
+
+
+def _way(drift: float) -> str:
+    return "rose" if drift > 0 else "fell"
+
+
+def _imprecise(wall: Timing) -> str:
+    text = f"{len(wall.samples_s)} samples did not make the median precise before the cap"
+    if wall.needed_s is not None:
+        text = f"{len(wall.samples_s)} samples showed that precision would take {duration(wall.needed_s)}"
+    if wall.ci_low_s is None or wall.ci_high_s is None or wall.median_s <= 0:
+        return text
+    return f"{text}; it is known to ±{(wall.ci_high_s - wall.ci_low_s) / 2 / wall.median_s:.1%}"

@@ -6,7 +6,7 @@ Every bound errs on the side of trying: a case that could have been measured is 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from workloads.harness.engine.sampling import FEWEST
+from workloads.harness.engine.sampling.stop import FEWEST
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.grade import counts

@@ -19,7 +19,7 @@ from tasks.regressions.gate_file import read_verdicts
 from tasks.store.store import Store
 from tests.flows.nightly.watched_case import SPEEDS
 from tests.tasks.examples.nights import keep
-from workloads.harness.engine.timing import summarise
+from workloads.harness.engine.sampling.summary import summarise
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="a real Prefect server and its workers answer late where the machine is busy"

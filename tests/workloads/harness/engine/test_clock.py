@@ -1,6 +1,7 @@
 """Asynchronous devices: whatever a step leaves running is timed, and what escapes the stream is called wrong."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -8,15 +9,17 @@ from tests.workloads.harness.fake_cuda import LAUNCH_S, FakeCuda
 from workloads.harness.engine.cache import single_steps
 from workloads.harness.engine.clock import HostClock, timer_cost_s
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.timing import time_step
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.verdict import judge
 
+SOON = replace(Rules(), stretch_s=0.01, warm_min_s=0.02, sample_min_s=0.05)  # each step is a call of Python's
+
 
 @pytest.fixture
 def cuda():
-    return FakeCuda()
+    return FakeCuda(waiting_s=5e-6)
 
 
 @pytest.fixture
@@ -73,7 +76,7 @@ def test_what_waiting_costs_the_host_is_no_work_of_another_stream(monkeypatch, k
     """Of a single short step it is a large part: 5 us of 20, with a cold cache."""
     cuda = FakeCuda(waiting_s=5e-6)
     device_clock = cuda.install(monkeypatch)
-    found = time_step(lambda: cuda.launch(kernel_s), device_clock, single_steps(Rules()), Phases())
+    found = time_step(lambda: cuda.launch(kernel_s), device_clock, single_steps(SOON), Phases())
     assert found.wall.block == 1
     assert found.straggle_share == 0
     assert verdicts(found) == []
@@ -89,7 +92,7 @@ def test_of_single_steps_too_work_on_another_stream_is_called_wrong(monkeypatch,
         cuda.launch(side_s, "side")
         cuda.launch(10e-6)
 
-    found = time_step(step, device_clock, single_steps(Rules()), Phases())
+    found = time_step(step, device_clock, single_steps(SOON), Phases())
     assert verdicts(found) == ([Verdict.WRONG] if wrong else [])
 
 
@@ -136,7 +139,8 @@ def test_the_window_is_entered_around_the_samples_only(cuda, monkeypatch):
             seen.append(cuda.now_s)
 
     found = time_step(lambda: cuda.launch(5e-3), device_clock, Rules(), phases, Window())
-    assert seen[1] - seen[0] == pytest.approx(sum(found.wall.samples_s) * found.wall.block, rel=0.01)
+    assert seen[1] - seen[0] == pytest.approx(found.wall.mean_s * found.wall.steps, rel=0.01)
+    assert found.window_steps == found.wall.steps
     assert len(found.device_time.samples_s) == len(found.wall.samples_s)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.workloads.building import build, takes_seconds
 from tests.workloads.harness.repeat.limited import ROOT
 from workloads.harness import registry
-from workloads.harness.engine.sampling import Rules
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.prepared import Prepared
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import all_workloads, find, workload
@@ -156,7 +156,7 @@ class TestSteps:
         monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
         workload(tiny={"n": 8}, n=(8,))(counts)
         rules = replace(
-            Rules(), long_step_s=0.0, sample_cap_s=0.0, warm_min_s=0.0, block_min_s=0.0, block_over_timer=0.0
+            Rules(), long_step_s=0.0, long_cap_s=0.0, warm_min_s=0.0, block_min_s=0.0, block_over_timer=0.0
         )
         record = engine("counts", rules=rules)
         assert record.wall, record.reasons

@@ -6,7 +6,7 @@ import pytest
 
 from tests.workloads.harness.repeat.limited import MATMUL
 from workloads.harness import registry
-from workloads.harness.engine.timing import summarise
+from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import workload

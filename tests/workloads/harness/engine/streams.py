@@ -1,0 +1,168 @@
+"""Streams of step times in virtual time, as machines make them, and what the stop rules say of each.
+
+Every noise is a function of a generator of chance, the seconds since the start and the number of the step, and
+gives the step's time as a multiple of what is true of the machine.
+"""
+
+import math
+import random
+import statistics
+from dataclasses import dataclass
+
+from workloads.harness.engine.sampling.rules import Rules, block_size, blocks_of
+from workloads.harness.engine.sampling.stop import sample, warm_up
+
+TIMER_S = 1e-7
+TAIL, TWICE = 0.08, 2.0
+
+
+def quiet(chance, now_s, call):
+    """A box alone: 0.3 %."""
+    return 1 + 0.003 * chance.gauss(0, 1)
+
+
+def gauss(chance, now_s, call):
+    """Even noise of 2.7 %."""
+    return 1 + 0.027 * chance.gauss(0, 1)
+
+
+def cloud(chance, now_s, call):
+    """A shared box: 4 % noise, and 8 % of the steps slower, twice as slow on average."""
+    slow = 1 + chance.expovariate(1) if chance.random() < 0.08 else 1.0
+    return (1 + 0.04 * chance.gauss(0, 1)) * slow
+
+
+def ramp(tau_steps=None, tau_s=None):
+    """A clock that falls: the first step is 10 % quicker than the last."""
+
+    def noise(chance, now_s, call):
+        past = call / tau_steps if tau_steps else now_s / tau_s
+        return (1 - 0.1 * math.exp(-past)) * quiet(chance, now_s, call)
+
+    return noise
+
+
+def drift(chance, now_s, call):
+    """One percent slower each second, for ever: there is no true value."""
+    return (1 + 0.01 * now_s) * quiet(chance, now_s, call)
+
+
+def neighbour(chance, now_s, call):
+    """Another one works for 1 s of each 1.5 s, and makes steps 8 % slower meanwhile."""
+    return (1.08 if now_s % 1.5 < 1.0 else 1.0) * quiet(chance, now_s, call)
+
+
+def thermal(chance, now_s, call):
+    """A clock that swings by 3 % to either side every 2 s."""
+    return (1 + 0.03 * math.sin(math.pi * now_s)) * quiet(chance, now_s, call)
+
+
+def bimodal(chance, now_s, call):
+    """Half of the steps are 6 % slower, in no order."""
+    return (1.0 if chance.random() < 0.5 else 1.06) * quiet(chance, now_s, call)
+
+
+def heavy(chance, now_s, call):
+    """Student's t with two degrees of freedom, of scale 1 %."""
+    return max(1 + 0.01 * chance.gauss(0, 1) / math.sqrt(chance.expovariate(1)), 0.1)
+
+
+class Correlated:
+    """Noise of 2 % in which each step has nine tenths of the one before."""
+
+    def __init__(self):
+        self._state = None
+
+    def __call__(self, chance, now_s, call):
+        if self._state is None:
+            self._state = chance.gauss(0, 1)
+        self._state = 0.9 * self._state + math.sqrt(1 - 0.81) * chance.gauss(0, 1)
+        return 1 + 0.02 * self._state
+
+
+def median_of(noise, steps=40_000):
+    """Return the median of a noise over a long time, in steps of 10 ms."""
+    stream = Stream(noise, 10e-3, 12345)
+    return statistics.median(stream.step() for _ in range(steps)) / 10e-3
+
+
+class Stream:
+    """Steps of a known length in virtual time, measured by the engine's rules."""
+
+    def __init__(self, noise, step_s, seed, rules=None):
+        self._noise, self._step_s = noise() if isinstance(noise, type) else noise, step_s
+        self._chance = random.Random(seed)
+        self.now_s, self.calls = 0.0, 0
+        self.rules = (rules or Rules()).for_step(step_s)
+        self.block = block_size(step_s, TIMER_S, self.rules)
+        self.blocks = blocks_of(self.block * step_s, self.rules)
+
+    def step(self):
+        seconds = self._step_s * self._noise(self._chance, self.now_s, self.calls)
+        self.calls += 1
+        self.now_s += seconds
+        return seconds
+
+    def take(self):
+        of_blocks = [
+            math.fsum(self.step() for _ in range(self.block)) / self.block for _ in range(self.blocks)
+        ]
+        return statistics.median(of_blocks)
+
+    def measure(self):
+        self.warm = warm_up(self.take, self.rules, lambda: self.now_s)
+        self.warm_s = self.now_s
+        self.sampled = sample(self.take, self.rules, lambda: self.now_s, self.warm.samples_s)
+        self.median = statistics.median(self.sampled.samples_s) / self._step_s
+        self.steady = self.warm.steady and not self.sampled.drift
+        self.ok = self.steady and self.sampled.precise
+        return self
+
+
+def streams(noise, step_s, count, rules=None):
+    """Measure `count` streams of a noise."""
+    return [Stream(noise, step_s, seed, rules).measure() for seed in range(count)]
+
+
+def share(flags):
+    """Return the share of true ones; 0 of none."""
+    flags = list(flags)
+    return sum(flags) / len(flags) if flags else 0.0
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of many streams of one noise: shares, and medians of seconds and numbers.
+
+    Attributes:
+        wrong: of those that are ok, the share whose median is off by more than 1 %.
+        covered: of all, the share whose interval holds the true value.
+    """
+
+    ok: float
+    imprecise: float
+    unsteady: float
+    wrong: float
+    covered: float
+    samples: float
+    seconds: float
+
+
+def row(found, true):
+    """Summarise streams whose true median is `true`, a multiple of the step's length."""
+    from workloads.harness.records.intervals import inefficiency, median_interval
+
+    def holds(stream):
+        samples = [value / stream._step_s for value in stream.sampled.samples_s]
+        interval = median_interval(samples, inefficiency=inefficiency(samples))
+        return interval is not None and interval.low <= true <= interval.high
+
+    return Row(
+        share(s.ok for s in found),
+        share(not s.sampled.precise for s in found),
+        share(not s.steady for s in found),
+        share(abs(s.median / true - 1) > 0.01 for s in found if s.ok),
+        share(holds(s) for s in found),
+        statistics.median(len(s.sampled.samples_s) for s in found),
+        statistics.median(s.now_s for s in found),
+    )

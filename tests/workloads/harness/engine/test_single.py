@@ -1,0 +1,108 @@
+"""Passes beside the samples: what the device alone takes, and the latency of single steps."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.workloads.harness.fake_cuda import LAUNCH_S, FakeCuda
+from tests.workloads.harness.records.timings import FULL, timing
+from workloads.harness.engine.clock import HostClock
+from workloads.harness.engine.sampling.rules import Rules, rules_of
+from workloads.harness.engine.sampling.single import busy_s, latency, singles_s
+from workloads.harness.probes.gpu import clock_drift
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.text import detail
+from workloads.harness.records.verdict import judge
+
+
+@pytest.fixture
+def cuda():
+    return FakeCuda(waiting_s=5e-6)
+
+
+@pytest.fixture
+def clock(cuda, monkeypatch):
+    return cuda.install(monkeypatch)
+
+
+class TestBusy:
+    def test_a_device_that_waits_for_its_host_is_told_from_one_that_works(self, cuda, clock):
+        def step():
+            for _ in range(60):
+                cuda.launch(1e-6)
+
+        step_s = clock.time(step, 10).device_s / 10
+        assert step_s == pytest.approx(60 * LAUNCH_S, rel=0.05)  # the events see the host's speed
+        found_s, why = busy_s(step, clock, 60, step_s)
+        assert found_s == pytest.approx(60e-6, rel=0.01)
+        assert why == ""
+
+    @pytest.mark.parametrize("seconds", [30e-6, 10e-3, 0.2])
+    def test_a_device_that_is_never_idle_is_busy_all_the_time(self, cuda, clock, seconds):
+        step_s = clock.time(lambda: cuda.launch(seconds), 3).device_s / 3
+        found_s, _ = busy_s(lambda: cuda.launch(seconds), clock, 1, step_s)
+        assert found_s == pytest.approx(seconds, rel=0.01) and step_s == pytest.approx(seconds, rel=0.1)
+
+    def test_a_step_that_waits_for_its_device_has_no_such_time_and_says_so(self, cuda, clock):
+        def step():
+            cuda.launch(1e-3)
+            cuda.synchronize()
+
+        found_s, why = busy_s(step, clock, 1, 1e-3)
+        assert found_s is None
+        assert why == "a step of 1 operations can't be queued as a whole: it waits for the device itself"
+
+    def test_a_host_has_none(self):
+        assert HostClock().busy_s(lambda: None, 1, 0.1) is None
+
+    def test_a_record_says_that_it_is_bound_by_launches(self):
+        step = timing(median_s=240e-6, samples_s=(240e-6,) * 3)
+        made = replace(FULL, device_time=step, device_busy_s=60e-6)
+        assert made.launch_bound
+        assert "launch-bound: the device computes for 60 µs of 240 µs" in detail(made)
+        assert not replace(made, device_busy_s=239e-6).launch_bound
+        assert not replace(made, device_busy_s=None).launch_bound
+
+
+class TestLatency:
+    def test_tails_are_of_single_steps(self):
+        found = latency([1.0] * 95 + [2.0] * 4 + [9.0])
+        assert (found.steps, found.p50_s, found.p95_s, found.p99_s, found.max_s) == (100, 1.0, 1.0, 2.0, 9.0)
+        assert latency([1.0] * 99).p99_s is None
+
+    def test_short_steps_are_timed_one_by_one(self, cuda, clock):
+        singles = singles_s(lambda: cuda.launch(20e-6), clock)
+        assert len(singles) == 300
+        assert min(singles) > 24e-6  # with its launch, and the wait for its end
+
+
+class TestOnDevice:
+    def test_it_warms_up_for_seconds_and_samples_for_as_long_as_its_counter_of_energy_needs(self):
+        rules = Rules().on_device(5.0)
+        assert (rules.warm_min_s, rules.stretch_s, rules.settle_s, rules.sample_min_s) == (3.0, 1.0, 0.3, 5.0)
+        assert Rules().quick().on_device(5.0).sample_cap_s >= 5.0
+        assert Rules().on_device().sample_min_s == Rules().sample_min_s
+
+    @pytest.mark.parametrize(
+        ("repeat", "quick", "seconds"), [(1, True, 5.0), (2, True, 2.0), (2, False, 5.0)]
+    )
+    def test_a_first_look_reads_energy_once(self, repeat, quick, seconds):
+        order = Repeat("r", "h", FULL.case, repeat=repeat, quick=quick, device="cuda")
+        assert rules_of(order, 5.0).sample_min_s == seconds
+        assert rules_of(replace(order, device="cpu"), 5.0).sample_min_s == 2.0
+
+    @pytest.mark.parametrize(("clocks", "verdicts"), [((1980, 1880), [Verdict.UNSTEADY]), ((1980, 1975), [])])
+    def test_a_clock_that_moves_within_the_samples_is_unsteady(self, clocks, verdicts):
+        probes, missing = clock_drift([clocks[0]] * 10 + [clocks[1]] * 10)
+        assert missing == {}
+        found = judge(timing(precision_reached=True), probes, 1.0, None)
+        assert [verdict for verdict, _ in found] == verdicts
+        if verdicts:
+            assert found[0][1] == "the GPU's clock fell by 5.1% within the samples"
+
+    def test_too_few_readings_of_a_clock_are_missing_for_a_reason(self):
+        assert clock_drift([1.0] * 5) == (
+            {},
+            {"sm_clock_drift": "5 samples of the clock are too few for two halves"},
+        )

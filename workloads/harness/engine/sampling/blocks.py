@@ -1,0 +1,89 @@
+"""What a sample is: the median of a few blocks of steps, each timed by itself."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from workloads.harness.engine.clock import Clock, Step
+from workloads.harness.engine.sampling.rules import Rules, block_size, blocks_of
+
+SHORTEST_S = 1e-9  # of a step, so that an empty one has a rate
+Before = Callable[[int, Any], None]  # of the steps to come and the last result
+
+
+@dataclass(slots=True)
+class Blocks:
+    """Blocks as they were timed, in seconds per step, but `straggle_shares` of a block."""
+
+    wall_s: list[float] = field(default_factory=list)
+    device_s: list[float] = field(default_factory=list)
+    straggle_shares: list[float] = field(default_factory=list)
+
+    def last(self, count: int) -> "Blocks":
+        """Return the last `count` blocks."""
+        return Blocks(self.wall_s[-count:], self.device_s[-count:], self.straggle_shares[-count:])
+
+
+class Sampler:
+    """Takes samples of `count` blocks of `block` steps; a call takes one and returns its seconds per step.
+
+    An interruption spoils the block that it falls into and, as long as most blocks have none, no sample.
+
+    Attributes:
+        timed: the blocks since `begin`.
+        result: what the last step returned; no more than one, because all would fill the device.
+        steps: how many steps were taken since `begin`.
+    """
+
+    def __init__(self, step: Step, clock: Clock, between: Before, block: int, count: int) -> None:
+        self._step, self._clock, self._between = step, clock, between
+        self.block, self.count = block, count
+        self.result: Any = None
+        self.begin()
+
+    def begin(self) -> None:
+        """Forget the blocks so far."""
+        self.timed, self.steps = Blocks(), 0
+
+    def __call__(self) -> float:
+        """Time the blocks of a sample."""
+        for _ in range(self.count):
+            self._between(self.block, self.result)
+            self.result = None  # a result that lived on into the next step would take its memory twice
+            reading = self._clock.time(self._step, self.block)
+            self.result = reading.result
+            self.timed.wall_s.append(reading.wall_s / self.block)
+            if reading.device_s is not None:
+                self.timed.device_s.append(reading.device_s / self.block)
+            self.timed.straggle_shares.append(reading.straggle_s / reading.wall_s)
+        self.steps += self.block * self.count
+        return statistics.median(self.timed.wall_s[-self.count :])
+
+    def samples(self, of_blocks: list[float]) -> tuple[float, ...]:
+        """Return the samples that these blocks make."""
+        starts = range(0, len(of_blocks), self.count)
+        return tuple(statistics.median(of_blocks[start : start + self.count]) for start in starts)
+
+
+def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rules) -> Sampler:
+    """Return a sampler whose blocks and samples are as long as the rules ask for, by blocks that are timed.
+
+    A single step says little: on a device it holds the whole wait for its end, which a block has once. A
+    sample has as many blocks as fit, with what is done between them.
+    """
+    sampler = Sampler(step, clock, between, 1, 1)
+    step_s, block_s = _once(sampler, clock)
+    while (wanted := block_size(step_s, timer_s, rules)) > sampler.block:
+        sampler.block = min(wanted, 2 * sampler.block)
+        found_s, block_s = _once(sampler, clock)
+        step_s = min(step_s, found_s)
+    sampler.count = blocks_of(block_s, rules)
+    return sampler
+
+
+def _once(sampler: Sampler, clock: Clock) -> tuple[float, float]:
+    """Return seconds per step of one sample, and of the sample with what is between its blocks."""
+    started_s = clock.now()
+    step_s = sampler()
+    return max(step_s, SHORTEST_S), clock.now() - started_s

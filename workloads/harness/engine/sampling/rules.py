@@ -1,0 +1,151 @@
+"""The numbers behind warm-up and samples."""
+
+from dataclasses import dataclass, replace
+
+from workloads.harness.records.repeat import Repeat
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Rules for the end of warm-up and sampling. Names without a unit are counts or shares.
+
+    Attributes:
+        stretch_s: warm-up is looked at in stretches of this length: clocks settle in time, not in steps.
+        stretch_samples: and of at least so many samples.
+        agreement: successive stretches whose medians differ by less than this share, or by no more than noise
+            explains, agree.
+        agreements: how often in a row they must agree.
+        warm_min_s: warm-up lasts at least this long.
+        soak_s: and this long where sustained speed is asked for; its first second is then the burst.
+        settle_s: steps for so long between the counters and the first sample, so that a device that was idle
+            while they were read is as warm as before.
+        sample_min_s: a window of samples lasts at least this long: its halves are held against each other,
+            and the probes' counters need something to count.
+        look_growth: precision is looked at each time that the window has grown by this share; looking after
+            each sample would stop at a lucky moment.
+        half_width: the median is precise when half its 95 % interval is below this share of it. Not the whole
+            1 % that we promise: who looks again and again stops at a lucky moment.
+        drift: the halves' medians differ by no more than this share, or than noise explains. A clock that
+            settles with a time constant of 3 s is then within 1 % of its end.
+        hopeless: sampling ends early if by its interval so far it would need so many times its cap.
+        long_step_s: from this length on a step is measured with fewer samples, and with caps of `long_cap_s`.
+        block_over_timer: a block is at least this many times as long as the timing itself takes.
+        block_min_s: and at least this long; shorter than the turns in which a scheduler shares a CPU, so that
+            most blocks hold no interruption.
+    """
+
+    stretch_s: float = 0.5
+    stretch_samples: int = 5
+    agreement: float = 0.005
+    agreements: int = 1
+    warm_min_s: float = 1.0
+    warm_cap_s: float = 10.0
+    soak_s: float = 0.0
+    settle_s: float = 0.0
+    min_samples: int = 10
+    max_samples: int = 300
+    half_width: float = 0.009
+    drift: float = 0.002
+    sample_min_s: float = 2.0
+    look_growth: float = 0.15
+    sample_cap_s: float = 10.0
+    hopeless: float = 1.5
+    long_step_s: float = 0.6
+    long_cap_s: float = 60.0
+    block_over_timer: float = 200.0
+    block_min_s: float = 2e-4
+
+    @property
+    def sample_s(self) -> float:
+        """Seconds of a sample of short steps: `max_samples` of them last until the cap."""
+        return self.sample_cap_s / self.max_samples
+
+    def for_step(self, step_s: float) -> "Rules":
+        """Return the rules for a step of this length: long ones have fewer samples and more time."""
+        if step_s < self.long_step_s:
+            return self
+        has_time = 12 * step_s <= 0.5 * self.long_cap_s  # for stretches of 4 that agree twice
+        return replace(
+            self,
+            min_samples=6,
+            stretch_samples=4 if has_time else 3,
+            agreements=2 if has_time else 1,
+            sample_cap_s=self.long_cap_s,
+            warm_cap_s=self.long_cap_s,
+        )
+
+    def quick(self) -> "Rules":
+        """Return rules for a first look: the same precision, but less time for machines that won't settle."""
+        return replace(
+            self,
+            stretch_s=0.5 * self.stretch_s,
+            warm_min_s=0.5 * self.warm_min_s,
+            warm_cap_s=0.3 * self.warm_cap_s,
+            sample_cap_s=0.4 * self.sample_cap_s,
+            long_step_s=0.3 * self.long_step_s,
+            long_cap_s=0.5 * self.long_cap_s,
+        )
+
+    def soaking(self, seconds: float) -> "Rules":
+        """Return the rules with a warm-up of so many seconds."""
+        return replace(
+            self,
+            soak_s=seconds,
+            warm_min_s=max(self.warm_min_s, seconds),
+            warm_cap_s=self.warm_cap_s + seconds,
+            long_cap_s=self.long_cap_s + seconds,
+        )
+
+    def on_device(self, energy_window_s: float = 0.0) -> "Rules":
+        """Return the rules for a GPU, whose clock takes seconds to settle and falls when it is idle.
+
+        A counter of energy needs a window of `energy_window_s`.
+        """
+        sample_min_s = max(self.sample_min_s, energy_window_s)
+        return replace(
+            self,
+            stretch_s=2 * self.stretch_s,
+            warm_min_s=3 * self.warm_min_s,
+            settle_s=0.3,
+            sample_min_s=sample_min_s,
+            sample_cap_s=max(self.sample_cap_s, sample_min_s),
+        )
+
+    def brief(self) -> "Rules":
+        """Return rules for smoke tests: minimal sampling, whose times mean little."""
+        return replace(
+            self,
+            stretch_s=0.0,
+            warm_min_s=0.0,
+            sample_min_s=0.0,
+            settle_s=0.0,
+            warm_cap_s=0.2,
+            sample_cap_s=0.2,
+            long_cap_s=0.2,
+        )
+
+
+def rules_of(repeat: Repeat, energy_window_s: float = 0.0) -> Rules:
+    """Return the rules for a repeat.
+
+    `energy_window_s` is what its GPU's counter of energy needs; a first look reads it in its first repeat.
+    """
+    rules = Rules().quick() if repeat.quick else Rules()
+    if repeat.device == "cuda":
+        rules = rules.on_device(energy_window_s if repeat.repeat == 1 or not repeat.quick else 0.0)
+    rules = rules.soaking(repeat.soak_s) if repeat.soak_s else rules
+    return rules.brief() if repeat.brief else rules
+
+
+def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
+    """Return the steps of a block with which timing costs at most 1 / `block_over_timer` of it."""
+    target = max(rules.block_over_timer * timer_s, rules.block_min_s)
+    return max(1, round(target / step_s + 0.5)) if step_s < target else 1
+
+
+def blocks_of(block_s: float, rules: Rules) -> int:
+    """Return the blocks of a sample, an odd number.
+
+    The median of the medians of an odd number is the blocks' own: what is estimated doesn't move with it.
+    """
+    return 2 * int(rules.sample_s / block_s / 2) + 1 if block_s < rules.sample_s else 1

@@ -1,0 +1,179 @@
+"""Stop rules: warm up until steady, then sample until precise."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from workloads.harness.engine.sampling.rules import Rules
+from workloads.harness.records.intervals import inefficiency, median_interval
+
+Take = Callable[[], float]
+FEWEST_OF_HALF = 3  # samples, to see a drift
+FEWEST = 2  # samples in warm-up, and in sampling, however long they take
+NOISE = 2.0  # standard errors that a difference of two medians may have without being one
+NORMAL = 1.4826  # the standard deviation of a normal distribution over its median absolute deviation
+OF_MEDIAN = 1.2533  # the standard error of its median over that of its mean: the root of half pi
+
+
+@dataclass(frozen=True, slots=True)
+class WarmUp:
+    """Seconds of each warm-up sample; `steady` if they settled before the cap."""
+
+    samples_s: tuple[float, ...]
+    steady: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """Seconds of each sample that counts.
+
+    Attributes:
+        precise: the median became so before the cap.
+        drift: how much slower the second half is than the first, as a share, if the samples went one way to
+            the end; else 0.
+        early_s: samples that still drifted, before the first one that counts.
+        needed_s: seconds that precision would take by the interval so far, where sampling gave up for it.
+    """
+
+    samples_s: tuple[float, ...]
+    precise: bool
+    drift: float = 0.0
+    early_s: tuple[float, ...] = ()
+    needed_s: float | None = None
+
+
+def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
+    """Take stretches of samples until successive ones agree, or the cap in time is reached."""
+    started = now()
+    deadline = started + rules.warm_cap_s
+    samples: list[float] = []
+    previous: list[float] = []
+    agreed = 0
+    while agreed < rules.agreements or now() < started + rules.warm_min_s:
+        stretch: list[float] = []
+        ends = now() + rules.stretch_s
+        while len(stretch) < rules.stretch_samples or now() < ends:
+            stretch.append(take())
+            if now() >= deadline and len(samples) + len(stretch) >= FEWEST:
+                return WarmUp((*samples, *stretch), False)
+        samples += stretch
+        agreed = agreed + 1 if previous and _agree(previous, stretch, rules.agreement) else 0
+        previous = stretch
+    return WarmUp(tuple(samples), True)
+
+
+def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, ...]:
+    """Take samples that don't count for as long as the rules say."""
+    samples, ends = [], now() + rules.settle_s
+    while now() < ends:
+        samples.append(take())
+    return tuple(samples)
+
+
+def sample(take: Take, rules: Rules, now: Callable[[], float], before: Sequence[float] = ()) -> Sampled:
+    """Take samples until their median is precise and they don't drift, or it is clear that it takes too long.
+
+    While they drift one way, the first quarter of them is left to the warm-up. Few samples are held against
+    those `before`, of the warm-up.
+    """
+    window, started = Window(now()), now()
+    due = started + rules.sample_min_s
+    drifts: list[float] = []
+    while True:
+        window.add(take(), now())
+        over = window.ends[-1] >= started + rules.sample_cap_s or len(window.samples) >= rules.max_samples
+        over = over and len(window.samples) >= FEWEST
+        if not over and (len(window.samples) < rules.min_samples or window.ends[-1] < due):
+            continue
+        most = max(len(window.samples), 2 * rules.min_samples)
+        drifts.append(drift([*before, *window.early, *window.samples][-most:]))
+        if not over and _is_ramp(drifts, rules.drift):
+            window.drop_quarter()
+            due = window.begun + rules.sample_min_s
+            continue
+        precise = len(window.samples) >= rules.min_samples and is_precise(window.samples, rules.half_width)
+        needed_s = None if precise or over else _needed_s(window, rules)
+        if precise or over or needed_s is not None:
+            ramp = drifts[-1] if _is_ramp(drifts, rules.drift) else 0.0
+            return Sampled(tuple(window.samples), precise, ramp, tuple(window.early), needed_s)
+        due = window.ends[-1] + rules.look_growth * window.spent_s
+
+
+@dataclass(slots=True)
+class Window:
+    """The samples that count, when each ended, when the first began, and those that came too early."""
+
+    begun: float
+    samples: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    early: list[float] = field(default_factory=list)
+
+    @property
+    def spent_s(self) -> float:
+        """Seconds from the beginning of the first sample to the end of the last."""
+        return self.ends[-1] - self.begun
+
+    def add(self, sample_s: float, end: float) -> None:
+        """Add a sample that ended just now."""
+        self.samples.append(sample_s)
+        self.ends.append(end)
+
+    def drop_quarter(self) -> None:
+        """Leave the first quarter of the samples to the warm-up."""
+        count = max(len(self.samples) // 4, 1)
+        self.early += self.samples[:count]
+        self.begun = self.ends[count - 1]
+        del self.samples[:count], self.ends[:count]
+
+
+def is_precise(samples: Sequence[float], half_width: float) -> bool:
+    """True if half of the median's 95 % interval is within `half_width` of the median."""
+    width = _half_width(samples)
+    return width is not None and width <= half_width
+
+
+def drift(samples: Sequence[float]) -> float:
+    """Return how far the second half's median is above the first's, as a share; 0 if noise explains it.
+
+    Noise is what is left beside a line through the two medians; samples that hang together count as fewer.
+    """
+    half = len(samples) // 2
+    if half < FEWEST_OF_HALF:
+        return 0.0
+    first, second = statistics.median(samples[:half]), statistics.median(samples[-half:])
+    slope = (second - first) / (len(samples) - half)
+    rest = [value - slope * place for place, value in enumerate(samples)]
+    noise = NOISE * math.sqrt(2) * _error(rest, half) * math.sqrt(inefficiency(rest))
+    return (second - first) / min(first, second) if abs(second - first) > noise else 0.0
+
+
+def _is_ramp(drifts: Sequence[float], share: float) -> bool:
+    """True if the samples drift, and did so in the same direction at every look; who wanders turns."""
+    return all(abs(drift) > share and drift * drifts[0] > 0 for drift in drifts)
+
+
+def _agree(one: Sequence[float], other: Sequence[float], share: float) -> bool:
+    medians = statistics.median(one), statistics.median(other)
+    errors = _error(one, len(one)), _error(other, len(other))
+    noise = NOISE * math.hypot(*errors)
+    return abs(medians[0] - medians[1]) <= max(share * min(medians), noise)
+
+
+def _error(samples: Sequence[float], count: int) -> float:
+    """Return the standard error of the median of `count` samples that spread like these."""
+    middle = statistics.median(samples)
+    spread = NORMAL * statistics.median(abs(value - middle) for value in samples)
+    return OF_MEDIAN * spread / math.sqrt(count)
+
+
+def _half_width(samples: Sequence[float]) -> float | None:
+    interval = median_interval(samples, inefficiency=inefficiency(samples))
+    return (interval.high - interval.low) / 2 / interval.value if interval and interval.value > 0 else None
+
+
+def _needed_s(window: Window, rules: Rules) -> float | None:
+    """Return the seconds that precision takes, if they are too many; an interval shrinks with their root."""
+    width = _half_width(window.samples)
+    needed_s = 0.0 if width is None else window.spent_s * (width / rules.half_width) ** 2
+    return needed_s if needed_s > rules.hopeless * rules.sample_cap_s else None

@@ -1,0 +1,66 @@
+"""Samples in numbers: median and interval, mean, tails, how a warm-up began."""
+
+import statistics
+from collections.abc import Sequence
+
+from workloads.harness.records.intervals import inefficiency, median_interval, outliers
+from workloads.harness.records.record import Timing
+
+MOST_WARMUP = 100  # samples of warm-up that a record keeps: the shape of its curve
+BURST_S = (0.2, 1.2)  # from when to when a device runs before power and heat hold it back
+
+
+def summarise(
+    samples_s: Sequence[float],
+    block: int,
+    steady: bool = True,
+    precise: bool = True,
+    blocks_s: Sequence[float] = (),
+) -> Timing:
+    """Summarise samples of seconds per step; outliers are counted, never dropped.
+
+    `blocks_s` are the blocks of `block` steps whose medians the samples are; none if these are blocks.
+    """
+    interval = median_interval(samples_s, inefficiency=inefficiency(samples_s))
+    mild, severe = outliers(samples_s)
+    ordered = sorted(blocks_s or samples_s)
+    return Timing(
+        samples_s=tuple(samples_s),
+        block=block,
+        median_s=statistics.median(samples_s),
+        ci_low_s=interval.low if interval else None,
+        ci_high_s=interval.high if interval else None,
+        p95_s=quantile(ordered, 95),
+        max_s=ordered[-1],
+        outliers_mild=mild,
+        outliers_severe=severe,
+        steady=steady,
+        precision_reached=precise,
+        mean_s=statistics.fmean(ordered),
+        steps=len(ordered) * block,
+    )
+
+
+def quantile(ordered: Sequence[float], percent: int) -> float:
+    """Return the smallest of sorted values that so many percent of them don't exceed."""
+    return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]
+
+
+def thinned(samples_s: Sequence[float], most: int = MOST_WARMUP) -> tuple[float, ...]:
+    """Return at most so many of these samples, evenly spaced, the first among them."""
+    return tuple(samples_s[:: -(-len(samples_s) // most)]) if samples_s else ()
+
+
+def burst_s(samples_s: Sequence[float], steps: int) -> float | None:
+    """Return the median of the samples in the first second of a warm-up; None if there is none.
+
+    `steps` is how many steps a sample takes.
+    """
+    ended_s, early = 0.0, []
+    for sample_s in samples_s:
+        ended_s += sample_s * steps
+        if ended_s > BURST_S[0]:
+            early.append(sample_s)
+        if ended_s > BURST_S[1]:
+            break
+    return statistics.median(early) if early else None

@@ -1,0 +1,52 @@
+"""The times of a step: samples, their median with its interval, their mean."""
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per step. A sample is the median of some blocks, of each its time divided by its `block` steps.
+
+    `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
+    `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
+    says that the one sample is a whole job, whose spread is between repeats.
+
+    `mean_s` is the time of all timed blocks over their `steps`: what throughput and cost are made of, because
+    it doesn't move with the length of a block. Records may lack it: read `total_mean_s`. `p95_s` and `max_s`
+    are of blocks. `drift` is how much slower the second half of the samples is, as a share, if that made them
+    unsteady; `needed_s` what sampling would have taken, if it saw that and ended early. `burst_s` is of the
+    first second of a soaking warm-up.
+    """
+
+    samples_s: tuple[float, ...]
+    block: int
+    median_s: float
+    ci_low_s: float | None
+    ci_high_s: float | None
+    p95_s: float
+    max_s: float
+    outliers_mild: int
+    outliers_severe: int
+    steady: bool
+    precision_reached: bool
+    warmup_s: tuple[float, ...] = ()
+    whole: bool = False
+    mean_s: float | None = None
+    steps: int | None = None
+    drift: float = 0.0
+    needed_s: float | None = None
+    burst_s: float | None = None
+
+    @property
+    def total_mean_s(self) -> float:
+        """Seconds per step over all samples: total time over total work."""
+        if self.mean_s is not None:
+            return self.mean_s
+        count = len(self.samples_s)
+        return math.fsum(sample_s / count for sample_s in self.samples_s) if count else self.median_s
+
+    @property
+    def timed_steps(self) -> int:
+        """Number of steps behind the samples."""
+        return len(self.samples_s) * self.block if self.steps is None else self.steps
