@@ -33,8 +33,8 @@ LEAST_RERUNS = 3  # fresh runs that must have a number
 LEAST_CHANGE = 0.02  # what nobody would act on
 # Number of series, and the z that confirms a change if the spread were known exactly: at most one false
 # ticket in 100 nights of all of them. Above the last number it is `STRICTEST`.
-THRESHOLDS = ((20, 3.25), (100, 3.6))
-STRICTEST = 3.8
+THRESHOLDS = ((20, 3.25), (100, 3.4))
+STRICTEST = 3.6
 TRIMMED = 0.2  # share of nights at each end that the centre of a baseline leaves out
 # Variance of a centre of many normal values, in that of one over their number: an efficiency of 88 %.
 CENTRE_VARIANCE = 1.14

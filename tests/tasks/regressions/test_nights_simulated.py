@@ -91,7 +91,7 @@ def test_three_hundred_series_have_three_false_tickets_in_a_hundred_nights(model
 
 
 def test_three_hundred_series_see_a_slowdown_in_three_nights():
-    assert named_within(made(noise.gauss), slowed(MANY))[1] >= 0.77
+    assert named_within(made(noise.gauss), slowed(MANY))[1] >= 0.8
 
 
 def test_a_box_with_slow_nights_is_known_only_by_its_control():
