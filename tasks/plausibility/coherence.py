@@ -15,6 +15,7 @@ from workloads.harness.records.record import Record
 SMALL_S = 100e-6  # below it launches and wake-ups, not work, make the time
 TWICE = 2.0
 FEW = 16  # equal records of which every pair is looked at
+FAR_ABOVE_LINEAR = 1.5  # no caches and no noise make one repeat that much better than its devices
 DISTINCT = 3  # different values that make equal samples a copy; fewer may be a coarse clock's coincidence
 
 Found = tuple[Record, str]
@@ -69,8 +70,10 @@ def shrinks(record: Record, others: Iterable[Record]) -> str | None:
 
 
 def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
-    """Refuse a scaling efficiency whose interval lies above 105 %."""
-    if value.low is None or value.low <= ABOVE_LINEAR:
+    """Refuse a scaling efficiency whose interval lies above 105 %; without one, far above."""
+    if value.low is None and value.value <= FAR_ABOVE_LINEAR:
+        return None
+    if value.low is not None and value.low <= ABOVE_LINEAR:
         return None
     return (
         f"{value.value * ratio:.3g} times the speed of {baseline} with {ratio:.3g} times its devices is "

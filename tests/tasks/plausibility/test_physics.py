@@ -200,6 +200,8 @@ def test_scaling_that_may_be_true():
     assert gate([*one, *threads(8, [1.0, 1.001, 0.999])], []) == {}
     assert gate([*one, *threads(8, [0.7, 1.2, 0.9])], []) == {}, "its interval reaches below 105 %"
     assert gate([*one[:1], *threads(8, [0.7])], []) == {}, "no interval"
+    (reason,) = set(gate([*one[:1], *threads(8, [0.372])], []).values())
+    assert "269 % scaling" in str(reason), "one repeat is enough for what no caches give"
     other_box = threads(8, [0.7, 0.701, 0.699], environment={"cpu_model": "Faster CPU"})
     assert gate([*one, *other_box], []) == {}
     unknown = threads(8, [0.7, 0.701, 0.699], environment={})
