@@ -36,7 +36,7 @@ def measured(name, rules, step_s=10e-3, count=MANY):
 def test_what_is_ok_is_right(name):
     for rules in (Rules(), Rules().quick()):
         found = measured(name, rules)
-        assert found.ok * found.wrong <= (0.08 if name == "AR(1)" else 0.05), found
+        assert found.ok * found.wrong <= (0.12 if name == "AR(1)" else 0.05), found
 
 
 @pytest.mark.parametrize("name", [name for name in NOISES if not name.startswith(SETTLED)])
