@@ -153,7 +153,8 @@ def _time(header: str, column: PublishedColumn) -> PublishedColumn | None:
         re.search(r"/\s?(it|iter|step|img|image|im|op|epoch|batch|sample|token)\w*", plain)
     )
     bare = not (words & TIMES)
-    for unit in units_in(header):
+    units = sorted(units_in(header), key=lambda unit: unit in ("min", "mins"))  # beside another, a minimum
+    for unit in units:
         found = seconds_of(unit)
         if found and not (bare and unit in ("min", "mins", "h", "day", "days") and f"({unit})" not in plain):
             return replace(

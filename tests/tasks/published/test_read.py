@@ -25,6 +25,7 @@ from tasks.published.table import ColumnKind
         ("Median latency (milliseconds)", ColumnKind.TIME, "milliseconds"),
         ("train time (s/iter)", ColumnKind.TIME, "s"),
         ("ns/op", ColumnKind.TIME, "ns"),
+        ("FTL(min)(s)", ColumnKind.TIME, "s"),
         ("Hours / 1B tokens", ColumnKind.TIME, "hours"),
         ("Runtime", ColumnKind.TIME, ""),
         ("Speedup Factor", ColumnKind.RATIO, ""),
