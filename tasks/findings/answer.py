@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
 from tasks.results.format import cases_text, format_count, format_ratio
 from tasks.results.model import Machine, Pairing, Summary
-from tasks.results.speedup import decide, scaled
+from tasks.results.speedup import decide, holding_together, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.grade import Grade
 
@@ -168,7 +168,16 @@ def _tally(ratios: Sequence[Ratio]) -> str:
     text = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
     whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
     advice = f" ({whys.pop()})" if len(whys) == 1 else ""
-    return f"{text} of {len(ratios)}{advice}"
+    return f"{text} of {len(ratios)}{advice}{_together(ratios)}"
+
+
+def _together(ratios: Sequence[Ratio]) -> str:
+    """Say how many verdicts hold at once, where chance has several occasions to make one."""
+    decided = sum(ratio.outcome is not RatioVerdict.UNDECIDED for ratio in ratios)
+    if len(ratios) < 2 or not decided:
+        return ""
+    holding = min(holding_together(ratios), decided)
+    return f"; {'all' if holding == decided else holding} of these {decided} verdicts hold together"
 
 
 def _few(names: Sequence[str], between: str = ", ") -> str:

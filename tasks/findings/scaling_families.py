@@ -230,7 +230,7 @@ def _faster(cell: Repeats, base: Repeats | None) -> Ratio | None:
 
 def _times(cell: Repeats) -> list[float]:
     """Host seconds of a step, which ends with its slowest process; one rank's device events would not do."""
-    return [r.wall.median_s for r in cell.usable if r.wall is not None]
+    return [r.wall.total_mean_s for r in cell.usable if r.wall is not None]
 
 
 def _rate(step: Estimate | None, units: float | None) -> Estimate | None:

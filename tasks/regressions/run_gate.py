@@ -165,7 +165,7 @@ def _of_the_machine(cell: Repeats) -> bool:
 
 
 def _seconds(cell: Repeats | None) -> Estimate | None:
-    return over_repeats(cell.compute_s) if cell else None
+    return over_repeats(cell.median_s) if cell else None
 
 
 def _verdict(cell: Repeats) -> str:

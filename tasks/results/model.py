@@ -56,7 +56,8 @@ class Summary:
         reasons: every reason that a repeat or the plausibility gate gave, in order, without repetition.
         repeats, ok_repeats: how many were measured, how many count: sound or wide.
         compute_s, end_to_end_s: seconds per step over those that count (geometric mean), None without any.
-        units_per_s: throughput, work of a step over its compute time.
+        median_s: seconds of a typical step; less than `compute_s` where some steps are slow.
+        units_per_s: throughput, total work over total time.
         cold_s: seconds from process start to the end of the first call, median over those that count.
         threads: CPU threads that were used.
         device: `cpu` or `cuda`.
@@ -72,6 +73,7 @@ class Summary:
     ok_repeats: int
     compute_s: Estimate | None = None
     end_to_end_s: Estimate | None = None
+    median_s: float | None = None
     units_per_s: float | None = None
     unit: str = ""
     flops_per_s: float | None = None

@@ -47,13 +47,26 @@ class Repeats:
 
     @property
     def compute_s(self) -> list[float]:
-        """Seconds per step with the data in place, one median per usable repeat."""
+        """Seconds per step with the data in place: of each usable repeat, its total time over its steps.
+
+        Not the median of its samples: whoever waits and pays, waits and pays for the slow steps too.
+        """
+        return [r.mean_s for r in self.usable if r.mean_s is not None]
+
+    @property
+    def median_s(self) -> list[float]:
+        """Seconds of a typical step, the median of each usable repeat: the sharper one to see a change by."""
         return [r.compute_s for r in self.usable if r.compute_s is not None]
 
     @property
     def end_to_end_s(self) -> list[float]:
-        """Seconds per step with its transfers, one median per usable repeat that measured them."""
-        return [r.end_to_end_s for r in self.usable if r.end_to_end_s is not None]
+        """Seconds per step with its transfers, of each usable repeat that measured them."""
+        pairs = ((r.wall, r.transfer) for r in self.usable)
+        return [
+            wall.total_mean_s + moved.h2d_pageable_s + moved.d2h_pageable_s
+            for wall, moved in pairs
+            if wall and moved
+        ]
 
     @property
     def units(self) -> float | None:

@@ -21,7 +21,8 @@ def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Su
 
 def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
     """Summarise the repeats of one cell. Estimates come from usable repeats only."""
-    compute, like = over_repeats(cell.compute_s), (cell.usable or cell.records)[0]
+    compute, typical = over_repeats(cell.compute_s), over_repeats(cell.median_s)
+    like = (cell.usable or cell.records)[0]
     work = like.work if cell.usable else None
     rate = 1 / compute.value if compute else None
     return Summary(
@@ -32,6 +33,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
         ok_repeats=len(cell.usable),
         compute_s=compute,
         end_to_end_s=over_repeats(cell.end_to_end_s),
+        median_s=typical.value if typical else None,
         units_per_s=work.units * rate if work and rate else None,
         unit=like.work.unit if like.work else "",
         flops_per_s=work.flops * rate if work and work.flops and rate else None,
@@ -45,7 +47,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
 
 
 def over_repeats(times: Sequence[float]) -> Estimate | None:
-    """Geometric mean of the repeats' medians (s) with its t-interval; no bounds from a single repeat."""
+    """Geometric mean of the repeats' times (s) with its t-interval; no bounds from a single repeat."""
     if not times:
         return None
     interval = log_mean_interval(times)

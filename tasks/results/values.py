@@ -34,8 +34,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """A ratio against the baseline, above 1 is better; `why` says what an undecided one lacks."""
+    """A ratio against the baseline, above 1 is better.
+
+    Attributes:
+        why: what an undecided one lacks.
+        chance: of a ratio so far from 1 where nothing differs; None without an interval, or where unknown.
+    """
 
     estimate: Estimate
     outcome: RatioVerdict
     why: str = ""
+    chance: float | None = None

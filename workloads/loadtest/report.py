@@ -174,8 +174,8 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
         sums = models.setdefault(test.model, {"samples": 0, "seconds": 0.0})
         sums["samples"] += images
         sums["seconds"] += seconds
-        if alone is not None and counts(alone) and counts(job) and alone.work and alone.compute_s:
-            shares.append(images / seconds / (alone.work.units / alone.compute_s))
+        if alone is not None and counts(alone) and counts(job) and alone.work and alone.mean_s:
+            shares.append(images / seconds / (alone.work.units / alone.mean_s))
     for sums in models.values():
         sums["samples_per_second"] = sums["samples"] / sums["seconds"]
     mean = math.exp(statistics.fmean(map(math.log, shares))) if shares else None

@@ -28,16 +28,16 @@ def _bars(grid: Grid, group: CaseGroup, cells: Cells) -> list[dict[str, Any]]:
             "hardware": name,
             "bar": f"{name}, {size_text(case)}",
             "repeat": record.repeat,
-            "seconds": record.compute_s,
+            "seconds": record.mean_s,
             "mean": summary.compute_s.value,
-            "time": format_seconds(record.compute_s),
+            "time": format_seconds(record.mean_s),
             "estimate": format_seconds(summary.compute_s),
         }
         for case in group.cases
         for name in grid.names
         if (summary := grid.summaries.get((name, case))) and summary.compute_s
         for record in cells.get((name, case), [])
-        if counts(record) and record.compute_s
+        if counts(record) and record.mean_s
     ]
 
 

@@ -41,6 +41,7 @@ def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[st
         "ok_repeats": summary.ok_repeats,
         **_estimate("compute_s", summary.compute_s),
         **_estimate("end_to_end_s", summary.end_to_end_s),
+        "median_s": summary.median_s,
         "cold_s": summary.cold_s,
         "units_per_s": summary.units_per_s,
         "unit": summary.unit,

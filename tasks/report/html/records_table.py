@@ -122,7 +122,7 @@ def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
 
 
 def _rate(record: Record) -> tuple[str, float | None]:
-    seconds, work = record.compute_s, record.work
+    seconds, work = record.mean_s, record.work
     if not seconds or work is None:
         return "–", None
     if work.flops:

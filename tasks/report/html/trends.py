@@ -1,7 +1,7 @@
 """What the site shows: every run of a results folder, and each cell's times from run to run.
 
-It reads with the reader of history. Its numbers are those of reports (means with intervals, speedups),
-because a site lists what each run said; a `Series` holds medians of nights, for the gate.
+It reads with the reader of history. Its numbers have intervals and speedups, as those of reports have; they
+are of the repeats' medians, because a cell is held against itself, and a median shows a change better.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

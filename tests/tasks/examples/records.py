@@ -27,7 +27,7 @@ IMAGES = Case.of("image_pipeline", {"pixels": 4096, "batch": 2})
 
 
 def timing(median_s: float, seed: str = "", samples: int = 11, spread: float = 0.005) -> Timing:
-    """A timing whose median is `median_s` to the last bit: an odd number of samples around it."""
+    """A timing whose median and mean are `median_s` to the last bit: an odd number of samples around it."""
     chance = random.Random(f"{seed}/{median_s!r}")
     half = samples // 2
     offsets = [chance.uniform(1e-4, 1) * spread for _ in range(2 * half)]
@@ -46,6 +46,7 @@ def timing(median_s: float, seed: str = "", samples: int = 11, spread: float = 0
         outliers_severe=0,
         steady=True,
         precision_reached=True,
+        mean_s=median_s,
     )
 
 

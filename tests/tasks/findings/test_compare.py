@@ -54,7 +54,7 @@ def test_a_whole_comparison():
     assert found.answer == (
         "Fastest for this suite: local-cpu, 1.818× (1.800–1.836) as fast as local-cpu-1, over 3 cases.",
         "Cheapest for this suite: local-cpu-1, 1.100× (1.089–1.111) as cheap as local-cpu, over 3 cases.",
-        "local-cpu against local-cpu-1, case by case: faster in 3 of 3.",
+        "local-cpu against local-cpu-1, case by case: faster in 3 of 3; all of these 3 verdicts hold together.",
         "Prices are stated assumptions.",
     )
 

@@ -1,4 +1,5 @@
 import math
+import random
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.results.format import ratio_of_rounded
 from tasks.results.repeats import group
-from tasks.results.speedup import ONE_REPEAT, decide, per_unit, refusal, speedup
+from tasks.results.speedup import ONE_REPEAT, decide, holding_together, per_unit, refusal, speedup
 from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import MATMUL, failed, repeats, work
 from workloads.harness.records.record import Verdict
@@ -128,3 +129,26 @@ def work_times(factor):
 
 def _cell(records):
     return group(records, (), {})[0]
+
+
+def equal_machines(chance, cases, shift=0.0):
+    """Speedups of machines that take the same time, but for the first case, by three repeats of 1 %."""
+    sides = [[[math.exp(chance.gauss(0, 0.01)) for _ in range(3)] for _ in range(2)] for _ in range(cases)]
+    sides[0][0] = [seconds * math.exp(shift) for seconds in sides[0][0]]
+    return [speedup(*side) for side in sides]
+
+
+def test_among_many_equal_cases_none_is_called_unequal_nineteen_times_in_twenty():
+    chance = random.Random(3)
+    runs = [equal_machines(chance, 14) for _ in range(200)]
+    alone = sum(any(r.outcome is not RatioVerdict.UNDECIDED for r in run) for run in runs)
+    together = sum(holding_together(run) > 0 for run in runs)
+    assert alone / len(runs) > 0.3  # each verdict by itself
+    assert together / len(runs) <= 0.09
+
+
+def test_a_large_difference_holds_among_many_cases():
+    chance = random.Random(4)
+    assert sum(holding_together(equal_machines(chance, 14, math.log(2))) > 0 for _ in range(50)) >= 45
+    assert holding_together([speedup([2.0, 2.01, 1.99], [1.0, 1.001, 0.999])] * 14) == 14
+    assert holding_together([speedup([2.0], [1.0])]) == 0

@@ -1,10 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
 from tasks.plausibility.physics import gate
 from tasks.results.repeats import group, latest
+from tasks.results.speedup import speedup
 from tasks.results.summaries import cold_s, over_repeats, summarise
 from tasks.results.values import Estimate
-from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, work
+from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, timing, work
 from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Transfer, Verdict
 
@@ -85,3 +88,25 @@ def test_without_a_price_or_work_there_is_no_cost():
 
 def test_a_record_that_was_read_twice_counts_once():
     assert latest([record(1.0), record(2.0), record(1.0, repeat=1)]) == (record(2.0), record(1.0, repeat=1))
+
+
+def test_throughput_and_cost_are_total_work_over_total_time():
+    """Half of the samples take twice as long: a median leaves out what the user waits and pays for."""
+    slow = replace(timing(1.0), samples_s=(1.0, 1.0, 1.0, 2.0, 2.0), mean_s=None)
+    (summary,) = summarised(repeats([1.0, 1.0], IMAGES, wall=slow), machine(usd_per_hour=3.6))
+    assert (summary.median_s, summary.compute_s.value) == (pytest.approx(1.0), pytest.approx(1.4))
+    assert summary.units_per_s == pytest.approx(2 / 1.4)
+    assert summary.flops_per_s == pytest.approx(work(IMAGES).flops / 1.4)
+    assert summary.usd_per_million_units.value == pytest.approx(1e6 * 1.4 / 2 * 0.001)
+    assert summary.end_to_end_s.value == pytest.approx(1.4)
+
+
+def test_a_speedup_is_of_total_times_whatever_the_blocks():
+    """One side's blocks of four hide a slow step in four in their median, the other's single steps don't."""
+    single = replace(timing(1.0), samples_s=(1.0, 1.0, 1.0, 2.0) * 3, mean_s=None)
+    blocks = replace(timing(1.0), samples_s=(1.25,) * 3, block=4, median_s=1.25, mean_s=None)
+    one, other = group(
+        [*repeats([1.0] * 2, MATMUL, "a", wall=single), *repeats([1.0] * 2, MATMUL, "b", wall=blocks)], (), {}
+    )
+    assert speedup(one.compute_s, other.compute_s).estimate.value == pytest.approx(1.0)
+    assert speedup(one.median_s, other.median_s).estimate.value == pytest.approx(0.8)

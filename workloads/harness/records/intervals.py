@@ -167,14 +167,28 @@ def ratio_interval(
     """
     if len(over) < 2 or len(under) < 2:
         return None
-    tops, bottoms = [math.log(t) for t in over], [math.log(t) for t in under]
-    parts = [variance(side) / len(side) for side in (tops, bottoms)]
-    centre, spread = statistics.fmean(tops) - statistics.fmean(bottoms), sum(parts)
-    half = 0.0
-    if spread > 0:
-        df = spread**2 / sum(p**2 / (len(side) - 1) for p, side in zip(parts, (tops, bottoms), strict=True))
-        half = t_quantile(0.5 + confidence / 2, df) * math.sqrt(spread)
+    centre, error, df = _welch(over, under)
+    half = t_quantile(0.5 + confidence / 2, df) * error if error > 0 else 0.0
     return Interval(*map(_exp, (centre, centre - half, centre + half)))
+
+
+def ratio_p(over: Sequence[float], under: Sequence[float]) -> float | None:
+    """Chance of so unequal geometric means where nothing differs, by the same test; None as above."""
+    if len(over) < 2 or len(under) < 2:
+        return None
+    centre, error, df = _welch(over, under)
+    if not error > 0:
+        return float(centre == 0)
+    return 2 * (1 - _t_cdf(abs(centre) / error, df))
+
+
+def _welch(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
+    """Return the difference of mean logs, its standard error and its degrees of freedom."""
+    sides = [math.log(t) for t in over], [math.log(t) for t in under]
+    parts = [variance(side) / len(side) for side in sides]
+    centre, spread = statistics.fmean(sides[0]) - statistics.fmean(sides[1]), sum(parts)
+    squares = sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
+    return centre, math.sqrt(spread), spread**2 / squares if squares > 0 else math.inf
 
 
 def variance(values: Sequence[float]) -> float:

@@ -1,0 +1,18 @@
+"""The tables of docs/measuring.md, held: a minute of simulated streams, machines and runs."""
+
+import pytest
+
+from tests.tasks.results.noisy_machines import simulate, take_wide, worlds
+
+
+@pytest.fixture(scope="module")
+def made():
+    return worlds(60)
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+@pytest.mark.parametrize("name", ["calm", "VM", "VM, 8 % of processes slow"])
+def test_intervals_hold_the_truth_and_decide(made, name, repeats):
+    found = simulate(made[name], repeats, take_wide, runs=150)
+    assert found.covered / found.intervals >= 0.90 and found.headline_covered / found.given >= 0.88
+    assert found.headline_decided == found.given == found.runs and found.wrong == 0

@@ -1,0 +1,34 @@
+"""What a noisy machine's numbers decide, by repeats that are drawn from a few measured ones."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.tasks.examples.records import timing
+from tests.tasks.results.noisy_machines import Box, Measured, refuse_wide, simulate, take_wide
+from workloads.harness.records.record import Verdict
+
+CALM = Measured(Verdict.OK, 0.0, timing(1.0))
+ERRORS = (-0.02, -0.01, 0.0, 0.01, 0.02)
+SHAKY = [replace(CALM, verdict=Verdict.IMPRECISE if error else Verdict.OK, error=error) for error in ERRORS]
+BOXES = Box([CALM]), Box(SHAKY)
+
+
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_wide_numbers_decide_what_their_refusal_leaves_open_and_cover_the_truth(repeats):
+    before = simulate(BOXES, repeats, refuse_wide, runs=20, whole=True)
+    now = simulate(BOXES, repeats, take_wide, runs=20)
+    assert before.decided / before.cells < 0.2 and before.given <= 1
+    assert now.decided / now.cells > 0.95 and now.headline_decided == now.given == now.runs
+    assert now.covered / now.intervals > 0.9 and now.headline_covered / now.given >= 0.85
+
+
+def test_load_beside_a_part_of_the_repeats_moves_no_headline():
+    loaded = Box([CALM], busy_share=0.2, busy_log=0.3)
+    now = simulate((BOXES[0], loaded), 5, take_wide, runs=20)
+    assert now.headline_covered / now.given >= 0.85 and now.wrong == 0
+
+
+def test_equal_machines_are_rarely_called_unequal():
+    now = simulate((BOXES[0], Box(SHAKY)), 3, take_wide, runs=20, truth=1.0)
+    assert now.wrong / now.cells < 0.1
