@@ -16,7 +16,7 @@ from tasks.results.repeats import group
 from tasks.results.speedup import decide, per_unit, speedup
 from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import record
-from tests.workloads.harness.engine.test_stop_rules import cloud, quiet
+from tests.workloads.harness.engine.streams import cloud, quiet
 from workloads.harness.engine.clock import Reading
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling.rules import Rules
@@ -35,12 +35,12 @@ Policy = Callable[[Sequence[Record]], list[Record]]
 
 def falling(tau_s: float, depth: float = 0.10) -> Noise:
     """Return a clock that falls: the first step is `depth` quicker than the last; by time, as heat works."""
-    return lambda chance, at_s: (1 - depth * math.exp(-at_s / tau_s)) * quiet(chance, 0)
+    return lambda chance, at_s: (1 - depth * math.exp(-at_s / tau_s)) * quiet(chance, at_s, 0)
 
 
 def vm(chance: random.Random, at_s: float) -> float:
     """Draw a step on a shared VM."""
-    return cloud(chance, 0) / CLOUD_MEAN
+    return cloud(chance, at_s, 0) / CLOUD_MEAN
 
 
 class Stream:
@@ -215,7 +215,7 @@ def _holds(estimate: Estimate, truth: float) -> bool:
 
 def worlds(count: int) -> dict[str, tuple[Box, Box]]:
     """Return pairs of machines, by what befalls them."""
-    calm, noisy = library(lambda c, at_s: quiet(c, 0), (0.03,), count), library(vm, STEPS_S, count)
+    calm, noisy = library(lambda c, at_s: quiet(c, at_s, 0), (0.03,), count), library(vm, STEPS_S, count)
     one = Box(calm)
     return {
         "calm": (one, one),
