@@ -10,7 +10,7 @@ from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
-from tasks.measure import measure_all
+from tasks.measure import NOTHING, measure_all, nothing_measured
 from tasks.planning.cluster import Cluster
 from tasks.planning.request import RunRequest
 from tasks.publish import Progress, announce, publish
@@ -66,8 +66,8 @@ async def bench(
         return Failed(message=str(error))
 
 
-async def _measured(request: RunRequest) -> str:
-    """Measure what a request asks for; return the path of the report."""
+async def _measured(request: RunRequest) -> str | State[str]:
+    """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
     store, say = await open_store(request), get_run_logger().info
     await announce(store.plan)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
@@ -76,4 +76,7 @@ async def _measured(request: RunRequest) -> str:
             await measure_all(cells, lanes, say)
             cells = further_cells(lanes)
     records = gather(store)
-    return await publish(records, compare(records, store), store)
+    report = await publish(records, compare(records, store), store)
+    if why := nothing_measured(records, store.plan):  # green would say that there is an answer
+        return Failed(name=NOTHING, message=why)
+    return report

@@ -1,8 +1,6 @@
 """The flow `nightly`: has anything got worse since last night?"""
 
-from pathlib import Path
-
-from prefect import State, flow, get_run_logger
+from prefect import State, flow, get_client, get_run_logger
 from prefect.states import Completed, Failed
 
 from flows import form
@@ -11,6 +9,7 @@ from flows.hooks import end_children
 from tasks.dispatch.catch_up import superseded
 from tasks.errors import GridbenchError
 from tasks.judge import judge_stored_night, publish_night, spent_on
+from tasks.measure import NOTHING
 from tasks.planning.channel import Night
 from tasks.planning.request import RunRequest
 from tasks.regressions.night import JudgedNight
@@ -105,6 +104,8 @@ async def _measured(request: RunRequest) -> str:
         GridbenchError: the run could not be measured.
     """
     state = await bench(request=request, return_state=True)
-    if not state.is_completed():
+    run_id = state.state_details.flow_run_id
+    if run_id is None or not (state.is_completed() or state.name == NOTHING):
         raise GridbenchError(state.message or f"bench ended {state.name}")
-    return Path(str(await state.aresult())).parent.name
+    async with get_client() as client:
+        return (await client.read_flow_run(run_id)).name

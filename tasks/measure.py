@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,9 +12,11 @@ from prefect.states import Completed, Failed
 
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
+from tasks.planning.plan import Plan
 from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
 
+NOTHING = "NothingMeasured"  # name of the state of a run that went to its end without one time
 FAILURES = frozenset(
     {
         Verdict.WRONG,
@@ -95,6 +97,16 @@ async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Cal
             cell = queue.popleft()
             task_run: Any = measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
             await task_run
+
+
+def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
+    """Return a sentence where every cell has failed; empty where one has not, or skips were all the plan."""
+    failed = [r for r in records if r.verdict in FAILURES and r.case not in plan.skipped_on(r.hardware)]
+    if not failed or not all(record.verdict in FAILURES for record in records):
+        return ""
+    counts = Counter(record.verdict.value for record in failed)
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    return f"nothing was measured: {verdicts}; {failed[0].id}: {'; '.join(failed[0].reasons)}"
 
 
 def cell_state(records: list[Record]) -> State[None]:

@@ -19,6 +19,7 @@ from rich.live import Live
 from rich.table import Table
 
 from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
+from tasks.dispatch.flow_runs import has_begun
 from tasks.errors import GridbenchError
 from tasks.planning.request import RunRequest
 
@@ -141,5 +142,5 @@ async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
             await client.set_flow_run_state(run_id, state, force=True)
             while not ((run := await client.read_flow_run(run_id)).state and run.state.is_final()):
                 await asyncio.sleep(0.5)
-            if run.start_time:
+            if has_begun(run):
                 console.print(f"what was measured is kept: gridbench resume {run.name}", highlight=False)

@@ -13,7 +13,7 @@ from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.flow_runs import collect, lane_jobs
 from tasks.errors import GridbenchError
 from tasks.gather import judged
-from tasks.measure import FAILURES
+from tasks.measure import FAILURES, NOTHING
 from tasks.planning.plan import skip_lines
 from tasks.planning.reprice import at_new_prices
 from tasks.publish import write_files
@@ -53,6 +53,12 @@ def rebuild(store: Store, prices: str = "plan") -> str:
     return str(write_files(store.records()[0], comparison_of(store, prices), store))
 
 
+def went_to_its_end(flow_run: FlowRun) -> bool:
+    """Return whether a `bench` has measured all that it could, be it nothing."""
+    state = flow_run.state
+    return state is not None and (state.is_completed() or state.name == NOTHING)
+
+
 def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> bool:
     """Print the answer, the report's path and the run's page; returns whether every cell was measured."""
 
@@ -60,7 +66,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
         console.print(text, soft_wrap=True, highlight=False, markup=False)
 
     page = f"{ui_url}/runs/flow-run/{flow_run.id}"
-    if flow_run.state is None or not flow_run.state.is_completed():
+    if not went_to_its_end(flow_run):
         _tell_failure(flow_run, results, say)
         say(page)
         return False

@@ -132,6 +132,7 @@ def _earlier(request: BisectRequest) -> list[Store]:
 def _run_search(request: BisectRequest, earlier: list[Store], plan: Plan) -> tuple[VersionSearch, NextStep]:
     """Measure until the search ends; if it is interrupted, print the command that continues it."""
     from gridbench.run.follow import follow
+    from gridbench.run.outcome import went_to_its_end
     from gridbench.run.remote import open_session
 
     say(f"search {request.id}")
@@ -143,9 +144,9 @@ def _run_search(request: BisectRequest, earlier: list[Store], plan: Plan) -> tup
 
             def measure(run_request: RunRequest) -> str:
                 flow_run = asyncio.run(follow(run_request, FOLLOWED, console, api.check))
-                if (state := flow_run.state) and state.is_completed():
+                if went_to_its_end(flow_run):
                     return flow_run.name
-                why = (state and state.message) or "the reason is unknown"
+                why = (flow_run.state and flow_run.state.message) or "the reason is unknown"
                 raise GridbenchError(f"run {flow_run.name} did not complete: {why}")
 
             return searched(request, iter(earlier), measure)

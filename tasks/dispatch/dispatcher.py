@@ -14,8 +14,8 @@ from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
 from tasks.delivery.desk import Desk
 from tasks.delivery.orders import forget
 from tasks.delivery.pace import Pace, pace_here
-from tasks.dispatch.flow_runs import flow_runs, is_final, lane_jobs
-from tasks.dispatch.job_end import JobEnd, end_of, has_ended, reason_of
+from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs
+from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
 from tasks.dispatch.lane import Lane, job_usd, within_budget
 from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
@@ -152,7 +152,7 @@ class Dispatcher:
             lane = self.lanes.get(missing[0].hardware) if missing else None
             if lane and lane.job is None and not is_final(job.state):
                 self._start(lane, job.id, missing)
-            elif missing and is_final(job.state) and job.start_time:
+            elif missing and is_final(job.state) and has_begun(job):
                 self.say(f"{missing[0].id} was being measured when its lane job ended: it is measured again")
 
     async def _follow(self) -> None:
@@ -222,12 +222,12 @@ class Dispatcher:
         runs = {run.id: run for run in await flow_runs(self._client, ours)}
         for flow_run_id, lane in list(self._jobs.items()):
             run = runs.get(flow_run_id)
-            if run and run.start_time:
+            if run and had_machine(run):
                 self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
             if run is None or has_ended(run):
                 await self._desk.collect()  # what it sent last may have come after the last look
                 await self._job_ended(lane, flow_run_id, run)
-            elif run.start_time is None:
+            elif not has_begun(run):
                 await self._mind_start(lane, run)
 
     async def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
@@ -238,7 +238,8 @@ class Dispatcher:
         if lane.machine.rent and end in BAD_BOX:
             await self._boxes.give_back(lane.machine.name)
             end = JobEnd.TAKEN_AWAY
-        lost, given_up = lane.job_ended(run is None or run.start_time is not None, reason, end)
+        ran = has_begun(run) if run else flow_run_id in self._cost_usd
+        lost, given_up = lane.job_ended(ran, reason, end)
         self._settle(lane, lost, given_up, reason)
 
     async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:

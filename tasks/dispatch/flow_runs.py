@@ -33,6 +33,11 @@ def is_final(state: State | None) -> bool:
     return state is not None and state.is_final()
 
 
+def has_begun(run: FlowRun) -> bool:
+    """Return whether a flow run was ever Running; Prefect gives one that never was a `start_time`, too."""
+    return run.run_count > 0
+
+
 async def flow_runs(client: PrefectClient, criteria: FlowRunFilter) -> list[FlowRun]:
     """Return every flow run that meets the criteria, from all pages, oldest first."""
     runs: list[FlowRun] = []
@@ -85,7 +90,7 @@ async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) 
     done = {identity(record) for record in store.records()[0]}
     for job in jobs:
         left = [repeat for repeat in orders[job.id] if identity(repeat) not in done]
-        if left and is_final(job.state) and job.start_time:
+        if left and is_final(job.state) and has_begun(job):
             why = f"{job.state.name}: {job.state.message}" if job.state else "unknown"
             sentences.append(f"{left[0].id} was being measured when its lane job ended {why}")
     return sentences

@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from prefect.client.schemas.objects import FlowRun
 
+from tasks.dispatch.flow_runs import has_begun
 from tasks.dispatch.preflight import UNFIT
 
 EXPLAINED_LABEL = "gridbench.explained_within_s"
@@ -57,8 +58,11 @@ def end_of(run: FlowRun | None) -> JobEnd:
     label = run.labels.get(OUTCOME_LABEL) if run else None
     if label in set(JobEnd):
         return JobEnd(str(label))
-    unfit = run is not None and run.state is not None and run.state.name == UNFIT
-    return JobEnd.UNFIT if unfit else JobEnd.CRASHED
+    if run is None or run.state is None:
+        return JobEnd.CRASHED
+    if run.state.is_cancelled():
+        return JobEnd.CANCELLED
+    return JobEnd.UNFIT if run.state.name == UNFIT else JobEnd.CRASHED
 
 
 def reason_of(run: FlowRun | None) -> str:
@@ -66,6 +70,15 @@ def reason_of(run: FlowRun | None) -> str:
     if run is None or run.state is None:
         return "its lane job was deleted"
     return f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
+
+
+def had_machine(run: FlowRun) -> bool:
+    """Return whether a lane job was on a machine, which then costs: its flow ran, or its container did.
+
+    Workers of clouds label a run with the stages of its start once the container runs. What a machine costs
+    that boots for a container which never runs is not known, and not billed.
+    """
+    return has_begun(run) or bool(stages_s(run))
 
 
 def stages_s(run: FlowRun) -> dict[str, float]:

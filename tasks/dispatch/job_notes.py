@@ -12,8 +12,8 @@ from prefect.states import Cancelled, Cancelling
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
 
 from tasks.delivery.api_trouble import LOST_TOUCH
-from tasks.dispatch.flow_runs import is_final, lane_jobs
-from tasks.dispatch.job_end import stages_s
+from tasks.dispatch.flow_runs import has_begun, is_final, lane_jobs
+from tasks.dispatch.job_end import had_machine, stages_s
 from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
 from tasks.results.cost import usd
 from tasks.results.finding import LaneJob
@@ -33,7 +33,8 @@ class JobNote(Strict):
     Attributes:
         submitted_at: when a worker took it: from then on a machine is started for it.
         ended_at: None if it was still running when the note was made.
-        billed_s: from `submitted_at` to its end, or to the time of the note.
+        started_at: when its flow began; None where it never did.
+        billed_s: from `submitted_at` to its end, or to the time of the note; 0 where it never had a machine.
         stages_s: the time before `started_at` by stage, where its work pool reports it in the run's labels.
         repeats: number of repeats in the job; 0 for a rented box, on which lane jobs run.
         usd: the amount paid, where it is not the price in the hardware file.
@@ -140,17 +141,18 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
     """Return the note of a job, or none if no worker has taken it."""
     hardware, repeats = job.parameters.get("hardware"), job.parameters.get("count")
     taken = [s.timestamp for s in await client.read_flow_run_states(job.id) if s.is_pending()]
-    begun = min(taken, default=job.start_time)
+    started = job.start_time if has_begun(job) else None
+    begun = min(taken, default=started)
     if begun is None or not repeats:
         return []
     ended = job.end_time if is_final(job.state) else None
-    billed_s = ((ended or datetime.now(UTC)) - begun).total_seconds()
+    billed_s = ((ended or datetime.now(UTC)) - begun).total_seconds() if had_machine(job) else 0.0
     return [
         JobNote(
             flow_run_id=job.id,
             hardware=str(hardware),
             submitted_at=begun,
-            started_at=job.start_time,
+            started_at=started,
             ended_at=ended,
             billed_s=max(billed_s, 0.0),
             repeats=int(repeats),
@@ -162,7 +164,7 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
 def note_of_rental(run: FlowRun) -> list[JobNote]:
     """Return the note of a flow run that holds, or held, a box; none if it never had one."""
     rental, now = status_of(run), datetime.now(UTC)
-    since = rental.since or run.start_time
+    since = rental.since or (run.start_time if has_begun(run) else None)
     if since is None or rental.cost_usd(now) == 0:
         return []
     boot_s = ((rental.answered or rental.returned or now) - since).total_seconds() if rental.since else 0.0

@@ -11,9 +11,10 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 
 TRIES = 2  # how often a repeat may be in measurement while its job dies
-STILLBORN = 2  # the lane is given up after so many jobs in a row without a record, where the last never ran,
-FRUITLESS = 5  # or so many where it did: two repeats that kill every job must not take the rest along
-RECLAIMS = 5  # or so many where the provider took the machine back: no repeat is to blame then
+# The lane is given up after so many jobs in a row without a record:
+STILLBORN = 2  # where the last never ran, or somebody cancelled it,
+FRUITLESS = 5  # where it ran: two repeats that kill every job must not take the rest along,
+RECLAIMS = 5  # where the provider took the machine back: no repeat is to blame then.
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT)  # ends after which asking again is no use
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
 JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB
@@ -118,29 +119,34 @@ class Lane:
     ) -> tuple[list[Repeat], list[Record]]:
         """The job is over: returns the repeats to ask for again, and records for those that are given up.
 
-        `ran` is whether it began to measure: where it didn't, no repeat is to blame. `end` is
-        why it ended.
+        `ran` is whether it began to measure: where it didn't, or was cancelled, no repeat is to blame. `end`
+        is why it ended.
         """
         job, self.job = self.job, None
         if job is None or not job.missing:
             return [], []
         self.fruitless = 0 if job.delivered else self.fruitless + 1
         lost = list(job.missing.values())
-        taken_away = end is JobEnd.TAKEN_AWAY
-        most = RECLAIMS if taken_away else FRUITLESS if ran else STILLBORN
+        taken_away, blames = end is JobEnd.TAKEN_AWAY, ran and end is not JobEnd.CANCELLED
+        most = RECLAIMS if taken_away else FRUITLESS if blames else STILLBORN
         if end in HOPELESS or self.fruitless >= most:
             self.waiting |= job.missing
-            text = f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
-            return [], self.give_up(text, Verdict.PREEMPTED if taken_away else Verdict.CAPACITY)
+            verdict = Verdict.PREEMPTED if taken_away else Verdict.CAPACITY
+            return [], self.give_up(self._in_a_row(reason), verdict)
         if taken_away:
             return lost, []
         in_hand = lost[0]
-        self.tries[in_hand.id] = self.tries.get(in_hand.id, 0) + ran
+        self.tries[in_hand.id] = self.tries.get(in_hand.id, 0) + blames
         if self.tries[in_hand.id] < TRIES:
             return lost, []
         text = f"its lane job died while measuring it, {TRIES} times, the second time alone; {reason}"
         verdict = Verdict.OUT_OF_MEMORY if end is JobEnd.OUT_OF_MEMORY else Verdict.CRASHED
         return lost[1:], [in_hand.failed(verdict, text)]
+
+    def _in_a_row(self, reason: str) -> str:
+        if self.fruitless < 2:
+            return reason
+        return f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
 
     def box_gone(self, reason: str) -> tuple[list[Repeat], list[Record]]:
         """Handle the loss of a rented box, with or without a job on it; return the same as `job_ended`."""

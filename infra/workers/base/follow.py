@@ -10,6 +10,7 @@ import anyio
 from prefect.client.schemas.objects import FlowRun
 
 from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.seldom import Seldom
 
 
 @dataclass(eq=False, kw_only=True)
@@ -20,6 +21,7 @@ class JobFollow(ABC):
         log: the flow run's log.
         set_labels: sets labels of the flow run.
         stop: why the worker itself ends the job; None as long as it may go on.
+        stopped: whether the backend has taken the request to end it.
         handed_over: another worker follows the run.
         since: when following began, in seconds of anyio's clock.
     """
@@ -29,14 +31,30 @@ class JobFollow(ABC):
     log: "logging.LoggerAdapter[Any]"
     set_labels: Callable[[dict[str, float]], Awaitable[None]]
     stop: JobOutcome | None = None
+    stopped: bool = False
     handed_over: bool = False
     since: float = field(default_factory=anyio.current_time)
+    _seldom: Seldom = field(default_factory=Seldom)
 
     def cancel(self) -> None:
         """End the job, whatever it does: its run was cancelled in Prefect."""
         if self.stop is None or self.stop.name != "Cancelled":
             self.stop = JobOutcome("Cancelled", self.cancelled_message)
         self.wake()
+
+    def end_of(self, outcome: JobOutcome) -> JobOutcome:
+        """Return how the job ended: as we ended it, or by itself, where we could not or came too late."""
+        if self.stop is None or self.stopped:
+            return self.stop or outcome
+        if self.stop.name != "Cancelled":
+            return outcome
+        text = f"Cancelled from Prefect, but the job ended by itself first: {outcome.message}"
+        return JobOutcome("Cancelled", text, outcome.exit_code)
+
+    def warn_seldom(self, text: str) -> None:
+        """Log a sentence now, and again only after a while."""
+        if self._seldom.due(text):
+            self.log.warning("%s", text)
 
     def hand_over(self) -> None:
         """Leave the job to another worker."""

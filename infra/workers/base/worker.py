@@ -18,6 +18,8 @@ from infra.workers.base.job_configuration import ContainerJobConfiguration, JobR
 from infra.workers.base.outcome import EXPLAINED_LABEL, Cause, JobOutcome
 from infra.workers.base.pool_runs import PoolRuns
 from infra.workers.base.retry import call_until_answered
+from infra.workers.base.run_log import REFUSED, RunLog
+from infra.workers.base.seldom import Seldom
 from infra.workers.base.settings import PollSettings
 
 if TYPE_CHECKING:
@@ -219,7 +221,7 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
         if flow_run.id in self.settled:
             self.settled.discard(flow_run.id)
             return
-        await super()._propose_crashed_state(flow_run, message, client)
+        await super()._propose_crashed_state(flow_run, message.removeprefix(REFUSED), client)
         await self.runs.label_cause(flow_run.id, Cause.CRASHED)
 
     async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
@@ -262,6 +264,11 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
             self.settled.discard(run.id)
             self.follows.pop(run.id, None)
 
+    def get_flow_run_logger(self, flow_run: "FlowRun") -> RunLog:
+        """Return the log of a flow run."""
+        log = super().get_flow_run_logger(flow_run)
+        return RunLog(log.logger, log.extra)
+
     def warn(self, text: str) -> None:
         """Log a sentence that concerns the worker and not one run."""
         self._logger.warning("%s", text)
@@ -270,7 +277,7 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
         self, work: Callable[[], Coroutine[Any, Any, object]], every_s: float | None = None
     ) -> None:
         """Do something until the worker stops; with `every_s`, again and again, whatever fails."""
-        scope = anyio.CancelScope()
+        scope, seldom = anyio.CancelScope(), Seldom()
         self._loops.append(scope)
 
         async def loop() -> None:
@@ -279,7 +286,9 @@ class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
                     try:
                         await work()
                     except Exception as error:
-                        self.warn(f"{type(error).__name__}: {error}. The worker goes on and tries again.")
+                        text = f"{type(error).__name__}: {error}. The worker goes on and tries again."
+                        if seldom.due(text):
+                            self.warn(text)
                     await anyio.sleep(every_s)
                 await work()
 

@@ -29,7 +29,6 @@ class BatchFollow(JobFollow):
     reader: LogReader
     tail: Tail
     settings: BatchSettings
-    _terminated: bool = False
     _watch: JobWatch | None = None
     _status: str = ""
     _attempts: int = 0
@@ -85,7 +84,7 @@ class BatchFollow(JobFollow):
             await self.set_labels(times.labels(*STAGE_LABELS))
         if job["status"] == "RUNNABLE" and self.stop is None:
             await self._examine_wait(job)
-        if self.stop is not None and not self._terminated:
+        if self.stop is not None and not self.stopped:
             await self._terminate(self.stop)
 
     def _log_changes(self, job: Job) -> None:
@@ -108,7 +107,7 @@ class BatchFollow(JobFollow):
     def _ended(self, job: Job) -> JobOutcome:
         self._log_changes(job)
         outcome = outcome_of(job)
-        return self.stop if self.stop is not None and outcome.name != "Exited" else outcome
+        return outcome if outcome.name == "Exited" else self.end_of(outcome)
 
     async def _examine_wait(self, job: Job) -> None:
         """End a RUNNABLE job that can never run, explain one that waits, and give up at the deadline."""
@@ -147,17 +146,16 @@ class BatchFollow(JobFollow):
         try:
             await self.region.call("batch", "terminate_job", jobId=self.job_id, reason=reason)
         except Exception as error:
-            self.log.warning("%s The job is not terminated yet.", sentence(error, "batch:TerminateJob"))
+            self.warn_seldom(f"{sentence(error, 'batch:TerminateJob')} The job is not terminated yet.")
             return
-        self._terminated = True
+        self.stopped = True
         self.poller.hurry(self.job_id)
 
     async def _give_up(self, reason: str) -> JobOutcome:
         """End a job that AWS no longer reports, if possible: it may still cost money."""
         await self._terminate(self.stop or JobOutcome("Crashed", reason))
-        return self.stop or JobOutcome(
-            "Crashed", f"{reason.rstrip('.')} (job {self.job_id}); how it ended is not known."
-        )
+        text = f"{reason.rstrip('.')} (job {self.job_id}); how it ended is not known."
+        return self.end_of(JobOutcome("Crashed", text))
 
 
 def waiting_since_ms(job: Job) -> int:

@@ -1,9 +1,12 @@
 """One job, followed from its creation to its end."""
 
 import datetime as dt
-from dataclasses import dataclass, field
+import logging
+from dataclasses import dataclass
+from http import HTTPStatus
 
 import anyio
+from kubernetes_asyncio.client.exceptions import ApiException
 
 from infra.workers.base.follow import JobFollow
 from infra.workers.base.log_lines import Lines, Send
@@ -49,10 +52,8 @@ class KubernetesFollow(JobFollow):
     send: Send
     pod: Object | None = None
     start_times: StartTimes | None = None
-    _deleted: bool = False
     _explained: str = ""
     _trouble_since: float | None = None
-    _told: set[str] = field(default_factory=set)
 
     @property
     def cancelled_message(self) -> str:
@@ -85,6 +86,9 @@ class KubernetesFollow(JobFollow):
         try:
             text = await self.api.log(self.pod["metadata"]["name"], CONTAINER)
         except Exception as error:
+            if isinstance(error, ApiException) and error.status == HTTPStatus.NOT_FOUND:
+                self.log.info("The pod is gone, and what its container printed with it.")
+                return
             reason = sentence(error, "read pods' logs")
             self.log.warning("The container's lines are not shown here: %s", reason)
             return
@@ -98,15 +102,15 @@ class KubernetesFollow(JobFollow):
         condition = finished(job) if job else None
         if job is None or (condition and deleted_first(job, condition)):
             return self.stop or JobOutcome(
-                "Crashed", f"The Kubernetes job {self.job_id} was deleted from outside before it had ended."
+                "PodLost", f"The Kubernetes job {self.job_id} was deleted from outside before it had ended."
             )
-        ended = (self.stop or await self._ended(condition)) if condition else None
+        ended = await self._ended(condition) if condition else None
         await self._note_start(job)
         if ended:
             return ended
         if self.stop is None and self.view.trouble is None:  # what was seen last may be long past
             self.stop = await self._overdue(job)
-        if self.stop is not None and not self._deleted:
+        if self.stop is not None and not self.stopped:
             await self._delete(self.stop)
         return None
 
@@ -115,21 +119,14 @@ class KubernetesFollow(JobFollow):
         trouble, job = self.view.trouble, self.view.jobs.get(self.name)
         reason = sentence(trouble, LOOK) if trouble else ""
         if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
-            self._warn_once(f"{reason} How the job goes on is not seen; the worker keeps asking.")
+            self.warn_seldom(f"{reason} How the job goes on is not seen; the worker keeps asking.")
         if not trouble or job is None:
             return None
         limit_s = self.configuration.deadline_s + self.configuration.grace_s + LATE_END_S
         if (dt.datetime.now(dt.UTC) - _created_at(job)).total_seconds() <= limit_s:
             return None
-        return self.stop or JobOutcome(
-            "Lost", f"{reason} Kubernetes job {self.job_id} is past its deadline; how it ended is not known."
-        )
-
-    def _warn_once(self, text: str) -> None:
-        """Log a sentence, and not at each look again."""
-        if text not in self._told:
-            self.log.warning("%s", text)
-            self._told.add(text)
+        text = f"{reason} Kubernetes job {self.job_id} is past its deadline; how it ended is not known."
+        return self.end_of(JobOutcome("Lost", text))
 
     async def _note_start(self, job: Object) -> None:
         """Label the run with its start times once the container runs: its bill does not wait for the end."""
@@ -141,15 +138,16 @@ class KubernetesFollow(JobFollow):
 
     async def _ended(self, condition: Object) -> JobOutcome:
         """Wait for the pod's end, which may come a little after its job's: they are watched apart."""
+        if self.stop and self.stopped:
+            return self.stop
         deadline = anyio.current_time() + self.settings.late_s
         while True:
             version = self.view.version(self.name)
             self.pod = newest(self.view.pods.get(self.name, {}).values()) or self.pod
             left_s = deadline - anyio.current_time()
             if left_s <= 0 or (self.pod and _over(self.pod)):
-                return outcome_of(
-                    condition, self.pod, self.configuration.memory_mib, self.configuration.timeout_s
-                )
+                asked = self.configuration
+                return self.end_of(outcome_of(condition, self.pod, asked.memory_mib, asked.timeout_s))
             await self.view.news(self.name, version, left_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
@@ -173,8 +171,10 @@ class KubernetesFollow(JobFollow):
                 return unplaced(wait, events, self.configuration.schedule_within_s)
             self._explained = wait.message
             left_s = self.configuration.schedule_within_s - waited_s
-            reason = explained(wait, events)
-            self.log.warning("The pod has waited %.0f s, %.0f s are left. %s.", waited_s, left_s, reason)
+            placed = wait.kind == "placed"
+            text = "The pod has waited %.0f s, %.0f s are left. %s."
+            level = logging.INFO if placed else logging.WARNING
+            self.log.log(level, text, waited_s, left_s, explained(wait, events))
         return None
 
     def _broken(self, wait: Waiting) -> JobOutcome | None:
@@ -205,9 +205,9 @@ class KubernetesFollow(JobFollow):
         try:
             await self.api.delete(self.name, self.configuration.grace_s)
         except Exception as error:
-            self._warn_once(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
+            self.warn_seldom(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
             return
-        self._deleted = True
+        self.stopped = True
         self.log.info("Kubernetes job %s is deleted: %s", self.job_id, outcome.message)
 
 

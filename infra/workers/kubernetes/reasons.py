@@ -30,7 +30,11 @@ SHUTDOWN = ("Terminated", "NodeShutdown", "Shutdown")
 UNSCHEDULABLE = "Unschedulable"
 SCALING = ("TriggeredScaleUp",)  # the cluster autoscaler's events
 NOT_SCALING = ("NotTriggerScaleUp", "FailedScaleUp")
+NOT_READY = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")  # the kubelet's
 OOM = "OOMKilled"
+ENDED_BY_OTHERS = (None, 137, 143)  # after SIGKILL and SIGTERM, which the container of a deleted pod gets
+# The scheduler's last words; NO_HELP of a request larger than a whole node since 1.34: kubernetes #131345.
+NO_VICTIMS, NO_HELP = "No preemption victims found", "Preemption is not helpful for scheduling"
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class Waiting:
     """The reason why a job's container does not run yet.
 
     Attributes:
-        kind: of the trouble: "node", "image", "never" for an image that can't come, "container", or "".
+        kind: of the trouble: "node", "image", "never" for an image that can't come, "container", "placed" for
+            a node that is still at it, or "".
         message: the cluster's own words.
     """
 
@@ -91,29 +96,37 @@ def waiting(pod: Object | None) -> Waiting:
     for condition in pod["status"].get("conditions", ()):
         if condition["type"] == "PodScheduled" and condition.get("reason") == UNSCHEDULABLE:
             return Waiting("node", condition.get("message", UNSCHEDULABLE))
+    if node := pod["spec"].get("nodeName"):
+        return Waiting("placed", f"node {node} makes the container: {reason or 'it has not begun'}")
     return Waiting("", reason or "no node has taken the pod yet")
 
 
 def explained(wait: Waiting, events: list[Object]) -> str:
     """Return why a job waits, with what the autoscaler or a quota says of it."""
-    reasons = (*SCALING, *NOT_SCALING, "FailedCreate")
+    reasons = (*SCALING, *NOT_SCALING, *NOT_READY, "FailedCreate")
     telling = [event for event in events if event.get("reason") in reasons]
     last = f"{telling[-1]['reason']}: {telling[-1].get('message', '')}" if telling else ""
     return f"{wait.message.rstrip('. ')}. {last}".strip().rstrip(".")
 
 
 def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
-    """Return the outcome of a job that no node has taken for too long."""
+    """Return the outcome of a job that no node has taken, or whose container was not made, in time."""
+    why = explained(wait, events)
+    if wait.kind == "placed":
+        return JobOutcome(
+            "Crashed", f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
+        )
     reasons = [event.get("reason") for event in events]
     scaled = any(reason in SCALING for reason in reasons)
-    full = "Insufficient" in wait.message or any(
-        reason in ("FailedScaleUp", "FailedCreate") for reason in reasons
-    )
+    full = _full_now(wait.message) or any(reason in ("FailedScaleUp", "FailedCreate") for reason in reasons)
     refused = bool(reasons) and reasons[-1] == "NotTriggerScaleUp"
     name: StateName = "NoCapacity" if (scaled or full) and not refused else "Unschedulable"
-    return JobOutcome(
-        name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {explained(wait, events)}."
-    )
+    return JobOutcome(name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {why}.")
+
+
+def _full_now(message: str) -> bool:
+    """Return whether a node would fit if others left it; one that is too small for the pod never will."""
+    return "Insufficient" in message and (NO_VICTIMS in message or NO_HELP not in message)
 
 
 def finished(job: Object) -> Object | None:
@@ -145,7 +158,7 @@ def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s
         )
     if pod is None:
         return JobOutcome("Crashed", f"The job ended without a pod: {_words(condition)}.")
-    return _disrupted(pod) or _crashed(condition, pod, code)
+    return _disrupted(pod) or _deleted(pod, code) or _crashed(condition, pod, code)
 
 
 def _terminated(pod: Object | None) -> Object:
@@ -176,13 +189,18 @@ def _disrupted(pod: Object) -> JobOutcome | None:
     return None
 
 
+def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
+    """Return the outcome of a job whose pod somebody deleted; None where it had ended by itself."""
+    deleted = pod.get("gone") or pod["metadata"].get("deletionTimestamp")
+    if not deleted or code not in ENDED_BY_OTHERS:
+        return None
+    name = pod["metadata"]["name"]
+    return JobOutcome("PodLost", f"The pod {name} was deleted from outside while it ran.", code)
+
+
 def _crashed(condition: Object, pod: Object, code: int | None) -> JobOutcome:
     if code is not None:
         return JobOutcome("Crashed", f"The container ended with exit code {code}.", code)
-    if pod.get("gone") or pod["metadata"].get("deletionTimestamp"):
-        return JobOutcome(
-            "PodLost", f"The pod {pod['metadata']['name']} was deleted from outside while it ran."
-        )
     message = pod["status"].get("message") or pod["status"].get("reason") or _words(condition)
     return JobOutcome("Crashed", f"The pod ended without an exit code: {message.rstrip('. ')}.")
 

@@ -8,6 +8,7 @@ from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from infra.workers.base.job_configuration import JobRefused
+from infra.workers.base.seldom import Seldom
 from infra.workers.kubernetes.api import CONNECT_S, OF_RUNS, Object, answer
 from infra.workers.kubernetes.errors import Unclear, sentence, transient
 from infra.workers.kubernetes.settings import KubernetesSettings
@@ -39,6 +40,7 @@ class View:
         }
         self._listed: set[str] = set()
         self._trouble: dict[str, BaseException] = {}
+        self._seldom = Seldom()
         self._changed = anyio.Event()
         self._news: dict[str, anyio.Event] = {}
         self._versions: dict[str, int] = {}
@@ -97,27 +99,27 @@ class View:
     async def _keep(self, kind: str) -> None:
         version, failures = "", 0
         while True:
+            opened_at = anyio.current_time()
             try:
                 version = version or await self._list(kind)
-                failures = 0
                 version = await self._watch(kind, version)
-            except ApiException as error:
-                version = ""
-                if error.status != GONE:
-                    failures = await self._pause(kind, error, failures)
             except TimeoutError:
                 continue  # silent for too long: opened anew where it was left
             except Exception as error:
                 version = ""
-                if not transient(error):
+                if isinstance(error, ApiException) and error.status == GONE:
+                    continue
+                if not isinstance(error, ApiException) and not transient(error):
                     raise
-                failures = await self._pause(kind, error, failures)
+                lasted = anyio.current_time() - opened_at > LONGEST_WAIT_S
+                failures = await self._pause(kind, error, 0 if lasted else failures)
 
     async def _pause(self, kind: str, error: Exception, failures: int) -> int:
         self._trouble[kind] = error
         self._announce()
-        if not failures:
-            self._warn(f"{sentence(error, f'list and watch {kind}')} The worker goes on and tries again.")
+        text = f"{sentence(error, f'list and watch {kind}')} The worker goes on and tries again."
+        if self._seldom.due(text) or not failures:
+            self._warn(text)
         await anyio.sleep(min(self._settings.poll_s * 2**failures, LONGEST_WAIT_S))
         return failures + 1
 

@@ -86,7 +86,7 @@ class SshFollow(JobFollow):
         late = lost_for_s > self.configuration.lost_s
         lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")  # a full disk may pass
         if isinstance(error, JobRefused) and lasts:
-            return self.stop or JobOutcome(error.state, str(error))
+            return self._lost(error) if self.stop else JobOutcome(error.state, str(error))
         return self._lost(error) if late else None
 
     def _lost(self, error: Exception) -> JobOutcome:
@@ -126,7 +126,7 @@ class SshFollow(JobFollow):
                 return done
             look = await box.look(self.name)
             if outcome := outcome_of(look, self.host, self.configuration):
-                return self.stop if self.stop and outcome.name != "Exited" else outcome
+                return outcome if outcome.name == "Exited" else self.end_of(outcome)
             await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
@@ -177,6 +177,7 @@ class SshFollow(JobFollow):
         while self._stops < STOPS:
             self._stops += 1
             if await box.stop(self.name):
+                self.stopped = True
                 with suppress(TimeoutError, BoxUnreachable):
                     await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
                 return cancelled

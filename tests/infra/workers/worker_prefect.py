@@ -112,14 +112,14 @@ class Pool:
         self.prefect, self.name, self._deployment_id, self.kind = prefect, name, deployment_id, kind
 
     @classmethod
-    async def make(cls, prefect: Prefect, kind=AwsBatchWorker, **variables):
-        """A pool of a worker's type, whose deployment has these job variables."""
+    async def make(cls, prefect: Prefect, kind=AwsBatchWorker, flow="job", **variables):
+        """A pool of a worker's type, whose deployment of a flow has these job variables."""
         template = kind.get_default_base_job_template()
         name = f"pool-{uuid.uuid4().hex[:6]}"
         async with prefect.client() as client:
             made = WorkPoolCreate(name=name, type=kind.type, base_job_template=template)
             await call_until_answered(client.create_work_pool, made)
-            flow_id = await call_until_answered(client.create_flow_from_name, "job")
+            flow_id = await call_until_answered(client.create_flow_from_name, flow)
             deployment_id = await call_until_answered(
                 client.create_deployment,
                 flow_id=flow_id,

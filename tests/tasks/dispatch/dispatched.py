@@ -15,9 +15,9 @@ def planned(store, plan, **changes):
 class Run:
     """A `bench` of a store, every cell of it asked for."""
 
-    def __init__(self, store, budget_usd=None):
+    def __init__(self, store, budget_usd=None, poll_s=0.01):
         self.said = []
-        self.lanes = Dispatcher(store, budget_usd, self.said.append, Pace(poll_s=0.01))
+        self.lanes = Dispatcher(store, budget_usd, self.said.append, Pace(poll_s=poll_s))
 
     async def __aenter__(self):
         await self.lanes.__aenter__()

@@ -55,6 +55,7 @@ class FakePrefect:
                 tags=tags,
                 state=Scheduled(),
                 start_time=None,
+                run_count=0,
                 end_time=None,
                 states=[],
                 labels={},
@@ -85,7 +86,7 @@ class FakePrefect:
         return self.jobs[flow_run_id].states
 
     async def set_flow_run_state(self, flow_run_id, state, force=False):
-        self.jobs[flow_run_id].state = state
+        self._enter(self.jobs[flow_run_id], state)
 
     async def create_flow_run_input(self, flow_run_id, key, value):
         self._trouble()
@@ -130,13 +131,13 @@ class FakePrefect:
         box = {"name": f"box-{len(self.rentals)}", "address": "10.0.0.1", "user": "ubuntu", "since": now}
         box |= {"answered": now, "until": now + timedelta(hours=1), "usd_per_hour": 1.5, "type": "gpu_1x_a10"}
         run.labels |= RentalStatus(**box | known).labels
-        run.state, run.start_time = Running(), now
+        self._enter(run, Running())
 
     def give_back(self, run, state=None):
         run.labels |= {
             k: v for k, v in RentalStatus(returned=datetime.now(UTC)).labels.items() if k.endswith("returned")
         }
-        run.state = state or Completed(message="given back")
+        self._enter(run, state or Completed(message="given back"))
 
     # what lane jobs do
 
@@ -149,9 +150,22 @@ class FakePrefect:
         """What a job was asked for, also when the API has forgotten it."""
         return self.orders[job.id]
 
-    def start(self, job):
+    def _enter(self, run, state):
+        """What the server notes of a state: a run that ends without having run starts at its end."""
+        run.state, now = state, datetime.now(UTC)
+        if state.is_running():
+            run.run_count, run.start_time = run.run_count + 1, run.start_time or now
+        if state.is_final():
+            run.start_time, run.end_time = run.start_time or now, now
+
+    def take(self, job):
+        """A worker takes a job, and asks for its machine."""
         job.states.append(Pending())
-        job.state, job.start_time = Running(), datetime.now(UTC)
+        self._enter(job, job.states[-1])
+
+    def start(self, job):
+        self.take(job)
+        self._enter(job, Running())
 
     def deliver(self, job, repeats, verdict=Verdict.TIMEOUT):
         for repeat in repeats:
@@ -166,10 +180,11 @@ class FakePrefect:
         """A job that measures all that it was asked for."""
         self.start(job)
         self.deliver(job, self.repeats(job))
-        job.state, job.end_time = Completed(), datetime.now(UTC)
+        self._enter(job, Completed())
 
-    def crash(self, job):
-        job.state, job.end_time = Crashed(message="killed"), datetime.now(UTC)
+    def crash(self, job, message="killed"):
+        """A job dies; before it was started, it was refused."""
+        self._enter(job, Crashed(message=message))
 
     def stopped(self, job):
         return job.state.is_cancelled() or job.state.is_cancelling()

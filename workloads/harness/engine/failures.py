@@ -8,6 +8,7 @@ from typing import Any
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.engine.device import UnsupportedError
+from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.printable import printable
@@ -16,10 +17,6 @@ from workloads.harness.records.text import gigabytes
 from workloads.harness.records.verdict import Finding
 
 # All compared in lower case.
-OUT_OF_MEMORY = (
-    *("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory", "bad_alloc"),
-    *("could not allocate", "failed to allocate", "status_alloc_failed", "status_internal_error_host_alloc"),
-)
 # cuDNN says so of a convolution that it can't compute, and of one whose plans have all run out of memory.
 NO_PLAN = ("unable to find an engine", "unable to find a valid cudnn algorithm")
 FULL_SHARE = 0.8  # of a GPU's memory: above it a plan's workspace is what had no room
@@ -63,7 +60,7 @@ def finding(error: Exception, case: Case) -> Finding:
     whole = str(error).strip()
     text = printable(next(iter(whole.splitlines()), type(error).__name__))[:300]
     lowered = whole.lower()
-    no_memory = _is_memory_error(error) or any(words in lowered for words in OUT_OF_MEMORY)
+    no_memory = _is_memory_error(error) or out_of_memory.says_so(whole)
     if no_memory or (any(words in lowered for words in NO_PLAN) and _gpu_was_full()):
         return (
             Verdict.OUT_OF_MEMORY,

@@ -14,6 +14,7 @@ from threading import Thread
 from typing import IO, Any
 
 from workloads.harness.probes.memory import available_bytes, oom_kills
+from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import smaller
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.printable import printable
@@ -162,6 +163,9 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
     if code == -signal.SIGKILL and oom:
         size, advice = repeat.case.size_text, smaller(repeat.case)
         reason = f"the kernel ran out of memory at {size} and killed the process{advice}"
+        return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
+    if line := next(filter(out_of_memory.says_so, last_words), "") if code else "":
+        reason = f"memory ran out at {repeat.case.size_text}: {line.strip()}{smaller(repeat.case)}"
         return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
     if code < 0:
         reason = f"the measuring process was killed by {signal_name(-code)}{words}"

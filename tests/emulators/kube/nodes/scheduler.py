@@ -33,6 +33,7 @@ NO_HELP, NO_VICTIMS = (
 MAX_PODS = 110  # the kubelet's default
 
 Usage = dict[str, dict[str, Decimal]]
+Refusal = tuple[list[str], bool]  # the reasons of a node, and whether it is too small whatever leaves it
 
 
 class Scheduler:
@@ -64,7 +65,7 @@ class Scheduler:
         usage, counts = self.usage()
         pods = [self.store.get("pods", key) for key in self.pending]
         for pod in sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
-            reasons: list[list[str]] = []
+            refusals: list[Refusal] = []
             wanted = requests_of(pod)
             for node in self.store.all("nodes"):
                 name = node["metadata"]["name"]
@@ -74,9 +75,9 @@ class Scheduler:
                     for resource, amount in wanted.items():
                         usage[name][resource] += amount
                     break
-                reasons.append(refusal)
+                refusals.append((refusal, too_small(node, wanted)))
             else:
-                self.refuse(pod, sentence(reasons))
+                self.refuse(pod, sentence(refusals))
 
     def usage(self) -> tuple[Usage, Counter[str]]:
         """What the pods on each node have asked for, and how many there are."""
@@ -130,6 +131,12 @@ def unfit(pod: Obj, node: Obj, wanted: dict[str, Decimal], used: dict[str, Decim
     ]
 
 
+def too_small(node: Obj, wanted: dict[str, Decimal]) -> bool:
+    """Whether an empty node would not do either. Source: NodeResourcesFit since 1.34, kubernetes #131345."""
+    whole = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
+    return any(amount > whole.get(name, Decimal(0)) for name, amount in wanted.items())
+
+
 def tolerated(taint: Obj, tolerations: list[Obj]) -> bool:
     """Whether one of the tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in tolerations)
@@ -145,17 +152,17 @@ def covers(toleration: Obj, taint: Obj) -> bool:
     return toleration.get("key") == taint["key"] and same[0] == same[1]
 
 
-def sentence(reasons: list[list[str]]) -> str:
+def sentence(refusals: list[Refusal]) -> str:
     """The scheduler's words for what each node said."""
-    if not reasons:
+    if not refusals:
         return "no nodes available to schedule pods"
-    nodes = f"0/{len(reasons)} nodes are available: "
-    said = Counter(reason for refusal in reasons for reason in refusal)
-    short = [
-        any(reason.startswith("Insufficient") or reason == TOO_MANY for reason in refusal)
-        for refusal in reasons
+    nodes = f"0/{len(refusals)} nodes are available: "
+    said = Counter(reason for reasons, _ in refusals for reason in reasons)
+    full_now = [
+        not never and any(reason.startswith("Insufficient") or reason == TOO_MANY for reason in reasons)
+        for reasons, never in refusals
     ]
-    helpless = Counter(NO_VICTIMS if lacking else NO_HELP for lacking in short)
+    helpless = Counter(NO_VICTIMS if full else NO_HELP for full in full_now)
     return f"{nodes}{listed(said)}. no new claims to deallocate, preemption: {nodes}{listed(helpless)}."
 
 

@@ -51,7 +51,7 @@ async def test_what_is_too_large_is_told_by_its_resource(kubernetes):
     name = await kubernetes.submit("true", limits={"cpu": 1000, "memory": "1Mi"})
     pod = await kubernetes.pod(name, refused_by_scheduler)
     text = "0/1 nodes are available: 1 Insufficient cpu. "
-    text += AFTERWARDS + "No preemption victims found for incoming pod."
+    text += AFTERWARDS + "Preemption is not helpful for scheduling."
     assert condition(pod, "PodScheduled").message == text
 
 
@@ -78,7 +78,9 @@ async def test_a_gpu_is_given_to_one_pod_at_a_time(cluster, kubernetes):
     await kubernetes.running(first)
     second = await kubernetes.submit("true", limits=ONE_GPU)
     pod = await kubernetes.pod(second, refused_by_scheduler)
-    assert "2 Insufficient nvidia.com/gpu" in condition(pod, "PodScheduled").message
+    text = condition(pod, "PodScheduled").message
+    assert "2 Insufficient nvidia.com/gpu" in text
+    assert "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for" in text
     await kubernetes.batch.delete_namespaced_job(first, SPACE, propagation_policy="Background")
     assert end_of(await kubernetes.ended(second))[0] == "Complete"
 

@@ -19,11 +19,12 @@ COMPLETE = {"type": "Complete", "status": "True", "reason": "CompletionsReached"
 MEMORY_MIB, TIMEOUT_S = 400, 60
 
 
-def pod(container=None, *, gone=False, conditions=(), **status):
+def pod(container=None, *, gone=False, deleted=False, node="gke-l4-1", conditions=(), **status):
     containers = [{"name": "prefect-job", "state": container}] if container else []
+    metadata = {"name": "job-x", "creationTimestamp": "2026-11-22T10:00:00Z"}
     return {
-        "metadata": {"name": "job-x", "creationTimestamp": "2026-11-22T10:00:00Z"},
-        "spec": {"nodeName": "gke-l4-1"},
+        "metadata": metadata | ({"deletionTimestamp": "2026-11-22T10:01:00Z"} if deleted else {}),
+        "spec": {"nodeName": node} if node else {},
         "status": {"containerStatuses": containers, "conditions": list(conditions), **status},
         "gone": gone,
     }
@@ -53,6 +54,11 @@ def disrupted(reason, message="said so"):
         (LATE, pod(terminated(143)), "TimedOut", "timeout_s 60"),
         (FAILED, None, "Crashed", "without a pod: BackoffLimitExceeded: Job has reached"),
         (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(terminated(143), deleted=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(terminated(137), gone=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(terminated(3), deleted=True), "Crashed", "exit code 3"),  # by itself, just before
+        (FAILED, pod(terminated(143)), "Crashed", "exit code 143"),
+        (FAILED, pod(terminated(137, "OOMKilled"), deleted=True), "OutOfMemory", "exit code 137"),
         (FAILED, pod(reason="UnexpectedAdmissionError", message="no device."), "Crashed", "code: no device."),
         (
             FAILED,
@@ -115,7 +121,8 @@ def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
             "container",
             "secret",
         ),
-        (pod({"waiting": {"reason": "ContainerCreating"}}), "", "ContainerCreating"),
+        (pod({"waiting": {"reason": "ContainerCreating"}}), "placed", "gke-l4-1 makes the container: Cont"),
+        (pod(), "placed", "node gke-l4-1 makes the container: it has not begun"),
         (
             pod(
                 conditions=[
@@ -125,7 +132,7 @@ def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
             "node",
             "0/1",
         ),
-        (pod(), "", "no node has taken"),
+        (pod(node=""), "", "no node has taken"),
     ],
 )
 def test_why_it_waits(of, kind, words):
@@ -138,7 +145,13 @@ def event(reason, message=""):
 
 
 SELECTOR = Waiting("node", "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.")
-FULL = Waiting("node", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+SHORT = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+PREEMPTION = f"{SHORT} no new claims to deallocate, preemption: 0/3 nodes are available: "
+NO_HELP, NO_VICTIMS = (
+    "Preemption is not helpful for scheduling",
+    "No preemption victims found for incoming pod",
+)
+FULL = Waiting("node", SHORT)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +162,21 @@ FULL = Waiting("node", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
         (SELECTOR, [event("FailedScaleUp", "out of resources")], "NoCapacity", "out of resources"),
         (SELECTOR, [event("NotTriggerScaleUp", "no pool")], "Unschedulable", "no pool"),
         (FULL, [event("FailedScheduling")], "NoCapacity", "Insufficient"),
+        (Waiting("node", f"{PREEMPTION}3 {NO_VICTIMS}."), [], "NoCapacity", "No preemption victims"),
+        (Waiting("node", f"{PREEMPTION}1 {NO_VICTIMS}, 2 {NO_HELP}."), [], "NoCapacity", "Insufficient"),
+        (Waiting("node", f"{PREEMPTION}3 {NO_HELP}."), [], "Unschedulable", "Insufficient nvidia.com/gpu"),
+        (
+            Waiting("node", f"{PREEMPTION}3 {NO_HELP}."),
+            [event("TriggeredScaleUp", "l4 0->1")],
+            "NoCapacity",
+            "l4 0->1",
+        ),
+        (
+            Waiting("placed", "node n makes the container: ContainerCreating"),
+            [event("Pulling", "image"), event("FailedMount", "no volume")],
+            "Crashed",
+            "FailedMount: no volume",
+        ),
         (
             Waiting("node", "no pod"),
             [event("FailedCreate", "exceeded quota: gpus")],

@@ -40,6 +40,7 @@ OLD_DRIVER = (
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CUDA error: CUBLAS"),
         ("std::bad_alloc", "std::bad_alloc"),
         ("[Errno 12] Cannot allocate memory", "Cannot allocate memory"),
+        ("libtorch_cpu.so: cannot map zero-fill pages", "cannot map zero-fill pages"),
     ],
 )
 def test_memory_that_ran_out_names_the_size_the_bytes_and_what_to_try(text, wanted):
@@ -165,6 +166,7 @@ def test_a_driver_that_does_not_fit_says_so(text):
         RuntimeError("mat1 and mat2 shapes cannot be multiplied (3x4 and 5x6)"),
         ZeroDivisionError("division by zero"),
         KeyError("memory"),
+        ImportError("libgomp.so.1: cannot allocate memory in static TLS block"),
     ],
 )
 def test_everything_else_is_a_crash(error):

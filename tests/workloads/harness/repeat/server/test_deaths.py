@@ -122,6 +122,32 @@ class TestWithoutTorch:
         assert record.verdict is Verdict.OUT_OF_MEMORY
         assert record.reasons == ("the kernel ran out of memory at n=64 and killed the process; try n=32",)
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "raise MemoryError",
+            "raise MemoryError('Out of memory interning an attribute name')",
+            "raise ImportError('libtorch_cpu.so: cannot map zero-fill pages')",
+            "sys.stderr.write('terminate called\\n  what():  std::bad_alloc\\n'); os.abort()",
+            "sys.stderr.write('OpenBLAS error: Memory allocation still failed after 10 retries\\n'); sys.exit(1)",
+        ],
+    )
+    def test_memory_that_ran_out_has_many_names(self, run, words):
+        record = run(self.REPEAT, f"import os, sys; {words}")
+        assert record.verdict is Verdict.OUT_OF_MEMORY, record.reasons
+        assert record.reasons[0].startswith("memory ran out at n=64: ")
+        assert record.reasons[0].endswith("; try n=32")
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            "raise ImportError('libgomp.so.1: cannot allocate memory in static TLS block')",
+            "sys.stderr.write('out of memory\\n')",  # and ends well, without a record
+        ],
+    )
+    def test_not_every_word_of_memory_means_that_it_ran_out(self, run, words):
+        assert run(self.REPEAT, f"import os, sys; {words}").verdict is Verdict.CRASHED
+
     def test_standard_error_is_passed_on_as_it_comes(self, run):
         run(self.REPEAT, "import sys; print('one', file=sys.stderr); print('two', file=sys.stderr)")
         assert run.said == ["one", "two"]

@@ -15,7 +15,9 @@ from tests.workloads.harness.repeat.dying import CASE, ROOT, gone, wait_for
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.limits import at_least
+from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.repeat.series import measure_or_skip
 
 pytestmark = pytest.mark.flaky(
@@ -45,6 +47,15 @@ class TestForReal:
         record = run(repeat_of(name))
         assert record.verdict == verdict
         assert re.search(reason, record.reasons[0]), record.reasons
+
+    @pytest.mark.parametrize(
+        "mib", [60, 200]
+    )  # torch's libraries find no room, or Python while it imports them
+    def test_too_little_memory_for_torch_itself_is_out_of_memory(self, box_lock, mib):
+        script = f'ulimit -d {mib * 1024}; exec {sys.executable} -m workloads "$@"'
+        with whole_box() as lock:
+            record = run_repeat(repeat_of("matmul"), lock, print, ("bash", "-c", script, "--"))
+        assert record.verdict is Verdict.OUT_OF_MEMORY, record.reasons
 
     @pytest.mark.chaos
     def test_hanging_ends_with_the_time_and_with_all_children(self, cheats, run, note):

@@ -1,0 +1,38 @@
+"""A run without one time says so; one that skipped what it had planned to skip does not."""
+
+import pytest
+
+from tasks.measure import nothing_measured
+from tasks.planning.plan import PlannedSkip
+from workloads.harness.records.record import Verdict
+
+
+def ended(plan, **others):
+    """A record of every repeat, in vain; `others` are the verdicts of those on a machine."""
+    return [
+        repeat.failed(others.get(machine.name.replace("-", "_"), Verdict.CAPACITY), "no such image")
+        for machine in plan.hardware
+        for repeat in plan.repeats_on(machine)
+    ]
+
+
+def test_a_run_in_which_nothing_was_measured_says_why(plan):
+    said = nothing_measured(ended(plan, local_cpu=Verdict.CRASHED), plan)
+    assert said.startswith("nothing was measured: 14 capacity, 14 crashed; local-cpu-1/")
+    assert said.endswith(": no such image")
+
+
+@pytest.mark.parametrize("verdict", [Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE])
+def test_one_number_is_something(plan, verdict):
+    assert nothing_measured(ended(plan, local_cpu=verdict), plan) == ""
+
+
+def test_what_was_planned_to_be_skipped_is_no_failure(plan):
+    skips = tuple(
+        PlannedSkip(hardware=machine.name, case=case, reason="too large")
+        for machine in plan.hardware
+        for case in plan.cases
+    )
+    all_skipped = plan.model_copy(update={"skips": skips})
+    assert nothing_measured(ended(plan, local_cpu=Verdict.SKIPPED, local_cpu_1=Verdict.SKIPPED), plan)
+    assert nothing_measured(all_skipped.skipped(), all_skipped) == ""

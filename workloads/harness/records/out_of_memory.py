@@ -1,0 +1,16 @@
+"""The words by which Python, torch and their libraries say that memory ran out."""
+
+# All compared in lower case.
+_SAID = (
+    *("can't allocate memory", "cannot allocate memory", "out of memory", "not enough memory", "bad_alloc"),
+    *("could not allocate", "failed to allocate", "unable to allocate", "memory allocation still failed"),
+    *("status_alloc_failed", "status_internal_error_host_alloc", "memoryerror", "cannot map zero-fill pages"),
+)
+# glibc's loader says so when a table of its own is full, however much memory there is.
+_OF_A_TABLE = "static tls block"
+
+
+def says_so(text: str) -> bool:
+    """Return whether an error's text means that memory ran out."""
+    lowered = text.lower()
+    return _OF_A_TABLE not in lowered and any(words in lowered for words in _SAID)
