@@ -7,11 +7,12 @@ from types import SimpleNamespace
 import httpx
 import pytest
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Completed, Crashed, Failed, Pending
+from prefect.states import Cancelled, Completed, Crashed, Failed, Pending
 
 from infra.workers.base import outcome
 from tasks.dispatch import dispatcher, job_end, submit
-from tasks.dispatch.job_end import EXPLAINED_LABEL, OUTCOME_LABEL, JobEnd, end_of, has_ended
+from tasks.dispatch.job_end import EXPLAINED_LABEL, OUTCOME_LABEL, STAGE_LABELS, JobEnd, end_of, has_ended
+from tasks.dispatch.job_notes import FILE, NOTES
 from tasks.errors import GridbenchError
 from tests.tasks.dispatch.dispatched import Run, planned, serve, until
 from tests.tasks.dispatch.fake_prefect import answer
@@ -100,6 +101,33 @@ async def test_a_job_that_dies_is_asked_for_again_without_what_it_delivered(api,
     assert not again & {repeat.id for repeat in done}
 
 
+async def test_a_lane_whose_jobs_are_refused_costs_nothing_and_ends_after_the_second(api, alone):
+    async with Run(alone, budget_usd=1e-9) as run:
+        for count in (1, 2):
+            await until(lambda count=count: len(api.jobs) == count)
+            api.take(api.job)
+            api.crash(api.job, "no such image")
+        records = await run.ended()
+        assert run.lanes.spent_usd() == 0 and len(api.jobs) == 2
+    assert {record.verdict for record in records} == {Verdict.CAPACITY}
+    assert "2 lane jobs in a row ended without a record" in records[0].reasons[0]
+    assert [note.billed_s for note in NOTES.validate_json((alone.folder / FILE).read_bytes())] == [0, 0]
+
+
+async def test_a_container_that_ran_is_paid_for_though_its_flow_never_began(api, alone):
+    async with Run(alone) as run:
+        await until(lambda: api.jobs)
+        api.take(api.job)
+        api.job.labels |= dict.fromkeys(STAGE_LABELS, 3.0)  # as its worker sets them once the container runs
+        api.crash(api.job, "exit code 1")
+        await until(lambda: len(api.jobs) == 2)
+        machine = alone.plan.hardware[0]
+        assert run.lanes.spent_usd() == pytest.approx(machine.price.usd_per_hour * machine.start_s / 3600)
+        task = asyncio.create_task(serve(api))
+        assert len(await run.ended()) == 14, "and no repeat is to blame"
+        task.cancel()
+
+
 async def test_a_job_that_is_deleted_is_asked_for_again(api, store):
     async with Run(store) as run:
         await until(lambda: api.jobs)
@@ -166,6 +194,7 @@ def test_a_cloud_has_time_to_say_why_a_signal_came(labels, state, over):
         ({OUTCOME_LABEL: "taken-away"}, Crashed(name="Drained"), JobEnd.TAKEN_AWAY),
         ({}, Failed(name="Unfit"), JobEnd.UNFIT),  # said by the lane's own preflight
         ({}, Crashed(), JobEnd.CRASHED),
+        ({}, Cancelled(), JobEnd.CANCELLED),  # by somebody, in a pool whose worker sets no label
         ({OUTCOME_LABEL: "something new"}, Crashed(), JobEnd.CRASHED),
     ],
 )

@@ -86,6 +86,15 @@ def test_a_lane_whose_jobs_never_begin_is_given_up_and_blames_no_repeat(lane):
     assert {record.verdict for record in given_up} == {Verdict.CAPACITY}
 
 
+def test_a_job_that_somebody_cancels_blames_no_repeat_and_twice_is_enough(lane):
+    repeats = start(lane)
+    lost, given_up = lane.job_ended(True, "cancelled", JobEnd.CANCELLED)
+    lane.ask(lost, now=1.0)
+    assert not given_up and start(lane) == repeats, "all of them go on together"
+    _, given_up = lane.job_ended(True, "cancelled", JobEnd.CANCELLED)
+    assert len(given_up) == 14 and {record.verdict for record in given_up} == {Verdict.CAPACITY}
+
+
 def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
     ended = []
     for _ in range(FRUITLESS):
@@ -137,7 +146,7 @@ def test_where_there_is_no_machine_asking_again_is_no_use(lane, end):
     count = len(start(lane))
     lost, given_up = lane.job_ended(False, "no g5.xlarge to be had", end)
     assert not lost and len(given_up) == count and {r.verdict for r in given_up} == {Verdict.CAPACITY}
-    assert "no g5.xlarge to be had" in given_up[0].reasons[0]
+    assert given_up[0].reasons == ("no g5.xlarge to be had",)
 
 
 def test_the_one_that_twice_ran_its_job_out_of_memory_says_so(lane):
