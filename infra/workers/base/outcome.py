@@ -66,6 +66,7 @@ CAUSES: dict[StateName, Cause] = {
     "Preempted": Cause.TAKEN_AWAY,
     "Drained": Cause.TAKEN_AWAY,
     "NodeLost": Cause.TAKEN_AWAY,
+    "PodLost": Cause.TAKEN_AWAY,  # by somebody: no repeat is to blame
     "NoCapacity": Cause.NO_MACHINE,
     "Unschedulable": Cause.NO_MACHINE,
     "Unfit": Cause.UNFIT,

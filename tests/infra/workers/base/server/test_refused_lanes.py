@@ -26,9 +26,9 @@ KEY = {"env": {"PREFECT_API_KEY": "x"}}
 REFUSED = {
     # kind of pool: its worker, job variables that it refuses, words of its sentence
     "kubernetes": (KubernetesJobsWorker, {"image": "i:1"} | KEY, "never sent in plain text"),
-    "batch": (AwsBatchWorker, {"image": "i:1", "job_queue": "q"} | KEY, "never sent in plain text"),
+    "batch": (AwsBatchWorker, {"image": "i:1", "job_queue": "q"}, "region is not set"),
     "ssh": (SshWorker, {"image": "i:1", "hosts": []}, "hosts"),
-    "process": (ProcessWorker, {"working_dir": "/nowhere"}, "/nowhere"),
+    "process": (ProcessWorker, {"working_dir": "/nowhere"}, "could not start"),
 }
 
 
