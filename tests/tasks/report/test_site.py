@@ -173,7 +173,7 @@ def test_a_number_that_its_run_refused_is_no_point_and_no_base(tmp_path):
     table = tmp_path / "20261101-quick-0000" / "comparison.csv"
     text = table.read_text()
     row = next(line for line in text.splitlines() if line.startswith("local-cpu/matmul/n=5000"))
-    table.write_text(text.replace(row, row.replace(",ok,", ",impossible,", 1)))
+    table.write_text(text.replace(row, row.replace(",ok,sound,", ",impossible,refused,", 1)))
     found = {(trend.case, trend.hardware): trend.points for trend in trends(site_runs(tmp_path)[0])}
     first, second = found["matmul/n=5000/fp32", "local-cpu"]
     assert (first.seconds, first.verdict) == (None, "impossible")
