@@ -58,7 +58,7 @@ async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, 
     assert state.is_completed(), state.message
     records, odd = (await bench.store(run_id)).records()
     assert not odd and [r.case.id for r in records] == ["nap/ms=2/fp32"] * 2
-    assert {r.verdict for r in records} <= MEASURED
+    assert {r.verdict for r in records} <= MEASURED, records[0].reasons
     batch = cloud.client("batch")
     (job,) = batch.list_jobs(jobQueue="cloud-c5", jobStatus="SUCCEEDED")["jobSummaryList"]
     (told,) = batch.describe_jobs(jobs=[job["jobId"]])["jobs"]
