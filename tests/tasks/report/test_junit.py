@@ -109,7 +109,7 @@ def test_a_case_says_what_it_is_with_its_numbers(found):
     lost = cases["cpu-box", IMAGES.id].find("failure")
     assert lost.get("message") == 'lost: it counted, and is wrong: it is "<0>" & \ufffd[31mred'
     few = cases["cpu-box", SMALL.id]
-    assert "1 ok repeat" in few.find("skipped").get("message")
+    assert "1 usable repeat" in few.find("skipped").get("message")
     assert float(few.get("time")) == pytest.approx(1e-4)
     assert "was not to measure it" in cases["cpu-box", LARGE.id].find("skipped").get("message")
     well = cases["gpu-box", MATMUL.id]

@@ -43,7 +43,7 @@ def slower(seconds):
 
 
 SCENARIOS = {
-    "one cell": (lambda made: made[:1], "Only local-cpu-1 has ok cells: measure a second machine"),
+    "one cell": (lambda made: made[:1], "Only local-cpu-1 has numbers that count: measure a second machine"),
     "all failed": (
         lambda made: [replace(r, verdict=Verdict.CRASHED, reasons=("it fell",), wall=None) for r in made],
         "No cell of the baseline, local-cpu-1, has a number that counts, so there is no speedup.",

@@ -100,7 +100,7 @@ class TestTooMuch:
         "record",
         [
             measured(0.09),  # a short step says nothing of a long one
-            measured(1.0, verdict=Verdict.NOISY),
+            measured(1.0, verdict=Verdict.SHARED),
             measured(1.0, verdict=Verdict.TIMEOUT),
             replace(measured(1.0), wall=None),
             measured(1.0, Case.of("matmul", {"n": 1000}, "bf16")),
@@ -108,7 +108,7 @@ class TestTooMuch:
             measured(1.0, Case.of("matmul", {"n": 3000})),
         ],
     )
-    def test_but_only_a_sound_one_of_the_same_case(self, record):
+    def test_but_only_one_that_counts_of_the_same_case(self, record):
         assert too_much_for(self.LARGER, [record], 0.001) is None
 
     def test_out_of_memory_is_for_all_that_is_no_smaller(self):

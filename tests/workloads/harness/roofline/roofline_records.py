@@ -3,10 +3,12 @@
 from typing import Any
 
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import COUNTING
 from workloads.harness.records.parts import Group, Profile, Rank
 from workloads.harness.records.record import Record, Timing, Transfer, Verdict, Work
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings
 
+REFUSED = [verdict for verdict in Verdict if verdict not in COUNTING]
 FLOPS, BANDWIDTH, LAUNCH_S = 104e9, 10e9, 1e-6
 CEILINGS = Ceilings(
     compute=(("fp32", Ceiling(FLOPS, "a matmul")),),

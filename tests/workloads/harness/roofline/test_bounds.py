@@ -46,11 +46,11 @@ class TestLoader:
 
 class TestTable:
     def made(self):
-        noisy = record("edges", {"pixels": 8}, seconds=1.0, verdict=Verdict.NOISY)
+        shared = record("edges", {"pixels": 8}, seconds=1.0, verdict=Verdict.SHARED)
         return [
             record("matmul", {"n": 2000}, seconds=1.0, flops=FLOPS, nbytes=1.0),
             *(replace(blur(seconds=s), repeat=i) for i, s in enumerate((0.5, 0.4, 9.0))),
-            noisy,
+            shared,
         ]
 
     def test_a_row_for_each_cell_with_its_middle_repeat(self):
@@ -71,7 +71,7 @@ class TestTable:
         assert "compute fp32        104 GFLOP/s    a-box/matmul/n=2000/fp32#1" in text
         assert "100 %" in next(line for line in text.splitlines() if line.startswith("a-box/matmul"))
         assert text.count("memory_bandwidth") == 1  # missing for both cells, said once
-        assert text.endswith("1 cell has no ok record and no place here")
+        assert text.endswith("1 cell has no record that counts and no place here")
 
     def test_in_json(self):
         found = json.loads(roofline_json(self.made()))

@@ -11,12 +11,13 @@ from tests.workloads.harness.roofline.roofline_records import (
     CEILINGS,
     FLOPS,
     LAUNCH_S,
+    REFUSED,
     group,
     profile,
     record,
     timing,
 )
-from workloads.harness.records.record import Cache, Transfer, Verdict, Work
+from workloads.harness.records.record import Cache, Transfer, Work
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings
 from workloads.harness.roofline.roofline import ABOVE, EXPLAINS, LIMITS, UNEXPLAINED, bound, percent, si
 
@@ -81,8 +82,8 @@ class TestOneLimitAtATime:
         assert f"mib={mib} " in "".join(found.missing)
         assert 2 * mib >= 4 * cache
 
-    @pytest.mark.parametrize("verdict", [v for v in Verdict if v is not Verdict.OK])
-    def test_what_is_not_ok_has_no_bound(self, verdict):
+    @pytest.mark.parametrize("verdict", REFUSED)
+    def test_what_does_not_count_has_no_bound(self, verdict):
         assert judged(seconds=1.0, verdict=verdict) is None
 
     def test_other_precisions_have_other_ceilings(self):

@@ -49,16 +49,20 @@ class Sampler:
     def __call__(self) -> float:
         """Time the blocks of a sample."""
         for _ in range(self.count):
-            self._between(self.block, self.result)
-            self.result = None  # a result that lived on into the next step would take its memory twice
-            reading = self._clock.time(self._step, self.block)
-            self.result = reading.result
-            self.timed.wall_s.append(reading.wall_s / self.block)
-            if reading.device_s is not None:
-                self.timed.device_s.append(reading.device_s / self.block)
-            self.timed.straggle_shares.append(reading.straggle_s / reading.wall_s)
+            self._time_block()
         self.steps += self.block * self.count
         return statistics.median(self.timed.wall_s[-self.count :])
+
+    def _time_block(self) -> None:
+        """Time a block, with no result held on: one that lived into the next step takes its memory twice."""
+        self._between(self.block, self.result)
+        self.result = None
+        reading = self._clock.time(self._step, self.block)
+        self.result = reading.result
+        self.timed.wall_s.append(reading.wall_s / self.block)
+        if reading.device_s is not None:
+            self.timed.device_s.append(reading.device_s / self.block)
+        self.timed.straggle_shares.append(reading.straggle_s / reading.wall_s)
 
     def samples(self, of_blocks: list[float]) -> tuple[float, ...]:
         """Return the samples that these blocks make."""
