@@ -19,17 +19,28 @@ DIES = '''"""Ends its process in the midst, without a word."""
 import os
 
 from workloads.harness.prepared import Job
-from workloads.harness.registry import find, workload
+from workloads.harness.registry import Workload, add, find
 
 
-@workload(batch=(4,), batches=(3,), tiny={"batch": 4, "batches": 3})
-def broken_infer_job(env, batch, batches):
+def infer(env, batch):
+    return find("simple_cnn_infer").build(env, batch)
+
+
+def infer_job(env, batch, batches):
     return Job(lambda: os._exit(3), lambda: None, batch * batches, "images", 1.0, 1.0, 1.0)
 
 
-@workload(batch=(4,), tiny={"batch": 4})
-def broken_infer(env, batch):
-    return find("simple_cnn_infer").build(env, batch)
+net = {"model": "broken", "task": "inference"}
+sizes = {"batch": (4,), "batches": (3,)}
+add(Workload("broken_infer", __doc__, {"batch": (4,)}, {"batch": 4}, infer, **net))
+add(
+    Workload(
+        *("broken_infer_job", __doc__, sizes, {"batch": 4, "batches": 3}, infer_job),
+        kind="job",
+        of="broken_infer",
+        **net,
+    )
+)
 '''
 
 
