@@ -74,10 +74,11 @@ def test_a_box_is_measured_by_workers_of_a_server_elsewhere(owner, box, tmp_path
             line.replace("https://prefect.example/api", server.url)
             for line in block_of(PAGE, "export PREFECT_API_URL")
         ]
-        started = [f"{line} >/dev/null 2>&1 &" if "worker start" in line else line for line in lines]
+        started = [f"{line} >>{tmp_path}/workers.log 2>&1 &" if "worker start" in line else line for line in lines]
         owner.environment["PREFECT_API_AUTH_STRING"] = AUTH
-        script = "\n".join(["set -e", "trap 'kill $(jobs -p); wait' EXIT", *started])
-        code, told = owner(script, timeout=900)
+        # Job control, because a script's background jobs ignore SIGINT otherwise, which ends Prefect's workers.
+        script = "\n".join(["set -em", "trap 'kill $(jobs -p); wait' EXIT", *started])
+        code, told = owner(script, timeout=400)
     finally:
         server.stop()
     assert code == 0 and "report: " in told, told

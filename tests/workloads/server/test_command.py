@@ -50,7 +50,7 @@ class TestRun:
         assert (
             0.85 * elapsed_s - 0.2 <= record.wall_s <= elapsed_s + 0.02
         )  # its start is told in ticks of 10 ms
-        names = ["process_start", "waiting", "import", "probe", "context", "build", "first_call", "check"]
+        names = ["process_start", "waiting", "import", "probe", "context", "build", "first_call", "search"]
         assert [*record.phases_s][:8] == names
         assert record.phases_s["import"] > 0.1
         assert record.phases_s["samples"] == pytest.approx(record.wall.mean_s * record.wall.steps, rel=0.2)
