@@ -74,7 +74,9 @@ def test_a_box_is_measured_by_workers_of_a_server_elsewhere(owner, box, tmp_path
             line.replace("https://prefect.example/api", server.url)
             for line in block_of(PAGE, "export PREFECT_API_URL")
         ]
-        started = [f"{line} >>{tmp_path}/workers.log 2>&1 &" if "worker start" in line else line for line in lines]
+        started = [
+            f"{line} >>{tmp_path}/workers.log 2>&1 &" if "worker start" in line else line for line in lines
+        ]
         owner.environment["PREFECT_API_AUTH_STRING"] = AUTH
         # Job control, because a script's background jobs ignore SIGINT otherwise, which ends Prefect's workers.
         script = "\n".join(["set -em", "trap 'kill $(jobs -p); wait' EXIT", *started])

@@ -124,6 +124,7 @@ def trial(name, size, more_bytes):
     )
     command = [sys.executable, "-c", script, "run", name, f"--size={size}", "--trial", "--threads=1"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert found.stdout, f"ended with {found.returncode}: {found.stderr[-2000:]}"
     return Record.from_json(found.stdout.splitlines()[-1])
 
 
