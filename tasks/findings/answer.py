@@ -159,6 +159,8 @@ def _width(suite: CommonCases) -> str:
     cells = f"of its {format_count(len(suite.grades), 'cell')}"
     if suite.busy:
         return f"; provisional: others used the machine during {suite.busy} {cells}"
+    if suite.restless:
+        return f"; provisional: the CPU's own speed came and went during {suite.restless} {cells}"
     wide_cells = suite.grades.count(Grade.WIDE)
     return f"; {wide_cells} {cells} {'is' if wide_cells == 1 else 'are'} wide" if wide_cells else ""
 

@@ -33,6 +33,7 @@ class CommonCases:
         dropped: machines that are not compared, though they have a cell that counts.
         grades: of each cell that is in.
         busy: how many of these were measured while others used the machine.
+        restless: during how many of these the CPU's own speed came and went.
     """
 
     cases: tuple[Case, ...]
@@ -42,6 +43,7 @@ class CommonCases:
     dropped: tuple[str, ...] = ()
     grades: tuple[Grade, ...] = ()
     busy: int = 0
+    restless: int = 0
 
     @classmethod
     def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
@@ -63,6 +65,7 @@ class CommonCases:
             dropped=tuple(name for name in counting if name not in compared),
             grades=tuple(cell.grade for cell in used),
             busy=sum(cell.busy for cell in used),
+            restless=sum(cell.restless for cell in used),
         )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tasks.results.model import Machine
 from workloads.harness.records.case import Cell
-from workloads.harness.records.grade import GRADES, Grade, counts, grade_of, is_busy
+from workloads.harness.records.grade import GRADES, Grade, counts, grade_of, is_busy, is_restless
 from workloads.harness.records.record import Record, Verdict
 
 RecordKey = tuple[str, str, str, int]
@@ -44,6 +44,11 @@ class Repeats:
     def busy(self) -> bool:
         """Whether others used the machine during a usable repeat."""
         return any(map(is_busy, self.usable))
+
+    @property
+    def restless(self) -> bool:
+        """Whether the CPU's own speed came and went during a usable repeat."""
+        return any(map(is_restless, self.usable))
 
     @property
     def compute_s(self) -> list[float]:

@@ -157,6 +157,12 @@ def test_an_answer_from_a_busy_machine_is_provisional():
     assert found.answer[0].endswith(f"over 2 of 3 cases{provisional}")
 
 
+def test_an_answer_from_a_cpu_whose_speed_came_and_went_is_of_all_repeats_and_provisional():
+    found = two_machines(verdict=Verdict.NOISY, reasons=("faster",), probes={"canary_drift": -0.3})
+    provisional = "; provisional: the CPU's own speed came and went during 4 of its 4 cells."
+    assert found.answer[0].endswith(f"over 2 of 3 cases{provisional}")
+
+
 def test_a_baseline_of_single_repeats_is_told():
     records = [
         *repeats([2.0], MATMUL, "a"),

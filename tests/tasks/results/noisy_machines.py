@@ -10,6 +10,7 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 from tasks.findings.totals import CommonCases, time_ratio
 from tasks.results.repeats import group
@@ -21,6 +22,7 @@ from workloads.harness.engine.clock import Reading
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.timing import time_step
+from workloads.harness.probes.cpu import canary_drift
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Timing, Verdict
 from workloads.harness.records.verdict import judge
@@ -43,11 +45,38 @@ def vm(chance: random.Random, at_s: float) -> float:
     return cloud(chance, at_s, 0) / CLOUD_MEAN
 
 
+class SharedCore:
+    """A core whose other thread belongs to a neighbour, who comes and goes: steps then take `slower` times as long.
+
+    The neighbour is there half the time, and stays or keeps away for `stay_s` on average.
+    """
+
+    def __init__(self, slower: float, stay_s: float) -> None:
+        self._slower, self._stay_s = slower, stay_s
+        self._streams: WeakKeyDictionary[random.Random, tuple[bool, float]] = WeakKeyDictionary()
+
+    def speed(self, chance: random.Random, at_s: float) -> float:
+        """Return by how much steps are slower than on average, `at_s` seconds into the stream of `chance`."""
+        there, until_s = self._streams.get(chance, (chance.random() < 0.5, 0.0))
+        while until_s <= at_s:
+            there, until_s = not there, until_s + chance.expovariate(1 / self._stay_s)
+        self._streams[chance] = there, until_s
+        return (self._slower if there else 1.0) / (0.5 * (1 + self._slower))
+
+    def __call__(self, chance: random.Random, at_s: float) -> float:
+        """Draw a step."""
+        return self.speed(chance, at_s) * vm(chance, at_s)
+
+
 class Stream:
     """A clock by which a step takes as long as its noise says."""
 
     def __init__(self, noise: Noise, step_s: float, seed: int) -> None:
         self._noise, self._step_s, self._chance, self._now_s = noise, step_s, random.Random(seed), 0.0
+
+    def canary_s(self) -> float:
+        """Return what the canary reads now: one where the core's speed does not change."""
+        return self._noise.speed(self._chance, self._now_s) if isinstance(self._noise, SharedCore) else 1.0
 
     def now(self) -> float:
         """Return the seconds that all steps so far took."""
@@ -70,6 +99,7 @@ class Measured:
     verdict: Verdict
     error: float
     wall: Timing
+    canary_drift: float = 0.0
 
 
 def library(noise: Noise, steps_s: Sequence[float], count: int, rules: Rules | None = None) -> list[Measured]:
@@ -82,10 +112,13 @@ def library(noise: Noise, steps_s: Sequence[float], count: int, rules: Rules | N
 
 
 def _measured(noise: Noise, step_s: float, seed: int, rules: Rules) -> Measured:
-    wall = time_step(lambda: True, Stream(noise, step_s, seed), rules, Phases(0.0)).wall
-    findings = judge(wall, {}, 0.0, None)
+    stream = Stream(noise, step_s, seed)
+    before_s = stream.canary_s()
+    wall = time_step(lambda: True, stream, rules, Phases(0.0)).wall
+    drift = canary_drift(before_s, stream.canary_s())
+    findings = judge(wall, {"canary_drift": drift}, 0.0, None)
     verdict = findings[0][0] if findings else Verdict.OK
-    return Measured(verdict, math.log(wall.total_mean_s / step_s), wall)
+    return Measured(verdict, math.log(wall.total_mean_s / step_s), wall, drift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +145,7 @@ class Box:
         busy = chance.random() < self.busy_share
         log += self.busy_log * chance.uniform(0.5, 1) if busy else 0.0
         seconds, verdict = step_s * math.exp(log), Verdict.NOISY if busy else one.verdict
-        probes = {"foreign_load_share": 0.5} if busy else {}
+        probes = {"canary_drift": one.canary_drift} | ({"foreign_load_share": 0.5} if busy else {})
         return record(
             seconds, case, name, number, verdict=verdict, wall=_moved(one.wall, seconds), probes=probes
         )
@@ -221,6 +254,12 @@ def worlds(count: int) -> dict[str, tuple[Box, Box]]:
         "calm": (one, one),
         "VM": (one, Box(noisy)),
         "VM, 8 % of processes slow": (replace(one, slow_share=0.08), Box(noisy, slow_share=0.08)),
+        "core shared, 1.4x for 0.3 s": (one, Box(library(SharedCore(1.4, 0.3), (0.01, 0.03), 4 * count))),
+        "core shared, 1.4x for 3 s": (one, Box(library(SharedCore(1.4, 3), (0.01, 0.03), 4 * count))),
+        "both cores shared, 2x for 3 s": (
+            Box(library(SharedCore(2, 3), (0.01, 0.03), 4 * count)),
+            Box(library(SharedCore(2, 3), (0.03, 0.04), 4 * count)),
+        ),
         "clock falls, tau 3 s": (one, Box(library(falling(3), (0.03, 0.1), count))),
         "clock falls, tau 10 s": (one, Box(library(falling(10), (0.03, 0.1), count))),
         "load beside 20 %, up to 35 %": (one, Box(calm, busy_share=0.2, busy_log=0.3)),

@@ -36,6 +36,12 @@ def test_a_busy_repeat_enters_only_where_quiet_ones_are_too_few():
     assert lonely.compute_s == [1.0, 1.5] and lonely.busy and lonely.verdict is Verdict.NOISY
 
 
+def test_a_repeat_whose_cpu_changed_its_speed_enters_beside_those_whose_did_not():
+    restless = record(1.5, repeat=2, verdict=Verdict.NOISY, probes={"canary_drift": -0.3})
+    one = cell(*repeats([1.0, 1.1]), restless)
+    assert one.compute_s == [1.0, 1.1, 1.5] and one.restless and not one.busy
+
+
 def test_a_refused_repeat_enters_nothing():
     one = cell(record(1.0, **WIDE), failed(Verdict.CRASHED, "signal 9", repeat=1))
     assert one.compute_s == [1.0] and one.grade is Grade.WIDE

@@ -2,13 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 
+from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
 from workloads.harness.records.record import Timing, Verdict
 from workloads.harness.records.text import duration
 
 # Shares over the sampling window above which a reading taints the time: proposals, until records set them.
-STEAL_SHARE = 0.01
-FOREIGN_CORES = 0.25
-CANARY_DRIFT = 0.05
 THROTTLED_SHARE = 0.02
 STRAGGLE_SHARE = 0.05
 GPU_FOREIGN_SHARE = 0.02

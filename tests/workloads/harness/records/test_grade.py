@@ -5,7 +5,16 @@ from dataclasses import replace
 import pytest
 
 from tests.tasks.examples.records import record, timing
-from workloads.harness.records.grade import GRADES, OF_THE_MACHINE, Grade, counts, drifts, grade_of, is_busy
+from workloads.harness.records.grade import (
+    GRADES,
+    OF_THE_MACHINE,
+    Grade,
+    counts,
+    drifts,
+    grade_of,
+    is_busy,
+    is_restless,
+)
 from workloads.harness.records.record import Verdict
 
 NOISY = {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.5, "foreign_cores": 1.0}}
@@ -39,7 +48,6 @@ def test_a_record_without_a_time_is_refused():
     [
         ("foreign_load_share", 0.5, 0.6),
         ("steal_share", 0.05, 0.2),
-        ("canary_drift", -0.08, -0.2),
         ("cgroup_throttled_s", 0.5, 5.0),
     ],
 )
@@ -49,6 +57,20 @@ def test_a_busy_machine_is_wide_within_bounds(probe, within, beyond):
 
     assert (graded(within), graded(beyond)) == (Grade.WIDE, Grade.REFUSED)
     assert is_busy(record(1.0, **NOISY)) and not is_busy(record(1.0, verdict=Verdict.IMPRECISE))
+
+
+@pytest.mark.parametrize("drift", [-0.4, 0.08, 0.9])
+def test_a_cpu_whose_speed_comes_and_goes_is_wide_and_restless(drift):
+    noisy = record(1.0, verdict=Verdict.NOISY, probes={"canary_drift": drift, "foreign_cores": 0.1})
+    assert grade_of(noisy) is Grade.WIDE and is_restless(noisy) and not is_busy(noisy)
+
+
+@pytest.mark.parametrize(
+    "load", [{"foreign_cores": 0.5}, {"steal_share": 0.02}, {"cgroup_throttled_s": 0.01}]
+)
+def test_a_cpu_whose_speed_changes_beside_others_is_busy(load):
+    noisy = record(1.0, verdict=Verdict.NOISY, probes={"canary_drift": 0.4} | load)
+    assert is_busy(noisy) and not is_restless(noisy)
 
 
 def unsteady(samples_s, warmup_s=()):
