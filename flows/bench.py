@@ -1,5 +1,7 @@
 """The flow `bench`: which machine should run this, at what speed, and at what price?"""
 
+import asyncio
+
 from prefect import State, flow, get_run_logger
 from prefect.states import Failed
 from pydantic.json_schema import SkipJsonSchema
@@ -13,7 +15,7 @@ from tasks.gather import compare, gather
 from tasks.measure import NOTHING, measure_all, nothing_measured
 from tasks.planning.cluster import Cluster
 from tasks.planning.request import RunRequest
-from tasks.publish import Progress, announce, publish
+from tasks.publish import Progress, announce, load_report, publish
 from tasks.schema import validated
 from tasks.start import open_store
 from tasks.store.bucket import Mirror
@@ -70,11 +72,13 @@ async def _measured(request: RunRequest) -> str | State[str]:
     """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
     store, say = await open_store(request), get_run_logger().info
     await announce(store.plan)
+    loading = asyncio.create_task(asyncio.to_thread(load_report))
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         cells = store.plan.cells
         while cells:
             await measure_all(cells, lanes, say)
             cells = further_cells(lanes)
+    await loading
     records = gather(store)
     report = await publish(records, compare(records, store), store)
     if why := nothing_measured(records, store.plan):  # green would say that there is an answer

@@ -69,6 +69,11 @@ class Progress:
                 self._shown = done, total
 
 
+def load_report() -> None:
+    """Import what draws the report: it takes two seconds, in which lanes start and nobody waits."""
+    import tasks.report.write  # noqa: F401
+
+
 @task(cache_policy=NO_CACHE, persist_result=False)
 async def publish(records: Sequence[Record], comparison: Comparison, store: Store) -> str:
     """Write the report's files and show the answer in the UI; returns the report's path."""

@@ -158,7 +158,8 @@ def _width(suite: CommonCases) -> str:
     """Say how many cells of a total are wide, and mark it as provisional where the machine was busy."""
     cells = f"of its {format_count(len(suite.grades), 'cell')}"
     if suite.busy:
-        return f"; provisional: others used the machine during {suite.busy} {cells}"
+        load = f"others used the machine during {suite.busy} {cells}"
+        return f"; provisional: {load}, and an idle one may give another answer"
     if suite.restless:
         return f"; provisional: the CPU's own speed came and went during {suite.restless} {cells}"
     wide_cells = suite.grades.count(Grade.WIDE)

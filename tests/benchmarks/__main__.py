@@ -20,6 +20,7 @@ from tests.benchmarks import (
 
 BENCHMARKS = {
     "medians": harness.medians,
+    "quick-record": harness.quick_record,
     "monitor": harness.monitor,
     "overhead": overhead.main,
     "models": models.main,

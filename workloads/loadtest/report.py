@@ -149,12 +149,12 @@ def _why(record: Record, key: str) -> str:
 def _alone(record: Record | None) -> dict[str, Any] | None:
     if record is None:
         return None
-    timing, well = record.device_time or record.wall, successful(record)
-    per_s = record.work.units / timing.median_s if well and timing and record.work else None
+    step_s, well = record.mean_s, successful(record)
+    per_s = record.work.units / step_s if well and step_s and record.work else None
     return {
         "case": record.case.id,
         "throughput_samples_per_second": per_s,
-        "avg_iteration_time_ms": timing.median_s * 1e3 if well and timing else None,
+        "avg_iteration_time_ms": step_s * 1e3 if well and step_s else None,
         "layout": record.layout,
         "success": well,
         "error_message": None if well else f"{record.verdict.value}: {'; '.join(record.reasons)}",
@@ -190,7 +190,7 @@ def words(run: Run, record: Record) -> str:
     timing = record.wall if record.case == test.job else record.device_time or record.wall
     rate = ""
     if successful(record) and timing and record.work:
-        rate = f"{record.work.units / timing.median_s:.4g} images/s, "
+        rate = f"{record.work.units / timing.total_mean_s:.4g} images/s, "
     why = f": {'; '.join(record.reasons)}" if record.reasons else ""
     return f"{progress} {what}: {rate}{record.verdict.value}{why}"
 

@@ -43,7 +43,7 @@ DEFINITIONS = {
     "total_samples_collected": "samples that statistics are of, over all tests",
     "success": "the job came to its end and its result was right; `verdict` says what its time is worth",
     "num_batches": "of an epoch, or of an inference test; in test_summary the most that any test has",
-    "compute_only": "the same step on one batch that is in place: median time, no data loader",
+    "compute_only": "the same step on one batch that is in place: mean time, no data loader",
     "share_of_compute_only": "geometric mean, over tests whose numbers count, of a test's throughput over "
     "that of its computation alone",
     "models": "all samples of a model over all its seconds; different models are never averaged",

@@ -250,16 +250,17 @@ def worlds(count: int) -> dict[str, tuple[Box, Box]]:
     """Return pairs of machines, by what befalls them."""
     calm, noisy = library(lambda c, at_s: quiet(c, at_s, 0), (0.03,), count), library(vm, STEPS_S, count)
     one = Box(calm)
+
+    def shared(slower: float, steps_s: Sequence[float]) -> Box:
+        return Box(library(SharedCore(slower, 3), steps_s, 2 * count))
+
     return {
         "calm": (one, one),
         "VM": (one, Box(noisy)),
         "VM, 8 % of processes slow": (replace(one, slow_share=0.08), Box(noisy, slow_share=0.08)),
-        "core shared, 1.4x for 0.3 s": (one, Box(library(SharedCore(1.4, 0.3), (0.01, 0.03), 4 * count))),
-        "core shared, 1.4x for 3 s": (one, Box(library(SharedCore(1.4, 3), (0.01, 0.03), 4 * count))),
-        "both cores shared, 2x for 3 s": (
-            Box(library(SharedCore(2, 3), (0.01, 0.03), 4 * count)),
-            Box(library(SharedCore(2, 3), (0.03, 0.04), 4 * count)),
-        ),
+        "core shared, 1.4 times for 3 s": (one, shared(1.4, (0.01, 0.03))),
+        "both share theirs, 1.4 times": (shared(1.4, (0.03, 0.04)), shared(1.4, (0.01, 0.03))),
+        "both share theirs, twice": (shared(2, (0.03, 0.04)), shared(2, (0.01, 0.03))),
         "clock falls, tau 3 s": (one, Box(library(falling(3), (0.03, 0.1), count))),
         "clock falls, tau 10 s": (one, Box(library(falling(10), (0.03, 0.1), count))),
         "load beside 20 %, up to 35 %": (one, Box(calm, busy_share=0.2, busy_log=0.3)),

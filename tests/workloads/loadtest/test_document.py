@@ -65,6 +65,14 @@ class TestDocument:
         assert found["compute_only"]["throughput_samples_per_second"] == 4000
         assert (found["success"], found["error_message"], found["missing"]) == (True, None, {})
 
+    def test_the_computation_alone_counts_its_slow_steps_as_the_job_does(self):
+        test = the_load_tests()[0]
+        alone = record_of(test.alone, 0.004, 16)
+        slowed = replace(alone, wall=replace(alone.wall, mean_s=0.005))
+        found = document(run_of([test], [record_of(test.job, 4.0, 9600), slowed], 0.5))["results"][0]
+        assert found["compute_only"]["throughput_samples_per_second"] == pytest.approx(16 / 0.005)
+        assert found["compute_only"]["avg_iteration_time_ms"] == pytest.approx(5.0)
+
     def test_statistics_are_of_the_job_alone_and_each_of_one_thing(self):
         found = self.one()
         result = found["results"][0]

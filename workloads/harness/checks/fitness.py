@@ -7,7 +7,7 @@ import time
 from workloads.harness.checks import preflight
 from workloads.harness.engine.device import UnsupportedError, check_torch
 from workloads.harness.probes import cpu, energy, gpu, machine, memory
-from workloads.harness.records.verdict import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
+from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
 from workloads.harness.repeat.exclusive import whole_box
 
 LOOK_S = 1.0

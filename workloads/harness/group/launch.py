@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from workloads.harness.engine.failures import finding
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.group import ranks
@@ -116,9 +117,10 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     except WorkloadsError:
         raise
     except Exception as error:  # torch's launcher may raise anything, and a record must still be written
-        text = next(iter(str(error).strip().splitlines()), "")[:300]
-        reason = f"{processes} processes could not be started: {type(error).__name__}: {text}"
-        return repeat.failed(Verdict.CRASHED, reason, time.perf_counter() - started)
+        verdict, text = finding(error, repeat.case)
+        text = text.removeprefix("the workload raised ")
+        reason = f"{processes} processes could not be started: {text}"
+        return repeat.failed(verdict, reason, time.perf_counter() - started)
 
 
 def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) -> Record:

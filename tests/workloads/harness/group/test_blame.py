@@ -159,19 +159,29 @@ class TestLaunchersOfTorch:
         monkeypatch.setattr(api, "LaunchConfig", newer)
         assert launch._launch_config(3, tmp_path).shutdown_timeout == launch.SHUTDOWN_S
 
-    def test_an_error_of_the_launcher_is_a_record(self, monkeypatch):
+    @pytest.mark.parametrize(
+        ("error", "verdict", "text"),
+        [
+            (
+                TypeError("LaunchConfig.__init__() got an unexpected keyword argument\nand more"),
+                Verdict.CRASHED,
+                "TypeError: LaunchConfig.__init__() got an unexpected keyword argument",
+            ),
+            (MemoryError(), Verdict.OUT_OF_MEMORY, "memory ran out at "),
+            (OSError(12, "Cannot allocate memory"), Verdict.OUT_OF_MEMORY, "memory ran out at "),
+        ],
+    )
+    def test_an_error_of_the_launcher_is_a_record(self, monkeypatch, error, verdict, text):
         import workloads.harness.group.launch as launch
 
         def raised(*_):
-            raise TypeError("LaunchConfig.__init__() got an unexpected keyword argument\nand more")
+            raise error
 
         monkeypatch.setattr(launch, "_run_ranks", raised)
         monkeypatch.setattr(launch, "no_room", lambda *_: None)
         for name in (launch.FOLDER, launch.INHERITED, launch.PARENT):
             monkeypatch.setenv(name, "")
         record = launch.lead(repeat_of("ddpm_weak"), 0, 0.0)
-        assert record.verdict is Verdict.CRASHED
-        assert record.reasons == (
-            "2 processes could not be started: TypeError: "
-            "LaunchConfig.__init__() got an unexpected keyword argument",
-        )
+        assert record.verdict is verdict
+        (reason,) = record.reasons
+        assert reason.startswith(f"2 processes could not be started: {text}") and "more" not in reason
