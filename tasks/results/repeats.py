@@ -109,12 +109,17 @@ def group(
     return tuple(_together(cell, of_cell, implausible) for cell, of_cell in by_cell.items() if of_cell)
 
 
+def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
+    """Return those of a cell's records that enter its number: busy ones only where quiet ones are too few."""
+    quiet = tuple(record for record in counting if not is_busy(record))
+    return quiet if len(quiet) >= FEWEST else tuple(counting)
+
+
 def _together(
     cell: Cell, records: Sequence[Record], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> Repeats:
     counting = tuple(r for r in records if counts(r) and key(r) not in implausible)
-    quiet = tuple(r for r in counting if not is_busy(r))
-    usable = quiet if len(quiet) >= FEWEST else counting
+    usable = entering(counting)
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
     first = Verdict.IMPOSSIBLE if counts(records[0]) else records[0].verdict
     gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)

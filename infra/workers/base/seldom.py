@@ -8,7 +8,7 @@ AGAIN_S = 900.0  # four lines an hour while a trouble lasts
 
 @dataclass(slots=True)
 class Seldom:
-    """Which sentences are due to be said."""
+    """Tell which sentences are due to be said."""
 
     again_s: float = AGAIN_S
     _said_at: dict[str, float] = field(default_factory=dict)

@@ -8,10 +8,10 @@ from tasks.report.grid import Grid
 from tasks.report.html.matrix import shared_confounds
 from tasks.results.format import format_ratio, format_seconds, format_usd
 from tasks.results.model import Machine, Summary, Total
-from tasks.results.repeats import FEWEST
+from tasks.results.repeats import entering
 from tasks.results.wording import devices_text, few, price_text, size_text, verdict_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import counts, is_busy
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
 
@@ -74,15 +74,9 @@ def _share(value: float | None, most: float) -> float:
     return max(round(100 * (value / most), 1), 1.0) if value and most else 0.0
 
 
-def _entered(record: Record, summary: Summary, repeats: Sequence[Record]) -> bool:
-    """Return whether a record is in its cell's number; a busy one only is where quiet ones are too few."""
-    quiet = sum(counts(other) and not is_busy(other) for other in repeats)
-    left_out = is_busy(record) and quiet >= FEWEST
-    return counts(record) and not left_out and summary.ok_repeats > 0
-
-
 def _trouble(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:
-    left_out = [record for record in repeats if not _entered(record, summary, repeats)]
+    entered = entering([*filter(counts, repeats)]) if summary.ok_repeats else ()
+    left_out = [record for record in repeats if record not in entered]
     verdicts = [verdict_text(record.verdict) for record in left_out]
     if not summary.ok_repeats:
         verdicts = [verdict_text(summary.verdict)]
