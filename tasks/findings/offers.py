@@ -189,10 +189,11 @@ def step_energy_j(cell: Repeats) -> float | None:
 
 
 def _energy_j(record: Record) -> float | None:
-    """The window's energy over the steps in it."""
+    """The window's energy over the steps in it, of which those that settle a GPU are in no sample."""
     if record.energy_j is None or record.wall is None or not record.wall.samples_s:
         return None
-    return record.energy_j / record.wall.timed_steps
+    steps = record.probes.get("window_steps", 0.0)
+    return record.energy_j / (steps if steps >= 1 else record.wall.timed_steps)
 
 
 def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

@@ -140,6 +140,17 @@ def test_energy_counts_every_step_of_a_block():
     )
 
 
+def test_energy_is_of_every_step_between_the_readings_of_the_counter():
+    """A GPU takes steps between the reading and the first sample, and those that drift are in no sample."""
+    probes = {"window_steps": 44.0}
+    records = repeats([1.0, 1.0], MATMUL, "cpu-box", energy_j=440.0, probes=probes)
+    assert compare(records, (machine(),), "cpu-box").finding(Offers).offers[-1].energy_j == pytest.approx(
+        10.0
+    )
+    odd = repeats([1.0, 1.0], MATMUL, "cpu-box", energy_j=110.0, probes={"window_steps": -1.0})
+    assert compare(odd, (machine(),), "cpu-box").finding(Offers).offers[-1].energy_j == pytest.approx(10.0)
+
+
 def test_a_single_repeat_shows_nothing():
     records = [*repeats([1.0], MATMUL, "a"), *repeats([100.0], MATMUL, "b")]
     found = compare(records, (machine("a"), machine("b")), "a").finding(Offers).offers
