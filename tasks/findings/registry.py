@@ -1,4 +1,4 @@
-"""All findings: every subclass of `Finding` in a file of this folder."""
+"""All findings: every subclass of `Finding` in a file of this folder, or of one in it."""
 
 import pkgutil
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def find_all(results: Results) -> tuple[Finding, ...]:
 
 
 def _members() -> Iterator[type[Finding]]:
-    for file in pkgutil.iter_modules(tasks.findings.__path__, "tasks.findings."):
+    for file in pkgutil.walk_packages(tasks.findings.__path__, "tasks.findings."):
         for value in vars(import_module(file.name)).values():
             if isinstance(value, type) and issubclass(value, Finding) and value.__module__ == file.name:
                 yield value

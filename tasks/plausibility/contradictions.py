@@ -104,6 +104,10 @@ def _stretches(record: Record) -> Iterator[tuple[str, float]]:
     for timing in (record.wall, record.device_time):
         if timing and timing.samples_s:
             yield "one of its samples", min(timing.samples_s)
+        if timing and timing.burst_s is not None:
+            yield "a step of its first second", timing.burst_s
+    if record.device_busy_s is not None:
+        yield "the device's part of a step", record.device_busy_s
     if moved := record.transfer:
         yield "its transfer to the device", min(moved.h2d_pageable_s, moved.h2d_pinned_s)
         yield "its transfer from the device", min(moved.d2h_pageable_s, moved.d2h_pinned_s)

@@ -19,9 +19,10 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
         ours, theirs = _values(side, read), _values(baseline, read)
         if ours and theirs and ours != theirs:
             matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
-    ours, theirs = _caches(side), _caches(baseline)
-    if ours and theirs and ours != theirs:
-        matches.append(f"cache before each step: {' and '.join(ours)} against {' and '.join(theirs)}")
+    for name, states in (("cache before each step", _caches), ("soak before the samples", _soaks)):
+        ours, theirs = states(side), states(baseline)
+        if ours and theirs and ours != theirs:
+            matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
     return tuple(matches)
 
 
@@ -31,6 +32,11 @@ def _caches(records: Sequence[Record]) -> list[str]:
     Data that fit into one machine's cache and not into the other's are no confound.
     """
     return sorted({"emptied" if r.cache.state == "cold" else "as it was" for r in records if r.cache})
+
+
+def _soaks(records: Sequence[Record]) -> list[str]:
+    """Return whether repeats were soaked before their samples, in words."""
+    return sorted({"yes" if r.wall.burst_s else "none" for r in records if r.wall})
 
 
 def _values(records: Sequence[Record], read: Callable[[dict[str, Any]], str | None]) -> list[str]:

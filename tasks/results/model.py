@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.grade import GRADES, Grade
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import LAUNCH_BOUND, Verdict
 from workloads.harness.roofline.roofline import Bound
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ class Machine:
         instance_type, purchase: what it must say that it is, and how bought; None where nothing was planned.
         shape: of which hardware it is one box of several; None where it is none.
         idle_s: how long it is paid for after its last job, until somebody takes it away.
+        gpu: the model that its hardware file names; None where it names none.
+        gpus_called: what drivers call each model that is known; empty where no model is named.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Machine:
     purchase: str | None = None
     shape: str | None = None
     idle_s: float = 0.0
+    gpu: str | None = None
+    gpus_called: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class Summary:
         units: work of one step in the workload's own terms, such as 32 images over all devices.
         whole: whether a step is a whole job, timed once a repeat.
         bound: what bounds it, by the ceilings that the same run measured; None without any usable repeat.
+        busy_share: the part of a step in which the device computes; None where no repeat knows it.
+        sustained_share: speed after a soak over that of the first second; None where nothing was soaked.
     """
 
     cell: Cell
@@ -84,6 +90,13 @@ class Summary:
     units: float | None = None
     whole: bool = False
     bound: Bound | None = None
+    busy_share: Estimate | None = None
+    sustained_share: Estimate | None = None
+
+    @property
+    def launch_bound(self) -> bool:
+        """Return True if the device waits for its host for a tenth of a step: see `Record.launch_bound`."""
+        return self.busy_share is not None and LAUNCH_BOUND * self.busy_share.value < 1
 
     @property
     def grade(self) -> Grade:

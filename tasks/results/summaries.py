@@ -1,7 +1,7 @@
 """Records to one summary per cell: time, throughput, cold start and cost, each over the usable repeats."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tasks.results.cost import usd_per_million_units
 from tasks.results.model import Machine, Summary
@@ -37,17 +37,19 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
         units_per_s=work.units * rate if work and rate else None,
         unit=like.work.unit if like.work else "",
         flops_per_s=work.flops * rate if work and work.flops and rate else None,
-        cold_s=_middle([cold for cold in map(cold_s, cell.usable) if cold is not None]),
+        cold_s=_middle(_given(map(cold_s, cell.usable))),
         usd_per_million_units=usd_per_million_units(compute, cell.units, usd_per_hour),
         threads=like.threads,
         device=like.device,
         units=cell.units,
         whole=bool(like.wall and like.wall.whole),
+        busy_share=over_repeats(_given(record.busy_share for record in cell.usable)),
+        sustained_share=over_repeats(_given(record.sustained_share for record in cell.usable)),
     )
 
 
 def over_repeats(times: Sequence[float]) -> Estimate | None:
-    """Geometric mean of the repeats' times (s) with its t-interval; no bounds from a single repeat."""
+    """Geometric mean of the repeats' times (s), or shares, with its t-interval; no bounds from one repeat."""
     if not times:
         return None
     interval = log_mean_interval(times)
@@ -62,6 +64,11 @@ def cold_s(record: Record) -> float | None:
     phases = [record.phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
     return sum(available) if len(available) == len(COLD_PHASES) else None
+
+
+def _given(values: Iterable[float | None]) -> list[float]:
+    """Return the values of the repeats that have one."""
+    return [value for value in values if value is not None]
 
 
 def _middle(values: Sequence[float]) -> float | None:

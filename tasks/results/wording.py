@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from tasks.results.format import format_percent
 from tasks.results.model import Summary
 from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
@@ -57,6 +58,17 @@ def bytes_text(value: float | None) -> str:
 def trouble_text(summary: Summary) -> str:
     """Say why a cell has no number: its verdict, then its first reasons."""
     return "; ".join([verdict_text(summary.verdict), *few(summary.reasons)])
+
+
+def pace_texts(summary: Summary) -> list[str]:
+    """Say of a cell that its steps wait for their host, and what a soak leaves of its speed."""
+    texts = []
+    if summary.launch_bound:
+        share = format_percent(summary.busy_share)
+        texts.append(f"launch-bound: the device computes for {share} of a step")
+    if summary.sustained_share:
+        texts.append(f"sustained: {format_percent(summary.sustained_share)} of its speed in the first second")
+    return texts
 
 
 def size_text(case: Case) -> str:

@@ -49,6 +49,9 @@ def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[st
         "threads": summary.threads,
         "device": summary.device,
         **_bound(summary.bound),
+        "launch_bound": summary.launch_bound if summary.busy_share else None,
+        **_estimate("busy_share", summary.busy_share),
+        **_estimate("sustained_share", summary.sustained_share),
         "usd_per_hour": machine.usd_per_hour,
         "price_note": source_text(machine.price_note, machine.price_flags),
     }

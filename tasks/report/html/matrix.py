@@ -11,7 +11,7 @@ from tasks.results.cost import cost_words
 from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd
 from tasks.results.model import Pairing, Summary
 from tasks.results.values import Ratio, RatioVerdict
-from tasks.results.wording import MARKS, WIDE_MARK, size_text, verdict_text
+from tasks.results.wording import MARKS, WIDE_MARK, pace_texts, size_text, verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import Grade
 
@@ -74,6 +74,7 @@ def _cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> dict[st
         "wide": wide_text(summary),
         "price": _unit_price(summary),
         "bound": {"text": bound_text(summary.bound), "why": summary.bound.why} if summary.bound else None,
+        "pace": pace_texts(summary),
         "lines": _lines(pairing),
         "notes": _notes(pairing, shared) if name != grid.comparison.baseline else [],
     }

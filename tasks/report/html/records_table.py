@@ -12,7 +12,7 @@ from tasks.results.repeats import standing, standing_grade
 from tasks.results.wording import bytes_text, few, graded_text, rate_text, size_text
 from workloads.harness.records.grade import Grade, counts
 from workloads.harness.records.record import Record, Timing
-from workloads.harness.records.text import cache_text
+from workloads.harness.records.text import cache_text, rare_facts
 from workloads.harness.roofline.roofline import percent
 
 MOST_RECORDS = 800
@@ -181,6 +181,7 @@ def _facts(record: Record) -> dict[str, str]:
         "precision reached": timing.precision_reached if timing else None,
         "cache": cache_text(record.cache) if record.cache else None,
         "energy": f"{record.energy_j:.4g} J" if record.energy_j is not None else None,
+        **dict(rare_facts(record)),
     }
     return {name: _plain(value) for name, value in facts.items() if value is not None}
 

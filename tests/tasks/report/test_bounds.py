@@ -1,16 +1,21 @@
-"""What bounds a cell, in the report: the comparison's cells, the records table and the data frames."""
+"""What bounds a cell and holds it back, in the report: the comparison, the records table and the data frames."""
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from tasks.findings.bottleneck import bound_text
+from tasks.report.artifacts import stage_tables
+from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.grid import grid_of
 from tasks.report.html import records_table
 from tasks.report.html.page import report_html
-from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
+from tasks.report.text.comparison import full_text
+from tasks.store.frames import results_table
+from tests.tasks.examples.reports import BASELINE, CASES, RUN, comparison, nothing_ok, records
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +61,54 @@ def test_nothing_ok_has_no_bounds():
     made, compared = nothing_ok()
     assert "bound by:" not in report_html(made, compared, RUN)
     assert set(comparison_table(compared)["bound_by"]) == {""}
+
+
+@pytest.fixture(scope="module")
+def held_back(made):
+    """The same run, in which one machine waits for its host at a graph, and another loses speed in a soak."""
+
+    def changed(record):
+        if record.hardware == "gke-l4" and record.case == CASES[6]:
+            return replace(record, device_busy_s=0.25 * record.device_time.median_s)
+        if record.hardware == BASELINE and record.case == CASES[0]:
+            return replace(record, wall=replace(record.wall, burst_s=0.8 * record.wall.median_s))
+        return record
+
+    return [changed(record) for record in made]
+
+
+def test_a_launch_bound_cell_and_a_soaked_one_say_so_on_the_page(held_back, made, compared):
+    page = report_html(held_back, comparison(held_back), RUN)
+    (row,) = re.findall(r'<tr id="case-6">.*?</tr>', page, re.S)
+    assert row.count("launch-bound: the device computes for 25.00 %") == 1
+    assert page.count('<span class="quiet">sustained: 80.00 %') == 1
+    assert "<dt>launch-bound</dt>" in page and "<dt>sustained</dt>" in page
+    assert "Launch-bound steps" in page and "Sustained speed" in page
+    before = report_html(made, compared, RUN)
+    assert "launch-bound" not in before.lower().split("<script")[0] and "<dt>sustained</dt>" not in before
+
+
+def test_the_records_unfold_to_what_the_device_computes_and_to_what_a_soak_leaves(held_back):
+    details = records_table.record_details(grid_of(held_back, comparison(held_back)), held_back)
+    texts = [detail["facts"].get("busy", "") for detail in details]
+    assert sum(text.startswith("launch-bound: the device computes for") for text in texts) == 3
+    assert [d["facts"]["sustained"] for d in details if "sustained" in d["facts"]] == [
+        "80.0% of its speed in the first second"
+    ] * 3
+
+
+def test_text_tables_and_files_have_them_too(held_back):
+    compared = comparison(held_back)
+    text = full_text(held_back, compared)
+    assert "Launch-bound steps:" in text and "Sustained speed:" in text
+    cells = comparison_table(compared).set_index("cell")
+    bound = cells.loc[f"gke-l4/{CASES[6].id}"]
+    assert bound["launch_bound"] and bound["busy_share"] == pytest.approx(0.25)
+    assert bound["busy_share_low"] <= 0.25 <= bound["busy_share_high"] and pd.isna(bound["sustained_share"])
+    soaked = cells.loc[f"{BASELINE}/{CASES[0].id}"]
+    assert soaked["sustained_share"] == pytest.approx(0.8) and pd.isna(soaked["launch_bound"])
+    rows = results_table(held_back)
+    assert rows["device_busy_s"].count() == rows["sustained_share"].count() == 3
+    read = [row for row in benchmark_json(held_back, compared, RUN)["rows"] if row["device_busy_s"]]
+    assert len(read) == 3 and {"latency", "sustained_share"} <= read[0].keys()
+    assert {"bench-launch-bound", "bench-sustained"} <= stage_tables(compared).keys()

@@ -54,3 +54,12 @@ def test_an_emptied_cache_is_a_confound_and_a_smaller_one_is_not():
     emptied, warm, large = (record(1.0, cache=Cache(state, 1, 2)) for state in ("cold", "warm", "n/a"))
     assert confounds([emptied], [warm]) == ("cache before each step: emptied against as it was",)
     assert confounds([large], [warm]) == confounds([emptied], [record(1.0)]) == ()
+
+
+def test_a_soak_is_a_confound_because_a_burst_is_faster():
+    from dataclasses import replace
+
+    soaked, burst = record(1.0), record(1.0)
+    soaked = replace(soaked, wall=replace(soaked.wall, burst_s=0.8))
+    assert confounds([soaked], [burst]) == ("soak before the samples: yes against none",)
+    assert confounds([soaked], [soaked]) == confounds([soaked], [record(1.0, wall=None)]) == ()

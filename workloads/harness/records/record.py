@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from workloads.harness.records.amounts import is_duration
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.parts import Control, Group, Latency, Profile, Training
@@ -218,15 +219,19 @@ class Record:
         return timing.total_mean_s if timing else None
 
     @property
+    def busy_share(self) -> float | None:
+        """The part of a step in which the device computes, about 1 at most; None where that is not known."""
+        return _share(self.device_busy_s, self.device_time)
+
+    @property
     def launch_bound(self) -> bool:
         """True if the device waits for its host for a tenth of a step: a faster one would change little."""
-        busy_s, timing = self.device_busy_s, self.device_time
-        return busy_s is not None and timing is not None and timing.median_s > LAUNCH_BOUND * busy_s
+        return self.busy_share is not None and LAUNCH_BOUND * self.busy_share < 1
 
     @property
     def sustained_share(self) -> float | None:
         """Speed after a soak over that of the first second; None where nothing was soaked."""
-        return self.wall.burst_s / self.wall.median_s if self.wall and self.wall.burst_s else None
+        return _share(self.wall.burst_s, self.wall) if self.wall else None
 
     @property
     def end_to_end_s(self) -> float | None:
@@ -263,3 +268,10 @@ class Record:
                 "read it with the version that wrote it"
             )
         return build(cls, raw, "record")
+
+
+def _share(part_s: float | None, timing: Timing | None) -> float | None:
+    """Return seconds over those of a typical step; None where either is no time."""
+    if part_s is None or timing is None or not (is_duration(part_s) and is_duration(timing.median_s)):
+        return None
+    return part_s / timing.median_s

@@ -72,7 +72,7 @@ def detail(record: Record) -> str:
         if timing:
             rows.append((f"{name} per step", _timing(timing.median_s, timing.ci_low_s, timing.ci_high_s)))
             rows.append((f"{name} samples", f"{len(timing.samples_s)} of {timing.block} steps each"))
-    rows += _told(record)
+    rows += rare_facts(record)
     rows.append(("end to end", seconds(record.end_to_end_s)))
     if record.work and record.work.flops and record.compute_s:
         rows.append(("rate", f"{record.work.flops / record.compute_s / 1e9:.4g} GFLOP/s"))
@@ -90,7 +90,7 @@ def detail(record: Record) -> str:
     return "\n".join([*lines, "", profile_table(record.profile)] if record.profile else lines)
 
 
-def _told(record: Record) -> list[tuple[str, str]]:
+def rare_facts(record: Record) -> list[tuple[str, str]]:
     """Return rows for what only some records have: busy share, tails of single steps, speed after a soak."""
     rows, timing = [], record.device_time or record.wall
     if timing and record.device_busy_s is not None:
