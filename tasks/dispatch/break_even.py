@@ -81,7 +81,7 @@ def _step(case: Case, parameter: str) -> int:
 def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCase]]:
     """Return the cases that none of their machines is too small for, by hardware."""
     machines = {machine.name: machine for machine in plan.hardware}
-    planned = {cell: PlannedCase.of(cell.case, _threads(plan, cell.case)) for cell in cells}
+    planned = {cell: _planned(plan, cell.case) for cell in cells}
     skipped = {
         cell.case
         for cell, case in planned.items()
@@ -94,11 +94,11 @@ def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCas
     return possible
 
 
-def _threads(plan: Plan, case: Case) -> int | None:
-    """Return the CPU threads that the suite sets for the most similar case."""
+def _planned(plan: Plan, case: Case) -> PlannedCase:
+    """Return a case with the CPU threads and the soak that the suite sets for the most similar one."""
     same_kind = [p for p in plan.cases if (p.workload, p.precision) == (case.workload, case.precision)]
     nearest = max(same_kind, key=lambda p: sum(case.params[n] == v for n, v in p.size.items()), default=None)
-    return nearest.threads if nearest else None
+    return PlannedCase.of(case, nearest.threads, nearest.soak_s) if nearest else PlannedCase.of(case, None)
 
 
 def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[PlannedCase]) -> float:

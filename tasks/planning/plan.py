@@ -26,17 +26,24 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 
 
 class PlannedCase(Strict):
-    """A case in `plan.json`, with the CPU threads of a process where the suite sets them."""
+    """A case in `plan.json`, with the CPU threads of a process and the soak where the suite sets them."""
 
     workload: str
     size: dict[str, int]
     precision: str
     threads: int | None = None
+    soak_s: float | None = None
 
     @classmethod
-    def of(cls, case: Case, threads: int | None) -> "PlannedCase":
+    def of(cls, case: Case, threads: int | None, soak_s: float | None = None) -> "PlannedCase":
         """Return a case in the form of `plan.json`."""
-        return cls(workload=case.workload, size=case.params, precision=case.precision, threads=threads)
+        return cls(
+            workload=case.workload,
+            size=case.params,
+            precision=case.precision,
+            threads=threads,
+            soak_s=soak_s,
+        )
 
     @property
     def case(self) -> Case:
@@ -105,6 +112,7 @@ class Plan(Strict):
         """
         cases = further or self.cases
         threads = {planned.case: threads_on(machine, planned.threads) for planned in cases}
+        soaks_s = {planned.case: planned.soak_s for planned in cases}
         base = Repeat(
             self.run,
             machine.name,
@@ -113,9 +121,12 @@ class Plan(Strict):
             device=machine.device,
             quick=self.quick,
             timeout_s=self.timeout_s,
+            gpu=machine.gpu,
         )
         todo = shuffled([*threads], base, self.repeats, self.profile)
-        return [replace(r, threads=threads[r.case], order=after + r.order) for r in todo]
+        return [
+            replace(r, threads=threads[r.case], soak_s=soaks_s[r.case], order=after + r.order) for r in todo
+        ]
 
     def skipped_on(self, machine: str) -> dict[Case, str]:
         """Return the cases that a machine can't measure, with the reasons."""

@@ -54,7 +54,7 @@ def make_plan(request: RunRequest) -> Plan:
         night=request.night,
         baseline=_baseline(request, machines),
         hardware=tuple(machines),
-        cases=tuple(PlannedCase.of(entry.case, entry.threads) for entry in suite.entries),
+        cases=tuple(PlannedCase.of(entry.case, entry.threads, entry.soak_s) for entry in suite.entries),
         skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
         estimate_s=estimate_s(lanes_s, machines),
         estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
@@ -110,7 +110,7 @@ def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
     """Return the cases of a suite that a machine can't measure."""
     skips = []
     for entry in suite.entries:
-        planned = PlannedCase.of(entry.case, entry.threads)
+        planned = PlannedCase.of(entry.case, entry.threads, entry.soak_s)
         if not entry.is_for(machine.device):
             reason: str | None = f"the suite measures it on {entry.device} only"
         else:

@@ -223,16 +223,17 @@ def test_stages_are_those_that_the_worker_has_put_into_the_labels():
     assert stages_s(SimpleNamespace(labels=labels)) == {"queue and boot": 40.0, "image pull": 2.0}
 
 
-def test_sizes_keep_what_the_workload_demands_and_threads_those_of_the_nearest_case(store):
+def test_sizes_keep_what_the_workload_demands_and_threads_and_soak_those_of_the_nearest_case(store):
     train = Case.of("transformer_train", {"width": 256, "length": 128, "batch": 1})
     assert [break_even._step(train, name) for name in ("width", "length")] == [64, 1]
     strong = Case.of("ddpm_strong", {"batch": 32, "processes": 4})
     assert break_even._step(strong, "batch") == 4
     assert break_even._step(Case.of("never_heard_of", {"n": 1}), "n") == 1
-    cases = [PlannedCase.of(Case.of("w", {"n": n, "batch": b}), n) for n in (1, 2) for b in (1, 4)]
+    cases = [PlannedCase.of(Case.of("w", {"n": n, "batch": b}), n, 60 * n) for n in (1, 2) for b in (1, 4)]
     plan = store.plan.model_copy(update={"cases": tuple(cases)})
-    assert break_even._threads(plan, Case.of("w", {"n": 2, "batch": 2})) == 2
-    assert break_even._threads(plan, Case.of("v", {"n": 2, "batch": 2})) is None
+    for name, settings in (("w", (2, 120)), ("v", (None,))):
+        case = Case.of(name, {"n": 2, "batch": 2})
+        assert break_even._planned(plan, case) == PlannedCase.of(case, *settings)
 
 
 @pytest.mark.parametrize(

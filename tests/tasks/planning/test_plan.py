@@ -227,6 +227,23 @@ def test_a_suites_threads_and_profile_reach_the_repeats(tmp_path):
         assert all(r.profile is (r.repeat == 1) for r in repeats)
 
 
+def test_a_cases_soak_reaches_its_repeats_and_is_estimated(tmp_path):
+    def planned(soak):
+        head = '[[cases]]\nworkload = "matmul"\nestimate_s = 5\n'
+        cases = (f"{head}size = {{ n = {n} }}\n" for n in (7, 8))
+        path = tmp_path / "mine.toml"
+        path.write_text("repeats = 2\n" + "".join(cases) + soak)
+        return make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
+
+    plan = planned("soak_s = 60\n")
+    assert {(r.case.params["n"], r.soak_s) for r in plan.repeats_on(plan.hardware[0])} == {
+        (7, None),
+        (8, 60.0),
+    }
+    assert plan.estimate_s == planned("").estimate_s + 2 * 60
+    assert read_plan(plan.model_dump_json(), "plan.json") == plan
+
+
 class TestRequest:
     def test_a_pinned_request_gives_the_same_plan_in_another_process(self):
         request = RunRequest(hardware=("local-cpu", "local-cpu-1"), baseline="local-cpu-1", repeats=3)

@@ -21,6 +21,7 @@ timeout_s = 60
 [[cases]]
 workload = "matmul"
 size = { n = 64 }
+soak_s = 1.5
 [[cases]]
 workload = "edge_detection"
 size = { pixels = 64 }
@@ -42,6 +43,10 @@ class TestSuite:
         assert (code == 0) == all(r.ok for r in records)
         assert re.search(r"^\[1/4\] here/", err, re.M)
         assert len({r.phases_s["process_start"] for r in records}) > 1
+        assert {r.case.workload: r.sustained_share is not None for r in records} == {
+            "matmul": True,
+            "edge_detection": False,
+        }
 
     def test_records_go_to_standard_output_and_a_second_time_changes_nothing(
         self, monkeypatch, tmp_path, capsys

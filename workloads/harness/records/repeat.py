@@ -29,6 +29,7 @@ class Repeat:
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
         cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
         layout: memory layout that an earlier repeat of the cell has found to be the fastest; None to find it.
+        gpu: the GPU's model by the hardware file, which a lane holds against the machine; None for any.
     """
 
     run: str
@@ -48,6 +49,7 @@ class Repeat:
     cold_cache: bool = False
     soak_s: float | None = None
     layout: str | None = None
+    gpu: str | None = None
 
     @property
     def cell(self) -> Cell:
@@ -80,9 +82,10 @@ class Repeat:
         """Spell the repeat as people type it: `run NAME --size=… --repeat=…`.
 
         Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
-        The layout is left out, because each version finds its own.
+        The layout is left out, because each version finds its own, and the GPU, which a lane has looked at.
         """
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("case", "layout")}
+        left_out = ("case", "layout", "gpu")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         values = {"size": self.case.size_text, "precision": self.case.precision, **values}
         given = {name.replace("_", "-"): v for name, v in values.items() if v is not None and v is not False}
         words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]

@@ -47,9 +47,13 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
     )
     suite = suite.on({base.device})
-    threads = {entry.case: entry.threads for entry in suite.entries}
+    entries = {entry.case: entry for entry in suite.entries}
     todo = [
-        replace(repeat, threads=base.threads or threads[repeat.case])
+        replace(
+            repeat,
+            threads=base.threads or entries[repeat.case].threads,
+            soak_s=base.soak_s or entries[repeat.case].soak_s,
+        )
         for repeat in shuffled(suite.cases, base, repeats, suite.profile)
     ]
     skips = {repeat.case.id: reason for repeat in todo if (reason := _too_large_here(repeat))}

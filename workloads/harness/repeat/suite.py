@@ -3,7 +3,7 @@
 import math
 import os
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -35,6 +35,7 @@ CASE_KEYS = {
     "threads": int,
     "estimate_s": float,
     "device": str,
+    "soak_s": float,
 }
 REPEATS, ESTIMATE_S, TIMEOUT_S = 3, 15.0, 600.0  # where a suite says nothing; seconds are of a repeat
 
@@ -44,15 +45,22 @@ class SuiteCase:
     """A case as a suite measures it.
 
     Attributes:
-        estimate_s: seconds that a repeat usually takes on a 2-core CPU.
+        estimate_s: seconds that a repeat usually takes on a 2-core CPU, its soak apart.
         threads: CPU threads of a process; None takes those that its machine is measured with.
         device: the only one that the suite measures it on; None for all.
+        soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
     """
 
     case: Case
     estimate_s: float = ESTIMATE_S
     threads: int | None = None
     device: str | None = None
+    soak_s: float | None = None
+
+    @property
+    def repeat_s(self) -> float:
+        """Seconds that a repeat usually takes, with its soak."""
+        return self.estimate_s + (self.soak_s or 0.0)
 
     def is_for(self, device: str) -> bool:
         """True if the suite measures it on this device."""
@@ -92,7 +100,7 @@ class Suite:
     def minutes(self) -> float:
         """Minutes that its own repeats usually take on a 2-core CPU, without cases that it can't measure."""
         measured = (e for e in self.entries if _on_two_cores(e, self.timeout_s))
-        return sum(entry.estimate_s for entry in measured) * self.repeats / 60
+        return sum(entry.repeat_s for entry in measured) * self.repeats / 60
 
     def on(self, devices: Collection[str]) -> "Suite":
         """Return the part of it that is measured on one of these devices at least.
@@ -153,23 +161,25 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
 
 def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
     _check_keys(raw, KEYS, "the suite")
-    stated: dict[Case, tuple[float | None, int | None, str | None]] = {}  # estimate, threads, device
+    stated: dict[Case, tuple[SuiteCase, float | None]] = {}  # with its own estimate
     for part in (_part(str(part), folder) for part in raw.get("suites", [])):
         for member in part.entries:
-            stated.setdefault(member.case, (member.estimate_s, member.threads, member.device))
+            stated.setdefault(member.case, (member, member.estimate_s))
     for entry in raw.get("cases", []):
         _check_keys(entry, CASE_KEYS, "a case")
         if "workload" not in entry:
             raise WorkloadsError("a case lacks the key workload")
-        of_all = entry.get("estimate_s"), entry.get("threads", raw.get("threads")), _device(entry)
+        threads, device = entry.get("threads", raw.get("threads")), _device(entry)
+        soak_s = float(entry["soak_s"]) if "soak_s" in entry else None
         for case in _expand(entry):
-            stated.setdefault(case, of_all)
+            member = SuiteCase(case, threads=threads, device=device, soak_s=soak_s)
+            stated.setdefault(case, (member, entry.get("estimate_s")))
     if not stated:
         raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
     return Suite(
         name,
         raw.get("title", name),
-        _entries(stated, raw),
+        _entries([*stated.values()], raw),
         **{key: raw[key] for key in ("repeats", "quick", "timeout_s", "threads", "profile") if key in raw},
     )
 
@@ -183,26 +193,45 @@ def _part(name: str, folder: Path) -> Suite:
 
 
 def _entries(
-    stated: Mapping[Case, tuple[float | None, int | None, str | None]], raw: Mapping[str, Any]
+    stated: Sequence[tuple[SuiteCase, float | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
     """Give each case its own estimate, or an even share of the suite's minutes that the others leave.
 
-    The minutes are for what a 2-core CPU can measure; the cases beyond it get the same share.
+    The minutes are for what a 2-core CPU can measure, with its soaks; the cases beyond it get the same share.
     """
     timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
-    entries = {
-        SuiteCase(case, threads=threads, device=device): s for case, (s, threads, device) in stated.items()
-    }
-    counted = [seconds for entry, seconds in entries.items() if _on_two_cores(entry, timeout_s)]
-    without, share_s, minutes = counted.count(None), ESTIMATE_S, raw.get("minutes")
+    for entry, _ in stated:
+        _check_soak(entry, timeout_s)
+    counted = [(entry, seconds) for entry, seconds in stated if _on_two_cores(entry, timeout_s)]
+    without = sum(seconds is None for _, seconds in counted)
+    share_s, minutes = ESTIMATE_S, raw.get("minutes")
     if minutes is not None and without:
-        share_s = (minutes * 60 / repeats - sum(s for s in counted if s is not None)) / without
+        taken_s = sum((seconds or 0.0) + (entry.soak_s or 0.0) for entry, seconds in counted)
+        share_s = (minutes * 60 / repeats - taken_s) / without
     if share_s <= 0:
-        raise WorkloadsError(f"minutes={minutes} are used up by what its cases' estimate_s come to")
+        raise WorkloadsError(
+            f"minutes={minutes} are used up by what its cases' estimate_s and soak_s come to"
+        )
     return tuple(
-        replace(entry, estimate_s=share_s if seconds is None else float(seconds))
-        for entry, seconds in entries.items()
+        replace(entry, estimate_s=share_s if seconds is None else float(seconds)) for entry, seconds in stated
     )
+
+
+def _check_soak(entry: SuiteCase, timeout_s: float) -> None:
+    """Refuse a soak that leaves no time for samples, or that nothing would do.
+
+    Raises:
+        WorkloadsError: the case is a whole job, or its soak lasts as long as its repeat may.
+    """
+    if entry.soak_s is None:
+        return
+    asked_for = f"soak_s={entry.soak_s:g} of {entry.case.id}"
+    if find(entry.case.workload).kind == "job":
+        raise WorkloadsError(f"{asked_for} is for steps, and this is a whole job, which is timed as it is")
+    if entry.soak_s >= timeout_s:
+        raise WorkloadsError(
+            f"{asked_for} must be below timeout_s={timeout_s:g}, at which a repeat is stopped"
+        )
 
 
 def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:

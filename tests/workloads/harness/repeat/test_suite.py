@@ -6,7 +6,10 @@ import pytest
 
 from workloads.harness import registry
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find, workload
+from workloads.harness.repeat import series
 from workloads.harness.repeat.suite import FOLDER, load_suite, suite_names
 
 GOOD = """
@@ -100,7 +103,9 @@ def test_a_case_that_takes_longer_says_so(tmp_path):
     suite = load_suite(str(path))
     assert [entry.estimate_s for entry in suite.entries] == [100, 70, 70]
     path.write_text(f"minutes = 1\nrepeats = 1\n{case(slow)}{case(MATMUL)}")
-    with pytest.raises(WorkloadsError, match="minutes=1 are used up by what its cases' estimate_s come to"):
+    with pytest.raises(
+        WorkloadsError, match="minutes=1 are used up by what its cases' estimate_s and soak_s come to"
+    ):
         load_suite(str(path))
 
 
@@ -203,6 +208,37 @@ def test_threads_stay_with_the_cases_that_need_them(tmp_path):
     assert [entry.threads for entry in suite.tiny().entries] == [1]
 
 
+def test_a_case_may_ask_for_a_soak_which_is_beside_its_estimate(tmp_path):
+    soaked = 'workload = "matmul"\nsize = { n = [65, 66] }\nsoak_s = 60\nestimate_s = 20'
+    (tmp_path / "a.toml").write_text("minutes = 8\nrepeats = 2\n" + case(soaked) + case(MATMUL))
+    (tmp_path / "b.toml").write_text('suites = ["a"]\n' + case('workload = "matmul"\nsize = { n = 9 }'))
+    suite = load_suite("a", tmp_path)
+    assert [entry.soak_s for entry in suite.entries] == [60, 60, None]
+    assert [entry.repeat_s for entry in suite.entries] == [80, 80, 80]  # what 4 min a pass leave the third
+    assert suite.minutes == pytest.approx(8)
+    assert [entry.soak_s for entry in load_suite("b", tmp_path).entries] == [60, 60, None, None]
+    assert [entry.soak_s for entry in suite.tiny().entries] == [None]
+
+
+def test_a_soak_reaches_the_repeats_of_its_case_alone(tmp_path, monkeypatch):
+    (tmp_path / "a.toml").write_text(
+        case(MATMUL + "\nsoak_s = 0.5") + case('workload = "gcn"\nsize = { hidden = 4 }')
+    )
+    made = []
+
+    def keeps(repeat, ended, say):
+        made.append(repeat)
+        return repeat.failed(Verdict.CRASHED, "not measured")
+
+    monkeypatch.setattr(series, "measure_or_skip", keeps)
+    case_of = load_suite("a", tmp_path).cases[0]
+    for soak_s, others in ((None, None), (2.0, 2.0)):
+        made.clear()
+        base = Repeat("r", "here", case_of, soak_s=soak_s)
+        series.measure_suite(load_suite("a", tmp_path), base, 2, lambda text: None, lambda record: None)
+        assert {(r.case.workload, r.soak_s) for r in made} == {("matmul", soak_s or 0.5), ("gcn", others)}
+
+
 def test_its_other_settings(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("threads = 1\nprofile = true\nquick = true\ntimeout_s = 7\n" + case(MATMUL))
@@ -231,6 +267,14 @@ MISTAKES = {
     "threads = 0\n" + case(MATMUL): "threads=0 must be above 0",
     "profile = 1\n" + case(MATMUL): "profile is 1, expected bool",
     case(MATMUL + "\nestimate_s = 0"): "estimate_s=0 must be above 0",
+    case(MATMUL + "\nsoak_s = 0"): "soak_s=0 must be above 0 and finite",
+    case(MATMUL + "\nsoak_s = true"): "soak_s is True, expected float",
+    "soak_s = 60\n" + case(MATMUL): "the suite has the unknown key 'soak_s'",
+    "timeout_s = 60\n"
+    + case(MATMUL + "\nsoak_s = 60"): "soak_s=60 of matmul/n=64/fp32 must be below timeout_s=60, at which",
+    case(
+        'workload = "gcn_job"\nsize = { hidden = 4, epochs = 1 }\nsoak_s = 60'
+    ): "soak_s=60 of gcn_job/.* is for steps, and this is a whole job",
     "repeats = true\n" + case(MATMUL): "repeats is True, expected int",
     'repeats = "3"\n' + case(MATMUL): "repeats is '3', expected int",
     "quick = 1\n" + case(MATMUL): "quick is 1, expected bool",
