@@ -3,7 +3,9 @@
 import subprocess
 from collections.abc import Sequence
 
-from workloads.harness.checks.preflight import Finding, shared_memory
+from tasks.planning.hardware import load_gpus, names_of
+from tasks.plausibility.gpu_names import models_called, other_model
+from workloads.harness.checks.preflight import Finding, gpu_names, shared_memory
 from workloads.harness.records.repeat import Repeat
 
 UNFIT = "Unfit"  # name of the lane's state if it can't: a retry is useless
@@ -19,9 +21,34 @@ def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[
     warnings = [] if enough else [text]
     if not repeats or repeats[0].device != "cuda":
         return "", warnings
+    other, unsure = _gpu(repeats[0])
+    warnings += [unsure] if unsure else []
+    if other:
+        return other, warnings
     gpus = max(repeat.case.params.get("processes", 1) for repeat in repeats)
     findings = _findings([*command, "check", "--before", "cuda", "--gpus", str(gpus)])
     return "; ".join(text for fit, text in findings if not fit and text not in warnings), warnings
+
+
+def _gpu(repeat: Repeat) -> tuple[str, str]:
+    """Hold the GPU against the model that the hardware file names: return a hindrance, or else a doubt."""
+    names = gpu_names() if repeat.gpu else []
+    if not repeat.gpu or not names:
+        return "", ""
+    called = names_of(load_gpus())
+    if other := other_model(repeat.gpu, names, called):
+        hindrance = (
+            f"this machine has {names[0]} ({other}), and hardware {repeat.hardware} names gpu: {repeat.gpu}; "
+            "mend gpu and price of its file, or have its pool give the GPU that they are of"
+        )
+        return hindrance, ""
+    if repeat.gpu not in called or any(repeat.gpu in models_called(name, called) for name in names):
+        return "", ""
+    doubt = (
+        f"the driver calls this machine's GPU {names[0]}, which is no name of gpu: {repeat.gpu} of hardware "
+        f"{repeat.hardware} ({called[repeat.gpu]} in gpus.yaml), so its peak rates may be another card's"
+    )
+    return "", doubt
 
 
 def _findings(command: Sequence[str]) -> list[Finding]:

@@ -1,6 +1,7 @@
 """The machines to measure on, read from `deployments/`; a mistake in a file is one sentence."""
 
 import os
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -84,7 +85,8 @@ class Hardware(Strict):
 
     def machine(self) -> Machine:
         """Return the facts that a comparison needs."""
-        peaks = load_gpus().get(self.gpu) if self.gpu else None
+        gpus = load_gpus() if self.gpu else {}
+        peaks = gpus.get(self.gpu or "")
         return Machine(
             name=self.name,
             usd_per_hour=self.price.usd_per_hour,
@@ -98,16 +100,22 @@ class Hardware(Strict):
             shape=self.shape,
             idle_s=self.idle_s,
             purchase=self.price.purchase if self.price.purchase in ("on-demand", "spot") else None,
+            gpu=self.gpu,
+            gpus_called=tuple(names_of(gpus).items()),
         )
 
 
 class GpuPeaks(Strict):
-    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory and its bandwidth in GB/s."""
+    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory and its bandwidth in GB/s.
+
+    `called` are the words of a driver's name for it; empty where they are unknown.
+    """
 
     tflops: dict[str, float]
     gb_per_s: float
     memory_gb: PositiveFloat
     source: str
+    called: str = ""
 
 
 def hardware_names(folder: Path = DEPLOYMENTS) -> list[str]:
@@ -171,6 +179,11 @@ def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:
     """
     raw = read_mapping(folder / "gpus.yaml")
     return {name: validated(GpuPeaks, entry, f"gpus.yaml, {name}") for name, entry in raw.items()}
+
+
+def names_of(gpus: Mapping[str, GpuPeaks]) -> dict[str, str]:
+    """Return what drivers call each GPU model, as far as that is known."""
+    return {model: peaks.called for model, peaks in gpus.items() if peaks.called}
 
 
 def load_suite_checked(name: str, folder: Path = DEPLOYMENTS) -> Suite:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tasks.plausibility import coherence
 from tasks.plausibility.contradictions import contradictions, out_of_range
+from tasks.plausibility.gpu_names import names_in, other_model
 from tasks.results.model import Machine
 from tasks.results.repeats import RecordKey, key
 from workloads.harness.records.amounts import least_flops
@@ -153,6 +154,9 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
         statements = record.environment.get(field)
         if selected and statements and statements != selected:
             return f"it was measured on {statements} capacity, what was planned and is priced is {selected}"
+    names = names_in(record.environment)
+    if other := other_model(machine.gpu, names, dict(machine.gpus_called)):
+        return f"it was measured on {names[0]} ({other}), what was planned and is priced is {machine.gpu}"
     return None
 
 

@@ -114,6 +114,13 @@ def test_a_lane_waits_for_its_order(monkeypatch, plan):
     assert own_order(monkeypatch, answer(404), OSError("away"), answer(503), text) == repeats
 
 
+def test_a_lane_reads_the_order_of_a_later_version(monkeypatch, plan):
+    """An image stays where it is, while the bench that orders has fields that it doesn't know."""
+    repeats = plan.repeats_on(plan.hardware[0])
+    later = [item | {"of_tomorrow": "x"} for item in orders.REPEATS.dump_python(repeats, mode="json")]
+    assert own_order(monkeypatch, json.dumps(later)) == repeats
+
+
 @pytest.mark.parametrize(("trouble", "wait_s"), [(answer(403), 60.0), (answer(404), 0.05)])
 def test_a_lane_without_an_order_ends_with_a_sentence(monkeypatch, trouble, wait_s):
     with pytest.raises(GridbenchError, match="this lane job has no order of repeats"):

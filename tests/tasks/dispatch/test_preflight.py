@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.dispatch import preflight
+from tasks.planning.hardware import load_hardware
 from workloads.harness.checks.preflight import shared_memory
 from workloads.harness.records.case import Case
 from workloads.harness.records.repeat import Repeat
@@ -57,6 +58,48 @@ def test_a_look_that_fails_is_a_hindrance_that_quotes_it(roomy):
 def test_it_asks_for_as_many_gpus_as_the_largest_case_has_processes(roomy):
     several = replace(REPEAT, case=Case.of("ddpm_weak", {"batch": 1, "processes": 4}))
     assert "'--gpus', '4'" in preflight.check([REPEAT, several], says(3, ""))[0]
+
+
+def held_against(monkeypatch, model, *names):
+    """What is said of a machine whose driver gives these names, where its file names a model."""
+    monkeypatch.setattr(preflight, "gpu_names", lambda: list(names))
+    return preflight.check([replace(REPEAT, gpu=model)], says(0, "ok    driver 580.65 runs CUDA 12.6"))
+
+
+def test_a_gpu_that_the_hardware_file_does_not_name_is_said_before_anything_is_measured(roomy, monkeypatch):
+    hindrance, warnings = held_against(monkeypatch, "l4", "NVIDIA A10G")
+    assert hindrance == (
+        "this machine has NVIDIA A10G (a10g), and hardware gpu-box names gpu: l4; mend gpu and price of its "
+        "file, or have its pool give the GPU that they are of"
+    )
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("model", "names"),
+    [
+        ("l4", ["NVIDIA L4"]),
+        ("a10g", ["NVIDIA A10G"] * 8),
+        ("a100-80-sxm", ["NVIDIA A100-SXM4-80GB"]),
+        ("l4", ["NVIDIA T4", "NVIDIA L4"]),  # which of two is measured, its records say
+        ("l4", []),  # the look at the GPUs says what is wrong
+        (None, ["NVIDIA A10G"]),
+    ],
+)
+def test_the_gpu_that_it_names_or_none_is_well(roomy, monkeypatch, model, names):
+    assert held_against(monkeypatch, model, *names) == ("", [])
+
+
+def test_a_gpu_of_a_name_that_nobody_knows_is_measured_with_a_warning(roomy, monkeypatch):
+    hindrance, (warning,) = held_against(monkeypatch, "h100-sxm", "NVIDIA H100 NVL")
+    assert not hindrance
+    assert "NVIDIA H100 NVL, which is no name of gpu: h100-sxm of hardware gpu-box (H100 80GB HBM3" in warning
+
+
+def test_a_lane_knows_the_gpu_by_its_repeats(plan):
+    machine = load_hardware("aws-g6.xlarge")
+    assert {repeat.gpu for repeat in plan.repeats_on(machine)} == {"l4"}
+    assert {repeat.gpu for repeat in plan.repeats_on(plan.hardware[0])} == {None}
 
 
 def test_the_real_look_on_a_machine_without_gpus(roomy):

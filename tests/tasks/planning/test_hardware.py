@@ -12,8 +12,10 @@ from tasks.planning.hardware import (
     load_gpus,
     load_hardware,
     load_suite_checked,
+    names_of,
     suites,
 )
+from tasks.plausibility.gpu_names import models_called
 
 PRICE = "price: {usd_per_hour: 1, purchase: spot, source: here, date: 2026-01-01}"
 HEAD = "title: t\npool: local\ndevice: cpu\n"
@@ -55,6 +57,38 @@ def test_newer_cards_have_peaks_that_fit_together():
         rates = gpus[name].tflops
         assert rates["fp16"] == rates["bf16"] == pytest.approx(2 * rates["tf32"], rel=0.02), name
         assert rates["fp32"] <= rates["tf32"], name
+
+
+CALLED = {
+    "Tesla K80": "k80",
+    "Tesla P100-PCIE-16GB": "p100-pcie",
+    "Tesla P4": "p4",
+    "Tesla V100-SXM2-32GB": "v100-sxm2",
+    "Tesla T4": "t4",
+    "NVIDIA A10": "a10",
+    "NVIDIA A10G": "a10g",
+    "NVIDIA RTX A6000": "a6000",
+    "NVIDIA L4": "l4",
+    "NVIDIA A100-SXM4-40GB": "a100-40-sxm",
+    "NVIDIA A100-SXM4-80GB": "a100-80-sxm",
+    "NVIDIA H100 80GB HBM3": "h100-sxm",
+    "NVIDIA H100 PCIe": "h100-pcie",
+    "NVIDIA H200": "h200-sxm",
+    "NVIDIA GH200 480GB": "gh200",
+    "NVIDIA L40S": "l40s",
+    "NVIDIA H20": "h20",
+    "NVIDIA B200": "b200-sxm",
+    "NVIDIA GB200": "gb200",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx-pro-6000",
+}
+
+
+def test_every_gpu_is_known_by_what_its_driver_calls_it():
+    called = names_of(load_gpus())
+    assert {*called} == {*load_gpus()} == {*CALLED.values()}
+    assert {name: models_called(name, called) for name in CALLED} == {n: [m] for n, m in CALLED.items()}
+    for name in ("NVIDIA A100 80GB PCIe", "NVIDIA H100 NVL", "Tesla P100-SXM2-16GB", "NVIDIA RTX A1000", ""):
+        assert models_called(name, called) == []
 
 
 def test_assumed_prices_say_so():

@@ -234,3 +234,31 @@ def test_another_machine_than_planned_is_refused(said, reason):
     assert found is None if reason is None else reason in found
     assert bool(gate([measured], [planned])) is bool(reason)
     assert elsewhere(measured, machine("gpu")) is None and elsewhere(measured, None) is None
+
+
+CALLED = (("a10", "A10"), ("a10g", "A10G"), ("h100-sxm", "H100 80GB HBM3"))
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus", "reason"),
+    [
+        (
+            "a10",
+            [{"name": "NVIDIA A10G"}],
+            "it was measured on NVIDIA A10G (a10g), what was planned and is priced is a10",
+        ),
+        ("a10g", [{"name": "NVIDIA A10G"}], None),
+        ("h100-sxm", [{"name": "NVIDIA H100 NVL"}], None),  # of a name that is on no list
+        ("a6000", [{"name": "NVIDIA A10G"}], None),  # whose names are unknown
+        (None, [{"name": "NVIDIA A10G"}], None),
+        ("a10", [], None),
+        ("a10", None, None),
+        ("a10", ["no description", {"name": 7}], None),
+        ("a10", "NVIDIA A10G", None),
+    ],
+)
+def test_another_gpu_than_the_hardware_file_names_is_refused(model, gpus, reason):
+    planned = machine("gpu", gpu=model, gpus_called=CALLED)
+    measured = record(1.0, hardware="gpu", environment={"gpus": gpus})
+    assert elsewhere(measured, planned) == reason
+    assert bool(gate([measured], [planned])) is bool(reason)

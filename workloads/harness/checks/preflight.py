@@ -68,6 +68,19 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
     return missing or [(True, f"driver {driver} runs CUDA {cuda}; {len(handles)} GPUs are visible")]
 
 
+def gpu_names(nvml: Any = None) -> list[str]:
+    """Return what the driver calls the GPUs that are visible here; empty where it can't be asked."""
+    try:
+        nvml = nvml or importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        try:
+            return [str(nvml.nvmlDeviceGetName(handle)) for handle in _handles(nvml)]
+        finally:
+            nvml.nvmlShutdown()
+    except Exception:  # whatever NVML raises: `gpus` says what is wrong
+        return []
+
+
 def _handles(nvml: Any) -> list[Any]:
     return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
 

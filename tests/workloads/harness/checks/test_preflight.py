@@ -24,6 +24,10 @@ class Nvml:
     def nvmlInit(self):
         if self.driver is None:
             raise RuntimeError("NVML Shared Library Not Found")
+        self.open = True
+
+    def nvmlShutdown(self):
+        self.open = False
 
     def nvmlSystemGetDriverVersion(self):
         return self.driver
@@ -81,6 +85,12 @@ def test_what_runs_is_told(torch, gpus):
     found = preflight.gpus(len(gpus), Nvml(gpus=gpus), torch)
     assert [well for well, _ in found] == [True]
     assert f"{len(gpus)} GPUs are visible" in found[0][1]
+
+
+def test_names_are_those_of_the_driver_which_is_let_go():
+    nvml = Nvml(gpus=(L4, V100))
+    assert preflight.gpu_names(nvml) == ["NVIDIA L4", "Tesla V100"] and not nvml.open
+    assert preflight.gpu_names(Nvml(driver=None)) == []
 
 
 def test_shared_memory_of_docker_is_too_small(monkeypatch):

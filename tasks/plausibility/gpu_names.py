@@ -1,0 +1,34 @@
+"""The model of a GPU, by what its driver calls it: that of the hardware file, or another one."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def other_model(model: str | None, names: Iterable[str], called: Mapping[str, str]) -> str:
+    """Return the model that a machine has in place of the one that is named; empty where none is shown.
+
+    `names` are those that its driver gives, `called` the words in such names by model. A name that fits no
+    model shows nothing: makers sell cards under names that nobody has listed.
+    """
+    models = [models_called(name, called) for name in names]
+    if not model or model not in called or any(model in each for each in models):
+        return ""
+    return next((each[0] for each in models if each), "")
+
+
+def models_called(name: str, called: Mapping[str, str]) -> list[str]:
+    """Return the models whose words are all in a driver's name: `NVIDIA A100-SXM4-40GB` has those of one."""
+    words = _words(name)
+    return [model for model, text in called.items() if _words(text) <= words]
+
+
+def names_in(environment: Mapping[str, Any]) -> list[str]:
+    """Return the names of the GPUs that a fingerprint has, whatever a box has sent as one."""
+    gpus = environment.get("gpus")
+    described = [gpu for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list | tuple) else []
+    return [name for gpu in described if isinstance(name := gpu.get("name"), str)]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", text.lower()))
