@@ -39,8 +39,8 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Readable and stable, such as ``matmul/n=5000/fp32``."""
-        return f"{self.workload}/{self.size_text}/{self.precision}"
+        """Readable and stable, such as ``matmul/n=5000/fp32``; a script that has no sizes leaves them out."""
+        return "/".join(filter(None, (self.workload, self.size_text, self.precision)))
 
 
 @dataclass(frozen=True, slots=True)

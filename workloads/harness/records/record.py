@@ -5,6 +5,7 @@ Schema history:
     2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
     3  the control beside a repeat
     4  how samples are taken: the mean over all of them, what the device was busy for, latency, burst
+    5  a user's own script: what was seen of it
 """
 
 import json
@@ -17,12 +18,13 @@ from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.parts import Control, Group, Latency, Profile, Training
 from workloads.harness.records.printable import printable_json
+from workloads.harness.records.script import ScriptRun
 from workloads.harness.records.timing import Timing as Timing
 from workloads.harness.records.typed_json import build, finite
 
-SCHEMA = 4
+SCHEMA = 5
 LAUNCH_BOUND = 1.1  # a step's time over that of the device alone
-READABLE = (1, 2, 3, 4)  # what was added since has a default
+READABLE = (1, 2, 3, 4, 5)  # what was added since has a default
 
 
 class Verdict(StrEnum):
@@ -148,6 +150,7 @@ class Record:
         latency: of single steps; None for a whole job, and of several processes.
         device_busy_s: seconds per step in which the device computes, not waiting for the host; None for the
             reason in `missing`.
+        script: None for a workload of ours.
     """
 
     run: str
@@ -187,6 +190,7 @@ class Record:
     control: Control | None = None
     latency: Latency | None = None
     device_busy_s: float | None = None
+    script: ScriptRun | None = None
 
     @property
     def cell(self) -> Cell:

@@ -8,6 +8,7 @@ from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.script import Script
 from workloads.harness.records.typed_json import build, finite
 
 
@@ -30,6 +31,7 @@ class Repeat:
         cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
         layout: memory layout that an earlier repeat of the cell has found to be the fastest; None to find it.
         gpu: the GPU's model by the hardware file, which a lane holds against the machine; None for any.
+        script: the user's own command that this measures; None for a workload of ours.
     """
 
     run: str
@@ -50,6 +52,7 @@ class Repeat:
     soak_s: float | None = None
     layout: str | None = None
     gpu: str | None = None
+    script: Script | None = None
 
     @property
     def cell(self) -> Cell:
@@ -84,7 +87,7 @@ class Repeat:
         Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
         The layout is left out, because each version finds its own, and the GPU, which a lane has looked at.
         """
-        left_out = ("case", "layout", "gpu")
+        left_out = ("case", "layout", "gpu", "script")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         values = {"size": self.case.size_text, "precision": self.case.precision, **values}
         given = {name.replace("_", "-"): v for name, v in values.items() if v is not None and v is not False}

@@ -12,6 +12,7 @@ from typing import Any
 from workloads.harness.probes.machine import peak_flops_bound
 from workloads.harness.records.case import DEVICES, Case
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.script import Script
 from workloads.harness.registry import find
 from workloads.harness.repeat.limits import Limits, too_large
 
@@ -49,6 +50,7 @@ class SuiteCase:
         threads: CPU threads of a process; None takes those that its machine is measured with.
         device: the only one that the suite measures it on; None for all.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
+        script: the user's own command that the case is; None for a workload of ours.
     """
 
     case: Case
@@ -56,6 +58,7 @@ class SuiteCase:
     threads: int | None = None
     device: str | None = None
     soak_s: float | None = None
+    script: Script | None = None
 
     @property
     def repeat_s(self) -> float:

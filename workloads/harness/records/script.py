@@ -1,0 +1,105 @@
+"""A user's own command as a case: what is run, and what was seen of it."""
+
+from dataclasses import dataclass, field
+
+OWN = "own"  # precision of a case whose script chooses its own
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A user's own command, which is measured unchanged.
+
+    Attributes:
+        command: what follows `python`: a file, or `-m` and a module, and its arguments. `{name}` stands for the
+            value of a size, `{data}` for `data`.
+        folder: where it runs, absolute; a lane on another machine puts its copy of the code there.
+        code: id of the tree that the folder is in, `sha256:` and hexadecimal digits; empty where nobody took it.
+        dirty: the tree has changes that are in no commit.
+        packages: the file in the folder that names its packages: `requirements.txt`, `pyproject.toml` or
+            `uv.lock`; None takes the packages that are there.
+        data: a folder of the machine that measures, or an `s3://` address that is copied there; None where
+            the script brings its own.
+        steps, epochs: length of the whole job that is to be predicted; at most one is given.
+        processes: ranks that train together, as under torchrun.
+        whole: let it run to its end, untouched, in place of stopping it once it is measured.
+    """
+
+    command: tuple[str, ...]
+    folder: str = "."
+    code: str = ""
+    dirty: bool = False
+    packages: str | None = None
+    data: str | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    processes: int = 1
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JobTime:
+    """Time of a script's whole job, from the start of its process to its end.
+
+    Attributes:
+        steps: of the whole job.
+        epochs: of it, where the script's loader tells how long one is.
+        seconds, low_s, high_s: predicted, with the 95 % interval; all three alike where it ran to its end.
+        measured: True if it ran to its end.
+    """
+
+    steps: int
+    seconds: float
+    low_s: float
+    high_s: float
+    epochs: int | None = None
+    measured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptRun:
+    """What was seen of a user's own command; the times of its steady step are the record's `wall`.
+
+    Attributes:
+        command: the words that ran, sizes filled in.
+        code, dirty: the tree that they came from, as in `Script`.
+        counted: what a step is: `optimizer`, `forward` (the outermost one of a script that trains nothing) or
+            `mark` (the script says it).
+        steps: seen in all, cold ones among them.
+        optimizers: names of the classes that stepped.
+        accumulation: backward calls in a step; None where there are none.
+        samples, tokens: in a step, of all ranks; `tokens` is None where the input is not token ids.
+        losses: of the first steps, in order, as the script made them before any scaling.
+        shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`, `compute`
+            and `other`; only those that were seen.
+        mean_s, mean_low_s, mean_high_s: seconds of a step over the wall, with evaluation, checkpoints and the
+            ends of epochs between steps, and the 95 % interval; None where too few steps were seen.
+        first_step_s: seconds from the start of the process to the end of the first step.
+        epoch_steps: steps of an epoch, where the script's loader tells.
+        job: None where no length was asked for and it did not run to its end.
+        memory_left_bytes: of the device, or of the host on a CPU, at the peak.
+        ended: `stopped` once it was measured, or `finished` by itself.
+        exit_code: of a script that finished.
+        installed_packages: what was installed for it beside what was there, as `name==version`.
+    """
+
+    command: tuple[str, ...]
+    code: str = ""
+    dirty: bool = False
+    counted: str = "optimizer"
+    steps: int = 0
+    optimizers: tuple[str, ...] = ()
+    accumulation: float | None = None
+    samples: int | None = None
+    tokens: int | None = None
+    losses: tuple[float, ...] = ()
+    shares: dict[str, float] = field(default_factory=dict)
+    mean_s: float | None = None
+    mean_low_s: float | None = None
+    mean_high_s: float | None = None
+    first_step_s: float | None = None
+    epoch_steps: int | None = None
+    job: JobTime | None = None
+    memory_left_bytes: int | None = None
+    ended: str = "stopped"
+    exit_code: int | None = None
+    installed_packages: tuple[str, ...] = ()
