@@ -10,6 +10,7 @@ from prefect.runtime import flow_run
 
 from tasks.dispatch.flow_runs import measuring
 from tasks.errors import GridbenchError
+from tasks.planning.code import check_code
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.planning.variables import check_variables
@@ -30,6 +31,7 @@ async def open_store(request: RunRequest) -> Store:
     if request.resume:
         store = await _resumed(request.resume, folder, bucket)
         check_budget(store.plan, request.budget_usd)
+        check_code((planned.script for planned in store.plan.cases), store.plan.run)
     else:
         plan = make_plan(request)
         if not request.matches(plan):

@@ -10,9 +10,8 @@ from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import skip_reason
 from tasks.results.repeats import latest
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record
-from workloads.harness.registry import find
+from workloads.harness.registry import declared
 from workloads.harness.repeat.limits import at_least
 
 
@@ -71,10 +70,8 @@ def _next_cells(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
 
 def _step(case: Case, parameter: str) -> int:
     """Return the number that sizes of a workload's parameter must be a multiple of."""
-    try:
-        multiples = find(case.workload).multiples
-    except WorkloadsError:  # only the machine that measures has this workload
-        return 1
+    known = declared(case.workload)  # None for a user's script, or if only the machine that measures has it
+    multiples = known.multiples if known else None
     return multiples(**case.params).get(parameter, 1) if multiples else 1
 
 
@@ -95,10 +92,12 @@ def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCas
 
 
 def _planned(plan: Plan, case: Case) -> PlannedCase:
-    """Return a case with the CPU threads and the soak that the suite sets for the most similar one."""
+    """Return a case with what the suite sets for the most similar one: threads, soak, a user's script."""
     same_kind = [p for p in plan.cases if (p.workload, p.precision) == (case.workload, case.precision)]
     nearest = max(same_kind, key=lambda p: sum(case.params[n] == v for n, v in p.size.items()), default=None)
-    return PlannedCase.of(case, nearest.threads, nearest.soak_s) if nearest else PlannedCase.of(case, None)
+    if nearest is None:
+        return PlannedCase.of(case, None)
+    return PlannedCase.of(case, nearest.threads, nearest.soak_s, nearest.script)
 
 
 def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[PlannedCase]) -> float:

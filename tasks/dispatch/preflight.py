@@ -7,6 +7,7 @@ from tasks.planning.hardware import load_gpus, names_of
 from tasks.plausibility.gpu_names import models_called, other_model
 from workloads.harness.checks.preflight import Finding, gpu_names, shared_memory
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.limits import processes_of
 
 UNFIT = "Unfit"  # name of the lane's state if it can't: a retry is useless
 LOOK_S = 300.0  # importing torch from a cold disk takes a minute
@@ -25,7 +26,7 @@ def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[
     warnings += [unsure] if unsure else []
     if other:
         return other, warnings
-    gpus = max(repeat.case.params.get("processes", 1) for repeat in repeats)
+    gpus = max(processes_of(repeat.case, repeat.script) for repeat in repeats)
     findings = _findings([*command, "check", "--before", "cuda", "--gpus", str(gpus)])
     return "; ".join(text for fit, text in findings if not fit and text not in warnings), warnings
 

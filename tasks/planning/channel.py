@@ -13,24 +13,27 @@ Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S+$")]
 
 
 class Version(Strict):
-    """One of several versions of the measuring software, and how each machine of the run gets it.
+    """One of several versions of the measured software, and how each machine of the run gets it.
 
     Attributes:
         name: what the version is called.
         image: in place of the one in the machine's job variables.
         command: in place of the machine's own, before the arguments of `python -m workloads`.
+        folder: of a user's script at this version, in place of the suite's.
     """
 
     name: Word
     image: Annotated[str, Field(min_length=1)] | None = None
     command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    folder: Annotated[str, Field(min_length=1)] | None = None
 
     @model_validator(mode="after")
-    def _is_one_of_two(self) -> Self:
-        if (self.image is None) == (self.command is None):
-            given = "neither" if self.image is None else "both"
+    def _is_one_of_three(self) -> Self:
+        given = [value for value in (self.image, self.command, self.folder) if value is not None]
+        if len(given) != 1:
+            count = "several" if given else "none"
             raise ValueError(
-                f"version {self.name} has {given} of image and command: give the one that brings it"
+                f"version {self.name} has {count} of image, command and folder: give the one that brings it"
             )
         return self
 

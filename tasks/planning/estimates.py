@@ -16,10 +16,16 @@ def controls_on(machine: Hardware, night: Night | None) -> bool:
 def lane_s(
     machine: Hardware, suite: Suite, repeats: int, skipped: Collection[Case], controls: bool = False
 ) -> float:
-    """Return the seconds of a lane with its soaks, 0 if all is skipped; a control is like its repeat."""
-    measured_s = [entry.repeat_s for entry in suite.entries if entry.case not in skipped]
-    each = 2 if controls else 1
-    return machine.start_s + each * repeats * sum(measured_s) if measured_s else 0.0
+    """Return the seconds of a lane with its soaks, 0 if all is skipped.
+
+    A control is like its repeat; users' scripts have none.
+    """
+    measured_s = [
+        entry.repeat_s * (2 if controls and not entry.script else 1)
+        for entry in suite.entries
+        if entry.case not in skipped
+    ]
+    return machine.start_s + repeats * sum(measured_s) if measured_s else 0.0
 
 
 def lane_usd(machine: Hardware, seconds: float) -> float:

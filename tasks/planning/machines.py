@@ -29,11 +29,13 @@ def machines_of(
 
 
 def with_version(machine: Hardware, version: Version) -> Hardware:
-    """Return the machine with a version in place of its own image or command.
+    """Return the machine with a version in place of its own image or command; a folder changes no machine.
 
     Raises:
         GridbenchError: the version is an image, and the machine measures in none.
     """
+    if version.folder:
+        return machine
     if version.command:
         return machine.model_copy(update={"command": version.command})
     if "image" not in machine.job_variables:

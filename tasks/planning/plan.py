@@ -18,6 +18,7 @@ from tasks.schema import Strict, first_mistake
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import Script
 from workloads.harness.repeat.series import shuffled
 
 SCHEMA = 1
@@ -26,16 +27,22 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 
 
 class PlannedCase(Strict):
-    """A case in `plan.json`, with the CPU threads of a process and the soak where the suite sets them."""
+    """A case in `plan.json`, with the CPU threads of a process and the soak where the suite sets them.
+
+    A user's script has the id of its code at the time of the plan, which a resume measures or refuses.
+    """
 
     workload: str
     size: dict[str, int]
     precision: str
     threads: int | None = None
     soak_s: float | None = None
+    script: Script | None = None
 
     @classmethod
-    def of(cls, case: Case, threads: int | None, soak_s: float | None = None) -> "PlannedCase":
+    def of(
+        cls, case: Case, threads: int | None, soak_s: float | None = None, script: Script | None = None
+    ) -> "PlannedCase":
         """Return a case in the form of `plan.json`."""
         return cls(
             workload=case.workload,
@@ -43,6 +50,7 @@ class PlannedCase(Strict):
             precision=case.precision,
             threads=threads,
             soak_s=soak_s,
+            script=script,
         )
 
     @property
@@ -69,6 +77,7 @@ class Plan(Strict):
         break_even: True if further sizes are measured after the cases, until each break-even is known.
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
+        notes: sentences about its scripts: guessed estimates, and changes that are in no commit.
         estimate_s: seconds until all lanes end; lanes of one box take turns.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """
@@ -90,6 +99,7 @@ class Plan(Strict):
     hardware: tuple[Hardware, ...]
     cases: tuple[PlannedCase, ...]
     skips: tuple[PlannedSkip, ...] = ()
+    notes: tuple[str, ...] = ()
     estimate_s: float
     estimate_usd: float
 
@@ -110,23 +120,19 @@ class Plan(Strict):
 
         With `further` cases, return only theirs, numbered in the order from `after` on.
         """
-        cases = further or self.cases
-        threads = {planned.case: threads_on(machine, planned.threads) for planned in cases}
-        soaks_s = {planned.case: planned.soak_s for planned in cases}
+        cases = {planned.case: planned for planned in further or self.cases}
         base = Repeat(
             self.run,
             machine.name,
-            cases[0].case,
+            next(iter(cases)),
             seed=self.seed,
             device=machine.device,
             quick=self.quick,
             timeout_s=self.timeout_s,
             gpu=machine.gpu,
         )
-        todo = shuffled([*threads], base, self.repeats, self.profile)
-        return [
-            replace(r, threads=threads[r.case], soak_s=soaks_s[r.case], order=after + r.order) for r in todo
-        ]
+        todo = shuffled([*cases], base, self.repeats, self.profile)
+        return [_as_planned(repeat, cases[repeat.case], machine, after) for repeat in todo]
 
     def skipped_on(self, machine: str) -> dict[Case, str]:
         """Return the cases that a machine can't measure, with the reasons."""
@@ -140,6 +146,16 @@ class Plan(Strict):
             todo = (repeat for repeat in self.repeats_on(machine) if repeat.case in reasons)
             records += [repeat.failed(Verdict.SKIPPED, reasons[repeat.case]) for repeat in todo]
         return records
+
+
+def _as_planned(repeat: Repeat, planned: PlannedCase, machine: Hardware, after: int) -> Repeat:
+    return replace(
+        repeat,
+        threads=threads_on(machine, planned.threads),
+        soak_s=planned.soak_s,
+        script=planned.script,
+        order=after + repeat.order,
+    )
 
 
 def digest(plan: Plan) -> str:

@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import watched
+from tasks.planning.code import script_notes, with_code
 from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
 from tasks.planning.hardware import Hardware, load_suite_checked
 from tasks.planning.limits import limits_of, threads_on
@@ -15,7 +16,7 @@ from tasks.planning.plan import Plan, PlannedCase, PlannedSkip
 from tasks.planning.request import RunRequest
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.limits import too_large
-from workloads.harness.repeat.suite import Suite
+from workloads.harness.repeat.suite import Suite, SuiteCase
 
 
 def make_plan(request: RunRequest) -> Plan:
@@ -27,8 +28,8 @@ def make_plan(request: RunRequest) -> Plan:
         GridbenchError: something in the request doesn't exist or can't be had, or the estimate is above the
             budget.
     """
-    suite = watched(load_suite_checked(request.suite), request.night)
     version_measured = request.night.version if request.night else None
+    suite = with_code(watched(load_suite_checked(request.suite), request.night), version_measured)
     machines = machines_of(request.hardware, request.cluster, request.boxes, version_measured)
     suite = _for_devices(suite, machines)
     repeats = suite.repeats if request.repeats is None else request.repeats
@@ -54,8 +55,9 @@ def make_plan(request: RunRequest) -> Plan:
         night=request.night,
         baseline=_baseline(request, machines),
         hardware=tuple(machines),
-        cases=tuple(PlannedCase.of(entry.case, entry.threads, entry.soak_s) for entry in suite.entries),
+        cases=tuple(map(_planned, suite.entries)),
         skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
+        notes=script_notes(suite),
         estimate_s=estimate_s(lanes_s, machines),
         estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
     )
@@ -106,11 +108,15 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
         )
 
 
+def _planned(entry: SuiteCase) -> PlannedCase:
+    return PlannedCase.of(entry.case, entry.threads, entry.soak_s, entry.script)
+
+
 def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
     """Return the cases of a suite that a machine can't measure."""
     skips = []
     for entry in suite.entries:
-        planned = PlannedCase.of(entry.case, entry.threads, entry.soak_s)
+        planned = _planned(entry)
         if not entry.is_for(machine.device):
             reason: str | None = f"the suite measures it on {entry.device} only"
         else:
@@ -122,4 +128,5 @@ def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
 
 def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
     """Return why a machine can't measure a case; None where it may be able to."""
-    return too_large(planned.case, limits_of(machine, threads_on(machine, planned.threads)), timeout_s)
+    limits = limits_of(machine, threads_on(machine, planned.threads))
+    return too_large(planned.case, limits, timeout_s, planned.script)

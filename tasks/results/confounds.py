@@ -6,6 +6,8 @@ from typing import Any
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.record import Record
 
+SHORT = 12  # digits of an id that are shown
+
 
 def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, ...]:
     """Differences in words, such as `torch: 2.13.0 against 2.12.1`.
@@ -19,7 +21,7 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
         ours, theirs = _values(side, read), _values(baseline, read)
         if ours and theirs and ours != theirs:
             matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
-    for name, states in (("cache before each step", _caches), ("soak before the samples", _soaks)):
+    for name, states in _OF_RECORDS.items():
         ours, theirs = states(side), states(baseline)
         if ours and theirs and ours != theirs:
             matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
@@ -37,6 +39,11 @@ def _caches(records: Sequence[Record]) -> list[str]:
 def _soaks(records: Sequence[Record]) -> list[str]:
     """Return whether repeats were soaked before their samples, in words."""
     return sorted({"yes" if r.wall.burst_s else "none" for r in records if r.wall})
+
+
+def _codes(records: Sequence[Record]) -> list[str]:
+    """Return the first digits of the ids of the code that users' scripts came from."""
+    return sorted({r.script.code.rpartition(":")[2][:SHORT] for r in records if r.script and r.script.code})
 
 
 def _values(records: Sequence[Record], read: Callable[[dict[str, Any]], str | None]) -> list[str]:
@@ -63,6 +70,7 @@ def _memory(environment: dict[str, Any]) -> str | None:
 
 
 _ALWAYS = {"torch": _torch, "Python": _plain("python")}
+_OF_RECORDS = {"other code": _codes, "cache before each step": _caches, "soak before the samples": _soaks}
 _ACCELERATED = {
     "CUDA": _plain("cuda"),
     "cuDNN": _plain("cudnn"),

@@ -57,8 +57,8 @@ class TestVersion:
     @pytest.mark.parametrize(
         ("raw", "words"),
         [
-            ({"name": "v1"}, "version: version v1 has neither of image and command"),
-            ({"name": "v1", "image": "a:v1", "command": ["a"]}, "version: version v1 has both of image and"),
+            ({"name": "v1"}, "version: version v1 has none of image, command and folder"),
+            ({"name": "v1", "image": "a:v1", "command": ["a"]}, "version: version v1 has several of image,"),
             ({"name": "v1", "command": []}, "version.command is []"),
             ({"name": "v1", "image": ""}, "version.image is ''"),
             ({"name": "v 1", "image": "a:v1"}, "version.name is 'v 1'"),

@@ -11,6 +11,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.script import OWN, Script
 from workloads.harness.records.text import duration, gigabytes
 from workloads.harness.registry import Workload, find
 
@@ -42,9 +43,9 @@ class Limits:
     processes: int | None = None
 
 
-def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
+def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | None = None) -> str | None:
     """Say why a case can't be measured on a machine; None if it may be possible."""
-    together = case.params.get("processes", 1)
+    together = processes_of(case, script)
     if limits.processes is not None and together > limits.processes:
         return f"{together} processes measure together; {limits.machine} has room for {limits.processes}"
     if reason := out_of_reach(case, limits):
@@ -58,6 +59,11 @@ def too_large(case: Case, limits: Limits, timeout_s: float) -> str | None:
                 f"the timeout is {duration(timeout_s)}"
             )
     return None
+
+
+def processes_of(case: Case, script: Script | None) -> int:
+    """Return how many processes measure a case together."""
+    return script.processes if script else case.params.get("processes", 1)
 
 
 def out_of_reach(case: Case, limits: Limits) -> str | None:
@@ -118,7 +124,9 @@ def _steps(workload: Workload) -> int:
 
 
 def _known(case: Case) -> Workload | None:
-    """Return the case's workload, or None if only the machine that measures has it."""
+    """Return the case's workload; None for a user's script, or if only the machine that measures has it."""
+    if case.precision == OWN:
+        return None
     try:
         return find(case.workload)
     except WorkloadsError:

@@ -71,9 +71,11 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
     """Return the arguments by which a command measures a repeat.
 
     Our own process is given JSON. Any other command may run another version of the harness, such as a frozen
-    reference or a step of a bisection; it is given the options that every version reads.
+    reference or a step of a bisection; it is given the options that every version reads. They can't spell a
+    user's script, which no version measures that can't read its JSON.
     """
-    return ["repeat", repeat.to_json()] if tuple(command) == COMMAND else repeat.options()
+    ours = tuple(command) == COMMAND or repeat.script
+    return ["repeat", repeat.to_json()] if ours else repeat.options()
 
 
 def _watch(

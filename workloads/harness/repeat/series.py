@@ -53,6 +53,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
             repeat,
             threads=base.threads or entries[repeat.case].threads,
             soak_s=base.soak_s or entries[repeat.case].soak_s,
+            script=entries[repeat.case].script,
         )
         for repeat in shuffled(suite.cases, base, repeats, suite.profile)
     ]
@@ -76,13 +77,14 @@ def measure_or_skip(
 ) -> Record:
     """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
 
-    `reference` is the command of a frozen environment, in which a control is measured beside it.
+    `reference` is the command of a frozen environment, in which a control is measured beside it. A user's
+    script has none: the same code would run in both, so a control would hide what the code changed.
     """
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
         return repeat.failed(Verdict.SKIPPED, reason)
     repeat = replace(repeat, layout=layout_of(repeat, ended))
     with whole_box(say) as lock:
-        if reference:
+        if reference and not repeat.script:
             return run_with_control(repeat, lock, say, reference, command)
         return run_repeat(repeat, lock, say, command)
 
@@ -98,4 +100,4 @@ def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:
 
 def _too_large_here(repeat: Repeat) -> str | None:
     limits = limits_here(repeat.hardware, repeat.device, repeat.threads)
-    return too_large(repeat.case, limits, repeat.timeout_s)
+    return too_large(repeat.case, limits, repeat.timeout_s, repeat.script)

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.machine import peak_flops_bound
-from workloads.harness.records.case import DEVICES, Case
+from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.script import Script
 from workloads.harness.registry import find
 from workloads.harness.repeat.limits import Limits, too_large
+from workloads.harness.repeat.scripts import ESTIMATE_S as SCRIPT_ESTIMATE_S
+from workloads.harness.repeat.scripts import script_cases
+from workloads.harness.repeat.tables import check_keys, choices_of, device_of
 
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[3] / "deployments")
 FOLDER = DEPLOYMENTS / "suites"
@@ -28,6 +31,7 @@ KEYS = {
     "profile": bool,
     "suites": list,
     "cases": list,
+    "scripts": list,
 }
 CASE_KEYS = {
     "workload": str,
@@ -51,6 +55,7 @@ class SuiteCase:
         device: the only one that the suite measures it on; None for all.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
         script: the user's own command that the case is; None for a workload of ours.
+        assumed: the estimate is a guess, because the file has none of its own.
     """
 
     case: Case
@@ -59,6 +64,7 @@ class SuiteCase:
     device: str | None = None
     soak_s: float | None = None
     script: Script | None = None
+    assumed: bool = False
 
     @property
     def repeat_s(self) -> float:
@@ -119,10 +125,11 @@ class Suite:
     def tiny(self) -> "Suite":
         """Return the same workloads at their tiny sizes, once each: does everything run here?
 
-        `processes` keeps its value, because how many measure together is what such a case is about.
+        `processes` keeps its value, because how many measure together is what such a case is about. A script
+        has no tiny size that we know of: it stays as it is.
         """
-        entries: dict[Case, SuiteCase] = {}
-        for entry in self.entries:
+        entries = {entry.case: entry for entry in self.entries if entry.script}
+        for entry in (entry for entry in self.entries if not entry.script):
             workload, case = find(entry.case.workload), entry.case
             kept = {name: value for name, value in case.size if name == "processes"}
             tiny = workload.case(workload.tiny | kept, case.precision)
@@ -146,7 +153,7 @@ def load_suite(name: str, folder: Path = FOLDER) -> Suite:
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     raw = _read(path, name, folder)
     try:
-        return _suite(path.stem, raw, folder)
+        return _suite(path.stem, raw, folder, path.parent)
     except WorkloadsError as error:
         raise WorkloadsError(f"suite {path.name}: {error}") from None
 
@@ -162,21 +169,24 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
         raise WorkloadsError(f"suite {path} can't be read: {error}") from None
 
 
-def _suite(name: str, raw: Mapping[str, Any], folder: Path) -> Suite:
-    _check_keys(raw, KEYS, "the suite")
+def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite:
+    """Make a suite of a file's content; its parts are in `folder`, and `here` is the folder of the file."""
+    check_keys(raw, KEYS, "the suite")
     stated: dict[Case, tuple[SuiteCase, float | None]] = {}  # with its own estimate
     for part in (_part(str(part), folder) for part in raw.get("suites", [])):
         for member in part.entries:
             stated.setdefault(member.case, (member, member.estimate_s))
     for entry in raw.get("cases", []):
-        _check_keys(entry, CASE_KEYS, "a case")
+        check_keys(entry, CASE_KEYS, "a case")
         if "workload" not in entry:
             raise WorkloadsError("a case lacks the key workload")
-        threads, device = entry.get("threads", raw.get("threads")), _device(entry)
+        threads, device = entry.get("threads", raw.get("threads")), device_of(entry)
         soak_s = float(entry["soak_s"]) if "soak_s" in entry else None
         for case in _expand(entry):
             member = SuiteCase(case, threads=threads, device=device, soak_s=soak_s)
             stated.setdefault(case, (member, entry.get("estimate_s")))
+    for member in _scripts(raw, here, {case.workload for case in stated}):
+        stated[member.case] = (member, member.estimate_s)
     if not stated:
         raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
     return Suite(
@@ -192,7 +202,30 @@ def _part(name: str, folder: Path) -> Suite:
     raw = _read(folder / f"{name}.toml", name, folder)
     if "suites" in raw:
         raise WorkloadsError(f"suites has {name!r}, which is made of suites itself; name those")
-    return _suite(name, raw, folder)
+    return _suite(name, raw, folder, folder)
+
+
+def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:
+    """Return the cases of a suite's scripts; a name stands for one command, as a workload's does.
+
+    A script that runs to its end may take all of its time; any other is stopped once it is measured.
+    """
+    members: dict[Case, SuiteCase] = {}
+    named: dict[str, Script] = {}
+    for entry in raw.get("scripts", []):
+        for case, script in script_cases(entry, here):
+            if case.workload in taken or named.setdefault(case.workload, script) != script:
+                raise WorkloadsError(f"name {case.workload!r} is given to two commands; give each its own")
+            guess_s = raw.get("timeout_s", TIMEOUT_S) if script.whole else SCRIPT_ESTIMATE_S
+            members[case] = SuiteCase(
+                case,
+                estimate_s=float(entry.get("estimate_s", guess_s)),
+                threads=entry.get("threads", raw.get("threads")),
+                device=device_of(entry),
+                script=script,
+                assumed="estimate_s" not in entry,
+            )
+    return [*members.values()]
 
 
 def _entries(
@@ -239,6 +272,8 @@ def _check_soak(entry: SuiteCase, timeout_s: float) -> None:
 
 def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
     """True if a CPU of two cores with AVX-512 can measure a case."""
+    if entry.script:
+        return entry.is_for("cpu")
     case, used, facts = entry.case, entry.threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
     peak = peak_flops_bound(facts, used, case.precision)
     limits = Limits(
@@ -247,34 +282,10 @@ def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
     return entry.is_for("cpu") and too_large(case, limits, timeout_s) is None
 
 
-def _device(entry: Mapping[str, Any]) -> str | None:
-    device = entry.get("device")
-    if device is not None and device not in DEVICES:
-        raise WorkloadsError(f"device is {device!r}; there are {', '.join(DEVICES)}")
-    return device
-
-
-def _check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
-    if not isinstance(raw, dict):
-        raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(allowed)}")
-    for key, value in raw.items():
-        if key not in allowed:
-            raise WorkloadsError(f"{where} has the unknown key {key!r}; known are {', '.join(allowed)}")
-        kind = allowed[key]
-        if kind in (int, float):
-            fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-            if fits and not 0 < value < math.inf:
-                raise WorkloadsError(f"{key}={value} must be above 0 and finite")
-        else:
-            fits = isinstance(value, kind)
-        if not fits:
-            raise WorkloadsError(f"{key} is {value!r}, expected {kind.__name__}")
-
-
 def _expand(entry: Mapping[str, Any]) -> list[Case]:
     """Return all cases of an entry, in which each size parameter is a number or a list of numbers."""
     workload = find(entry["workload"])
-    choices = {name: tuple(v) if isinstance(v, list) else (v,) for name, v in entry.get("size", {}).items()}
+    choices = choices_of(entry.get("size", {}))
     precisions = entry.get("precision", ["fp32"])
     if empty := [name for name, values in {"precision": precisions, **choices}.items() if not values]:
         raise WorkloadsError(f"{empty[0]} is [], which makes no case; give at least one value")

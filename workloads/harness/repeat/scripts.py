@@ -1,0 +1,183 @@
+"""Users' own scripts as cases of a suite: its tables `[[scripts]]`, read strictly."""
+
+import itertools
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.records.case import HELPERS, Case, whole
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.script import OWN, Script
+from workloads.harness.registry import declared
+from workloads.harness.repeat.tables import check_keys, choices_of
+
+KEYS = {
+    "name": str,
+    "run": str,
+    "folder": str,
+    "size": dict,
+    "packages": str,
+    "data": str,
+    "steps": int,
+    "epochs": int,
+    "processes": int,
+    "whole": bool,
+    "threads": int,
+    "estimate_s": float,
+    "device": str,
+}
+ESTIMATE_S = 90.0  # of a repeat that nobody has measured: the engine seldom needs longer
+DATA = "data"  # the placeholder of the data, which is no size
+S3 = "s3://"
+LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
+PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose names end in .txt
+
+_NAME = re.compile(r"\w[\w.-]{0,59}")
+_SIZE_NAME = re.compile(r"[a-z_][a-z0-9_]*")
+_PYTHON = re.compile(r"python[\d.]*")
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+
+
+def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
+    """Return each case of a table, with its script; paths in it count from the folder `here`.
+
+    Raises:
+        WorkloadsError: the table has a mistake; the sentence names key and value.
+    """
+    check_keys(entry, KEYS, "a script")
+    if "run" not in entry:
+        raise WorkloadsError('a script lacks the key run, such as run = "train.py --batch {batch}"')
+    words, folder = command_words(entry["run"]), _folder(entry.get("folder", "."), here)
+    _check_program(words, folder)
+    name, choices = _name(entry, words), choices_of(entry.get("size", {}))
+    places = _places(words, choices, has_data="data" in entry)
+    script = Script(
+        command=words,
+        folder=str(folder),
+        packages=_packages(entry.get("packages"), folder),
+        data=_data(entry.get("data"), here),
+        steps=entry.get("steps"),
+        epochs=entry.get("epochs"),
+        processes=entry.get("processes", 1),
+        whole=entry.get("whole", False),
+    )
+    if script.steps and script.epochs:
+        raise WorkloadsError(f"steps={script.steps} and epochs={script.epochs}: give one length of the job")
+    sizes = {place: choices[place] for place in places}
+    return [(case, script) for case in _cases(name, sizes)]
+
+
+def command_words(run: str) -> tuple[str, ...]:
+    """Return the words of a command, as a shell splits it, without a leading `python`.
+
+    Raises:
+        WorkloadsError: it can't be split as a shell does, or runs no Python.
+    """
+    try:
+        words = shlex.split(run)
+    except ValueError as error:
+        raise WorkloadsError(f"run is {run!r}, which can't be split into words: {error}") from None
+    return python_words(words)
+
+
+def python_words(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words of a command without a leading `python`: a file, or `-m` and a module, come first.
+
+    Raises:
+        WorkloadsError: something else does.
+    """
+    left = [*words]
+    if left and _PYTHON.fullmatch(Path(left[0]).name):
+        left = left[1:]
+    if not left or not left[0].strip() or left == ["-m"]:
+        raise WorkloadsError(f"run is {shlex.join(words)!r}; give a file, or -m and a module")
+    if Path(left[0]).name in LAUNCHERS:
+        raise WorkloadsError(
+            f"run begins with {left[0]}; give the script alone, and its ranks as processes = 2"
+        )
+    if left[0].startswith("-") and left[0] != "-m":
+        raise WorkloadsError(f"run begins with {left[0]!r}; give a file, or -m and a module")
+    return tuple(left)
+
+
+def _folder(given: str, here: Path) -> Path:
+    folder = (here / Path(given).expanduser()).resolve()
+    if not folder.is_dir():
+        raise WorkloadsError(f"folder is {given!r}, and there is no folder {folder}")
+    return folder
+
+
+def _check_program(words: Sequence[str], folder: Path) -> None:
+    """Refuse a file that is not in the folder, because only the folder travels."""
+    if words[0] == "-m":
+        return
+    file = (folder / words[0]).resolve()
+    if not file.is_relative_to(folder):
+        raise WorkloadsError(f"run names {words[0]!r}, which is outside of the folder {folder}")
+    if not file.is_file():
+        raise WorkloadsError(f"run names the file {words[0]!r}, which {folder} lacks")
+
+
+def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
+    default = words[1].rpartition(".")[2] if words[0] == "-m" else Path(words[0]).stem
+    name: str = entry.get("name", default)
+    if not _NAME.fullmatch(name):
+        raise WorkloadsError(f"name is {name!r}; use up to 60 letters, digits, dots, dashes and underscores")
+    if declared(name):
+        raise WorkloadsError(f'name {name!r} is that of a workload; give another, such as name = "my-{name}"')
+    return name
+
+
+def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) -> list[str]:
+    """Return the sizes in the order of their places in the command; each has one, and each place has a size.
+
+    Raises:
+        WorkloadsError: a size has no place, or a place no size or no data.
+    """
+    run, places = shlex.join(words), dict.fromkeys(_PLACEHOLDER.findall(" ".join(words)))
+    for name in choices:
+        if name in (DATA, *HELPERS):
+            raise WorkloadsError(f"size {name!r} has another meaning here; call it otherwise")
+        if not _SIZE_NAME.fullmatch(name):
+            raise WorkloadsError(f"size {name!r} must be lower-case letters, digits and underscores")
+        if name not in places:
+            raise WorkloadsError(f"size {name} has no place in run: write {{{name}}} where its value belongs")
+    for place in places:
+        if place == DATA and not has_data:
+            raise WorkloadsError(f"run is {run!r}; {{data}} needs the key data: a folder or an {S3} address")
+        if place != DATA and place not in choices:
+            raise WorkloadsError(f"run is {run!r}; {{{place}}} has no size: give size = {{ {place} = […] }}")
+    return [place for place in places if place != DATA]
+
+
+def _packages(given: str | None, folder: Path) -> str | None:
+    if given is None:
+        return None
+    file = (folder / given).resolve()
+    if not (file.name in PACKAGES or file.suffix == ".txt"):
+        raise WorkloadsError(f"packages is {given!r}; give requirements.txt, {' or '.join(PACKAGES)}")
+    if not (file.is_relative_to(folder) and file.is_file()):
+        raise WorkloadsError(f"packages is {given!r}, and {folder} has no such file")
+    return str(file.relative_to(folder))
+
+
+def _data(given: str | None, here: Path) -> str | None:
+    """Return an address as it is, and a folder in full: it may be on another machine alone."""
+    if given is None or given.startswith(S3):
+        return given
+    if not given or "://" in given:
+        raise WorkloadsError(f"data is {given!r}; give a folder of the machine, or an {S3} address")
+    return str(here.absolute() / Path(given).expanduser())
+
+
+def _cases(name: str, choices: Mapping[str, tuple[Any, ...]]) -> list[Case]:
+    """Return every combination of sizes, each once, in the file's order."""
+    if empty := [size for size, values in choices.items() if not values]:
+        raise WorkloadsError(f"size {empty[0]} is [], which makes no case; give at least one value")
+    sound = {size: dict.fromkeys(whole(size, v, least=0) for v in vs) for size, vs in choices.items()}
+    return [
+        Case.of(name, dict(zip(sound, values, strict=True)), OWN)
+        for values in itertools.product(*sound.values())
+    ]

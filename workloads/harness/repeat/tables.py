@@ -1,0 +1,47 @@
+"""Tables of a suite's file: their keys, and the values that these may have."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from workloads.harness.records.case import DEVICES
+from workloads.harness.records.errors import WorkloadsError
+
+
+def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
+    """Check that a table has only keys that are `allowed`, with values of their types; numbers are above 0.
+
+    Raises:
+        WorkloadsError: it has others; the sentence begins with `where`, or names key and value.
+    """
+    if not isinstance(raw, dict):
+        raise WorkloadsError(f"{where} is {raw!r}, expected a table with {', '.join(allowed)}")
+    for key, value in raw.items():
+        if key not in allowed:
+            raise WorkloadsError(f"{where} has the unknown key {key!r}; known are {', '.join(allowed)}")
+        kind = allowed[key]
+        if kind in (int, float):
+            fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
+            if fits and not 0 < value < math.inf:
+                raise WorkloadsError(f"{key}={value} must be above 0 and finite")
+        else:
+            fits = isinstance(value, kind)
+        if not fits:
+            raise WorkloadsError(f"{key} is {value!r}, expected {kind.__name__}")
+
+
+def choices_of(size: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    """Return the values of each size parameter, which a file gives as a number or a list of numbers."""
+    return {name: tuple(v) if isinstance(v, list) else (v,) for name, v in size.items()}
+
+
+def device_of(entry: Mapping[str, Any]) -> str | None:
+    """Return the only device that a table is for; None for all.
+
+    Raises:
+        WorkloadsError: it is unknown.
+    """
+    device: str | None = entry.get("device")
+    if device is not None and device not in DEVICES:
+        raise WorkloadsError(f"device is {device!r}; there are {', '.join(DEVICES)}")
+    return device
