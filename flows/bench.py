@@ -63,12 +63,12 @@ async def bench(
             results=results or None,
             resume=resume or None,
         )
-        return await _measured(request)
+        return await measured(request)
     except GridbenchError as error:  # a user's mistake is a sentence, not a traceback
         return Failed(message=str(error))
 
 
-async def _measured(request: RunRequest) -> str | State[str]:
+async def measured(request: RunRequest) -> str | State[str]:
     """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
     store, say = await open_store(request), get_run_logger().info
     await announce(store.plan)

@@ -11,12 +11,13 @@ from typer.core import TyperGroup
 from gridbench import check, doctor, prices, read
 from gridbench.machines import image, lambda_cloud, pools, ssh, stacks
 from gridbench.run import command as measure
+from gridbench.run import train
 from gridbench.watch import alerts, bisect, gate, history, reference
 from infra.errors import InfraError
 from tasks.errors import GridbenchError
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Measure": {"run": measure.run, "resume": measure.resume},
+    "Measure": {"run": measure.run, "train": train.train, "resume": measure.resume},
     "Read results": {
         "show": read.show,
         "report": read.report,
@@ -42,6 +43,7 @@ GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     },
     "Diagnose": {"doctor": doctor.doctor},
 }
+SETTINGS = {"train": {"allow_interspersed_args": False}}  # options behind the script are the script's
 OLD_NAMES: dict[str, Callable[..., None]] = {  # scripts and monitors use them
     "rented": lambda_cloud.rented,
     "give-back": lambda_cloud.give_back,
@@ -69,7 +71,7 @@ for group, commands in GROUPS.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=group)
         else:
-            app.command(name, rich_help_panel=group)(command)
+            app.command(name, rich_help_panel=group, context_settings=SETTINGS.get(name))(command)
 for name, function in OLD_NAMES.items():
     app.command(name, hidden=True)(function)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from gridbench.run.reach import check_reach, for_flow
+from gridbench.run.reach import check_reach, for_flow, suite_for_flow
 from gridbench.terminal import Results, RunName, console, say
 from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
@@ -30,7 +30,9 @@ Boxes = Annotated[int, typer.Option(help="How many to rent of each machine that 
 
 
 def run(
-    suite: Annotated[str, typer.Argument(help=f"Which cases: {', '.join(suites())}")] = "quick",
+    suite: Annotated[
+        str, typer.Argument(help=f"Which cases: {', '.join(suites())}, or the path of a suite's file")
+    ] = "quick",
     on: Annotated[
         list[str] | None,
         typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
@@ -52,7 +54,7 @@ def run(
 ) -> None:
     """Measure a suite and print the answer."""
     request = RunRequest(
-        suite=_suite_name(suite),
+        suite=suite_for_flow(suite),
         hardware=() if cluster else tuple(on or local_hardware()),
         baseline=baseline,
         repeats=repeats,
@@ -62,21 +64,20 @@ def run(
         cluster=_cluster(cluster, on),
         boxes=boxes,
     )
+    plan_and_measure(request, results, dry_run)
+
+
+def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
+    """Print the plan of a request, have it measured unless it is a `dry_run`, and print the answer.
+
+    Exits with 1 if a cell was not measured.
+    """
     plan = make_plan(request)
     show_plan(plan)
-    say_worst_cases(plan, budget_usd)
+    say_worst_cases(plan, request.budget_usd)
     if not dry_run:
         check_reach(plan.hardware)
         _run(request.pinned(plan), results, plan)
-
-
-def _suite_name(suite: str) -> str:
-    """Return the suite's name; a path is refused, because the flow may run in another folder."""
-    if suite.endswith(".toml"):
-        raise GridbenchError(
-            f"suite {suite!r} is a path; put the file into deployments/suites and give its name"
-        )
-    return suite
 
 
 def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
@@ -120,14 +121,14 @@ def show_plan(plan: Plan) -> None:
         f"{len(plan.cells)} cells, {plan.repeats} repeats each: about {max(plan.estimate_s / 60, 1):.0f} min "
         f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
     )
-    for sentence in ([FURTHER] if plan.break_even else []) + price_notes(plan.machines):
+    for sentence in [*plan.notes, *([FURTHER] if plan.break_even else []), *price_notes(plan.machines)]:
         say(sentence)
     if plan.skips:
         console.print(f"{len(plan.skips)} of the cells can't be measured:")
         say("\n".join(skip_lines(plan)))
 
 
-def say_worst_cases(plan: Plan, budget_usd: float) -> None:
+def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
     """Print what each machine that is rented may cost at most, before it is."""
     for machine in plan.hardware:
         if machine.rent:

@@ -49,6 +49,11 @@ def _check_api(away: Sequence[Hardware]) -> None:
             check_quotas(note, away)
 
 
+def suite_for_flow(suite: str) -> str:
+    """Return a suite as the flow takes it: a name as it is, a path of its file in full."""
+    return str(Path(suite).absolute()) if suite.endswith(".toml") else suite
+
+
 def for_flow(results: Path) -> str:
     """The results store as the flow takes it: it has another working directory."""
     return str(results) if is_block(results) else str(results.absolute())

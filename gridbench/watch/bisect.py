@@ -4,18 +4,20 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gridbench.run.reach import check_reach
+from gridbench.run.reach import check_reach, suite_for_flow
 from gridbench.terminal import Results, console, log_or_screen, say
 from gridbench.watch.bisect_request import BisectRequest, checked_plan, process_count, search_id
 from gridbench.watch.bisect_text import ending, line_of, plan_text, table
+from gridbench.watch.checkouts import check_out, kept_until_the_end, script_folder, script_versions
 from gridbench.watch.versions import describe_commit, runnable_versions, versions_between
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night, Version
-from tasks.planning.hardware import hardware_names
+from tasks.planning.hardware import hardware_names, load_suite_checked
 from tasks.planning.plan import Plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import RERUNS
@@ -60,7 +62,7 @@ def bisect(
     good: Good,
     bad: Bad,
     on: Annotated[str, typer.Option(help=f"Hardware: {', '.join(hardware_names())}")],
-    suite: Annotated[str, typer.Option(help="Suite that has the case")] = "nightly",
+    suite: Annotated[str, typer.Option(help="Suite that has the case, or its path")] = "nightly",
     image_template: ImageTemplate = None,
     command_template: CommandTemplate = None,
     versions: Versions = None,
@@ -74,6 +76,9 @@ def bisect(
 ) -> None:
     """Find the version between GOOD and BAD that made CASE slower, or faster, by measuring some of them.
 
+    Of a script of your own, the versions are commits of its repository, each checked out while it is
+    measured; other cases need --image-template or --command-template.
+
     Exit codes:
 
     0: the version is found and confirmed
@@ -82,22 +87,29 @@ def bisect(
 
     2: an argument is wrong, or a measurement failed
     """
-    names, commits = versions_between(good, bad, versions)
-    runnable, count = (
-        runnable_versions(names, image_template, command_template),
-        process_count(case, suite, repeats),
+    suite, count = suite_for_flow(suite), process_count(case, suite, repeats)
+    folder = None if image_template or command_template else script_folder(case, suite)
+    names, commits = versions_between(good, bad, versions, folder)
+    runnable = (
+        script_versions(names, folder)
+        if folder
+        else runnable_versions(names, image_template, command_template)
     )
     request = BisectRequest(case, on, suite, runnable, count, budget_usd, results, search_id(resume))
-    plan = checked_plan(request)
-    say(plan_text(request.names, plan))
-    if dry_run:
-        return
-    check_reach(plan.hardware)
-    search, step = _run_search(request, _earlier(request) if resume else [], plan)
-    raise typer.Exit(0 if _report(case, search, step, commits) else 1)
+    with kept_until_the_end(runnable, folder):
+        check_out(runnable[0], folder)
+        plan = checked_plan(request)
+        say(plan_text(request.names, plan))
+        if dry_run:
+            return
+        check_reach(plan.hardware)
+        search, step = _run_search(request, _earlier(request) if resume else [], plan, folder)
+    raise typer.Exit(0 if _report(case, search, step, commits, folder) else 1)
 
 
-def _report(case: str, search: VersionSearch, step: NextStep, commits: bool) -> bool:
+def _report(
+    case: str, search: VersionSearch, step: NextStep, commits: bool, folder: Path | None = None
+) -> bool:
     """Print the result; return True if it is one version, and confirmed."""
     log_or_screen().print(table(case, search))
     for sentence in ending(case, search, step):
@@ -105,7 +117,7 @@ def _report(case: str, search: VersionSearch, step: NextStep, commits: bool) -> 
     if not isinstance(step, FirstBadVersion):
         return False
     if commits:
-        say(describe_commit(search.versions[step.first_bad]))
+        say(describe_commit(search.versions[step.first_bad], folder))
     return not step.doubt and not step.skipped
 
 
@@ -118,7 +130,7 @@ def _earlier(request: BisectRequest) -> list[Store]:
     earlier = runs_of(request.results, request.id)
     if not earlier:
         raise GridbenchError(f"{request.results} has no run of {request.id!r}; start without --resume")
-    expected = (request.suite, [request.hardware], (request.case,), request.repeats)
+    expected = (load_suite_checked(request.suite).name, [request.hardware], (request.case,), request.repeats)
     for plan in (store.plan for store in earlier):
         night = plan.night or Night()
         if (plan.suite, [m.name for m in plan.hardware], night.cases, plan.repeats) != expected:
@@ -129,7 +141,9 @@ def _earlier(request: BisectRequest) -> list[Store]:
     return earlier
 
 
-def _run_search(request: BisectRequest, earlier: list[Store], plan: Plan) -> tuple[VersionSearch, NextStep]:
+def _run_search(
+    request: BisectRequest, earlier: list[Store], plan: Plan, folder: Path | None
+) -> tuple[VersionSearch, NextStep]:
     """Measure until the search ends; if it is interrupted, print the command that continues it."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import went_to_its_end
@@ -143,6 +157,8 @@ def _run_search(request: BisectRequest, earlier: list[Store], plan: Plan) -> tup
             begun = True
 
             def measure(run_request: RunRequest) -> str:
+                if run_request.night and run_request.night.version:
+                    check_out(run_request.night.version, folder)
                 flow_run = asyncio.run(follow(run_request, FOLLOWED, console, api.check))
                 if went_to_its_end(flow_run):
                     return flow_run.name

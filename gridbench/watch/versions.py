@@ -13,13 +13,16 @@ PLACEHOLDER = "{version}"  # the version's name in a template
 GIT_S = 60  # timeout of a git command
 
 
-def versions_between(good: str, bad: str, given: str | None) -> tuple[tuple[str, ...], bool]:
+def versions_between(
+    good: str, bad: str, given: str | None, at: Path | None = None
+) -> tuple[tuple[str, ...], bool]:
     """Return the versions from GOOD to BAD, both included, and True if they are commits.
 
     Args:
         good, bad: as listed in `given`, or anything that git resolves to a commit.
         given: a file with a version per line, or versions separated by commas, oldest first; None for the
-            commits of the checkout in the working directory, by first parents.
+            commits of the checkout, by first parents.
+        at: a folder of the checkout; the working directory by default.
 
     Raises:
         GridbenchError: there are none, or GOOD is not before BAD among them.
@@ -27,7 +30,7 @@ def versions_between(good: str, bad: str, given: str | None) -> tuple[tuple[str,
     if good == bad:
         raise GridbenchError(f"GOOD and BAD are both {good!r}: there is nothing between them")
     if given is None:
-        return _commits(good, bad), True
+        return _commits(good, bad, at), True
     names = _listed(given)
     for what, name in (("GOOD", good), ("BAD", bad)):
         if name not in names:
@@ -62,10 +65,10 @@ def runnable_versions(names: Sequence[str], image: str | None, command: str | No
     return tuple(validated(Version, raw, f"version {raw['name']!r}") for raw in raws)
 
 
-def describe_commit(commit: str) -> str:
+def describe_commit(commit: str, at: Path | None = None) -> str:
     """Return a commit's short hash, author and subject; the commit itself where git fails."""
     try:
-        return _git("log", "-1", "--format=%h %an %s", commit)
+        return git("log", "-1", "--format=%h %an %s", commit, at=at)
     except GridbenchError:
         return commit
 
@@ -93,45 +96,47 @@ def _listed(given: str) -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-def _commits(good: str, bad: str) -> tuple[str, ...]:
+def _commits(good: str, bad: str, at: Path | None) -> tuple[str, ...]:
     """Return the commits from one to another, by first parents, oldest first.
 
     Raises:
         GridbenchError: git does not know them, or the first is no ancestor of the second.
     """
-    first, last = (_commit(what, name) for what, name in (("GOOD", good), ("BAD", bad)))
+    first, last = (commit_of(what, name, at) for what, name in (("GOOD", good), ("BAD", bad)))
     if first == last:
         raise GridbenchError(f"GOOD {good!r} and BAD {bad!r} are the same commit, {first}")
-    if _git("merge-base", first, last) != first:
+    if git("merge-base", first, last, at=at) != first:
         raise GridbenchError(
             f"GOOD {good!r} is not an ancestor of BAD {bad!r}; name the versions with --versions"
         )
-    return first, *_git("rev-list", "--first-parent", "--reverse", f"{first}..{last}").split()
+    return first, *git("rev-list", "--first-parent", "--reverse", f"{first}..{last}", at=at).split()
 
 
-def _commit(what: str, name: str) -> str:
+def commit_of(what: str, name: str, at: Path | None = None) -> str:
     """Return the whole hash of a commit.
 
     Raises:
         GridbenchError: git knows no commit of that name.
     """
     try:
-        return _git("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        return git("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}", at=at)
     except GridbenchError as error:
         raise GridbenchError(
-            f"{what} {name!r} is not a commit of a git checkout in this directory; "
+            f"{what} {name!r} is not a commit of a git checkout in {at or 'this directory'}; "
             f"name the versions with --versions ({error})"
         ) from None
 
 
-def _git(*words: str) -> str:
-    """Return the output of a git command.
+def git(*words: str, at: Path | None = None) -> str:
+    """Return the output of a git command in the folder `at`, the working directory by default.
 
     Raises:
         GridbenchError: git is missing, or fails; with the end of its error output.
     """
     try:
-        done = subprocess.run(["git", *words], capture_output=True, text=True, check=True, timeout=GIT_S)
+        done = subprocess.run(
+            ["git", *words], cwd=at, capture_output=True, text=True, check=True, timeout=GIT_S
+        )
     except subprocess.CalledProcessError as error:
         raise GridbenchError(f"git {words[0]}: {' '.join(error.stderr.split())[-200:]}") from None
     except (OSError, subprocess.TimeoutExpired) as error:

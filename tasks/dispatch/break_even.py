@@ -70,8 +70,10 @@ def _next_cells(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
 
 def _step(case: Case, parameter: str) -> int:
     """Return the number that sizes of a workload's parameter must be a multiple of."""
-    known = declared(case.workload)  # None for a user's script, or if only the machine that measures has it
-    multiples = known.multiples if known else None
+    workload = declared(
+        case.workload
+    )  # None for a user's script, or if only the machine that measures has it
+    multiples = workload.multiples if workload else None
     return multiples(**case.params).get(parameter, 1) if multiples else 1
 
 

@@ -1,4 +1,4 @@
-"""The code of users' scripts at the time of a plan: the id of its tree, and whether all of it is committed."""
+"""The code of users' scripts at the time of a plan: the id of its tree, and whether it is in a commit."""
 
 import hashlib
 import subprocess

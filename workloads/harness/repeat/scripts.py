@@ -37,7 +37,7 @@ PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose 
 _NAME = re.compile(r"\w[\w.-]{0,59}")
 _SIZE_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _PYTHON = re.compile(r"python[\d.]*")
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_]\w*)\}")
+_PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
 def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
@@ -65,7 +65,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
     )
     if script.steps and script.epochs:
         raise WorkloadsError(f"steps={script.steps} and epochs={script.epochs}: give one length of the job")
-    sizes = {place: choices[place] for place in places}
+    sizes = {placeholder: choices[placeholder] for placeholder in places}
     return [(case, script) for case in _cases(name, sizes)]
 
 
@@ -131,10 +131,10 @@ def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
 
 
 def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) -> list[str]:
-    """Return the sizes in the order of their places in the command; each has one, and each place has a size.
+    """Return the sizes in the order of their places in the command; each has one, and no other is there.
 
     Raises:
-        WorkloadsError: a size has no place, or a place no size or no data.
+        WorkloadsError: a size has no place, or a placeholder no size or no data.
     """
     run, places = shlex.join(words), dict.fromkeys(_PLACEHOLDER.findall(" ".join(words)))
     for name in choices:
@@ -144,12 +144,14 @@ def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) ->
             raise WorkloadsError(f"size {name!r} must be lower-case letters, digits and underscores")
         if name not in places:
             raise WorkloadsError(f"size {name} has no place in run: write {{{name}}} where its value belongs")
-    for place in places:
-        if place == DATA and not has_data:
+    for placeholder in places:
+        if placeholder == DATA and not has_data:
             raise WorkloadsError(f"run is {run!r}; {{data}} needs the key data: a folder or an {S3} address")
-        if place != DATA and place not in choices:
-            raise WorkloadsError(f"run is {run!r}; {{{place}}} has no size: give size = {{ {place} = […] }}")
-    return [place for place in places if place != DATA]
+        if placeholder != DATA and placeholder not in choices:
+            raise WorkloadsError(
+                f"run is {run!r}; {{{placeholder}}} has no size: give size = {{ {placeholder} = […] }}"
+            )
+    return [placeholder for placeholder in places if placeholder != DATA]
 
 
 def _packages(given: str | None, folder: Path) -> str | None:

@@ -162,6 +162,8 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
+        if name.endswith(".toml"):
+            raise WorkloadsError(f"suite {name!r} is unknown; there is no such file here") from None
         near = get_close_matches(name, suite_names(folder), n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(suite_names(folder)) or 'none'}"
         raise WorkloadsError(f"suite {name!r} is unknown; {hint}") from None

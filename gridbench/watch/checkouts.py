@@ -1,0 +1,74 @@
+"""Versions of a user's own script: commits of its repository, checked out while they are measured."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from gridbench.run.session import STATE
+from gridbench.watch.versions import commit_of, git
+from tasks.errors import GridbenchError
+from tasks.planning.channel import Version
+from tasks.planning.code import short
+from tasks.planning.hardware import load_suite_checked
+from tasks.schema import validated
+
+FOLDER = STATE / "checkouts"
+
+
+def script_folder(case: str, suite: str) -> Path | None:
+    """Return the folder of the script that a case of a suite is; None for a workload of ours, or no case.
+
+    Raises:
+        GridbenchError: there is no such suite.
+    """
+    entries = load_suite_checked(suite).entries
+    script = next((entry.script for entry in entries if entry.case.id == case), None)
+    return Path(script.folder) if script else None
+
+
+def script_versions(names: Sequence[str], folder: Path) -> tuple[Version, ...]:
+    """Return each version with the folder that the script has in its checkout, which is not there yet.
+
+    Raises:
+        GridbenchError: one is no commit of the repository that the folder is in.
+    """
+    root = Path(git("rev-parse", "--show-toplevel", at=folder))
+    within = folder.resolve().relative_to(root.resolve())
+    commits = {name: commit_of("version", name, folder) for name in names}
+    return tuple(
+        validated(Version, {"name": name, "folder": str(_place(commit) / within)}, f"version {name!r}")
+        for name, commit in commits.items()
+    )
+
+
+def _place(commit: str) -> Path:
+    return FOLDER / short(commit)
+
+
+def check_out(version: Version, folder: Path | None) -> None:
+    """Make the checkout of a version of the script in `folder`, unless it is there; nothing without a folder.
+
+    Raises:
+        GridbenchError: git refuses, or the folder is not in that commit.
+    """
+    if folder is None or version.folder is None:
+        return
+    commit = commit_of("version", version.name, folder)
+    checkout = _place(commit)
+    if not checkout.exists():
+        checkout.parent.mkdir(parents=True, exist_ok=True)
+        git("worktree", "add", "--detach", "--force", str(checkout), commit, at=folder)
+    if not Path(version.folder).is_dir():
+        raise GridbenchError(f"version {version.name} of {folder} has no such folder; choose a later GOOD")
+
+
+@contextmanager
+def kept_until_the_end(versions: Sequence[Version], folder: Path | None) -> Iterator[None]:
+    """Remove the checkouts of a script's versions at the end of the block, on every way out."""
+    try:
+        yield
+    finally:
+        for version in versions if folder else ():
+            checkout = _place(commit_of("version", version.name, folder))
+            if checkout.exists():
+                git("worktree", "remove", "--force", str(checkout), at=folder)

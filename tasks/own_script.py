@@ -1,0 +1,138 @@
+"""A suite that measures a user's own script, from a command or a form: checked, estimated and written."""
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from tasks.errors import GridbenchError
+from tasks.schema import Strict
+from tasks.store.store import Store, runs
+from workloads.harness.records.case import Case, Cell, parse_size
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_text
+from workloads.harness.records.record import Record
+from workloads.harness.repeat.scripts import script_cases
+
+FOLDER = "suites"  # in the results folder, so that nothing is written beside the user's code
+LOOKED_AT = 50  # newest runs that may tell the time of a repeat
+
+
+class OwnScript(Strict):
+    """A user's own script, and how it is to be measured: the keys of a suite and of its table `[[scripts]]`.
+
+    Attributes:
+        run: the command, as a shell splits it.
+        folder: absolute.
+        size: the values of each placeholder.
+        repeats, timeout_s: of the suite; its own defaults where None.
+    """
+
+    run: str
+    folder: str
+    name: str | None = None
+    size: dict[str, list[int]] = Field(default_factory=dict)
+    packages: str | None = None
+    data: str | None = None
+    steps: int | None = None
+    epochs: int | None = None
+    processes: int | None = None
+    whole: bool = False
+    repeats: PositiveInt | None = None
+    timeout_s: PositiveInt | None = None
+    estimate_s: PositiveFloat | None = None
+
+
+OF_SUITE = ("repeats", "timeout_s")
+
+
+def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
+    """Read sizes such as `batch=16,32`, one parameter each, in words or separated by blanks.
+
+    Raises:
+        GridbenchError: one has another form, or is given twice.
+    """
+    sizes: dict[str, list[int]] = {}
+    for word in (word for text in given for word in text.split()):
+        name, equals, values = word.partition("=")
+        if not (name and equals and values):
+            raise GridbenchError(f"size {word!r} is not of the form name=number,number, such as batch=16,32")
+        if name in sizes:
+            raise GridbenchError(f"size {name} is given twice; give all of its values at once: {name}=16,32")
+        try:
+            sizes[name] = [parse_size(f"{name}={value}")[name] for value in values.split(",") if value]
+        except WorkloadsError as error:
+            raise GridbenchError(str(error)) from None
+    return sizes
+
+
+def write_suite(own: OwnScript, results: Path) -> Path:
+    """Write the suite of a script into the results folder, under its name; return the file's path.
+
+    What earlier runs in that folder measured of the same sizes becomes the estimate.
+
+    Raises:
+        GridbenchError: the script can't be measured like this, or the file can't be written.
+    """
+    try:
+        cases = [case for case, _ in script_cases(_table(own), Path(own.folder))]
+    except WorkloadsError as error:
+        raise GridbenchError(str(error)) from None
+    name = cases[0].workload
+    if own.estimate_s is None:
+        own = own.model_copy(update={"estimate_s": measured_s(results, cases)})
+    path = results.absolute() / FOLDER / f"{name}.toml"
+    try:
+        write_text(path, suite_text(own.model_copy(update={"name": name})))
+    except (WorkloadsError, OSError) as error:
+        raise GridbenchError(f"results: {error}") from None
+    return path
+
+
+def measured_s(results: Path, cases: Sequence[Case]) -> float | None:
+    """Return the seconds that a repeat of the slowest of these cases usually took; None if none was measured.
+
+    The newest run that measured any of them tells.
+    """
+    for run in list(runs(results))[:LOOKED_AT]:
+        store = Store(results / run)
+        try:
+            planned = {each.case for each in store.plan.cases if each.script}
+            records = store.records()[0] if planned.intersection(cases) else []
+        except GridbenchError:
+            continue
+        if seconds := _usual_s(record for record in records if record.case in cases and record.wall):
+            return max(seconds.values())
+    return None
+
+
+def _usual_s(records: Iterable[Record]) -> Mapping[Cell, float]:
+    walls_s: dict[Cell, list[float]] = {}
+    for record in records:
+        walls_s.setdefault(record.cell, []).append(record.wall_s)
+    return {cell: statistics.median(seconds) for cell, seconds in walls_s.items()}
+
+
+def _table(own: OwnScript) -> dict[str, object]:
+    given = own.model_dump(exclude_none=True, exclude={*OF_SUITE})
+    return {key: value for key, value in given.items() if value not in ({}, False)}
+
+
+def suite_text(own: OwnScript) -> str:
+    """Return the text of a suite's file that measures a script."""
+    head = own.model_dump(include={*OF_SUITE}, exclude_none=True)
+    lines = [f"title = {json.dumps(f'The script {own.name}')}", *_pairs(head), "", "[[scripts]]"]
+    return "\n".join([*lines, *_pairs(_table(own))]) + "\n"
+
+
+def _pairs(values: Mapping[str, object]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in values.items()]
+
+
+def _toml(value: object) -> str:
+    """Spell text, numbers, truth values and lists as in JSON, which TOML shares; tables are inline."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_pairs(value))} }}"
+    return json.dumps(value, ensure_ascii=False)
