@@ -53,7 +53,7 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
     notes: dict[str, None] = {}
     for entry in suite.entries:
         if entry.script and entry.script.dirty:
-            notes[f"{entry.script.folder} has changes that are in no commit; they are measured too."] = None
+            notes[f"the code in {entry.script.folder} is not all in a commit; it is measured as it is."] = None
         if entry.script and entry.assumed:
             name, guess_s = entry.case.workload, f"{entry.estimate_s:g} s"
             notes[f"{guess_s} a repeat are a guess for {name}, which has no estimate_s."] = None

@@ -1,0 +1,45 @@
+"""Makes suites, plans and records of a user's own script."""
+
+from pathlib import Path
+from typing import Any
+
+from tasks.planning.plan import Plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
+from tests.tasks.examples.records import record
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import OWN, ScriptRun
+
+
+def own(batch: int, name: str = "train") -> Case:
+    """The case of the script at a size."""
+    return Case.of(name, {"batch": batch}, OWN)
+
+
+def suite_of(folder: Path, sizes: str = "[16, 32]", more: str = "") -> Path:
+    """Write a script into `folder/code`, and a suite that measures it beside that folder."""
+    code = folder / "code"
+    code.mkdir(exist_ok=True, parents=True)
+    (code / "train.py").write_text("print('a step')\n")
+    path = folder / "mine.toml"
+    table = (
+        f'[[scripts]]\nrun = "train.py --batch {{batch}}"\nfolder = "code"\nsize = {{ batch = {sizes} }}\n'
+    )
+    path.write_text(f"{table}{more}\n")
+    return path
+
+
+def plan_of(folder: Path, sizes: str = "[16, 32]", more: str = "", **request: Any) -> Plan:
+    """Plan such a suite."""
+    asked = {"suite": str(suite_of(folder, sizes, more)), "hardware": ["local-cpu"], "seed": 7} | request
+    return make_plan(RunRequest(**asked))
+
+
+def ran(seconds: float, repeat: Repeat, **changes: Any) -> Record:
+    """Return an ok record of a repeat, with what was seen of its script."""
+    assert repeat.script
+    seen = ScriptRun(("train.py", "--batch", "16"), repeat.script.code, repeat.script.dirty)
+    same = {"run": repeat.run, "order": repeat.order, "script": seen}
+    return record(seconds, repeat.case, repeat.hardware, repeat.repeat, **(same | changes))
