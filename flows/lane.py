@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
@@ -20,6 +21,9 @@ from tasks.delivery.unsent import kept
 from tasks.dispatch import preflight
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import AUTO
+from tasks.travel.placing import own_code
+from tasks.travel.run_code import JobCode
+from tasks.travel.trip import Trip, arrived
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.runs import COMMAND
@@ -42,6 +46,8 @@ def lane(
     timeout_s: float | None = None,
     command: list[str] | None = None,
     reference: list[str] | None = None,
+    code: list[str] | None = None,
+    workloads: str | None = None,
 ) -> State[None]:
     """Measure the repeats that `bench` has ordered, each in a fresh process, and send each record.
 
@@ -54,6 +60,8 @@ def lane(
         command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
         reference: the same in a frozen environment, for a control of each repeat; `auto` for the one that
             this machine freezes by itself; none by default.
+        code: ids of users' own code that this flow run was sent, as further inputs.
+        workloads: the same of a folder of workloads.
     """
     deadline = time.monotonic() + timeout_s - START_S - SPARE_S if timeout_s else None
     me, log = UUID(str(flow_run.get_id())), get_run_logger()
@@ -66,9 +74,14 @@ def lane(
     os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
     if hindrance := _hindrance(repeats, words, log.warning):
         return Failed(name=preflight.UNFIT, message=hindrance)
+    sent = JobCode(tuple(code or ()), workloads)
     with Digest(log.info, every_s) as say, Courier(me, log.warning, every_s, deadline) as courier:
         frozen = _frozen(tuple(reference or ()), say, log.warning)
-        measured = measure_all(repeats, say, courier.put, words, frozen)
+        try:
+            with arrived(repeats, words, sent, partial(own_code, me), say) as trip:
+                measured = measure_all(repeats, say, courier.put, words, frozen, trip)
+        except GridbenchError as error:  # a script that can't be had here
+            return Failed(name=preflight.UNFIT, message=str(error))
     return Completed(message=f"{measured} repeats measured")
 
 
@@ -99,18 +112,43 @@ def measure_all(
     put: Callable[[Record], None],
     command: Sequence[str],
     reference: Sequence[str],
+    trip: Trip | None = None,
 ) -> int:
-    """Measure repeats and hand over each record; return how many there were."""
+    """Measure repeats and hand over each record; return how many there were.
+
+    Args:
+        repeats: in their order.
+        say: is told each one.
+        put: takes each record.
+        command: runs one repeat.
+        reference: the same in a frozen environment; empty for no controls.
+        trip: what has come to this machine for them; None where nothing had to.
+    """
     ended: list[Record] = []
+    trip = trip or Trip()
     for number, repeat in enumerate(repeats, start=1):
         say(f"[{number}/{len(repeats)}] {repeat.id}")
-        record = kept(repeat) or measure_or_skip(repeat, ended, say, tuple(command), tuple(reference))
+        record = kept(repeat) or _measured(repeat, ended, say, command, reference, trip)
         ended.append(record)
         put(record)
         say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())
         if record.control:
             say(f"its control: {record.control.verdict} {'; '.join(record.control.reasons)}".rstrip())
     return len(ended)
+
+
+def _measured(
+    repeat: Repeat,
+    ended: Sequence[Record],
+    say: Callable[[str], None],
+    command: Sequence[str],
+    reference: Sequence[str],
+    trip: Trip,
+) -> Record:
+    frozen = () if repeat.script else tuple(reference)  # a frozen environment lacks a script's packages
+    with trip.environment(repeat):
+        here, words = trip.repeat(repeat), trip.command(repeat, command)
+        return trip.noted(repeat, measure_or_skip(here, ended, say, words, frozen))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tasks.planning.variables import check_variables
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, folder_of, send
 from tasks.store.store import Store
+from tasks.travel.run_code import keep_code
 
 
 async def open_store(request: RunRequest) -> Store:
@@ -41,6 +42,7 @@ async def open_store(request: RunRequest) -> Store:
             )
         await check_variables(plan.hardware)
         store = Store.create(folder, plan, bucket)
+        await asyncio.to_thread(keep_code, store)
     await send(store)  # find out that a bucket refuses files before anything is paid for
     async with get_client() as client:
         me = UUID(flow_run.get_id())

@@ -51,6 +51,7 @@ ROOMS = (
     Room("tasks.planning", "what is measured, where, at what estimated cost", _T),
     Room("tasks.store", "one folder a run, in a directory or a bucket", _T),
     Room("tasks.delivery", "orders to lane jobs and records back, through the Prefect API", _T),
+    Room("tasks.travel", "a user's code, packages and data to the machine that measures", _T),
     Room("tasks.dispatch", "repeats to the lanes of their hardware", _T),
     Room("tasks.regressions", "what got slower: between nights, runs, versions", _T),
     Room("tasks.report", "what a run leaves for people and programs", _T),

@@ -23,6 +23,7 @@ from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.store.store import Store
+from tasks.travel.sending import forget_code
 from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
@@ -94,6 +95,7 @@ class Dispatcher:
         await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
+        await forget_code(self._client, self.store, self._desk.orders)
         if kind is None and self._error is None:
             await forget(self._client, [job for job, order in self._desk.orders.items() if order])
         await self._client.__aexit__(None, None, None)
@@ -196,8 +198,7 @@ class Dispatcher:
 
     async def _submit(self, lane: Lane, repeats: list[Repeat], box_variables: dict[str, Any]) -> None:
         variables = {**within_budget(lane.machine, self._left_usd()), **box_variables}
-        every_s = self.pace.deliver_s
-        job, order = await submit_lane(self._client, self.plan, lane, repeats, variables, every_s)
+        job, order = await submit_lane(self._client, self.store, lane, repeats, variables, self.pace)
         self._desk.expect(job.id, order)
         self._start(lane, job.id, order)
         self.say(f"lane {lane.machine.name}: {len(order)} repeats sent to work pool {lane.machine.pool}")

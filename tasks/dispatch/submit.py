@@ -8,11 +8,15 @@ from prefect.deployments import arun_deployment
 from prefect.exceptions import ObjectNotFound
 
 from tasks.delivery import orders
+from tasks.delivery.pace import Pace
 from tasks.dispatch.flow_runs import LANE_TAG, run_tag
 from tasks.dispatch.lane import Lane
 from tasks.errors import GridbenchError
 from tasks.planning.estimates import controls_on
-from tasks.planning.plan import Plan
+from tasks.planning.hardware import RENTED_POOL, Hardware
+from tasks.store.store import Store
+from tasks.travel.run_code import code_for
+from tasks.travel.sending import give_code
 from workloads.harness.records.repeat import Repeat
 
 
@@ -52,30 +56,35 @@ async def submit(
 
 async def submit_lane(
     client: PrefectClient,
-    plan: Plan,
+    store: Store,
     lane: Lane,
     repeats: list[Repeat],
     job_variables: dict[str, Any],
-    every_s: float,
+    pace: Pace,
 ) -> tuple[FlowRun, list[Repeat]]:
     """Start the lane job that measures these repeats, with the controls of a night; return it and its order.
 
-    Its parameters are small, because polls fetch them: the repeats are an input, which only the job reads.
+    Its parameters are small, because polls fetch them: the repeats are an input, which only the job reads,
+    and so is the code that they run.
 
     Raises:
-        GridbenchError: the server has no deployment for that pool.
+        GridbenchError: the server has no deployment for that pool, or the run's code can't be read.
     """
-    machine = lane.machine
+    plan, machine = store.plan, lane.machine
+    code = code_for(store, machine, repeats)
     parameters: dict[str, Any] = {
         "run": plan.run,
         "hardware": machine.name,
         "count": len(repeats),
-        "every_s": every_s,
+        "every_s": pace.deliver_s,
         "timeout_s": job_variables.get("timeout_s"),
         "command": list(machine.command) if machine.command else None,
     }
     if machine.reference and controls_on(machine, plan.night):
         parameters["reference"] = list(machine.reference)
+    if code.ids:
+        parameters |= {"code": list(code.scripts), "workloads": code.workloads}
+        job_variables = job_variables | keeping(machine)
     title = f"{machine.name} · {len(repeats)} repeats"
     job = await submit(
         client,
@@ -87,4 +96,11 @@ async def submit_lane(
         key=lane.ticket,
         job_variables=job_variables,
     )
+    await give_code(client, job.id, store, code.ids)
     return job, await orders.give(client, job.id, repeats)
+
+
+def keeping(machine: Hardware) -> dict[str, Any]:
+    """Return the job variable by which a box behind SSH keeps code, packages and data between its jobs."""
+    is_behind_ssh = machine.pool == RENTED_POOL or "hosts" in machine.job_variables
+    return {"keep": True} if is_behind_ssh and "keep" not in machine.job_variables else {}

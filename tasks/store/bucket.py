@@ -154,14 +154,25 @@ class Bucket:
         """
         if not is_s3(self.storage):
             return None
-        name = self.storage.bucket_name
-        key = "/".join(filter(None, (str(self.storage.bucket_folder or "").strip("/"), key)))
         lasts_s = LinkSettings().report_link_s
-        if not lasts_s:
-            return f"s3://{name}/{key}"
-        wanted = {"Bucket": name, "Key": key, "ResponseContentType": "text/html; charset=utf-8"}
+        if lasts_s:
+            return self.signed(key, lasts_s, "text/html; charset=utf-8")
+        return f"s3://{self.storage.bucket_name}/{self._whole(key)}"
+
+    def signed(self, key: str, lasts_s: int, content_type: str | None = None) -> str | None:
+        """Return an address that gives a file to whoever has it, for so long; None where there is none."""
+        if not is_s3(self.storage):
+            return None
+        name = self.storage.bucket_name
+        told = {"ResponseContentType": content_type} if content_type else {}
+        wanted = {"Bucket": name, "Key": self._whole(key), **told}
         client = _signer(self.storage.credentials, name)
         return str(client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=lasts_s))
+
+    def _whole(self, key: str) -> str:
+        """Return a key with the folder that the block names in its bucket."""
+        folder = str(getattr(self.storage, "bucket_folder", "") or "").strip("/")
+        return "/".join(filter(None, (folder, key)))
 
 
 def _signer(credentials: "AwsCredentials | MinIOCredentials", bucket: str) -> Any:

@@ -43,6 +43,9 @@ class RunBucket(Protocol):
     def link(self, key: str) -> str | None:
         """Return a web address of a file, if the bucket can give one."""
 
+    def signed(self, key: str, lasts_s: int) -> str | None:
+        """Return an address that gives a file to whoever has it, for so long; None where there is none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Store:

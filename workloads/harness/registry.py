@@ -23,6 +23,7 @@ Scaling = Literal["strong", "weak"]
 Task = Literal["training", "inference"]
 Bound = Callable[..., float]
 _found: dict[str, "Workload"] = {}
+OWN_MODULES = "gridbench_workloads_"  # how modules from the folder GRIDBENCH_WORKLOADS are called
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +164,7 @@ def _import_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise WorkloadsError(f"GRIDBENCH_WORKLOADS={folder} is no folder; name one with workload files")
     for path in sorted(folder.glob("[!_]*.py")):
-        name = f"gridbench_workloads_{path.stem}"
+        name = f"{OWN_MODULES}{path.stem}"
         if name in sys.modules:
             continue
         spec = importlib.util.spec_from_file_location(name, path)

@@ -9,7 +9,7 @@ import httpx
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Completed, Crashed, Pending, Running, Scheduled
 
-from tasks.delivery.orders import REPEATS
+from tasks.delivery.orders import KEY, REPEATS
 from tasks.dispatch import dispatcher, submit
 from tasks.dispatch.rental_labels import RELEASE, RentalStatus
 from workloads.harness.records.record import Verdict
@@ -93,7 +93,8 @@ class FakePrefect:
         if (flow_run_id, key) in self.inputs:
             raise answer(409)
         self.inputs[flow_run_id, key] = value
-        self.orders[flow_run_id] = REPEATS.validate_json(value)
+        if key == KEY:
+            self.orders[flow_run_id] = REPEATS.validate_json(value)
         self._trouble()
 
     async def read_flow_run_input(self, flow_run_id, key):

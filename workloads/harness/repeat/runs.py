@@ -71,11 +71,11 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
     """Return the arguments by which a command measures a repeat.
 
     Our own process is given JSON. Any other command may run another version of the harness, such as a frozen
-    reference or a step of a bisection; it is given the options that every version reads. They can't spell a
-    user's script, which no version measures that can't read its JSON.
+    reference or a step of a bisection; it is given the options that every version reads. A script has none:
+    its interpreter is that of its packages, and the workloads are these.
     """
-    ours = tuple(command) == COMMAND or repeat.script
-    return ["repeat", repeat.to_json()] if ours else repeat.options()
+    is_ours = tuple(command) == COMMAND or repeat.script is not None
+    return ["repeat", repeat.to_json()] if is_ours else repeat.options()
 
 
 def _watch(

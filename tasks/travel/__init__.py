@@ -1,0 +1,1 @@
+"""How a user's code, its packages and its data get to the machine that measures them."""

@@ -1,0 +1,126 @@
+"""A script's data on the machine that measures: a folder that is there, or a copy of an `s3://` address."""
+
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tasks.errors import GridbenchError, one_line
+from tasks.travel.kept import DATA, alone_with, places, prune, touch
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import path_inside
+
+S3 = "s3://"
+AT_ONCE = 16  # files
+SPARE_BYTES = 1 << 30  # of the disk, which the run itself needs
+
+
+class RemoteFile(NamedTuple):
+    """A file in a bucket: its key there, its path below the address, its size and the hash of its content."""
+
+    key: str
+    name: str
+    bytes: int
+    etag: str
+
+
+def data_for(data: str, folder: Path) -> str:
+    """Return the path of a script's data on this machine; what is in a bucket is copied unless it is kept.
+
+    Args:
+        data: a path, from the code's folder where it is a relative one, or `s3://BUCKET/PREFIX`.
+        folder: of the code.
+
+    Raises:
+        GridbenchError: it is not there, or can't be copied.
+    """
+    if data.startswith(S3):
+        return str(_copied(data))
+    path = folder / Path(data).expanduser()
+    if not path.exists():
+        raise GridbenchError(
+            f"data={data!r} is not on this machine; put it there, or name an {S3} address that it can read"
+        )
+    return str(path)
+
+
+def _copied(address: str) -> Path:
+    bucket, _, prefix = address.removeprefix(S3).partition("/")
+    prefix = prefix.strip("/")
+    if not bucket:
+        raise GridbenchError(f"data={address!r} names no bucket; an address is {S3}BUCKET/PREFIX")
+    try:
+        client = _client()
+        files = list(_files(client, bucket, prefix))
+    except Exception as error:  # boto3 raises whatever its libraries do
+        raise GridbenchError(f"data={address!r} can't be read by this machine: {one_line(error)}") from None
+    if not files:
+        raise GridbenchError(f"data={address!r} holds no files; name a bucket and what its keys begin with")
+    rows = sorted((file.name, file.bytes, file.etag) for file in files)
+    name = hashlib.sha256(json.dumps([bucket, prefix, rows]).encode()).hexdigest()[:32]
+    single = files[0].name if len(files) == 1 and files[0].key == prefix else ""
+    for kept in places(DATA):
+        if (kept / name).is_dir():
+            touch(kept / name)
+            return kept / name / single
+    try:
+        with alone_with(DATA, name) as path:
+            if not path.is_dir():
+                _copy(client, bucket, files, path)
+        prune(DATA)
+    except (OSError, WorkloadsError) as error:
+        raise GridbenchError(f"data={address!r} can't be kept on this machine: {one_line(error)}") from None
+    return path / single
+
+
+def _client() -> Any:
+    """Return a client with this machine's credentials; without any, one that reads what everybody may."""
+    import boto3  # whoever has no data in a bucket needs none
+    from botocore import UNSIGNED
+    from botocore.client import Config
+
+    session = boto3.Session()
+    if session.get_credentials() is None:
+        return session.client("s3", config=Config(signature_version=UNSIGNED))
+    return session.client("s3")
+
+
+def _files(client: Any, bucket: str, prefix: str) -> Iterator[RemoteFile]:
+    """Yield the file of that key, and those below it as a folder."""
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for entry in page.get("Contents", ()):
+            key = str(entry["Key"])
+            name = key.removeprefix(prefix).lstrip("/") or key.rpartition("/")[2]
+            is_within = not prefix or key == prefix or key.startswith(f"{prefix}/")
+            if is_within and not key.endswith("/"):
+                yield RemoteFile(key, name, int(entry["Size"]), str(entry["ETag"]))
+
+
+def _copy(client: Any, bucket: str, files: list[RemoteFile], path: Path) -> None:
+    """Copy files into a folder that is there once all of them are."""
+    total_bytes, free_bytes = sum(file.bytes for file in files), shutil.disk_usage(path.parent).free
+    if total_bytes + SPARE_BYTES > free_bytes:
+        raise GridbenchError(
+            f"the data of {total_bytes / 1e9:.1f} GB does not fit on this machine, which has "
+            f"{free_bytes / 1e9:.1f} GB free; free some, or name another folder in GRIDBENCH_KEPT"
+        )
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".") as scratch:
+        whole = Path(scratch) / "data"
+
+        def fetch(file: RemoteFile) -> None:
+            target = path_inside(whole, file.name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            client.download_file(bucket, file.key, str(target))
+
+        try:
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(fetch, files))
+        except (OSError, WorkloadsError):
+            raise
+        except Exception as error:
+            raise GridbenchError(f"data in bucket {bucket} can't be copied: {one_line(error)}") from None
+        whole.rename(path)

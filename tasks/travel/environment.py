@@ -1,0 +1,217 @@
+"""An environment for a user's packages over the machine's own: torch and all that is there stay as it is."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.errors import GridbenchError, one_line
+from tasks.travel.kept import ENVIRONMENTS, alone_with, places, prune, touch
+from tasks.travel.requirements import Wanted, is_the_machines, plain, wanted
+from tasks.travel.uv import call_uv
+
+NOTE = "gridbench.json"  # written last: an environment without it is half made
+PATH_FILE = "gridbench-machine.pth"
+LOOK = """
+import importlib.metadata, json, platform, site, sys, sysconfig
+found = ((d, d.read_text("METADATA")) for d in importlib.metadata.distributions())
+here = {d.metadata["Name"]: (d.version, text.partition("\\n\\n")[0]) for d, text in found if text}
+paths = list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
+if site.ENABLE_USER_SITE:
+    paths.append(site.getusersitepackages())
+facts = {"python": platform.python_version(), "base": sys.base_prefix, "paths": paths, "installed": here}
+print(json.dumps(facts))
+"""
+LOOK_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where a script finds its packages.
+
+    Attributes:
+        python: the interpreter.
+        packages: installed beside what the machine has, as `name==version`.
+    """
+
+    python: Path
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MachinePython:
+    """What a machine has.
+
+    Attributes:
+        version, base: of its Python, and where that is.
+        paths: where its packages are.
+        installed: their versions by name.
+        headers: the metadata of each by name, without its description.
+    """
+
+    version: str
+    base: str
+    paths: tuple[str, ...]
+    installed: Mapping[str, str]
+    headers: Mapping[str, str]
+
+
+def environment_for(folder: Path, file: str, python: Path, say: Callable[[str], None]) -> Environment:
+    """Return the environment for a folder's packages; made where none is kept for the same ones.
+
+    Args:
+        folder: of the code.
+        file: in it, that names the packages.
+        python: the machine's own interpreter, over whose packages it lies.
+        say: is told what is asked for and not installed, and what is.
+
+    Raises:
+        GridbenchError: the packages can't be had, or need another torch than the machine's.
+    """
+    here = look_at(python)
+    asked = wanted(folder, file, here.installed, python)
+    for note in asked.notes:
+        say(note)
+    if not asked.lines:
+        return Environment(python)
+    name = _name(asked, here)
+    for kept in places(ENVIRONMENTS):
+        if made := _made(kept / name):
+            touch(kept / name)
+            return made
+    try:
+        with alone_with(ENVIRONMENTS, name) as path:
+            if made := _made(path):  # by somebody else, meanwhile
+                return made
+            made = _make(path, asked, here, python, file)
+        prune(ENVIRONMENTS)
+    except OSError as error:
+        raise GridbenchError(
+            f"no environment can be made for {file} ({error.strerror or error}); free disk space, or name "
+            "another folder in GRIDBENCH_KEPT"
+        ) from None
+    say(f"installed for {file}: {', '.join(made.packages) or 'nothing, all of it was there'}")
+    return made
+
+
+def look_at(python: Path) -> MachinePython:
+    """Ask an interpreter for its version and its packages.
+
+    Raises:
+        GridbenchError: it does not answer.
+    """
+    command = [str(python), "-P", "-c", LOOK]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LOOK_S, check=False)
+        facts = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise GridbenchError(f"{python} does not say which packages it has: {one_line(error)}") from None
+    found = {plain(name): pair for name, pair in facts["installed"].items()}
+    versions, headers = ({name: pair[at] for name, pair in found.items()} for at in (0, 1))
+    return MachinePython(facts["python"], facts["base"], tuple(facts["paths"]), versions, headers)
+
+
+def _name(asked: Wanted, here: MachinePython) -> str:
+    rows = [asked.lines, asked.constraints, asked.options, here.version, here.base, here.paths]
+    text = json.dumps([*rows, sorted(here.installed.items())])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _made(path: Path) -> Environment | None:
+    try:
+        packages = json.loads((path / NOTE).read_text())["packages"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return Environment(path / "bin" / "python", tuple(packages))
+
+
+def _make(path: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> Environment:
+    shutil.rmtree(path, ignore_errors=True)  # half made, when the machine went down
+    try:
+        with tempfile.TemporaryDirectory(prefix="gridbench-packages-") as scratch:
+            packages = _resolved(Path(scratch), asked, here, python, file)
+            _lay_over(path, here, python)
+            _install(Path(scratch), path, packages, asked.options)
+        (path / NOTE).write_text(json.dumps({"packages": packages}))
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    return Environment(path / "bin" / "python", tuple(packages))
+
+
+def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> list[str]:
+    """Return what has to be installed: versions that fit the machine's own, without those that are there."""
+    own = {name: version for name, version in here.installed.items() if is_the_machines(name)}
+    for name, version in here.installed.items():  # an index may not have them, or not be reached
+        _stand_in(scratch / "own", name, version, here.headers[name])
+    pins = [f"{name}=={version}" for name, version in own.items()]
+    (scratch / "asked.in").write_text("\n".join([*asked.options, *asked.lines, ""]))
+    (scratch / "constraints.txt").write_text("\n".join([*asked.constraints, *pins, ""]))
+    # Versions in the file that is to be written are preferred: what is there already is taken where it fits.
+    (scratch / "resolved.txt").write_text("".join(f"{n}=={v}\n" for n, v in sorted(here.installed.items())))
+    words = ["--constraints", str(scratch / "constraints.txt"), "--find-links", str(scratch / "own")]
+    words += [
+        "--index-strategy",
+        "unsafe-best-match",
+        "--python",
+        str(python),
+    ]  # as pip reads several indexes
+    words += ["--no-annotate", "--no-header", "--quiet", "-o", str(scratch / "resolved.txt")]
+    try:
+        call_uv("pip", "compile", str(scratch / "asked.in"), *words)
+    except GridbenchError as error:
+        torch = f" beside this machine's torch {own['torch']}" if "torch" in own else ""
+        raise GridbenchError(f"{file} can't be had{torch}: {error}") from None
+    lines = (scratch / "resolved.txt").read_text().split("\n")
+    resolved = [line.partition(";")[0].strip() for line in lines]
+    there = {f"{name}=={version}" for name, version in here.installed.items()}
+    return [line for line in resolved if line and not line.startswith("-") and _is_new(line, there)]
+
+
+def _is_new(line: str, there: set[str]) -> bool:
+    name, _, rest = line.partition("==")
+    bare = name.partition("[")[0].partition("@")[0].strip()
+    return not is_the_machines(bare) and f"{plain(bare)}=={rest}" not in there
+
+
+def _stand_in(folder: Path, name: str, version: str, header: str) -> None:
+    """Write a wheel that only says that this version exists and what it needs; it is never installed."""
+    if is_the_machines(name):  # what it needs is there
+        header = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
+    folder.mkdir(exist_ok=True)
+    stem = f"{name.replace('-', '_')}-{version}"
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
+        info = f"{stem}.dist-info"
+        wheel.writestr(f"{info}/METADATA", f"{header}\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", "")
+
+
+def _lay_over(path: Path, here: MachinePython, python: Path) -> None:
+    """Make an environment whose Python finds its own packages first, and then all of the machine's."""
+    command = [str(python), "-P", "-m", "venv", "--without-pip", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise GridbenchError(f"no environment can be made: {one_line(done.stderr or done.stdout)}")
+    (site,) = path.glob("lib/python*/site-packages")
+    lines = [f"import site; site.addsitedir({path!r})" for path in here.paths]
+    (site / PATH_FILE).write_text("\n".join([*lines, ""]))
+
+
+def _install(scratch: Path, path: Path, packages: Sequence[str], options: Sequence[str]) -> None:
+    if packages:
+        (scratch / "install.txt").write_text("\n".join([*options, *packages, ""]))
+        words = ["--python", str(path / "bin" / "python"), "--no-deps", "--quiet"]
+        words += ["--index-strategy", "unsafe-best-match", "--requirement", str(scratch / "install.txt")]
+        call_uv("pip", "install", *words, *_cache())
+
+
+def _cache() -> list[str]:
+    """Have uv keep nothing where the home can't be written, as in some containers."""
+    return [] if os.access(Path.home(), os.W_OK) else ["--no-cache"]

@@ -1,0 +1,63 @@
+"""What a machine keeps between lane jobs, by its hash: code as it came, environments, data.
+
+Code is held against its id whenever it is unpacked, whatever lies there. A container behind SSH has a volume
+here, and an image may bring its own beside it.
+"""
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+BAKED = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # what an image has brought
+DAY_S = 24 * 3600.0
+CODE, ENVIRONMENTS, DATA = "code", "environments", "data"
+MOST = {CODE: 10, ENVIRONMENTS: 10, DATA: 3}  # the newest that stay
+IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # others may run in them for so long
+
+
+def kept_folder(kind: str) -> Path:
+    """Return the folder of this machine for code, environments or data; `GRIDBENCH_KEPT` is that of all."""
+    named = os.environ.get("GRIDBENCH_KEPT")
+    return (Path(named) if named else Path.home() / ".gridbench" / "kept") / kind
+
+
+def places(kind: str) -> tuple[Path, Path]:
+    """Return the folders in which to look: this machine's, and that of its image."""
+    return kept_folder(kind), BAKED / kind
+
+
+def touch(path: Path) -> None:
+    """Note that something kept is used."""
+    with suppress(OSError):  # an image's own can't be changed
+        os.utime(path)
+
+
+def prune(kind: str) -> None:
+    """Remove the oldest beyond the number that stays, but nothing that may be in use."""
+    with suppress(OSError):
+        dated = sorted(((path.stat().st_mtime, path) for path in _all(kind)), reverse=True)
+        for used_at, path in dated[MOST[kind] :]:
+            if time.time() - used_at >= IN_USE_S[kind]:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _all(kind: str) -> list[Path]:
+    return [path for path in kept_folder(kind).iterdir() if not path.name.startswith(".")]
+
+
+@contextmanager
+def alone_with(kind: str, name: str) -> Iterator[Path]:
+    """Yield the path of something kept, while no other process of this machine makes it or looks for it.
+
+    Raises:
+        OSError: nothing can be kept here.
+    """
+    folder = kept_folder(kind)
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield folder / name

@@ -1,0 +1,106 @@
+"""Code on the machine that measures: from what is kept there, or from the inputs of its own flow run."""
+
+import base64
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from pydantic import ValidationError
+
+from tasks.delivery.api_trouble import LOST_TOUCH, refused
+from tasks.errors import GridbenchError, one_line
+from tasks.travel.kept import CODE, kept_folder, places, prune, touch
+from tasks.travel.packing import unpack
+from tasks.travel.sending import CONSIGNMENT, LINK_S, name_of, piece_name
+from tasks.travel.tree import MIB, MOST_BYTES, hex_of
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_whole
+
+PATIENCE_S, LOOK_S = 300.0, 2.0
+ANSWER_S = 60.0
+
+
+def place(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
+    """Unpack a tree into a new folder, and keep it as it came for the next job.
+
+    Args:
+        tree_id: of the tree.
+        folder: which this makes; scripts write where they run, so every job has its own.
+        fetch: returns a packed tree by its id; called where none is kept, or none that is whole.
+
+    Raises:
+        GridbenchError: it can't be had, or is another one.
+    """
+    name = f"{hex_of(tree_id)}.pack"
+    for kept in places(CODE):
+        with suppress(OSError, GridbenchError):  # there is none, or somebody has changed it
+            unpack((kept / name).read_bytes(), tree_id, folder)
+            touch(kept / name)
+            return
+    packed = fetch(tree_id)
+    try:
+        unpack(packed, tree_id, folder)
+    except OSError as error:
+        raise GridbenchError(f"the code can't be written to {folder} ({error.strerror})") from None
+    with suppress(WorkloadsError):  # a full disk keeps none
+        write_whole(kept_folder(CODE) / name, packed)
+    prune(CODE)
+
+
+def own_code(flow_run_id: UUID, tree_id: str) -> bytes:
+    """Return a packed tree that the lane job that calls this was sent.
+
+    Raises:
+        GridbenchError: there is none, or it can't be had.
+    """
+    with get_client(sync_client=True) as client:
+        try:
+            way = CONSIGNMENT.validate_json(_read(client, flow_run_id, name_of(tree_id)))
+        except ValidationError:
+            raise GridbenchError(f"the code {tree_id} was sent in a way that is unknown here") from None
+        if way.id != tree_id or not 0 < way.bytes <= MOST_BYTES:
+            raise GridbenchError(f"the code {tree_id} was asked for, and {way.id[:80]} was sent")
+        if way.link:
+            return _download(way.link, way.bytes)
+        pieces = [_read(client, flow_run_id, piece_name(tree_id, place)) for place in range(way.pieces)]
+    try:
+        return b"".join(base64.b64decode(piece, validate=True) for piece in pieces)
+    except ValueError:
+        raise GridbenchError(f"the code {tree_id} came damaged; start the run again") from None
+
+
+def _read(client: SyncPrefectClient, flow_run_id: UUID, key: str) -> str:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return client.read_flow_run_input(flow_run_id, key).decode()
+        except LOST_TOUCH as error:
+            if refused(error) or time.monotonic() > deadline:
+                raise GridbenchError(f"this lane job's code did not come: {one_line(error)}") from None
+        time.sleep(LOOK_S)
+
+
+def _download(link: str, most_bytes: int) -> bytes:
+    """Return what is behind a link; nothing of the link is said, because it opens the file for anybody."""
+    content = b""
+    try:
+        with httpx.stream("GET", link, timeout=ANSWER_S) as answer:
+            if answer.is_error:
+                raise GridbenchError(
+                    f"the results bucket does not give the run's code (status {answer.status_code}); a link "
+                    f"is good for {LINK_S // 3600} h at most: start or resume the run again"
+                )
+            for chunk in answer.iter_bytes():
+                content += chunk
+                if len(content) > most_bytes:
+                    raise GridbenchError(f"the results bucket gives more than {most_bytes / MIB:.1f} MiB")
+    except httpx.HTTPError as error:
+        kind = type(error).__name__
+        raise GridbenchError(
+            f"this machine does not reach the results bucket for the run's code ({kind})"
+        ) from None
+    return content

@@ -1,0 +1,169 @@
+"""The packages that a folder of code asks for, by requirements.txt, pyproject.toml or uv.lock."""
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.travel.uv import call_uv
+
+FILES = ("uv.lock", "requirements.txt", "pyproject.toml")  # the most exact one first
+OWN = ("torch", "numpy", "psutil", "triton", "pytorch-triton")  # of the machine, whatever is asked for
+NVIDIA, NVML = "nvidia-", "nvidia-ml-py"
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--pre")
+IGNORED = ("--trusted-host", "--no-binary", "--only-binary", "--prefer-binary", "--require-hashes", "--use-")
+ITSELF = (".", "./", "-e .", "-e ./", "--editable .", "--editable ./")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be installed beside what the machine has.
+
+    Attributes:
+        lines: requirements.
+        constraints: requirements that hold for what the others bring along.
+        options: where the packages are, as in a requirements.txt.
+        notes: what was asked for and is the machine's own, a sentence each.
+    """
+
+    lines: tuple[str, ...]
+    constraints: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def packages_file(folder: Path) -> str | None:
+    """Return the file in a folder that names its packages, the most exact one; None where there is none."""
+    return next((name for name in FILES if (folder / name).is_file()), None)
+
+
+def is_the_machines(name: str) -> bool:
+    """Return whether a package stays as the machine has it, and is never installed beside that."""
+    name = plain(name)
+    return name in OWN or (name.startswith(NVIDIA) and name != NVML)
+
+
+def plain(name: str) -> str:
+    """Return a package's name as indexes spell it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) -> Wanted:
+    """Read what a folder's code asks for.
+
+    Args:
+        folder: of the code.
+        file: one of `FILES` in it, or another requirements file.
+        installed: versions by name, as on this machine.
+        python: its interpreter, for which a lock is read.
+
+    Raises:
+        GridbenchError: the file is missing or has what can't be installed.
+    """
+    path = folder / file
+    if not path.is_file():
+        raise GridbenchError(
+            f"packages={file!r} is no file in the code folder {folder}; there is {_there(folder)}"
+        )
+    if path.name == "uv.lock":
+        rows = [("", line) for line in _lines(_of_lock(path, python))]
+    elif path.name == "pyproject.toml":
+        rows = [("", line) for line in _of_project(path)]
+    else:
+        rows = list(_of_file(folder, path, ""))
+    lines, constraints, options, notes = [], [], [], []
+    for kind, line in rows:
+        if line.startswith("-"):
+            options.append(line)
+        elif is_the_machines(name_of(line, file)):
+            notes += _note(line, file, installed) if kind == "" else []
+        else:
+            (constraints if kind else lines).append(line)
+    return Wanted(
+        tuple(lines), tuple(constraints), tuple(dict.fromkeys(options)), tuple(dict.fromkeys(notes))
+    )
+
+
+def name_of(line: str, file: str) -> str:
+    """Return the name in a requirement.
+
+    Raises:
+        GridbenchError: it is a path or an address without a name.
+    """
+    found = NAME.match(line)
+    if found is None or "/" in line.partition("@")[0].partition(";")[0]:
+        raise GridbenchError(
+            f"{file} asks for {line[:80]!r}, which has no name of a package; name one, or have the "
+            "code import it from its own folder"
+        )
+    return plain(found[0])
+
+
+def _there(folder: Path) -> str:
+    return ", ".join(name for name in FILES if (folder / name).is_file()) or "none of " + ", ".join(FILES)
+
+
+def _note(line: str, file: str, installed: Mapping[str, str]) -> list[str]:
+    name = name_of(line, file)
+    here = installed.get(name)
+    asked = line.partition(";")[0].strip()
+    if here is None:
+        return [f"{file} asks for {asked}, which is not installed: {name} is the machine's own matter"]
+    public = here.partition("+")[0]
+    same = asked.replace(" ", "").endswith((f"=={here}", f"=={public}")) or NAME.fullmatch(asked)
+    return [] if same else [f"{file} asks for {asked}, and this machine's {name} {here} is used"]
+
+
+def _of_lock(path: Path, python: Path) -> str:
+    words = ("export", "--frozen", "--no-hashes", "--no-header", "--no-annotate", "--no-emit-project")
+    return call_uv(*words, "--directory", str(path.parent), "--python", str(python))
+
+
+def _of_project(path: Path) -> list[str]:
+    try:
+        project = tomllib.loads(path.read_text()).get("project", {})
+    except (OSError, ValueError) as error:
+        raise GridbenchError(f"{path} can't be read: {error}") from None
+    if "dependencies" in project.get("dynamic", []):
+        raise GridbenchError(
+            f"{path.name} finds its dependencies only when it is built; name them in requirements.txt"
+        )
+    return [str(line) for line in project.get("dependencies", [])]
+
+
+def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of a requirements file and of those that it includes; with `c` those of constraints."""
+    if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
+        raise GridbenchError(f"{path.name} is asked for by a requirements file, and is no file of {folder}")
+    for line in _lines(path.read_text(errors="replace")):
+        word, _, rest = (
+            line.replace("=", " ", 1).partition(" ") if line.startswith("--") else line.partition(" ")
+        )
+        if line in ITSELF or word.startswith(IGNORED):
+            continue  # the code itself is found by its folder
+        if word in ("-r", "--requirement", "-c", "--constraint"):
+            further = path.parent / rest.strip()
+            yield from _of_file(folder, further, kind or ("c" if word in ("-c", "--constraint") else ""))
+        elif word in OPTIONS:
+            yield kind, _option(path.parent, word, rest.strip())
+        elif line.startswith("-"):
+            raise GridbenchError(f"{path.name} has {line[:80]!r}, which is not understood here; leave it out")
+        else:
+            yield kind, line
+
+
+def _option(folder: Path, word: str, value: str) -> str:
+    if word in ("-f", "--find-links") and (folder / value).is_dir():
+        value = str((folder / value).resolve())
+    return f"{word} {value}".rstrip()
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a requirements file without comments and hashes, continued ones as one."""
+    whole = re.sub(r"\\\r?\n", " ", text)
+    bare = (re.sub(r"(^|\s)#.*", "", line) for line in whole.splitlines())
+    stripped = (re.sub(r"\s--hash[= ]\S+", "", line).strip() for line in bare)
+    return [line for line in stripped if line]

@@ -1,0 +1,137 @@
+"""The code of a run, packed, in its folder: lanes on other machines are sent it, after a resume too."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
+from tasks.planning.limits import LOCAL_POOL
+from tasks.planning.plan import Plan
+from tasks.store.block import S3
+from tasks.store.store import Store
+from tasks.travel.packing import pack
+from tasks.travel.tree import MIB, Tree, hex_of, take
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_whole
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.registry import OWN_MODULES, declared
+
+FOLDER = "code"
+WORKLOADS = "workloads.id"  # names the tree of the folder GRIDBENCH_WORKLOADS
+MOST_API_BYTES = 20 * MIB  # packed, through the Prefect API, whose database keeps it as long as the run lasts
+MOST_ENTRY_BYTES = 2048  # of a packed file beside its content
+
+
+class JobCode(NamedTuple):
+    """The trees that a lane job is sent.
+
+    Attributes:
+        scripts: ids of the code of users' own commands.
+        workloads: id of a folder of workloads; None where it needs none.
+    """
+
+    scripts: tuple[str, ...] = ()
+    workloads: str | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Return the ids of all trees, each once."""
+        return tuple(dict.fromkeys((*self.scripts, *([self.workloads] if self.workloads else []))))
+
+
+def travels_to(machine: Hardware) -> bool:
+    """Return whether a machine gets a copy of the code: lanes of the local pool take the folder itself."""
+    return machine.pool != LOCAL_POOL
+
+
+def refusal(tree: Tree, machine: Hardware, results: str | Path | None = None) -> str | None:
+    """Return why a machine can't get this code, a sentence; None where it can.
+
+    Args:
+        tree: of the code.
+        machine: that is to measure it.
+        results: the results store as a request names it; a bucket carries larger trees.
+    """
+    if not travels_to(machine):
+        return None
+    if tree.hindrance:
+        return tree.hindrance
+    most_packed = tree.total_bytes + MOST_ENTRY_BYTES * len(tree.files)
+    if most_packed <= MOST_API_BYTES or str(results or "").startswith(f"{S3}/"):
+        return None
+    packed_bytes = len(pack(tree))
+    return None if packed_bytes <= MOST_API_BYTES else _too_large(tree.folder, packed_bytes, machine.name)
+
+
+def keep_code(store: Store) -> None:
+    """Pack what lanes on other machines need into the folder of a new run.
+
+    Raises:
+        GridbenchError: it may not travel, has changed since the plan was made, or can't be written.
+    """
+    plan = store.plan
+    away = [machine for machine in plan.hardware if travels_to(machine)]
+    repeats = [repeat for machine in away for repeat in plan.repeats_on(machine)]
+    scripts = {r.script.code: Path(r.script.folder) for r in repeats if r.script and r.script.code}
+    for tree_id, folder in scripts.items():
+        tree = take(folder)
+        if tree.id != tree_id:
+            raise GridbenchError(
+                f"the code in {folder} has changed since the plan was made; start the run again"
+            )
+        _keep(store, tree, away[0].name)
+    if away and (mine := own_workloads(plan)):
+        tree = take(mine)
+        _keep(store, tree, away[0].name)
+        _write(store, WORKLOADS, tree.id.encode())
+
+
+def own_workloads(plan: Plan) -> Path | None:
+    """Return the folder GRIDBENCH_WORKLOADS if a case of the plan is a workload of it; None otherwise."""
+    folder = os.environ.get("GRIDBENCH_WORKLOADS")
+    named = [declared(name) for name in {planned.workload for planned in plan.cases}] if folder else []
+    mine = any(found and found.build.__module__.startswith(OWN_MODULES) for found in named)
+    return Path(folder) if folder and mine else None
+
+
+def code_for(store: Store, machine: Hardware, repeats: Iterable[Repeat]) -> JobCode:
+    """Return the trees that a lane job for these repeats is sent."""
+    if not travels_to(machine):
+        return JobCode()
+    ids = dict.fromkeys(repeat.script.code for repeat in repeats if repeat.script and repeat.script.code)
+    note = store.folder / FOLDER / WORKLOADS
+    return JobCode(tuple(ids), note.read_text() if note.is_file() else None)
+
+
+def packed(store: Store, tree_id: str) -> Path:
+    """Return the file of a packed tree in a run's folder."""
+    return store.folder / FOLDER / f"{hex_of(tree_id)}.pack"
+
+
+def key_of(store: Store, tree_id: str) -> str:
+    """Return the name of a packed tree in a run's bucket."""
+    return f"{store.folder.name}/{FOLDER}/{packed(store, tree_id).name}"
+
+
+def _keep(store: Store, tree: Tree, machine: str) -> None:
+    content = pack(tree)
+    if len(content) > MOST_API_BYTES and not (store.bucket and store.bucket.name.startswith(f"{S3}/")):
+        raise GridbenchError(_too_large(tree.folder, len(content), machine))
+    _write(store, packed(store, tree.id).name, content)
+
+
+def _write(store: Store, name: str, content: bytes) -> None:
+    try:
+        write_whole(store.folder / FOLDER / name, content)
+    except WorkloadsError as error:
+        raise GridbenchError(f"results: {error}") from None
+
+
+def _too_large(folder: Path, packed_bytes: int, machine: str) -> str:
+    return (
+        f"the code in {folder} is {packed_bytes / MIB:.0f} MiB packed, and without a bucket {machine} gets "
+        f"{MOST_API_BYTES // MIB} MiB at most; name what is no code in .gitignore, put data into --data, or "
+        f"results into {S3}/NAME"
+    )

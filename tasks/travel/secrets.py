@@ -1,0 +1,33 @@
+"""Files that look like secrets, by their names or by what is in them: they never leave the machine."""
+
+import re
+from fnmatch import fnmatch
+
+NAMES = (
+    *(".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
+    *("credentials", "credentials.json", "credentials.toml", ".git-credentials", ".netrc", ".pypirc"),
+    *("kubeconfig", "kubeconfig.*", "*.kubeconfig"),
+)
+PATHS = (".kube/config", ".docker/config.json", ".aws/config")
+HARMLESS = ("*.pub", ".env.example", ".env.sample", ".env.template", ".env.dist")
+# The first line of a key and some of the key itself: a program that only looks for such a line has no key.
+KEY = re.compile(
+    rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
+    rb"(?:[A-Za-z0-9+/=]{16}|Proc-Type:|Version:|Comment:)"
+)
+
+
+def looks_secret(name: str, content: bytes) -> bool:
+    """Return whether a file looks like a secret.
+
+    Args:
+        name: its path in the tree, with slashes.
+        content: all of it.
+    """
+    lower = name.lower()
+    last = lower.rpartition("/")[2]
+    if any(fnmatch(last, pattern) for pattern in HARMLESS):
+        return False
+    named = any(fnmatch(last, pattern) for pattern in NAMES)
+    return named or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS)) or bool(KEY.search(content))

@@ -1,0 +1,109 @@
+"""Code on its way to a lane job: as inputs of its flow run, or as a link into the bucket that expires."""
+
+import asyncio
+import base64
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import NamedTuple
+from uuid import UUID
+
+import httpx
+from prefect.client.orchestration import PrefectClient
+from pydantic import TypeAdapter
+
+from tasks.delivery.api_trouble import LOST_TOUCH, status_code
+from tasks.delivery.orders import THERE_ALREADY
+from tasks.errors import GridbenchError
+from tasks.store.store import Store
+from tasks.travel.run_code import FOLDER, MOST_API_BYTES, key_of, packed
+from tasks.travel.tree import hex_of
+
+PIECE_BYTES = 720 * 1024  # of the archive: in base64 below 1 MB, where a request may have 5 MiB
+LINK_S = 6 * 3600  # a link is used when its job begins, soon after it is asked for
+KEY = "code-"
+DIGITS = 16  # of an id, in the name of an input
+
+
+class Consignment(NamedTuple):
+    """How a tree comes.
+
+    Attributes:
+        id: of the tree.
+        bytes: of the packed tree.
+        pieces: inputs that it is cut into; 0 where it comes by a link.
+        link: empty where it comes in pieces.
+    """
+
+    id: str
+    bytes: int
+    pieces: int
+    link: str = ""
+
+
+CONSIGNMENT = TypeAdapter(Consignment)
+
+
+def name_of(tree_id: str) -> str:
+    """Return the key of the input that says how a tree comes."""
+    return f"{KEY}{hex_of(tree_id)[:DIGITS]}"
+
+
+def piece_name(tree_id: str, place: int) -> str:
+    """Return the key of the input that has a piece of a tree."""
+    return f"{name_of(tree_id)}-{place}"
+
+
+async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids: Iterable[str]) -> None:
+    """Send trees to a lane job; the order comes after them, so that they are there when it begins.
+
+    Raises:
+        GridbenchError: the run's folder lacks one, or its bucket gives no link.
+    """
+    for tree_id in ids:
+        content = await asyncio.to_thread(_read, store, tree_id)
+        count = _pieces(len(content))
+        link = "" if count else await asyncio.to_thread(_link, store, tree_id)
+        for place in range(count):
+            piece = content[place * PIECE_BYTES : (place + 1) * PIECE_BYTES]
+            await _give(client, flow_run_id, piece_name(tree_id, place), base64.b64encode(piece).decode())
+        consignment = Consignment(tree_id, len(content), count, link)
+        await _give(client, flow_run_id, name_of(tree_id), CONSIGNMENT.dump_json(consignment).decode())
+
+
+async def forget_code(client: PrefectClient, store: Store, flow_run_ids: Iterable[UUID]) -> None:
+    """Remove the code of a run that lane jobs were sent, once none of them can need it."""
+    sizes = {f"sha256:{path.stem}": path.stat().st_size for path in (store.folder / FOLDER).glob("*.pack")}
+    for flow_run_id in flow_run_ids if sizes else ():
+        for tree_id, packed_bytes in sizes.items():
+            pieces = [piece_name(tree_id, place) for place in range(_pieces(packed_bytes))]
+            with suppress(*LOST_TOUCH):  # the first one fails where it was not sent
+                for name in (name_of(tree_id), *pieces):
+                    await client.delete_flow_run_input(flow_run_id, name)
+
+
+def _pieces(packed_bytes: int) -> int:
+    return 0 if packed_bytes > MOST_API_BYTES else -(-packed_bytes // PIECE_BYTES)
+
+
+def _read(store: Store, tree_id: str) -> bytes:
+    try:
+        return packed(store, tree_id).read_bytes()
+    except OSError as error:
+        raise GridbenchError(
+            f"the run's code {packed(store, tree_id)} can't be read ({error.strerror}); start a new run"
+        ) from None
+
+
+def _link(store: Store, tree_id: str) -> str:
+    link = store.bucket.signed(key_of(store, tree_id), LINK_S) if store.bucket else None
+    if not link:
+        raise GridbenchError("the run's code is too large for the Prefect API, and its results no S3 bucket")
+    return link
+
+
+async def _give(client: PrefectClient, flow_run_id: UUID, key: str, value: str) -> None:
+    try:
+        await client.create_flow_run_input(flow_run_id, key, value)
+    except httpx.HTTPStatusError as error:
+        if status_code(error) != THERE_ALREADY:  # of an earlier try
+            raise

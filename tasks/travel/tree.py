@@ -1,0 +1,161 @@
+"""The tree of a user's code: its files, the id of their content, and why it may not leave the machine."""
+
+import hashlib
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.travel.git import has_changes, names_in
+from tasks.travel.secrets import looks_secret
+
+MIB = 1024 * 1024
+MOST_FILE_BYTES = 25 * MIB
+MOST_BYTES = 1024 * MIB
+MOST_FILES = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class TreeFile:
+    """A file of a tree.
+
+    Attributes:
+        name: its path from the tree's folder, with slashes.
+        executable: whether its owner may run it.
+        bytes: its size; 0 of a link.
+        digest: SHA-256 of its content, hexadecimal; empty of a link.
+        link: where a symbolic link points to; None of a regular file.
+    """
+
+    name: str
+    executable: bool
+    bytes: int
+    digest: str
+    link: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The code in a folder, as it was when it was looked at.
+
+    Attributes:
+        folder: absolute.
+        id: `sha256:` and the hexadecimal digits of a hash over the names, modes and contents of its files.
+        dirty: something in it is in no commit; True also where there is no git.
+        files: by name.
+        total_bytes: of all files.
+        hindrance: why it may not leave this machine, a sentence; empty where it may.
+    """
+
+    folder: Path
+    id: str
+    dirty: bool
+    files: tuple[TreeFile, ...]
+    total_bytes: int
+    hindrance: str = ""
+
+
+def take(folder: Path) -> Tree:
+    """Look at the code in a folder: what git tracks there and what is new and not ignored.
+
+    Without git, what is in no usual cache, in no environment and in no `.gitignore` of the folder.
+
+    Raises:
+        GridbenchError: there is no such folder, it has no files, too many or too large ones, or one can't
+            be read.
+    """
+    folder = Path(os.path.abspath(folder))
+    if not folder.is_dir():
+        raise GridbenchError(f"the code folder {folder} is no folder; name the one that the script runs in")
+    names = names_in(folder)
+    if not names:
+        raise GridbenchError(f"the code folder {folder} has no file that git does not ignore")
+    if len(names) > MOST_FILES:
+        raise GridbenchError(
+            f"the code folder {folder} has {len(names)} files, more than {MOST_FILES}; "
+            "name what is no code in .gitignore, and put data into --data"
+        )
+    hindrance, files = "", []
+    for name in names:
+        file, reason = _look_at(folder, name)
+        files.append(file)
+        hindrance = hindrance or reason
+    total_bytes = sum(file.bytes for file in files)
+    if total_bytes > MOST_BYTES:
+        raise GridbenchError(
+            f"the code folder {folder} has {total_bytes / MIB:.0f} MiB, more than {MOST_BYTES // MIB} MiB; "
+            "name what is no code in .gitignore, and put data into --data"
+        )
+    return Tree(folder, id_of(files), has_changes(folder), tuple(files), total_bytes, hindrance)
+
+
+def id_of(files: list[TreeFile]) -> str:
+    """Return the id of files, whatever their order."""
+    rows = sorted([file.name, file.executable, file.digest, file.link] for file in files)
+    return f"sha256:{hashlib.sha256(json.dumps(rows).encode()).hexdigest()}"
+
+
+def hex_of(tree_id: str) -> str:
+    """Return the digits of a tree's id, by which files are named.
+
+    Raises:
+        GridbenchError: it is no such id.
+    """
+    kind, _, digits = tree_id.partition(":")
+    if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
+        raise GridbenchError(f"{tree_id[:80]!r} is no id of code; one is sha256: and 64 hexadecimal digits")
+    return digits
+
+
+def _look_at(folder: Path, name: str) -> tuple[TreeFile, str]:
+    """Return a file of the tree, and why it may not leave this machine; empty where it may."""
+    path = folder / name
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return _link(folder, name)
+        if not stat.S_ISREG(mode):
+            raise GridbenchError(
+                f"the code folder {folder} holds {name}, which is neither file nor link; remove it"
+            )
+        size = path.stat().st_size
+        if size > MOST_FILE_BYTES:
+            raise GridbenchError(
+                f"the code folder {folder} holds {name} of {size / MIB:.0f} MiB, above the "
+                f"{MOST_FILE_BYTES // MIB} MiB of a file; put it into --data, or name it in .gitignore"
+            )
+        content = path.read_bytes()
+    except OSError as error:
+        raise GridbenchError(
+            f"{name} in the code folder {folder} can't be read ({error.strerror}); "
+            "make it readable, or name it in .gitignore"
+        ) from None
+    digest = hashlib.sha256(content).hexdigest()
+    reason = ""
+    if looks_secret(name, content):
+        reason = (
+            f"the code folder {folder} holds {name}, which looks like a secret, and secrets do not travel; "
+            "move it out of the folder, or have git ignore it"
+        )
+    return TreeFile(name, bool(mode & stat.S_IXUSR), len(content), digest), reason
+
+
+def _link(folder: Path, name: str) -> tuple[TreeFile, str]:
+    target = os.readlink(folder / name)
+    reason = ""
+    if leads_out(name, target):
+        reason = (
+            f"the code folder {folder} holds the link {name}, which leads out of it to {target}; "
+            "put a copy in its place, or have git ignore it"
+        )
+    return TreeFile(name, False, 0, "", target), reason
+
+
+def leads_out(name: str, target: str) -> bool:
+    """Return whether a link of this name would lead out of its tree, or is too winding to tell."""
+    parts = target.split("/")
+    ups = sum(part == ".." for part in parts)
+    starts_with_them = all(part == ".." for part in parts[:ups])  # behind another link, `..` is elsewhere
+    return os.path.isabs(target) or not starts_with_them or ups > name.count("/")

@@ -1,0 +1,214 @@
+"""On the lane: everything that the repeats of a job need is put in place before the first one is measured."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.travel.data import data_for
+from tasks.travel.environment import environment_for
+from tasks.travel.placing import place
+from tasks.travel.run_code import JobCode
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import Script
+from workloads.harness.repeat.exclusive import whole_box
+
+WORKLOADS = "GRIDBENCH_WORKLOADS"
+CODE, PACKAGES, DATA = "code", "packages", "data"  # phases, of the first repeat that needs them
+SOURCES = "src"  # where many projects have their package
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A script where this machine runs it.
+
+    Attributes:
+        script: with this machine's folder and data.
+        command: runs one repeat, by an interpreter that has the script's packages.
+        environ: variables of its process.
+        packages: installed for it, as `name==version`.
+    """
+
+    script: Script
+    command: tuple[str, ...]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    packages: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Trip:
+    """What has come to this machine for a job.
+
+    Attributes:
+        arrivals: by the script as it was ordered.
+        phases_s: seconds that it took, by phase, as far as no record has noted them; under None, of the job.
+    """
+
+    arrivals: dict[Script, Arrival] = field(default_factory=dict)
+    phases_s: dict[Script | None, dict[str, float]] = field(default_factory=dict)
+
+    def repeat(self, repeat: Repeat) -> Repeat:
+        """Return a repeat as this machine measures it."""
+        arrival = self._of(repeat)
+        return replace(repeat, script=arrival.script) if arrival else repeat
+
+    def command(self, repeat: Repeat, command: Sequence[str]) -> tuple[str, ...]:
+        """Return the command that measures a repeat; `command` for one of a workload."""
+        arrival = self._of(repeat)
+        return arrival.command if arrival else tuple(command)
+
+    @contextmanager
+    def environment(self, repeat: Repeat) -> Iterator[None]:
+        """Have the processes that are started within find what the repeat's script needs."""
+        arrival = self._of(repeat)
+        with changed(arrival.environ if arrival else {}):
+            yield
+
+    def noted(self, repeat: Repeat, record: Record) -> Record:
+        """Return a record with what was installed, and the first of a script with the time that it took.
+
+        The time is in the record's phases and wall, for the bill, and in none of its samples.
+        """
+        arrival = self._of(repeat)
+        if arrival and record.script:
+            record = replace(record, script=replace(record.script, installed_packages=arrival.packages))
+        took_s: dict[str, float] = {}
+        for owner in dict.fromkeys((None, repeat.script)):
+            for phase, seconds in self.phases_s.pop(owner, {}).items():
+                took_s[phase] = took_s.get(phase, 0.0) + seconds
+        if not took_s:
+            return record
+        total_s = sum(took_s.values())
+        return replace(
+            record,
+            phases_s={**took_s, **record.phases_s},
+            wall_s=record.wall_s + total_s,
+            started_at=_earlier(record.started_at, total_s),
+        )
+
+    def _of(self, repeat: Repeat) -> Arrival | None:
+        return self.arrivals.get(repeat.script) if repeat.script else None
+
+
+@contextmanager
+def arrived(
+    repeats: Sequence[Repeat],
+    command: Sequence[str],
+    code: JobCode,
+    fetch: Callable[[str], bytes],
+    say: Callable[[str], None],
+) -> Iterator[Trip]:
+    """Bring code, packages and data of a job's repeats to this machine, alone on it; its code goes with it.
+
+    Args:
+        repeats: of the job's order.
+        command: runs one repeat here.
+        code: that the job was sent; a script whose code is not among it runs in its own folder here.
+        fetch: returns a packed tree by its id.
+        say: is told what is done.
+
+    Raises:
+        GridbenchError: something can't be had, a sentence.
+    """
+    scripts = list(dict.fromkeys(repeat.script for repeat in repeats if repeat.script))
+    if not scripts and not code.workloads:
+        yield Trip()
+        return
+    work = Path(tempfile.mkdtemp(prefix="gridbench-code-"))
+    try:
+        trip, environ = Trip(), {}
+        with _box(say):
+            if code.workloads:
+                with _timed(trip, None, CODE):
+                    place(code.workloads, work / "workloads", fetch)
+                environ[WORKLOADS] = str(work / "workloads")
+            for number, script in enumerate(scripts):
+                trip.arrivals[script] = _arrival(trip, script, work / str(number), command, code, fetch, say)
+        with changed(environ):
+            yield trip
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _arrival(
+    trip: Trip,
+    script: Script,
+    work: Path,
+    command: Sequence[str],
+    code: JobCode,
+    fetch: Callable[[str], bytes],
+    say: Callable[[str], None],
+) -> Arrival:
+    folder, words, environ, packages = Path(script.folder), tuple(command), {}, ()
+    if script.code in code.scripts:
+        folder = work
+        with _timed(trip, script, CODE):
+            place(script.code, folder, fetch)
+    elif not folder.is_dir():
+        raise GridbenchError(f"the code folder {folder} is not on this machine, and no copy of it was sent")
+    if script.packages:
+        with _timed(trip, script, PACKAGES):
+            made = environment_for(folder, script.packages, Path(words[0]), say)
+        words, packages = (str(made.python), *words[1:]), made.packages
+        environ = _environ(made.python, folder)
+    data = script.data
+    if data:
+        with _timed(trip, script, DATA):
+            data = data_for(data, folder)
+    return Arrival(replace(script, folder=str(folder), data=data), words, environ, packages)
+
+
+def _environ(python: Path, folder: Path) -> dict[str, str]:
+    """Return the variables by which another interpreter finds our workloads, and the script its project."""
+    sources = [str(folder / SOURCES)] if (folder / SOURCES).is_dir() else []
+    paths = [os.getcwd(), *sources, *filter(None, [os.environ.get("PYTHONPATH")])]
+    places = [str(python.parent), *filter(None, [os.environ.get("PATH")])]
+    return {"PYTHONPATH": os.pathsep.join(paths), "PATH": os.pathsep.join(places)}
+
+
+@contextmanager
+def changed(environ: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables of this process, which its children inherit, for a while."""
+    before = {name: os.environ.get(name) for name in environ}
+    os.environ.update(environ)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _box(say: Callable[[str], None]) -> Iterator[None]:
+    """Have nobody measure here while packages are installed and data is copied."""
+    try:
+        with whole_box(say):
+            yield
+    except WorkloadsError as error:
+        raise GridbenchError(str(error)) from None
+
+
+@contextmanager
+def _timed(trip: Trip, script: Script | None, phase: str) -> Iterator[None]:
+    started = time.perf_counter()
+    yield
+    trip.phases_s.setdefault(script, {})[phase] = time.perf_counter() - started
+
+
+def _earlier(started_at: str, seconds: float) -> str:
+    try:
+        began = datetime.fromisoformat(started_at) - timedelta(seconds=seconds)
+    except ValueError:
+        return started_at
+    return began.isoformat(timespec="seconds")

@@ -1,0 +1,38 @@
+"""The installer of packages, uv, as the environment of this process has it."""
+
+import os
+import subprocess
+
+from tasks.errors import GridbenchError, one_line
+
+LONGEST_S = 1800.0
+# No other Python than the machine's own.
+SETTINGS = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+ROOT = "/"  # a folder without a project, whose settings uv would take
+
+
+def call_uv(*arguments: str) -> str:
+    """Run uv and return its output.
+
+    Raises:
+        GridbenchError: it is not there, takes too long or fails; the sentence has its own words.
+    """
+    try:
+        from uv import find_uv_bin
+
+        command = [find_uv_bin(), *arguments]
+    except (ImportError, FileNotFoundError):
+        raise GridbenchError(
+            "packages can't be installed here, because uv is not; `pip install uv`, or build the image anew"
+        ) from None
+    env = os.environ | SETTINGS
+    env.pop("VIRTUAL_ENV", None)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, env=env, cwd=ROOT, timeout=LONGEST_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise GridbenchError(f"packages were not installed within {LONGEST_S:.0f} s") from None
+    if done.returncode:
+        raise GridbenchError(f"packages can't be installed: {one_line(done.stderr, 600)}")
+    return done.stdout

@@ -1,0 +1,140 @@
+"""The tree of a user's code: what belongs to it, what its id depends on, and what may not leave the machine."""
+
+import pytest
+
+from tasks.errors import GridbenchError
+from tasks.travel import tree as trees
+from tasks.travel.tree import leads_out, take
+from tests.tasks.travel.conftest import git
+
+CODE = [".gitignore", "lib/net.py", "lib/run.sh", "train.py"]
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n"
+
+
+def names(folder):
+    return [file.name for file in take(folder).files]
+
+
+def test_without_git_it_is_what_no_gitignore_names_and_no_cache(code):
+    tree = take(code)
+    assert [file.name for file in tree.files] == CODE and tree.dirty and tree.hindrance == ""
+    assert tree.total_bytes == sum((code / name).stat().st_size for name in CODE)
+    assert not (code / ".git").exists()
+
+
+def test_with_git_it_is_what_is_tracked_and_what_is_new(repository):
+    clean = take(repository)
+    assert [file.name for file in clean.files] == CODE and not clean.dirty
+    (repository / "new.py").write_text("")
+    (repository / "lib" / "net.py").unlink()
+    assert names(repository) == [".gitignore", "lib/run.sh", "new.py", "train.py"]
+    assert take(repository).dirty
+
+
+def test_a_folder_within_a_repository_is_a_tree_of_its_own(repository):
+    assert names(repository / "lib") == ["net.py", "run.sh"]
+    (repository / "elsewhere.py").write_text("")
+    assert not take(repository / "lib").dirty
+
+
+def test_submodules_and_repositories_within_belong_to_it(repository):
+    inner = repository / "third"
+    inner.mkdir()
+    git(inner, "init", "--quiet")
+    (inner / "part.py").write_text("")
+    assert "third/part.py" in names(repository)
+    git(inner, "add", "part.py")
+    git(inner, "commit", "--quiet", "-m", "part")
+    git(repository, "add", "third")
+    assert "third/part.py" in names(repository)
+
+
+def test_an_environment_is_none_of_it_whatever_it_is_called(code):
+    (code / "env312" / "lib").mkdir(parents=True)
+    (code / "env312" / "pyvenv.cfg").write_text("")
+    (code / "env312" / "lib" / "site.py").write_text("")
+    assert names(code) == CODE
+
+
+def test_the_id_is_of_names_modes_and_contents_alone(code, tmp_path):
+    first = take(code)
+    (code / "data" / "big.bin").write_text("other data")
+    (code / "train.py").touch()
+    assert take(code).id == first.id and first.id.startswith("sha256:") and len(first.id) == 71
+    (code / "lib").rename(tmp_path / "lib")
+    (tmp_path / "lib").rename(code / "lib")
+    ids = {first.id}
+    (code / "lib" / "run.sh").chmod(0o644)
+    ids.add(take(code).id)
+    (code / "train.py").write_text("import lib.net \n")
+    ids.add(take(code).id)
+    (code / "train.py").rename(code / "main.py")
+    ids.add(take(code).id)
+    assert len(ids) == 4
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".env", "conf/.env.production", "server.pem", "id_rsa", "deploy/id_ed25519", "tls.key"),
+        *(".aws/credentials", "kubeconfig", ".kube/config", "credentials.json"),
+    ],
+)
+def test_what_is_called_like_a_secret_does_not_leave(code, name):
+    (code / name).parent.mkdir(parents=True, exist_ok=True)
+    (code / name).write_text("x")
+    assert f"holds {name}, which looks like a secret" in take(code).hindrance
+    (code / ".gitignore").write_text(f"data/\n*.pt\n{name}\n")
+    assert take(code).hindrance == ""
+
+
+@pytest.mark.parametrize("text", [KEY, '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqh"}'])
+def test_what_holds_a_key_does_not_leave(code, text):
+    (code / "settings.json").write_text(text)
+    assert "holds settings.json, which looks like a secret" in take(code).hindrance
+
+
+@pytest.mark.parametrize("name", ["id_rsa.pub", ".env.example", "environment.py", "keys.py", "monkey"])
+def test_what_only_sounds_like_one_does(code, name):
+    (code / name).write_text('if "-----BEGIN PRIVATE KEY-----" in text:\n    refuse()\n')
+    assert take(code).hindrance == ""
+
+
+def test_links_that_lead_out_do_not_leave(code):
+    (code / "near").symlink_to("lib/net.py")
+    assert take(code).hindrance == "" and "near" in names(code)
+    (code / "far").symlink_to("/etc/hostname")
+    assert "holds the link far, which leads out of it to /etc/hostname" in take(code).hindrance
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "out"),
+    [
+        *(("a", "b", False), ("a", "../b", True), ("d/a", "../b", False), ("d/a", "../../b", True)),
+        *(("a", "/b", True), ("a", "d/../../b", True), ("a", "d/..", True), ("d/e/a", "../../b/c", False)),
+    ],
+)
+def test_where_links_lead(name, target, out):
+    assert leads_out(name, target) is out
+
+
+def test_what_is_too_large_is_no_code(code, monkeypatch):
+    monkeypatch.setattr(trees, "MOST_FILE_BYTES", 30)
+    (code / "weights.bin").write_bytes(bytes(31))
+    with pytest.raises(GridbenchError, match=r"weights.bin of 0 MiB.*put it into --data, or name it in"):
+        take(code)
+    (code / "weights.bin").unlink()
+    monkeypatch.setattr(trees, "MOST_BYTES", 40)
+    with pytest.raises(GridbenchError, match=r"more than 0 MiB; name what is no code in .gitignore"):
+        take(code)
+    monkeypatch.setattr(trees, "MOST_FILES", 3)
+    with pytest.raises(GridbenchError, match="has 4 files, more than 3"):
+        take(code)
+
+
+def test_a_folder_that_is_none_and_one_without_code(code, tmp_path):
+    with pytest.raises(GridbenchError, match="nowhere is no folder; name the one"):
+        take(tmp_path / "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(GridbenchError, match="has no file that git does not ignore"):
+        take(tmp_path / "empty")
