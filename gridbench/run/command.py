@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from gridbench.run.reach import check_reach, for_flow, suite_for_flow
+from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
 from gridbench.terminal import Results, RunName, console, say
 from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
@@ -75,6 +75,7 @@ def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
     plan = make_plan(request)
     show_plan(plan)
     say_worst_cases(plan, request.budget_usd)
+    check_code_reach(plan, request.results)
     if not dry_run:
         check_reach(plan.hardware)
         _run(request.pinned(plan), results, plan)

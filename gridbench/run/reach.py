@@ -10,7 +10,10 @@ from gridbench.setup.note import read_notes
 from gridbench.setup.prefect_api import reachable_api, settings_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan
 from tasks.store.block import is_block
+from tasks.travel.run_code import refusal
+from tasks.travel.tree import take
 
 
 def check_reach(hardware: Sequence[Hardware]) -> None:
@@ -28,6 +31,19 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
     rents = any(machine.rent for machine in hardware)
     if rents and (os.environ.get("LAMBDA_API_KEY") or not (away or os.environ.get("PREFECT_API_URL"))):
         sweep_overdue()
+
+
+def check_code_reach(plan: Plan, results: str | None) -> None:
+    """Refuse a machine that could not get the code of a script of the plan, before anything starts.
+
+    Raises:
+        GridbenchError: there is such a machine; with the reason.
+    """
+    folders = dict.fromkeys(planned.script.folder for planned in plan.cases if planned.script)
+    for tree in (take(Path(folder)) for folder in folders):
+        for machine in plan.hardware:
+            if why := refusal(tree, machine, results):
+                raise GridbenchError(why)
 
 
 def _check_api(away: Sequence[Hardware]) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gridbench.run.reach import check_reach, suite_for_flow
+from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
 from gridbench.terminal import Results, console, log_or_screen, say
 from gridbench.watch.bisect_request import BisectRequest, checked_plan, process_count, search_id
 from gridbench.watch.bisect_text import ending, line_of, plan_text, table
@@ -99,6 +99,7 @@ def bisect(
     with kept_until_the_end(runnable, folder):
         check_out(runnable[0], folder)
         plan = checked_plan(request)
+        check_code_reach(plan, for_flow(results))
         say(plan_text(request.names, plan))
         if dry_run:
             return
