@@ -82,7 +82,8 @@ def write_suite(own: OwnScript, results: Path) -> Path:
         raise GridbenchError(str(error)) from None
     name = cases[0].workload
     if own.estimate_s is None:
-        own = own.model_copy(update={"estimate_s": measured_s(results, cases)})
+        usual_s = measured_s(results, cases)
+        own = own.model_copy(update={"estimate_s": usual_s and round(usual_s, 1)})
     path = results.absolute() / FOLDER / f"{name}.toml"
     try:
         write_text(path, suite_text(own.model_copy(update={"name": name})))
@@ -117,7 +118,7 @@ def _usual_s(records: Iterable[Record]) -> Mapping[Cell, float]:
 
 def _table(own: OwnScript) -> dict[str, object]:
     given = own.model_dump(exclude_none=True, exclude={*OF_SUITE})
-    return {key: value for key, value in given.items() if value not in ({}, False)}
+    return {key: value for key, value in given.items() if value != {} and value is not False}
 
 
 def suite_text(own: OwnScript) -> str:

@@ -5,6 +5,7 @@ from prefect.utilities.schema_tools.validation import validate
 
 from flows.bench import bench
 from flows.nightly import nightly
+from flows.script import script
 
 
 def schema_of(flow):
@@ -17,6 +18,27 @@ def test_an_untouched_form_is_valid(flow):
     sent = {name: field["default"] for name, field in schema["properties"].items()}
     assert validate(sent, schema, preprocess=True, raise_on_error=False) == []
     assert flow.validate_parameters(sent).keys() >= sent.keys()
+
+
+def test_the_form_of_a_script_needs_its_command_and_folder_alone():
+    schema = schema_of(script)
+    assert schema["required"] == ["command", "folder"]
+    fields = schema["properties"].items()
+    sent = {name: field["default"] for name, field in fields if "default" in field}
+    sent |= {"command": "train.py --batch {batch}", "folder": "/home/me/project", "sizes": "batch=16,32"}
+    assert validate(sent, schema, preprocess=True, raise_on_error=False) == []
+    assert script.validate_parameters(sent).keys() >= sent.keys() and sent["hardware"] == ["local-cpu"]
+    for name, field in fields:
+        assert field["description"] and field["title"] != name, name
+
+
+async def test_a_mistake_in_the_form_of_a_script_is_a_sentence(tmp_path):
+    state = await script.fn("train.py", str(tmp_path), sizes="batch", results=str(tmp_path))
+    assert state.is_failed() and state.message.startswith(
+        "size 'batch' is not of the form name=number,number"
+    )
+    state = await script.fn("train.py", str(tmp_path), results=str(tmp_path))
+    assert state.message == f"run names the file 'train.py', which {tmp_path} lacks"
 
 
 def test_a_value_that_the_form_does_not_offer_is_refused():

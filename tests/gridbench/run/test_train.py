@@ -1,0 +1,82 @@
+"""`gridbench train`: what it plans and where its suite is; nothing is started here."""
+
+import sys
+
+import pytest
+
+from gridbench import main
+from gridbench.run import train
+from workloads.harness.repeat.suite import load_suite
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs the command in a folder with a script; returns its exit code and what it said, in one line."""
+    (tmp_path / "train.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+    def said(*words):
+        monkeypatch.setattr(sys, "argv", ["gridbench", *words])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return ended.value.code or 0, " ".join("".join(capsys.readouterr()).split())
+
+    return said
+
+
+OPTIONS = ("--results", "out", "--on", "local-cpu", "--on", "local-cpu-1", "--dry-run")
+
+
+def test_options_behind_the_script_are_the_scripts(run, tmp_path):
+    sizes = ("--size", "batch=4,8", "--size", "seq=2", "--data", "cifar", "--steps", "100", "--repeats", "2")
+    words = ("python", "train.py", "--batch={batch}", "--seq", "{seq}", "--data", "{data}", "--steps", "7")
+    for dashes in ((), ("--",)):
+        code, said = run("train", *OPTIONS, *sizes, *dashes, *words)
+        path = tmp_path / "out" / "suites" / "train.toml"
+        assert code == 0 and f"suite {path}" in said and "4 cells, 2 repeats each: about" in said
+        assert "90 s a repeat are a guess for train" in said and "baseline local-cpu" in said
+        suite = load_suite(str(path))
+        assert [case.size_text for case in suite.cases] == ["batch=4,seq=2", "batch=8,seq=2"]
+        script = suite.entries[0].script
+        assert script.command == ("train.py", *words[2:]) and script.steps == 100
+        assert (script.folder, script.data) == (str(tmp_path), str(tmp_path / "cifar"))
+
+
+def test_its_suite_can_be_run_again_by_its_path(run):
+    assert run("train", *OPTIONS, "--name", "mine", "train.py")[0] == 0
+    code, said = run("run", "out/suites/mine.toml", *OPTIONS)
+    assert code == 0 and "The script mine" in said and "2 cells, 3 repeats each" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("gone.py",), "error: run names the file 'gone.py', which "),
+        (("train.py", "{n}"), "error: run is \"train.py '{n}'\"; {n} has no size: give size = { n = […] }"),
+        (("--steps", "3", "--epochs", "1", "train.py"), "error: steps=3 and epochs=1: give one length"),
+        (("--steps", "0", "train.py"), "error: steps=0 must be above 0"),
+        (("--repeats", "0", "train.py"), "error: train: repeats is 0: input should be greater than 0"),
+        (("--folder", "gone", "train.py"), "gone', and there is no folder "),
+        (("--size", "n", "train.py"), "error: size 'n' is not of the form name=number,number"),
+        (("--budget-usd", "0.0001", "train.py"), "is above budget_usd=0.0001"),
+        (("--on", "laptop", "train.py"), "error: hardware 'laptop' is unknown"),
+        (("run.toml",), "error: run names the file 'run.toml', which "),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_code_2(run, words, sentence):
+    code, said = run("train", *OPTIONS, *words)
+    assert code == 2 and sentence in said and "Traceback" not in said
+
+
+def test_code_that_a_machine_could_not_get_is_refused_before_anything_starts(run, tmp_path):
+    """A secret in the folder never leaves this machine, so a machine elsewhere can't measure it."""
+    (tmp_path / ".env").write_text("KEY=1\n")
+    code, said = run("train", "--on", "aws-c5.2xlarge", "--results", "out", "--dry-run", "train.py")
+    assert code == 2 and "looks like a secret, and secrets do not travel" in said
+    assert run("train", *OPTIONS, "train.py")[0] == 0, "this machine has the folder itself"
+
+
+def test_a_gpu_of_this_machine_is_what_a_training_takes(monkeypatch):
+    for sees, names in ((True, ["local-cuda"]), (False, ["local-cpu"])):
+        monkeypatch.setattr("gridbench.doctor.torch_sees_cuda", lambda sees=sees: sees)
+        assert train.this_machine() == names
