@@ -17,7 +17,7 @@ from tasks.store.bucket import folder_of
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
-async def script(
+async def bench(
     command: form.Command,
     folder: form.Folder,
     hardware: form.Hardware = ["local-cpu"],  # noqa: B006 - the form in the UI shows it

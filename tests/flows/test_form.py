@@ -5,7 +5,7 @@ from prefect.utilities.schema_tools.validation import validate
 
 from flows.bench import bench
 from flows.nightly import nightly
-from flows.script import script
+from flows.script import bench as script
 
 
 def schema_of(flow):
