@@ -10,6 +10,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from tasks.errors import GridbenchError
 from tasks.schema import Strict
 from tasks.store.store import Store, runs
+from tasks.travel.git import names_in
 from workloads.harness.records.case import Case, Cell, parse_size
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
@@ -89,7 +90,22 @@ def write_suite(own: OwnScript, results: Path) -> Path:
         write_text(path, suite_text(own.model_copy(update={"name": name})))
     except (WorkloadsError, OSError) as error:
         raise GridbenchError(f"results: {error}") from None
+    _check_apart(path, results, Path(own.folder))
     return path
+
+
+def _check_apart(path: Path, results: Path, folder: Path) -> None:
+    """Refuse results that would become a part of the code, which each run would change then.
+
+    Raises:
+        GridbenchError: they would.
+    """
+    inner, outer = path.resolve(), folder.resolve()
+    if inner.is_relative_to(outer) and inner.relative_to(outer).as_posix() in names_in(outer):
+        path.unlink()
+        raise GridbenchError(
+            f"results is {results}, inside of the code's folder {folder}: name another, or have git ignore it"
+        )
 
 
 def measured_s(results: Path, cases: Sequence[Case]) -> float | None:

@@ -13,6 +13,7 @@ from workloads.harness.repeat.suite import load_suite
 def run(monkeypatch, capsys, tmp_path):
     """Runs the command in a folder with a script; returns its exit code and what it said, in one line."""
     (tmp_path / "train.py").write_text("")
+    (tmp_path / ".gitignore").write_text("out/\n")
     monkeypatch.chdir(tmp_path)
 
     def said(*words):
@@ -74,6 +75,11 @@ def test_code_that_a_machine_could_not_get_is_refused_before_anything_starts(run
     code, said = run("train", "--on", "aws-c5.2xlarge", "--results", "out", "--dry-run", "train.py")
     assert code == 2 and "looks like a secret, and secrets do not travel" in said
     assert run("train", *OPTIONS, "train.py")[0] == 0, "this machine has the folder itself"
+
+
+def test_results_in_the_code_are_refused_because_each_run_would_change_it(run, tmp_path):
+    code, said = run("train", "--results", "results", "--dry-run", "train.py")
+    assert code == 2 and "inside of the code's folder" in said and not list(tmp_path.rglob("*.toml"))
 
 
 def test_a_gpu_of_this_machine_is_what_a_training_takes(monkeypatch):
