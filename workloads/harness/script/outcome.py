@@ -68,7 +68,7 @@ def _of_what_there_is(taken: Taken, seen: Seen, rules: Rules) -> Timing | None:
     return replace(timing, warmup_s=thinned(steps_s[: -len(kept)]))
 
 
-def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case) -> list[Finding]:
+def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case, follows: bool) -> list[Finding]:
     """Return what is to be said of how a script ended, the gravest first; nothing if it was measured."""
     steps = len(seen.ends_s)
     where = f"in step {steps + 1}" if steps else "before its first step"
@@ -78,6 +78,8 @@ def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case) -> list[Fi
         return [(Verdict.CRASHED, f"the script ended with code {ending.code} {where}")]
     if ending.after:
         return [(Verdict.TIMEOUT, ending.after)]
+    if follows:
+        return []
     if steps <= FEWEST:
         return [(Verdict.UNSUPPORTED, _nothing(seen, steps))]
     if taken.sampled is None:
