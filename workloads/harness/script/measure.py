@@ -29,7 +29,7 @@ from workloads.harness.script.job import Pace, job_time, pace_of
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, timings
-from workloads.harness.script.patience import Patience
+from workloads.harness.script.patience import BACKWARDS_S, BRIEFLY_S, Patience
 from workloads.harness.script.shares import shares_of
 from workloads.harness.script.words import check_script, filled
 
@@ -72,7 +72,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
 
         measurement.when_done(finish)
         if not script.whole:
-            Patience(repeat.timeout_s).watch(measurement)
+            Patience(repeat.timeout_s, BRIEFLY_S if repeat.brief else BACKWARDS_S).watch(measurement)
         ending = _run(script, words, measurement, phases)
         _wait_for_threads()
         code = measurement.end(ending)
@@ -154,7 +154,7 @@ def _record(
     findings: list[Finding] = findings_of(ending, seen, taken, repeat.case, measurement.follows)
     findings += wrong
     readings.add(window_steps=taken.window_steps)
-    if wall and not findings:
+    if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
     run = _seen_run(script, words, measurement, ending, losses, parts["memory"])
@@ -193,7 +193,7 @@ def _seen_run(
 ) -> ScriptRun:
     seen, turns = measurement.seen, measurement.turns
     steps = len(seen.ends_s)
-    calls = measurement.calls
+    calls, world = measurement.calls, measurement.world
     pace = pace_of(seen.ends_s, seen.epochs_at, seen.steps_of_epoch(calls), measurement.taken.warm_steps or 1)
     mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
@@ -204,8 +204,8 @@ def _seen_run(
         steps=steps,
         optimizers=tuple(turns.names),
         accumulation=calls if seen.backwards and steps else None,
-        samples=round(seen.samples * calls) if seen.samples else None,
-        tokens=round(seen.tokens * calls) if seen.tokens else None,
+        samples=round(seen.samples * calls * world) if seen.samples else None,
+        tokens=round(seen.tokens * calls * world) if seen.tokens else None,
         losses=losses,
         shares=shares_of(measurement.taken.profile, measurement.taken.loader_share)
         if measurement.taken.profile

@@ -151,6 +151,11 @@ class Measurement:
         self._marks.begin()
 
     @property
+    def world(self) -> int:
+        """Return how many ranks train together."""
+        return self._seat.world if self._seat is not None else 1
+
+    @property
     def follows(self) -> bool:
         """True on a rank that stops when the first one says so."""
         return self._seat is not None and self._seat.rank > 0

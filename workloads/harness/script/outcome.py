@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from workloads.harness.records.verdict import Finding
 from workloads.harness.script.course import Taken
 from workloads.harness.script.seen import Seen
 
+CHILDREN_S = 0.5  # of CPU time: more than a version that is asked for
 FEWEST = 2  # steps after the first, to say anything of a time
 
 
@@ -113,6 +115,12 @@ def _nothing(seen: Seen, steps: int) -> str:
         return f"the script ended after {steps} step{'s' * (steps > 1)}: give it more to do"
     if seen.backwards:
         return f"{seen.backwards} backward calls and no step of a torch.optim.Optimizer were seen: {marked}"
+    children_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    if children_s > CHILDREN_S:
+        return (
+            f"no step was seen in this process, but processes that it started took {children_s:.3g} s: "
+            "let it train in this process, and start its ranks by --processes or torchrun"
+        )
     return f"no step of an optimizer and no call of a model was seen in this process: {marked}"
 
 

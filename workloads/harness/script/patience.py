@@ -11,7 +11,7 @@ from workloads.harness.script.outcome import Ending
 
 LOOK_S = 0.5
 MARGIN_SHARE, LEAST_MARGIN_S = 0.05, 2.0  # of the timeout: the sentence is said before it is up
-BACKWARDS, BACKWARDS_S = 50, 20.0  # without a step of an optimizer: there will be none
+BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # without a step of an optimizer: there will be none
 
 
 @dataclass(frozen=True, slots=True)

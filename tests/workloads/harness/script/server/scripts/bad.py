@@ -1,4 +1,5 @@
 # Ways to go wrong, by name.
+import contextlib
 import os
 import sys
 import time
@@ -6,10 +7,12 @@ import time
 how = sys.argv[1]
 if how == "missing":
     import a_package_that_nobody_has  # noqa: F401
+if how == "hangs":
+    time.sleep(600)
 if how == "no-torch":
     sys.exit()
 
-import torch
+import torch  # noqa: E402
 
 model = torch.nn.Linear(8, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -26,10 +29,8 @@ def step():
 
 def swallow():
     while True:
-        try:
+        with contextlib.suppress(BaseException):
             step()
-        except BaseException:
-            pass
 
 
 def deaf():
@@ -39,10 +40,8 @@ def deaf():
             step()
     except BaseException:
         while True:
-            try:
+            with contextlib.suppress(BaseException):
                 time.sleep(60)
-            except BaseException:
-                pass
 
 
 if how == "raises":
@@ -54,10 +53,6 @@ if how == "three":
         step()
 if how == "none":
     model(torch.randn(4, 8))
-if how == "hangs":
-    for _ in range(5):
-        step()
-    time.sleep(600)
 if how == "swallows":
     swallow()
 if how == "deaf":
@@ -83,6 +78,14 @@ if how == "nan":
 if how == "prints":
     for _ in range(20_000):
         print("x" * 5_000)
+    while True:
+        step()
+if how == "evaluates-first":
+    model.eval()
+    with torch.no_grad():
+        for _ in range(3000):
+            model(torch.randn(16, 8))
+    model.train()
     while True:
         step()
 if how == "own-optimizer":

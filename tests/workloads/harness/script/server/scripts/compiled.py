@@ -12,7 +12,7 @@ def step():
     optimizer.step()
 
 
-for i in range(100_000):
+for _ in range(100_000):
     x, y = torch.randn(8, 64), torch.randint(0, 10, (8,))
     optimizer.zero_grad()
     loss = torch.nn.functional.cross_entropy(model(x), y)
