@@ -142,7 +142,7 @@ def _measure_here(order: Callable[[], Repeat]) -> int:
 
 def _records_out() -> IO[str]:
     """Return where records go: standard output, where nothing else may end up, or a file of their own."""
-    if (own := os.environ.get(RECORD)) is not None:
+    if (own := os.environ.pop(RECORD, None)) is not None:
         os.set_inheritable(int(own), False)
         return os.fdopen(int(own), "w")
     out = os.fdopen(os.dup(1), "w")
@@ -158,13 +158,13 @@ def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
     def keep(record: Record) -> None:
         print(record.to_json(), file=records_out, flush=True)
 
+    if not repeat.script.whole:
+        be_a_good_child(repeat.device)
+    elif PARENT in os.environ:
+        die_with_parent()
     if alone:
         with whole_box(say) as lock:
             record = lead(repeat, lock, phases.wall_s())
         keep(record)
         return 0 if record.ok else 1
-    if not repeat.script.whole:
-        be_a_good_child(repeat.device)
-    elif PARENT in os.environ:
-        die_with_parent()
     return measure_script(repeat, phases, keep)

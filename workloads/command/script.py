@@ -31,16 +31,17 @@ def script(options: argparse.Namespace) -> int:
     """Measure the command that follows `--`: alone, whole, or as a rank that torchrun has started."""
     member = membership_in()
     repeat = _repeat(options, member)
-    if options.whole:
-        return run_whole(repeat, options.out)
+    is_first = member is None or member.rank == 0
     with ExitStack() as stack:
-        if member is None or member.rank == 0:
+        if is_first:
             lock = stack.enter_context(whole_box(say))
         else:  # the first rank holds the box for all
             lock = stack.enter_context(open(os.devnull)).fileno()
+        if options.whole:
+            return run_whole(repeat, lock, options.out if is_first else None)
         environ = {**os.environ, RANKS: str(_shared_folder())} if member else os.environ
         record = run_repeat(repeat, lock, say, environ=environ)
-    if member is None or member.rank == 0:
+    if is_first:
         print(record.to_json(), flush=True)
         say(table([HEAD, *map(line, [record])]))
     return 0 if record.ok else 1

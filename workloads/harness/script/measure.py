@@ -28,7 +28,7 @@ from workloads.harness.script.family import Seat, adopt_orphans, end_children
 from workloads.harness.script.job import Pace, job_time, pace_of
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
 from workloads.harness.script.measurement import EnoughError, Measurement
-from workloads.harness.script.outcome import Ending, findings_of, losses_of, timings
+from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
 from workloads.harness.script.patience import BACKWARDS_S, BRIEFLY_S, Patience
 from workloads.harness.script.shares import shares_of
 from workloads.harness.script.words import check_script, filled
@@ -152,7 +152,7 @@ def _record(
     wall, device_time = timings(taken, seen, rules)
     losses, wrong = losses_of(seen)
     findings: list[Finding] = findings_of(ending, seen, taken, repeat.case, measurement.follows)
-    findings += wrong
+    findings += [*wrong, *misplaced(repeat.device, seen)]
     readings.add(window_steps=taken.window_steps)
     if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)

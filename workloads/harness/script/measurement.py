@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
 from workloads.harness.engine.phases import Phases
@@ -144,7 +144,9 @@ class Measurement:
         if self.first_step_s is None:
             self.first_step_s = self._phases.wall_s()
         self.cold.close()
-        window = self._readings.window(self._phases)
+        window: AbstractContextManager[Any] = (
+            nullcontext() if self._whole else self._readings.window(self._phases)
+        )  # which resets peaks
         self._course = course(self._plan, self.taken, self.seen, self._marks, self._phases, window)
         with self.seen.paused():
             self._asked = self._left = next(self._course)

@@ -19,6 +19,7 @@ from workloads.harness.records.record import Verdict
 from workloads.harness.records.timing import Timing
 from workloads.harness.records.verdict import Finding
 from workloads.harness.script.course import Taken
+from workloads.harness.script.marks import uses_gpu
 from workloads.harness.script.seen import Seen
 
 CHILDREN_S = 0.5  # of CPU time: more than a version that is asked for
@@ -122,6 +123,15 @@ def _nothing(seen: Seen, steps: int) -> str:
             "let it train in this process, and start its ranks by --processes or torchrun"
         )
     return f"no step of an optimizer and no call of a model was seen in this process: {marked}"
+
+
+def misplaced(device: str, seen: Seen) -> list[Finding]:
+    """Say that a script has computed elsewhere than it was measured on."""
+    if not seen.ends_s or uses_gpu() == (device == "cuda"):
+        return []
+    where = "on a GPU" if device == "cpu" else "on the CPU"
+    text = f"the script computed {where} and this is --device {device}: say where it computes, to both"
+    return [(Verdict.UNSUPPORTED, text)]
 
 
 def losses_of(seen: Seen) -> tuple[tuple[float, ...], list[Finding]]:

@@ -13,24 +13,27 @@ from workloads.harness.records.errors import RecordError, WorkloadsError
 from workloads.harness.records.files import make_folder, record_path, write_record
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
-from workloads.harness.repeat.exclusive import INHERITED, whole_box
+from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import COMMAND, PARENT, signal_name
 from workloads.harness.script.measure import RECORD
 
 
-def run_whole(repeat: Repeat, out: Path) -> int:
-    """Run a repeat's script to its end and write its record into a folder; return the script's exit code.
+def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
+    """Run a repeat's script to its end and write its record into a folder, if one is given.
+
+    Returns the script's exit code.
 
     A script that a signal has ended takes this process along in the same way.
 
     Raises:
         WorkloadsError: the folder can't be made, or holds this record already.
     """
-    make_folder(out)
-    with whole_box() as lock, tempfile.TemporaryFile("w+") as file:
+    if out is not None:
+        make_folder(out)
+    with tempfile.TemporaryFile("w+") as file:
         code = _run(repeat, lock, file)
         record = _read(file) or _died(repeat, code)
-    if not write_record(out, record):
+    if out is not None and not write_record(out, record):
         raise WorkloadsError(f"{out / record_path(record)} exists already and is left as it was")
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)
