@@ -132,10 +132,12 @@ def _fed(rule: Rule[T], taken: Taken) -> Course[T]:
 
 def _awaits_epoch(plan: CoursePlan, taken: Taken, seen: Seen) -> bool:
     """True if no end of an epoch was seen since warm-up, with the step after it, and one is within reach."""
-    warm = taken.warm_steps or 0
-    if any(warm <= at < len(seen.ends_s) for at in seen.epochs_at):
+    done, warm = len(seen.ends_s), taken.warm_steps or 0
+    steps = seen.steps_of_epoch(1.0)
+    if steps is None or any(warm <= at < done for at in seen.epochs_at):
         return False
-    return seen.epoch_batches is not None
+    left = steps - (done - (seen.epochs_at[-1] if seen.epochs_at else 0))
+    return left * statistics.median(block.step_s for block in taken.blocks) < plan.cap_s
 
 
 def _profiled(steps: int, taken: Taken) -> Course[None]:

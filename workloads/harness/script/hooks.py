@@ -7,6 +7,7 @@ modules stays then: it would break each graph.
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import time
 import weakref
@@ -102,21 +103,13 @@ class Hooks:
             try:
                 batch = real(iterator)
             except StopIteration:
-                if _length(iterator) == seen.epoch_batches:
-                    seen.epochs_at.append(len(seen.ends_s))
+                seen.loader_ended(iterator)
                 raise
             seen.loader_s += time.perf_counter() - started_s
-            if iterator._num_yielded == 1 or not seen.loaded:
-                self._note_batch(iterator, batch)
+            seen.batch_came(iterator, batch)
             return batch
 
         kind.__next__ = _wrapping(safe(timed), real)
-
-    def _note_batch(self, iterator: Any, batch: Any) -> None:
-        self._seen.epoch_batches = _length(iterator)
-        tensor = first_tensor(batch)
-        if tensor is not None:
-            self._seen.loaded, self._seen.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
 
     def _watch_models(self) -> None:
         """Wait for the first call of any module: the outermost one, which is then watched itself."""
@@ -182,6 +175,13 @@ class Hooks:
         kind.__call__ = call
 
 
+def has_optimizer() -> bool:
+    """True if the script holds an optimizer: it means to train."""
+    from torch.optim import Optimizer
+
+    return any(isinstance(thing, Optimizer) for thing in gc.get_objects())
+
+
 def _plain(function: Any) -> Any:
     """Return a function without the wrapper that we have put around it."""
     return getattr(function, "_gridbench_real", function)
@@ -210,11 +210,3 @@ def _after(real: Any, note: Callable[[Any, Any], None]) -> Any:
         return made
 
     return wrapped
-
-
-def _length(iterator: Any) -> int | None:
-    """Return the batches of an epoch of a loader; None where it doesn't tell."""
-    try:
-        return len(iterator._index_sampler)
-    except Exception:
-        return None
