@@ -1,4 +1,4 @@
-"""`python -m tasks.travel.bake FOLDER ID [FILE]`: put packed code and its packages into an image being built."""
+"""`python -m tasks.travel.bake FOLDER ID [FILE]`: put packed code and its packages into an image."""
 
 import sys
 import tempfile
