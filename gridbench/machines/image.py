@@ -15,6 +15,9 @@ from infra.images import engine
 from infra.images.context import HERE, Inputs, fill, packages_hash, revision
 from infra.images.flavours import Flavour, flavour, flavours, load
 from tasks.errors import GridbenchError
+from tasks.travel.packing import pack
+from tasks.travel.requirements import packages_file
+from tasks.travel.tree import hex_of, take
 
 NAME = "localhost/gridbench-lane"
 
@@ -50,6 +53,10 @@ def build(
     reference: Annotated[
         str | None, typer.Option(help="Earlier image to include for controls, HOST/NAME@sha256:…")
     ] = None,
+    code: Annotated[
+        Path | None,
+        typer.Option(help="Folder of code to include, with its packages: its lanes then fetch nothing"),
+    ] = None,
 ) -> None:
     """Build the image of this checkout."""
     variant, inputs, started = flavour(name), Inputs(wheels, ca_bundle), time.monotonic()
@@ -64,6 +71,8 @@ def build(
         engine.build(chosen, Path(folder), image, arguments(variant, Path(folder), base, commit))
     if reference:
         add_reference(chosen, image, reference)
+    if code:
+        add_code(chosen, image, code, ca_bundle)
     digest, size_bytes = engine.inspect(chosen, image)
     say(f"{image} sha256:{digest}")
     say(f"{size_bytes / 1e9:.2f} GB, built by {chosen} in {time.monotonic() - started:.0f} s")
@@ -80,6 +89,25 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
         engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
     command = ("/opt/reference/bin/python", "-P", "-m", "workloads")
     say(f"hardware files with this image may say reference: {json.dumps(command)}")
+
+
+def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = None) -> None:
+    """Put a folder of code and its packages into an image, where lanes look for them by their hash.
+
+    Raises:
+        GridbenchError: the code may not leave this machine, or the build failed.
+    """
+    tree, file = take(folder), packages_file(folder)
+    with tempfile.TemporaryDirectory(prefix="gridbench-image-") as name:
+        context = Path(name)
+        shutil.copyfile(HERE / "code.Dockerfile", context / "Dockerfile")
+        (context / "code").mkdir()
+        (context / "code" / f"{hex_of(tree.id)}.pack").write_bytes(pack(tree))
+        if ca_bundle:
+            shutil.copyfile(ca_bundle, context / "code" / "ca.crt")
+        told = {"IMAGE": image, "CODE": tree.id} | ({"REQUIREMENTS": file} if file else {})
+        engine.build(chosen, context, image, told)
+    say(f"it has the code {tree.id} of {folder}, and {f'the packages of {file}' if file else 'no packages'}")
 
 
 def arguments(variant: Flavour, context: Path, base: str, commit: str) -> dict[str, str]:

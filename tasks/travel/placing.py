@@ -1,6 +1,7 @@
 """Code on the machine that measures: from what is kept there, or from the inputs of its own flow run."""
 
 import base64
+import shutil
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,6 +42,7 @@ def place(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
             unpack((kept / name).read_bytes(), tree_id, folder)
             touch(kept / name)
             return
+        shutil.rmtree(folder, ignore_errors=True)
     packed = fetch(tree_id)
     try:
         unpack(packed, tree_id, folder)
@@ -77,7 +79,7 @@ def _read(client: SyncPrefectClient, flow_run_id: UUID, key: str) -> str:
     deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
-            return client.read_flow_run_input(flow_run_id, key).decode()
+            return client.read_flow_run_input(flow_run_id, key)
         except LOST_TOUCH as error:
             if refused(error) or time.monotonic() > deadline:
                 raise GridbenchError(f"this lane job's code did not come: {one_line(error)}") from None

@@ -74,7 +74,10 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
         rows = [("", line) for line in _of_project(path)]
     else:
         rows = list(_of_file(folder, path, ""))
-    lines, constraints, options, notes = [], [], [], []
+    lines: list[str] = []
+    constraints: list[str] = []
+    options: list[str] = []
+    notes: list[str] = []
     for kind, line in rows:
         if line.startswith("-"):
             options.append(line)

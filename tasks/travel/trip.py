@@ -147,7 +147,9 @@ def _arrival(
     fetch: Callable[[str], bytes],
     say: Callable[[str], None],
 ) -> Arrival:
-    folder, words, environ, packages = Path(script.folder), tuple(command), {}, ()
+    folder, words = Path(script.folder), tuple(command)
+    environ: dict[str, str] = {}
+    packages: tuple[str, ...] = ()
     if script.code in code.scripts:
         folder = work
         with _timed(trip, script, CODE):

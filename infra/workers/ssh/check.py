@@ -49,6 +49,11 @@ def has_image(facts: Facts) -> bool:
     return any(facts.get("image", []))
 
 
+def home_of(facts: Facts) -> str:
+    """Return the home folder of the box's user."""
+    return next(iter(facts.get("home", [])), "")
+
+
 def _no_runtime(command: list[str], message: str) -> str:
     named = " ".join(command)
     if "ermission denied" in message:

@@ -1,5 +1,6 @@
 """The command lines of a job and the settings of its container; nothing is run here."""
 
+import hashlib
 import json
 import shlex
 from collections.abc import Mapping
@@ -12,6 +13,9 @@ from infra.workers.ssh.configuration import SshJobConfiguration
 # in what `inspect` shows. This file and that of the other variables lie in the box's memory.
 SECRETS_AT = "/run/prefect-secrets"  # in the container
 HIDDEN = "/dev/shm/{name}"
+KEPT_AT = (
+    "/home/gridbench/.gridbench/kept"  # in the container; the image has the folder, and with it its owner
+)
 MARK = "dev.gridbench.measuring"
 ROOT = "/api"  # of the proxy at the near end of a tunnel
 PROFILE = "box"
@@ -19,13 +23,16 @@ TOKEN = "PREFECT_API_AUTH_STRING"  # as which the container names the token of i
 RETRIES = 8  # of Prefect's client, each after twice the time: a cut connection of four minutes ends no flow
 
 
-def run_command(configuration: SshJobConfiguration, name: str, port: int | None) -> tuple[str, ...]:
+def run_command(
+    configuration: SshJobConfiguration, name: str, port: int | None, home: str = ""
+) -> tuple[str, ...]:
     """Return the runtime's arguments for running the container: `run … IMAGE COMMAND…`.
 
     Args:
         configuration: of the job.
         name: of the container.
         port: of the tunnel on the box; None without one.
+        home: the box's user's: what is kept on the box is kept for each user apart.
     """
     hidden = HIDDEN.format(name=name)
     words = [
@@ -45,6 +52,8 @@ def run_command(configuration: SshJobConfiguration, name: str, port: int | None)
     if configuration.memory_mib:
         words += ["--memory", f"{configuration.memory_mib}m", "--memory-swap", f"{configuration.memory_mib}m"]
     words += gpu_options(configuration)
+    if configuration.keep:
+        words += ["--volume", f"{kept_volume(home)}:{KEPT_AT}"]
     for mount in configuration.mounts:
         words += ["--volume", mount]
     if port is not None or secrets(configuration.env):
@@ -53,6 +62,11 @@ def run_command(configuration: SshJobConfiguration, name: str, port: int | None)
         words += ["--label", f"{key}={value}"]
     words += ["--env-file", f"{hidden}/env"]
     return (*words, str(configuration.image), *shlex.split(configuration.command or ""))
+
+
+def kept_volume(home: str) -> str:
+    """Return the name of the volume in which a box keeps what a user's lanes have brought there."""
+    return f"gridbench-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 
 def gpu_options(configuration: SshJobConfiguration) -> list[str]:

@@ -136,6 +136,12 @@ class SshJobFields(BaseModel):
         title="Mounts",
         description="Folders of the box, as /on/the/box:/in/the/container or …:ro.",
     )
+    keep: bool = Field(
+        default=False,
+        title="Keep",
+        description="Let the box keep what jobs put into /home/gridbench/.gridbench/kept: code, packages and "
+        "data by their hash, for the jobs after them. Nothing else of a job stays.",
+    )
     tunnel: bool = Field(
         default=True,
         title="Tunnel",

@@ -10,7 +10,7 @@ from typing import Any
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.outcome import StateName
 from infra.workers.ssh.box import BoxBusy, SshBox
-from infra.workers.ssh.check import has_image, unmet_requirements
+from infra.workers.ssh.check import has_image, home_of, unmet_requirements
 from infra.workers.ssh.command_line import env_file, pull_command, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
@@ -134,7 +134,7 @@ class Launcher:
         port = None
         if configuration.tunnel:
             port = await self._tunnel.open(box.connection, host, None)
-        files = {"run": run_command(configuration, name, port)}
+        files = {"run": run_command(configuration, name, port, home_of(facts))}
         if configuration.pull == "always" or (
             configuration.pull == "if-not-present" and not has_image(facts)
         ):

@@ -10,6 +10,7 @@ from gridbench.machines import image
 from infra.images import context, engine, flavours
 from infra.images.errors import ImageError
 from tasks.errors import GridbenchError
+from tasks.travel.tree import hex_of, take
 from tests.emulators.images import content_hash
 
 REPOSITORY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/gridbench/lane"
@@ -110,6 +111,26 @@ def test_a_reference_is_added_to_the_image_that_was_built(monkeypatch):
     assert given == {"IMAGE": first, "REFERENCE": earlier}
     assert "COPY --from=reference /opt/venv /opt/reference" in more and "reference" not in plain
     assert 'reference: ["/opt/reference/bin/python", "-P", "-m", "workloads"]' in found.output
+
+
+def test_code_and_its_packages_are_added_to_the_image_that_was_built(monkeypatch, tmp_path):
+    built = []
+
+    def build(chosen, folder, tag, arguments):
+        files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        built.append((tag, arguments, files))
+
+    monkeypatch.setattr(image.engine, "build", build)
+    (tmp_path / "train.py").write_text("")
+    (tmp_path / "requirements.txt").write_text("einops\n")
+    image.add_code("podman", "lane:cpu", tmp_path)
+    tree = take(tmp_path)
+    asked = {"IMAGE": "lane:cpu", "CODE": tree.id, "REQUIREMENTS": "requirements.txt"}
+    assert built == [("lane:cpu", asked, {"Dockerfile", f"code/{hex_of(tree.id)}.pack"})]
+    (tmp_path / ".env").write_text("TOKEN=x")
+    with pytest.raises(GridbenchError, match="looks like a secret"):
+        image.add_code("podman", "lane:cpu", tmp_path)
+    assert len(built) == 1
 
 
 def test_docker_is_taken_where_its_daemon_answers(monkeypatch):

@@ -45,6 +45,7 @@ ANSWER_S = 50  # of the server: the box's client gives up after 60
 SLOWLY_S = 1.0  # between a flood's requests on each connection
 PATH_SHOWN = 200  # characters
 LEASE = re.compile(r"/v2/concurrency_limits/leases/([0-9a-f-]{36})/renew")
+CODE = re.compile(r"/flow_runs/([0-9a-f-]{36})/input/code-[0-9a-f]{16}(-[0-9]{1,4})?")
 Written = Callable[[UUID, bytes, Allowances], Any]
 
 
@@ -152,6 +153,8 @@ class JobProxy:
     async def _rule(self, method: str, path: str) -> Rule:
         if rule := self._rules.get((method, path)):
             return rule
+        if method == "GET" and is_code_of(self.run.id, path):
+            return Rule()
         if method == "POST" and (lease := LEASE.fullmatch(path)) and await self._has(lease[1]):
             return Rule(bodies.lease_body)
         raise Refusal("a box reaches its own flow run only")
@@ -226,6 +229,12 @@ class JobProxy:
     def _knows(self, token: str) -> bool:
         given = token.encode(errors="surrogatepass")  # a box may send what no encoding takes
         return any([hmac.compare_digest(given, known.encode()) for known in self.tokens])
+
+
+def is_code_of(run_id: UUID, path: str) -> bool:
+    """Return whether a path is that of the code, or of a piece of it, that a flow run was sent to run."""
+    found = CODE.fullmatch(path)
+    return found is not None and found[1] == str(run_id)
 
 
 def path_of(scope: Scope) -> str:

@@ -46,10 +46,10 @@ def test_the_lane_and_the_engine_of_prefect_are_there(bench_image):
 
 
 def test_nothing_of_the_build_is_left(bench_image):
-    look = "command -v gcc cc make uv pip3 pip; ls -A /root /tmp /var/lib/apt/lists /packages 2>/dev/null; find / -xdev -name '*.whl' "
+    look = "command -v gcc cc make pip3 pip; ls -A /root /tmp /var/lib/apt/lists /packages 2>/dev/null; find / -xdev -name '*.whl' "
     look += "-size +1M -o -xdev -name ca.crt 2>/dev/null | grep -v -e ensurepip -e /usr/share/python-wheels"
     names = inside(bench_image, "sh", "-c", f"{look}; true").split()
-    assert not {"gcc", "cc", "make", "uv"} & {name.rpartition("/")[2] for name in names}
+    assert not {"gcc", "cc", "make"} & {name.rpartition("/")[2] for name in names}
     assert not [name for name in names if name.endswith((".whl", "ca.crt")) or "cache" in name]
 
 

@@ -49,6 +49,14 @@ def test_the_words_of_a_run():
         assert words[words.index(pair[0]) + 1] == pair[1]
 
 
+def test_a_box_keeps_nothing_unless_it_is_asked_to_and_each_users_apart():
+    assert "gridbench-kept" not in " ".join(run_command(asked(), "a-name", None, "/home/me"))
+    mine, theirs = (run_command(asked(keep=True), "a-name", None, f"/home/{who}") for who in ("me", "them"))
+    volume = mine[mine.index("--volume") + 1]
+    assert volume.startswith("gridbench-kept-") and volume.endswith(":/home/gridbench/.gridbench/kept")
+    assert volume not in theirs and mine == run_command(asked(keep=True), "a-name", None, "/home/me")
+
+
 def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
     words = " ".join(run_command(asked(), "a-name", None))
     assert "prefect-secrets" not in words and "--add-host" not in words

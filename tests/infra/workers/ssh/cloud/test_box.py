@@ -11,6 +11,7 @@ from prefect.client.schemas.objects import FlowRun
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh import start
 from infra.workers.ssh.box import HOME, BoxBusy, SshBox
+from infra.workers.ssh.command_line import KEPT_AT, kept_volume
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.outcome import outcome_of
@@ -49,6 +50,20 @@ async def test_a_job_runs_once_however_often_it_is_started(box, machine, base_im
     assert (await until(box, name, "ended")).code == 0
     await box.start(name, LOCK, 600)
     assert await text(box, name) == "on\n"
+
+
+async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_else(box, machine, base_image):
+    shows = f"ls {KEPT_AT} /left 2>/dev/null"
+    for keep, script, printed in (
+        (True, f"echo code >{KEPT_AT}/tree.pack; touch /left; echo done", "done\n"),
+        (False, shows, ""),
+        (True, shows, f"{KEPT_AT}:\ntree.pack\n"),
+    ):
+        name = new_name()
+        await begin(box, asked(machine, base_image, f"{script}; true", keep=keep), name)
+        assert (await until(box, name, "ended")).code == 0
+        assert await text(box, name) == printed
+    machine.run(f"docker volume rm {kept_volume('')}")
 
 
 async def test_who_has_the_box_is_told_and_waited_for(box, machine, base_image):

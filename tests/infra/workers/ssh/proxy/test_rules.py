@@ -8,13 +8,15 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.events.schemas.events import Event
 
 from infra.workers.ssh.proxy import bodies
-from infra.workers.ssh.proxy.app import path_of, rules_of
+from infra.workers.ssh.proxy.app import is_code_of, path_of, rules_of
 from infra.workers.ssh.proxy.events import subject_of
 from infra.workers.ssh.proxy.limits import Allowance, Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
 from tasks.delivery.orders import KEY
+from tasks.travel.sending import name_of, piece_name
 
 OWN, OTHER, TASK = (uuid.UUID(int=number) for number in (1, 2, 3))
+TREE = f"sha256:{'0123456789abcdef' * 4}"
 LINE = {"name": "prefect.flow_runs", "level": 20, "message": "hello", "timestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -124,6 +126,24 @@ def test_a_path_is_compared_as_it_came():
         "/flow_runs/filter",
     ):
         assert ("GET", path_of({"raw_path": f"/api{path}".encode()})) not in rules
+
+
+@pytest.mark.parametrize("own", [name_of(TREE), piece_name(TREE, 0), piece_name(TREE, 9999)])
+def test_a_box_reads_the_code_that_it_was_sent_and_nothing_beside_it(own):
+    assert is_code_of(OWN, f"/flow_runs/{OWN}/input/{own}")
+    others = (
+        f"{own}/",
+        f"{own}?x",
+        f"{own}%00",
+        f"{own}\n",
+        "code-",
+        "codes",
+        "keepalive",
+        f"../{own}",
+        f"x{own}",
+    )
+    assert not any(is_code_of(OWN, f"/flow_runs/{OWN}/input/{other}") for other in others)
+    assert not is_code_of(OWN, f"/flow_runs/{OTHER}/input/{own}") and not is_code_of(OWN, f"/{own}")
 
 
 def test_an_allowance_is_spent_and_grows_back():

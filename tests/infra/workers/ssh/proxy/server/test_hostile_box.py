@@ -87,6 +87,8 @@ def attempts(own, theirs):
         ("POST", f"/flow_runs/{own.id}/input", {"key": "repeats", "value": "[]"}),
         ("POST", f"/flow_runs/{own.id}/input/filter", {"prefix": ""}),
         ("DELETE", f"/flow_runs/{own.id}/input/repeats", None),
+        ("GET", f"/flow_runs/{other}/input/code-0123456789abcdef", None),
+        ("DELETE", f"/flow_runs/{own.id}/input/code-{'ab' * 8}-0", None),
         ("GET", f"/task_runs/{task}", None),
         ("POST", f"/task_runs/{task}/set_state", state),
         ("POST", "/task_runs/", {"flow_run_id": str(other), "task_key": "k", "dynamic_key": "1"}),

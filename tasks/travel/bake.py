@@ -1,0 +1,48 @@
+"""`python -m tasks.travel.bake FOLDER ID [FILE]`: put packed code and its packages into an image."""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.travel.environment import environment_for
+from tasks.travel.placing import place
+from tasks.travel.tree import hex_of
+
+
+def bake(folder: Path, tree_id: str, file: str | None, python: Path) -> None:
+    """Keep a tree, and the environment of its packages, in the folder that GRIDBENCH_KEPT names.
+
+    Args:
+        folder: has the packed tree, named by its digits.
+        tree_id: of the tree.
+        file: in the tree, that names its packages; None for none.
+        python: over whose packages the environment lies.
+
+    Raises:
+        GridbenchError: something can't be had.
+    """
+
+    def packed(tree_id: str) -> bytes:
+        return (folder / f"{hex_of(tree_id)}.pack").read_bytes()
+
+    with tempfile.TemporaryDirectory(prefix="gridbench-code-") as scratch:
+        place(tree_id, Path(scratch) / "code", packed)
+        if file:
+            environment_for(Path(scratch) / "code", file, python, print)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Bake what the arguments name; return 1 with a sentence if that can't be done."""
+    folder, tree_id, *file = arguments
+    try:
+        bake(Path(folder), tree_id, file[0] if file else None, Path(sys.executable))
+    except GridbenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,128 @@
+"""Packages go over the machine's own: torch and what is there stay, the rest comes from an index made here."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import GridbenchError
+from tasks.travel import environment, kept
+from tasks.travel.environment import environment_for, look_at
+
+PYTHON = Path(sys.executable)
+SHOW = """
+import json
+from importlib.metadata import version
+from importlib.util import find_spec
+print(json.dumps({{name: [find_spec(name).origin, version(name)] for name in {0}}}))
+"""
+
+
+def wheel(folder, name, version, *requires):
+    """A wheel of one module."""
+    stem = f"{name}-{version}"
+    info = f"{stem}.dist-info"
+    needs = "".join(f"Requires-Dist: {line}\n" for line in requires)
+    files = {
+        f"{name}.py": f"__version__ = {version!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
+        for file, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(file, text)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder of code with an index of its own: packages that need torch, and other versions of what is here."""
+    monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
+    wheels = tmp_path / "code" / "wheels"
+    wheels.mkdir(parents=True)
+    wheel(wheels, "gb_needy", "1.0", "torch>=2", "numpy", "gb_leaf<2", "psutil")
+    wheel(wheels, "gb_leaf", "1.5")
+    wheel(wheels, "gb_leaf", "2.0")
+    wheel(wheels, "gb_vision", "0.1", "torch==2.1.0")
+    wheel(wheels, "gb_vision", "0.2", f"torch=={look_at(PYTHON).installed['torch'].partition('+')[0]}")
+    wheel(wheels, "torch", "9.0")
+    wheel(wheels, "numpy", "9.0")
+    wheel(wheels, "nvidia_cublas", "9.0")
+    wheel(wheels, "gb_cuda", "1.0", "nvidia-cublas", "gb_leaf")
+    return tmp_path / "code"
+
+
+def asks(folder, *lines):
+    (folder / "requirements.txt").write_text("\n".join(["--no-index", "-f ./wheels", *lines, ""]))
+    return folder
+
+
+def sees(python, *modules):
+    """Where a Python finds modules, and their versions."""
+    done = subprocess.run([python, "-c", SHOW.format(modules)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_what_is_asked_for_comes_and_torch_stays(folder):
+    said = []
+    asks(folder, "torch==2.1.0", "gb_needy  # with a comment", "gb-vision", "-e .", "pandas")
+    made = environment_for(folder, "requirements.txt", PYTHON, said.append)
+    assert made.packages == ("gb-leaf==1.5", "gb-needy==1.0", "gb-vision==0.2")
+    there = sees(made.python, "torch", "numpy", "gb_leaf")
+    assert there.pop("gb_leaf")[1] == "1.5" and there == sees(PYTHON, "torch", "numpy")
+    assert said[0].startswith("requirements.txt asks for torch==2.1.0, and this machine's torch ")
+    assert said[-1].startswith("installed for requirements.txt: gb-leaf==1.5")
+
+
+def test_it_is_kept_by_what_was_asked_for(folder, monkeypatch):
+    asks(folder, "gb_leaf")
+    first = environment_for(folder, "requirements.txt", PYTHON, print)
+    with monkeypatch.context() as patched:
+        patched.setattr(environment, "_make", None)
+        assert environment_for(folder, "requirements.txt", PYTHON, print) == first
+    asks(folder, "gb_leaf<2")
+    other = environment_for(folder, "requirements.txt", PYTHON, print)
+    assert (first.packages, other.packages) == (("gb-leaf==2.0",), ("gb-leaf==1.5",))
+    assert first.python.is_file() and other.python != first.python
+
+
+def test_packages_of_nvidia_are_never_brought_along(folder):
+    made = environment_for(asks(folder, "gb_cuda", "nvidia-cublas==9.0"), "requirements.txt", PYTHON, print)
+    assert made.packages == ("gb-cuda==1.0", "gb-leaf==2.0")
+
+
+def test_what_needs_another_torch_is_refused(folder):
+    asks(folder, "gb_vision==0.1")
+    with pytest.raises(GridbenchError, match=r"can't be had beside this machine's torch .*torch==2\.1\.0"):
+        environment_for(folder, "requirements.txt", PYTHON, print)
+    names = [path.name for path in kept.kept_folder(kept.ENVIRONMENTS).iterdir()]
+    assert all(name.endswith(".lock") for name in names), "nothing half made is left"
+
+
+def test_where_all_of_it_is_there_nothing_is_made(folder):
+    said = []
+    made = environment_for(asks(folder, "torch", "numpy"), "requirements.txt", PYTHON, said.append)
+    assert made.python == PYTHON and made.packages == () and said == []
+    assert not kept.kept_folder(kept.ENVIRONMENTS).exists()
+
+
+def test_a_half_made_one_is_made_again(folder):
+    asks(folder, "gb_leaf")
+    made = environment_for(folder, "requirements.txt", PYTHON, print)
+    (made.python.parents[1] / environment.NOTE).unlink()
+    (made.python.parents[1] / "stray").write_text("")
+    again = environment_for(folder, "requirements.txt", PYTHON, print)
+    assert again == made and not (made.python.parents[1] / "stray").exists()
+
+
+def test_one_that_an_image_brings_is_taken(folder, monkeypatch, tmp_path):
+    asks(folder, "gb_leaf")
+    environment_for(folder, "requirements.txt", PYTHON, print)
+    monkeypatch.setattr(kept, "BAKED", tmp_path / "kept")
+    monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "another"))
+    made = environment_for(folder, "requirements.txt", PYTHON, print)
+    assert made.python.is_relative_to(tmp_path / "kept") and not (tmp_path / "another").exists()

@@ -1,0 +1,44 @@
+"""What an image brings along is found there by lanes, which then fetch nothing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.travel import bake, kept
+from tasks.travel.bake import main
+from tasks.travel.packing import pack
+from tasks.travel.placing import place
+from tasks.travel.tree import hex_of, take
+
+
+@pytest.fixture
+def context(code, tmp_path, monkeypatch):
+    """The context of a build, and the folder that the image gets."""
+    tree = take(code)
+    (tmp_path / f"{hex_of(tree.id)}.pack").write_bytes(pack(tree))
+    monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "opt"))
+    return tree, tmp_path
+
+
+def test_a_lane_of_the_image_has_the_code(context, monkeypatch):
+    tree, folder = context
+    assert main([str(folder), tree.id]) == 0
+    monkeypatch.setenv("GRIDBENCH_KEPT", str(folder / "home"))
+    monkeypatch.setattr(kept, "BAKED", folder / "opt")
+    place(tree.id, folder / "there", lambda tree_id: pytest.fail("it was fetched"))
+    assert take(folder / "there").id == tree.id
+
+
+def test_its_packages_are_installed_over_the_images_python(context, monkeypatch):
+    tree, folder = context
+    asked = []
+    monkeypatch.setattr(bake, "environment_for", lambda *given: asked.append((given[1], given[2])))
+    assert main([str(folder), tree.id, "requirements.txt"]) == 0
+    assert asked == [("requirements.txt", Path(sys.executable))]
+
+
+def test_what_can_not_be_baked_ends_the_build(context, capsys):
+    tree, folder = context
+    assert main([str(folder), tree.id, "requirements.txt"]) == 1
+    assert "packages='requirements.txt' is no file in the code folder" in capsys.readouterr().err

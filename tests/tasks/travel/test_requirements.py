@@ -1,0 +1,124 @@
+"""What a folder of code asks for: requirements.txt with all that people write into it, pyproject.toml and uv.lock."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tasks.errors import GridbenchError
+from tasks.travel.requirements import is_the_machines, packages_file, wanted
+
+HERE = {"torch": "2.13.0+cu130", "numpy": "2.4.0"}
+PYTHON = Path(sys.executable)
+REQUIREMENTS = """
+# what it needs
+--index-url https://example.org/simple
+--trusted-host example.org
+-r more/base.txt
+-c limits.txt
+torch>=2.0 ; python_version > "3"
+torch==2.13.0
+numpy
+timm[extra]==1.0.9 \\
+    --hash=sha256:aaaa \\
+    --hash=sha256:bbbb
+einops==0.8  # why not
+nvidia-cudnn-cu12==9.1
+nvidia-ml-py
+.
+-e .
+git-package @ git+https://example.org/x.git
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "base.txt").write_text("tqdm\n-c ../limits.txt\n")
+    (tmp_path / "limits.txt").write_text("numpy<2\npillow<12\n")
+    (tmp_path / "requirements.txt").write_text(REQUIREMENTS)
+    return tmp_path
+
+
+def test_a_requirements_file_with_all_that_people_write(folder):
+    asked = wanted(folder, "requirements.txt", HERE, PYTHON)
+    assert asked.lines == (
+        "tqdm",
+        "timm[extra]==1.0.9",
+        "einops==0.8",
+        "nvidia-ml-py",
+        "git-package @ git+https://example.org/x.git",
+    )
+    assert set(asked.constraints) == {"pillow<12"}
+    assert asked.options == ("--index-url https://example.org/simple",)
+    assert asked.notes == (
+        "requirements.txt asks for torch>=2.0, and this machine's torch 2.13.0+cu130 is used",
+        "requirements.txt asks for nvidia-cudnn-cu12==9.1, which is not installed: "
+        "nvidia-cudnn-cu12 is the machine's own matter",
+    )
+
+
+def test_the_dependencies_of_a_project(folder):
+    text = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["torch", "einops>=0.7"]\n'
+    (folder / "pyproject.toml").write_text(text)
+    assert wanted(folder, "pyproject.toml", HERE, PYTHON).lines == ("einops>=0.7",)
+    (folder / "pyproject.toml").write_text('[project]\nname = "mine"\ndynamic = ["dependencies"]\n')
+    with pytest.raises(GridbenchError, match=r"only when it is built; name them in requirements\.txt"):
+        wanted(folder, "pyproject.toml", HERE, PYTHON)
+
+
+def test_a_lock_is_read_by_uv(folder):
+    project = (
+        '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["gb-leaf"]\n'
+    )
+    (folder / "pyproject.toml").write_text(project)
+    lock = (
+        'version = 1\nrevision = 3\nrequires-python = ">=3.11"\n\n'
+        '[[package]]\nname = "gb-leaf"\nversion = "1.5"\nsource = { registry = "https://example.org/simple" }\n'
+        'wheels = [{ url = "https://example.org/gb_leaf-1.5-py3-none-any.whl", hash = "sha256:'
+        + "0"
+        * 64
+        + '" }]\n\n[[package]]\nname = "mine"\nversion = "1"\nsource = { virtual = "." }\n'
+        'dependencies = [{ name = "gb-leaf" }]\n'
+    )
+    (folder / "uv.lock").write_text(lock)
+    assert wanted(folder, "uv.lock", HERE, PYTHON).lines == ("gb-leaf==1.5",)
+
+
+def test_the_most_exact_file_is_taken(folder):
+    assert packages_file(folder) == "requirements.txt"
+    (folder / "uv.lock").write_text("")
+    assert packages_file(folder) == "uv.lock" and packages_file(folder / "more") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("-r ../outside.txt", "is asked for by a requirements file, and is no file of"),
+        ("-r nothing.txt", "nothing.txt is asked for by a requirements file"),
+        ("./lib", "asks for './lib', which has no name of a package"),
+        ("lib/part", "asks for 'lib/part', which has no name of a package"),
+        ("https://example.org/a.whl", "which has no name of a package"),
+        ("-e ./lib", "has '-e ./lib', which is not understood here"),
+        ("--frobnicate", "has '--frobnicate', which is not understood here"),
+    ],
+)
+def test_what_can_not_be_installed_is_said(folder, line, words):
+    (folder.parent / "outside.txt").write_text("tqdm\n")
+    (folder / "requirements.txt").write_text(f"{line}\n")
+    with pytest.raises(GridbenchError, match=words.replace(".", r"\.")):
+        wanted(folder, "requirements.txt", HERE, PYTHON)
+
+
+def test_a_file_that_is_not_there(folder):
+    with pytest.raises(
+        GridbenchError, match=r"packages='other\.txt' is no file in .*; there is requirements"
+    ):
+        wanted(folder, "other.txt", HERE, PYTHON)
+
+
+@pytest.mark.parametrize("name", ["torch", "NumPy", "nvidia_cublas", "nvidia-cudnn-cu12", "triton"])
+def test_what_is_the_machines(name):
+    assert (
+        is_the_machines(name) and not is_the_machines("torchvision") and not is_the_machines("nvidia-ml-py")
+    )
