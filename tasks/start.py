@@ -10,10 +10,10 @@ from prefect.runtime import flow_run
 
 from tasks.dispatch.flow_runs import measuring
 from tasks.errors import GridbenchError
-from tasks.planning.code import check_code
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.planning.variables import check_variables
+from tasks.script_files import check_files, keep_files
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, folder_of, send
 from tasks.store.store import Store
@@ -32,7 +32,7 @@ async def open_store(request: RunRequest) -> Store:
     if request.resume:
         store = await _resumed(request.resume, folder, bucket)
         check_budget(store.plan, request.budget_usd)
-        check_code((planned.script for planned in store.plan.cases), store.plan.run)
+        await asyncio.to_thread(check_files, store)
     else:
         plan = make_plan(request)
         if not request.matches(plan):
@@ -43,6 +43,7 @@ async def open_store(request: RunRequest) -> Store:
         await check_variables(plan.hardware)
         store = Store.create(folder, plan, bucket)
         await asyncio.to_thread(keep_code, store)
+        await asyncio.to_thread(keep_files, store)
     await send(store)  # find out that a bucket refuses files before anything is paid for
     async with get_client() as client:
         me = UUID(flow_run.get_id())

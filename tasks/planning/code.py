@@ -1,14 +1,11 @@
 """The code of users' scripts at the time of a plan: the id of its tree, and whether it is in a commit."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from tasks.errors import GridbenchError
 from tasks.planning.channel import Version
 from tasks.travel.tree import take
-from workloads.harness.records.script import Script
 from workloads.harness.repeat.suite import Suite, SuiteCase
 
 
@@ -28,21 +25,6 @@ def with_code(suite: Suite, version: Version | None = None) -> Suite:
         return replace(entry, script=replace(entry.script, folder=folder, code=tree.id, dirty=tree.dirty))
 
     return replace(suite, entries=tuple(map(named, suite.entries)))
-
-
-def check_code(scripts: Iterable[Script | None], run: str) -> None:
-    """Refuse to go on with a run whose scripts have other code by now.
-
-    Raises:
-        GridbenchError: a folder has changed since the plan, or can't be read.
-    """
-    for script in dict.fromkeys(scripts):
-        if script and script.code and take(Path(script.folder)).id != script.code:
-            raise GridbenchError(
-                f"the code in {script.folder} is not what run {run} was planned with ({short(script.code)}): "
-                "bring that back to resume, or start another run (what the script writes there is code too, "
-                "unless .gitignore names it)"
-            )
 
 
 def script_notes(suite: Suite) -> tuple[str, ...]:

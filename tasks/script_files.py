@@ -1,0 +1,76 @@
+"""The files of users' scripts as a run was planned with them, so that a resume measures the same code."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.planning.code import short
+from tasks.store.store import Store
+from tasks.travel.run_code import FOLDER, travels_to
+from tasks.travel.tree import Tree, hex_of, take
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_text
+from workloads.harness.records.script import Script
+
+NAMED = 3  # changed files that a refusal names
+
+
+def keep_files(store: Store) -> None:
+    """Write the list of each script's files into the folder of a new run.
+
+    Raises:
+        GridbenchError: they can't be read, or the list can't be written.
+    """
+    for script in _scripts(store):
+        text = json.dumps(_marks(take(Path(script.folder))), indent=0)
+        try:
+            write_text(_list_of(store, script), text + "\n")
+        except WorkloadsError as error:
+            raise GridbenchError(f"results: {error}") from None
+
+
+def check_files(store: Store) -> None:
+    """Refuse to go on with a run whose scripts have changed since; files that are new may be their output.
+
+    Machines elsewhere are sent the code as it was planned: only a lane that takes the folder itself counts.
+
+    Raises:
+        GridbenchError: there is such a script, or its folder can't be read.
+    """
+    if all(map(travels_to, store.plan.hardware)):
+        return
+    for script in _scripts(store):
+        tree = take(Path(script.folder))
+        if tree.id == script.code:
+            continue
+        try:
+            planned: dict[str, str] = json.loads(_list_of(store, script).read_text())
+        except (OSError, ValueError):
+            planned = {}
+        now = _marks(tree)
+        changed = [name for name, mark in planned.items() if now.get(name) != mark]
+        if changed or not planned:
+            files = f" ({', '.join(changed[:NAMED])})" if changed else ""
+            raise GridbenchError(
+                f"the code in {script.folder} is not what run {store.plan.run} was planned with, "
+                f"{short(script.code)}{files}: bring that back to resume, or start another run"
+            )
+
+
+def _scripts(store: Store) -> Iterator[Script]:
+    """Yield one script of each code that a plan names."""
+    planned = {case.script.code: case.script for case in store.plan.cases if case.script and case.script.code}
+    yield from planned.values()
+
+
+def _list_of(store: Store, script: Script) -> Path:
+    return store.folder / FOLDER / f"{hex_of(script.code)}.files.json"
+
+
+def _marks(tree: Tree) -> dict[str, str]:
+    """Return what is to stay the same of each file, by name: its content or target, and its mode."""
+    return {
+        file.name: f"{file.digest}{file.link or ''}{' executable' if file.executable else ''}"
+        for file in tree.files
+    }
