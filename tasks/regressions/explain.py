@@ -34,6 +34,7 @@ STACK = {
 }
 GPU_STACK = {"driver": "driver", "vbios": "VBIOS"}  # of each GPU; the driver where the machine does not say
 UNSET = "unset"
+TREE = "sha256:"  # before the id of a script's code
 
 
 class ExplanationKind(StrEnum):
@@ -208,8 +209,10 @@ def last_before(series: Series, run: str) -> Observation | None:
 def commits(good: str, bad: str) -> Explanation | None:
     """Explain a change by the commits between two nights; None where one is unknown, or is no commit.
 
-    A commit that ends in `-dirty` had uncommitted changes.
+    A commit that ends in `-dirty` had uncommitted changes. A user's own script has the ids of its code.
     """
+    if good.startswith(TREE) and bad.startswith(TREE):
+        return _trees(good.removeprefix(TREE)[:SHORT], bad.removeprefix(TREE)[:SHORT])
     (old, old_dirty), (new, new_dirty) = _commit(good), _commit(bad)
     if not old or not new:
         return None
@@ -219,6 +222,13 @@ def commits(good: str, bad: str) -> Explanation | None:
     if also:
         return Explanation(ExplanationKind.COMMITS, f"Both nights measured commit {old[:SHORT]}{also}.")
     sentence = f"Both nights measured the same commit, {old[:SHORT]}: the cause is not the measured code."
+    return Explanation(ExplanationKind.COMMITS, sentence, excuses=True)
+
+
+def _trees(old: str, new: str) -> Explanation:
+    if old != new:
+        return Explanation(ExplanationKind.COMMITS, f"The code of the script is {new} now, and was {old}.")
+    sentence = f"Both nights ran the same code of the script, {old}: the cause is not that code."
     return Explanation(ExplanationKind.COMMITS, sentence, excuses=True)
 
 

@@ -38,7 +38,7 @@ class Observation:
         verdict: `ok` where one repeat was, else the commonest; `missing` where there is no record.
         machine_id: hash of hardware and driver.
         environment_id: hash of hardware, driver and stack.
-        commit: of the measured code.
+        commit: of the measured code; of a user's own script, the id of its code.
         reference: id of the frozen environment that the control ran in.
         repeats: number of repeats that count.
         settings: those that change the spread of its numbers: repeats planned, threads, patience.

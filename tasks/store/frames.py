@@ -136,7 +136,7 @@ def _of_nights(record: Record) -> dict[str, Any]:
         "control_verdict": control.verdict if control else None,
         "reference": (control.reference or None) if control else None,  # a dead one could not say
         "machine_id": _machine_id(found),
-        "commit": _text(found.get("commit")),
+        "commit": _text(record.script.code or None if record.script else found.get("commit")),
         "hostname": _text(found.get("hostname")),
     }
 

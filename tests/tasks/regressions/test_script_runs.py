@@ -1,16 +1,20 @@
 """Runs of a user's own script against each other: other code is said, and keeps no change from being seen."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from tasks.findings.two_runs import ComparedRun
 from tasks.planning.channel import Night
+from tasks.regressions.explain import commits
 from tasks.regressions.night import judge_night
 from tasks.regressions.run_gate import CellStatus, compare_cells
 from tasks.regressions.tickets import verdicts_of
 from tasks.results.confounds import confounds
+from tasks.store.frames import results_table
 from tests.tasks.examples.nights import FIRST, keep, run_name
+from tests.tasks.examples.records import ENVIRONMENT
 from tests.tasks.examples.scripts import own, plan_of, ran
 
 CALM = (1.0, 1.004, 0.997)
@@ -48,6 +52,22 @@ def test_a_gate_sees_that_new_code_is_slower_and_says_that_it_is_other_code(befo
     (cell,) = compared.cells
     assert cell.status is CellStatus.SLOWER and cell.cell.case == own(16)
     assert any(note.startswith("local-cpu: other code: ") for note in compared.notes)
+
+
+def test_what_a_ticket_says_of_the_code_is_said_of_the_scripts_own(before, after):
+    """Nights of one commit of this project may differ in the user's code, which must not be excused then."""
+    environment = ENVIRONMENT | {"commit": "c" * 40}
+    old, new = (
+        results_table([replace(r, environment=environment) for r in records_of(plan)])["commit"][0]
+        for plan in (before, after)
+    )
+    assert old == before.cases[0].script.code
+    changed, same = commits(old, new), commits(old, old)
+    assert not changed.excuses and changed.sentence == (
+        f"The code of the script is {new[7:19]} now, and was {old[7:19]}."
+    )
+    assert same.excuses and "ran the same code of the script" in same.sentence
+    assert commits(old, "c" * 40) is None
 
 
 def test_nights_of_a_script_are_a_series_in_which_a_slow_one_is_a_suspect(tmp_path):
