@@ -16,6 +16,7 @@ from typing import Any
 
 from workloads.harness.script.seen import Seen, first_tensor, is_token_ids
 
+MOST_CALLS = 1000  # of modules, after which nothing is looked for that went into one
 Stepped = Callable[
     [Any], None
 ]  # of the optimizer that has stepped; of None for a call of the model or a mark
@@ -115,8 +116,14 @@ class Hooks:
         """Wait for the first call of any module: the outermost one, which is then watched itself."""
         from torch.nn.modules.module import register_module_forward_pre_hook
 
+        left = MOST_CALLS
+
         def first_call(module: Any, args: Any) -> None:
-            if not self.active:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self._model_hooks.pop(0).remove()
+            if not self.active or left < 0:
                 return
             tensor = first_tensor(args)
             if not self._seen.backwards and not self._seen.forwards and len(self._model_hooks) == 1:

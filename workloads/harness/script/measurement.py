@@ -56,7 +56,7 @@ class Measurement:
         self._ending = threading.Lock()
         self._done = False
         self._code = 0
-        self._backwards_before = 0
+        self._first = (0, 0)  # backward calls and steps at the end of the first step
 
     def when_done(self, finish: Finish) -> None:
         """Say what is to be done once, when the script is measured or has ended."""
@@ -65,12 +65,12 @@ class Measurement:
     @property
     def calls(self) -> float:
         """Return how many batches a step of an optimizer sums up."""
-        steps = len(self.seen.ends_s)
-        if (
-            not steps or "LBFGS" in self.turns.names
-        ):  # which calls it on the same batch, to search along a line
+        backwards, steps = self.seen.backwards, len(self.seen.ends_s)
+        if not steps or "LBFGS" in self.turns.names:  # which calls on one batch, to search along a line
             return 1.0
-        return max((self.seen.backwards - self._backwards_before) / (steps * self.turns.length), 1.0)
+        if steps > self._first[1]:  # what came before the first step may have been no part of it
+            backwards, steps = backwards - self._first[0], steps - self._first[1]
+        return max(backwards / (steps * self.turns.length), 1.0)
 
     def wall_s(self) -> float:
         """Return the seconds since the process started."""
@@ -107,7 +107,7 @@ class Measurement:
 
     def _count(self, kind: str) -> None:
         """Count steps in this way from now on."""
-        self.counted = kind
+        self.counted, self.first_step_s = kind, None
         del self.seen.ends_s[:], self.seen.epochs_at[:]
         self._begin_anew()
 
@@ -143,6 +143,7 @@ class Measurement:
         """Begin to measure: the first step, which is cold, has ended."""
         if self.first_step_s is None:
             self.first_step_s = self._phases.wall_s()
+        self._first = (self.seen.backwards, len(self.seen.ends_s))
         self.cold.close()
         window: AbstractContextManager[Any] = (
             nullcontext() if self._whole else self._readings.window(self._phases)

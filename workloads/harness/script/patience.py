@@ -32,7 +32,8 @@ class Patience:
         while not pause.wait(LOOK_S):
             seen = measurement.seen
             if measurement.wall_s() > ends_s:
-                measurement.end_now(Ending("stopped", after=self._late(measurement)))
+                late = "" if measurement.taken.sampled else self._late(measurement)
+                measurement.end_now(Ending("stopped", after=late))
             first_s = seen.first_backward_s
             if (
                 first_s is not None
