@@ -279,6 +279,18 @@ def test_a_report_is_shown_to_nobody_who_may_not_read_the_bucket_already():
     assert Bucket("s3-bucket/x", storage).link("run/report.html") == "s3://kept/in/here/run/report.html"
 
 
+def test_code_has_a_link_of_its_own_that_ends_whatever_reports_have(tmp_path):
+    keys = {"aws_access_key_id": "a", "aws_secret_access_key": "b", "region_name": "us-east-1"}
+    with mock_aws():
+        boto3.client("s3", **keys).create_bucket(Bucket="kept")
+        storage = S3Bucket(bucket_name="kept", bucket_folder="in/here", credentials=AwsCredentials(**keys))
+        link = urlparse(Bucket("s3-bucket/x", storage).signed("run/code/ab.pack", 3600))
+    asked = parse_qs(link.query)
+    assert link.path.endswith("in/here/run/code/ab.pack") and asked["X-Amz-Expires"] == ["3600"]
+    assert "response-content-type" not in asked
+    assert Bucket("local-file-system/x", LocalFileSystem(basepath=str(tmp_path))).signed("a", 1) is None
+
+
 @pytest.mark.parametrize("lasts_s", [str(7 * 24 * 3600 + 1), "-1", "a week"])
 def test_a_link_that_lasts_too_long_is_refused(monkeypatch, lasts_s):
     monkeypatch.setenv("GRIDBENCH_REPORT_LINK_S", lasts_s)

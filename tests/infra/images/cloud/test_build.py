@@ -3,10 +3,16 @@
 import json
 import re
 import time
+from uuid import uuid4
 
 import pytest
 
+from gridbench.machines.image import add_code
+from tasks.travel.tree import take
+from tests.emulators import containers
 from tests.emulators.containers import podman
+from tests.emulators.fixtures import environment
+from tests.tasks.travel.wheels import wheel
 
 pytestmark = pytest.mark.timeout(1800)  # the first build of a checkout takes minutes
 
@@ -108,3 +114,38 @@ def test_its_size_is_bounded(about, record_property):
     """1.5 GB when this was written, of it torch 0.75: what is added by mistake shows here."""
     record_property("image_bytes", about["Size"])
     assert about["Size"] < 1.8e9
+
+
+BAKED = """
+import subprocess, sys
+from tasks.travel.run_code import JobCode
+from tasks.travel.trip import arrived
+from workloads.harness.records.case import Case
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import Script
+code = sys.argv[1]
+script = Script(("train.py",), folder="/nowhere", code=code, packages="requirements.txt")
+repeat = Repeat("a-run", "a-box", Case.of("matmul", {"n": 8}), script=script)
+with arrived([repeat], (sys.executable, "-m", "workloads"), JobCode((code,)), sys.exit, print) as trip:
+    python, folder = trip.command(repeat, ())[0], trip.repeat(repeat).script.folder
+    print(subprocess.run([python, "train.py"], cwd=folder, capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def test_code_and_packages_of_an_image_are_found_without_a_network(bench_image, tmp_path):
+    (tmp_path / "wheels").mkdir()
+    wheel(tmp_path / "wheels", "gb_leaf", "1.5", "torch>=2")
+    (tmp_path / "requirements.txt").write_text("--no-index\n-f ./wheels\ntorch==2.0.1\ngb_leaf\n")
+    (tmp_path / "train.py").write_text(
+        "import gb_leaf, torch; print(gb_leaf.__version__, torch.__version__)\n"
+    )
+    name = f"localhost/gridbench-code:{uuid4().hex[:8]}"
+    podman("tag", bench_image, name)
+    try:
+        with environment(CONTAINERS_CONF=containers.environment()["CONTAINERS_CONF"]):
+            add_code("podman", name, tmp_path)
+        command = ("python", "-c", BAKED, take(tmp_path).id)
+        printed = podman("run", "--rm", "--network", "none", name, *command).stdout
+        assert "1.5 2.13.0+cpu" in printed.splitlines()
+    finally:
+        podman("rmi", "--force", name, check=False)

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tasks.errors import GridbenchError
 from tasks.travel import environment, kept
 from tasks.travel.environment import environment_for, look_at
+from tests.tasks.travel.wheels import wheel
 
 PYTHON = Path(sys.executable)
 SHOW = """
@@ -19,22 +19,6 @@ from importlib.metadata import version
 from importlib.util import find_spec
 print(json.dumps({{name: [find_spec(name).origin, version(name)] for name in {0}}}))
 """
-
-
-def wheel(folder, name, version, *requires):
-    """A wheel of one module."""
-    stem = f"{name}-{version}"
-    info = f"{stem}.dist-info"
-    needs = "".join(f"Requires-Dist: {line}\n" for line in requires)
-    files = {
-        f"{name}.py": f"__version__ = {version!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{file},,\n" for file in (*files, f"{info}/RECORD"))
-    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as archive:
-        for file, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(file, text)
 
 
 @pytest.fixture
