@@ -100,9 +100,9 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
     """Time a fixed loop of plain arithmetic: seconds, best of 80 pieces of about 1 ms.
 
-    The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise. After
-    products on all vector units a core's first tens of milliseconds of such arithmetic are slower by up to a
-    third, so that fewer pieces would tell of a change that no sample had.
+    The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise. Right
+    after matrix products the first tens of milliseconds of such arithmetic were seen to be up to a third
+    slower, so that fewer pieces would tell of a change that no sample had.
     """
     pieces = []
     for _ in range(_CANARY_PIECES):
