@@ -65,9 +65,14 @@ async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(benc
     ("parameters", "words"),
     [
         ({"budget_usd": 0.000001}, "above budget_usd"),
-        ({"resume": "never-was"}, "run 'never-was' is unknown"),
-        ({"results": "/proc/nowhere"}, "can't be written"),
-        ({"baseline": "local-cuda"}, "baseline 'local-cuda' is not among the hardware"),
+        *(
+            pytest.param(*mistake, marks=pytest.mark.chaos)
+            for mistake in (
+                ({"resume": "never-was"}, "run 'never-was' is unknown"),
+                ({"results": "/proc/nowhere"}, "can't be written"),
+                ({"baseline": "local-cuda"}, "baseline 'local-cuda' is not among the hardware"),
+            )
+        ),
     ],
 )
 async def test_a_mistake_fails_the_run_with_one_sentence(bench, parameters, words):

@@ -1,6 +1,7 @@
 """Lanes on AWS Batch that are reclaimed, too big for their queue, or of another version."""
 
 import json
+import os
 
 import pytest
 
@@ -47,9 +48,16 @@ async def test_a_machine_that_is_too_big_for_its_queue_ends_the_lane_with_the_nu
     assert cloud.control.calls["SubmitJob"] == 1
 
 
-async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, image):
-    theirs = "localhost/gridbench-version:v2"
-    containers.podman("tag", image, theirs)
+@pytest.fixture
+def theirs(image):
+    """The image under a name of this process's own: tests of another checkout run beside it, and name theirs, too."""
+    name = f"localhost/gridbench-version:v2-{os.getpid()}"
+    containers.podman("tag", image, name)
+    yield name
+    containers.podman("untag", name)
+
+
+async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, theirs):
     await save(bench, cloud, "localhost/the-machines-own:missing")
     version = {"name": "v2", "image": theirs}
     night = {"confirms": "bisect-one", "cases": ["nap/ms=2/fp32"], "version": version}
