@@ -23,9 +23,9 @@ AWAY = httpx.ConnectError("away")
 
 async def test_every_repeat_is_asked_for_once_and_stored(api, worker, store):
     async with Run(store) as run:
-        assert len(await run.ended()) == 28
+        assert len(await run.ended()) == 20
     asked = [repeat.id for job in api.jobs.values() for repeat in api.repeats(job)]
-    assert len(asked) == len(set(asked)) == 28 and len(store.records()[0]) == 28
+    assert len(asked) == len(set(asked)) == 20 and len(store.records()[0]) == 20
 
 
 async def test_lanes_of_one_box_never_have_jobs_at_once(api, store):
@@ -43,9 +43,9 @@ async def test_lanes_of_one_box_never_have_jobs_at_once(api, store):
 async def test_a_request_that_is_lost_costs_nothing(api, worker, store, troubles):
     async with Run(store) as run:
         api.troubles.extend(troubles)
-        assert len(await run.ended()) == 28
+        assert len(await run.ended()) == 20
     asked = [repeat.id for job in api.jobs.values() for repeat in api.repeats(job)]
-    assert len(asked) == len(set(asked)) == 28
+    assert len(asked) == len(set(asked)) == 20
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_a_job_that_dies_is_asked_for_again_without_what_it_delivered(api,
         await until(lambda: len(api.jobs) > 1)
         assert [repeat.id for repeat in api.repeats(api.job)] == [api.repeats(first)[5].id]
         task = asyncio.create_task(serve(api))
-        assert len(await run.ended()) == 14
+        assert len(await run.ended()) == 10
         task.cancel()
     again = {repeat.id for job in list(api.jobs.values())[1:] for repeat in api.repeats(job)}
     assert not again & {repeat.id for repeat in done}
@@ -124,7 +124,7 @@ async def test_a_container_that_ran_is_paid_for_though_its_flow_never_began(api,
         machine = alone.plan.hardware[0]
         assert run.lanes.spent_usd() == pytest.approx(machine.price.usd_per_hour * machine.start_s / 3600)
         task = asyncio.create_task(serve(api))
-        assert len(await run.ended()) == 14, "and no repeat is to blame"
+        assert len(await run.ended()) == 10, "and no repeat is to blame"
         task.cancel()
 
 
@@ -134,7 +134,7 @@ async def test_a_job_that_is_deleted_is_asked_for_again(api, store):
         del api.jobs[api.job.id]
         await until(lambda: api.jobs)
         task = asyncio.create_task(serve(api))
-        assert len(await run.ended()) == 28
+        assert len(await run.ended()) == 20
         task.cancel()
 
 

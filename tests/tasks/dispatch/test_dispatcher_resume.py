@@ -23,14 +23,14 @@ async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api,
         records = await run.ended()
         assert run.lanes.spent_usd() == pytest.approx(1.1 + 0.1 * 10 / 3600) and api.stopped(api.job)
     verdicts = [record.verdict for record in records]
-    assert verdicts.count(Verdict.CAPACITY) == 25 and "budget of 1 USD" in str(records[-1].reasons)
+    assert verdicts.count(Verdict.CAPACITY) == 17 and "budget of 1 USD" in str(records[-1].reasons)
     api.job.state = Cancelled()
     task = asyncio.create_task(serve(api))
     async with Run(store) as run:
         again = await run.ended()
     task.cancel()
-    assert {record.verdict for record in again} == {Verdict.TIMEOUT} and len(store.records()[0]) == 28
-    assert len(list(store.folder.rglob("*.capacity"))) == 25
+    assert {record.verdict for record in again} == {Verdict.TIMEOUT} and len(store.records()[0]) == 20
+    assert len(list(store.folder.rglob("*.capacity"))) == 17
 
 
 async def test_a_free_machine_needs_no_budget(api, worker, store, plan):
@@ -46,7 +46,7 @@ async def test_many_small_jobs_are_all_paid_for(api, store, plan):
     planned(store, plan, hardware=(one,))
     async with Run(store) as run:
         paid = set()
-        while len(paid) < 14:
+        while len(paid) < 10:
             await until(lambda: api.jobs and api.job.id not in paid)
             job = api.job
             api.start(job)
@@ -55,7 +55,7 @@ async def test_many_small_jobs_are_all_paid_for(api, store, plan):
             paid.add(job.id)
             await asyncio.sleep(0.03)
         await run.ended()
-        assert run.lanes.spent_usd() == pytest.approx(14 * one.price.usd_per_hour * (1 + one.start_s / 3600))
+        assert run.lanes.spent_usd() == pytest.approx(10 * one.price.usd_per_hour * (1 + one.start_s / 3600))
 
 
 async def test_a_resume_takes_over_a_live_job_and_asks_for_nothing_twice(api, store):
@@ -74,10 +74,10 @@ async def test_a_resume_takes_over_a_live_job_and_asks_for_nothing_twice(api, st
         task = asyncio.create_task(serve(api, but=[job.id]))
         api.deliver(job, api.repeats(job)[6:])
         job.state = Completed()
-        assert len(await run.ended()) == 28
+        assert len(await run.ended()) == 20
         task.cancel()
     asked = [repeat.id for one in api.jobs.values() for repeat in api.repeats(one)]
-    assert len(asked) == len(set(asked)) == 28
+    assert len(asked) == len(set(asked)) == 20
 
 
 async def test_a_resume_on_a_server_that_knows_nothing_of_the_run_goes_on_from_the_store(api, store, plan):
@@ -89,14 +89,14 @@ async def test_a_resume_on_a_server_that_knows_nothing_of_the_run_goes_on_from_t
         await run.ended()
     task.cancel()
     asked = {repeat.id for job in api.jobs.values() for repeat in api.repeats(job)}
-    assert len(asked) == 14 and not asked & {repeat.id for repeat in done}
+    assert len(asked) == 10 and not asked & {repeat.id for repeat in done}
 
 
 async def test_records_by_the_thousand_come_in_pages(api, store, plan):
     planned(store, plan, hardware=plan.hardware[:1], repeats=70)
     task = asyncio.create_task(serve(api))
     async with Run(store) as run:
-        assert len(await run.ended()) == 490
+        assert len(await run.ended()) == 350
     task.cancel()
 
 

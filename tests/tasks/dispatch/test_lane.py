@@ -30,12 +30,12 @@ def start(lane, now=0.0):
 
 def test_all_that_wait_go_into_one_job_in_their_order(lane):
     repeats = start(lane)
-    assert [repeat.order for repeat in repeats] == list(range(14)) and not lane.waiting
+    assert [repeat.order for repeat in repeats] == list(range(10)) and not lane.waiting
 
 
 def test_a_job_takes_no_more_than_the_hardware_allows(lane):
     lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
-    assert len(start(lane)) == 5 and len(lane.waiting) == 9
+    assert len(start(lane)) == 5 and len(lane.waiting) == 5
 
 
 def test_what_is_in_a_job_is_not_asked_for_twice(lane):
@@ -81,7 +81,7 @@ def test_a_lane_whose_jobs_never_begin_is_given_up_and_blames_no_repeat(lane):
     assert lost and not given_up
     assert start(lane) == repeats
     lost, given_up = lane.job_ended(False, "no such image")
-    assert not lost and len(given_up) == 14 and not lane.waiting
+    assert not lost and len(given_up) == 10 and not lane.waiting
     assert all("no such image" in record.reasons[0] for record in given_up)
     assert {record.verdict for record in given_up} == {Verdict.CAPACITY}
 
@@ -92,7 +92,7 @@ def test_a_job_that_somebody_cancels_blames_no_repeat_and_twice_is_enough(lane):
     lane.ask(lost, now=1.0)
     assert not given_up and start(lane) == repeats, "all of them go on together"
     _, given_up = lane.job_ended(True, "cancelled", JobEnd.CANCELLED)
-    assert len(given_up) == 14 and {record.verdict for record in given_up} == {Verdict.CAPACITY}
+    assert len(given_up) == 10 and {record.verdict for record in given_up} == {Verdict.CAPACITY}
 
 
 def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
@@ -102,18 +102,18 @@ def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
         lost, given_up = lane.job_ended(True, "broken")
         lane.ask(lost, now=1.0)
         ended += given_up
-    assert len(ended) == 14 and not lane.waiting
+    assert len(ended) == 10 and not lane.waiting
 
 
 def test_what_could_not_be_sent_off_still_waits(lane):
-    assert lane.next_job() == lane.next_job() and len(lane.waiting) == 14
+    assert lane.next_job() == lane.next_job() and len(lane.waiting) == 10
 
 
 def test_giving_up_names_everything_that_is_left(lane):
     lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
     start(lane)
     records = lane.give_up("nobody came")
-    assert len(records) == 14 and {record.verdict for record in records} == {Verdict.CAPACITY}
+    assert len(records) == 10 and {record.verdict for record in records} == {Verdict.CAPACITY}
     assert not lane.waiting and lane.job is None
 
 

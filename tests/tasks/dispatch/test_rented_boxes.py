@@ -63,7 +63,7 @@ async def test_a_box_is_rented_measured_on_and_given_back(api, rented):
         assert 3400 < api.job.job_variables["timeout_s"] <= 3540, "ends before its box does"
         assert api.job.job_variables["image"] == "bench"
         api.complete(api.job)
-        assert len(await run.ended()) == 14
+        assert len(await run.ended()) == 10
         await until(lambda: held.state.is_completed())
         assert len(api.rentals) == len(api.jobs) == 1
     asked = RentalOrder.model_validate(held.parameters["asked"])
@@ -103,9 +103,9 @@ async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, re
         api.give_back(first, Crashed(name="Reclaimed", message="preempted"))
         await box(api, 2)
         await until(lambda: len(api.jobs) == 2)
-        assert api.stopped(job) and len(api.repeats(api.job)) == 9
+        assert api.stopped(job) and len(api.repeats(api.job)) == 5
         api.complete(api.job)
-        assert len(await run.ended()) == 14
+        assert len(await run.ended()) == 10
 
 
 async def test_boxes_that_go_without_a_record_are_not_rented_for_ever(api, rented):
@@ -130,7 +130,7 @@ async def test_a_job_that_blames_its_box_gets_another(api, rented, end):
         await box(api, 2)
         await until(lambda: len(api.jobs) == 2)
         api.complete(api.job)
-        assert len(await run.ended()) == 14
+        assert len(await run.ended()) == 10
 
 
 async def test_the_budget_counts_what_is_rented_from_its_launch_and_gives_it_back(api, rented):
@@ -156,7 +156,7 @@ async def test_a_resume_goes_on_with_the_box_that_is_there(api, rented):
     async with Run(rented) as run:
         await until(lambda: len(api.jobs) == 2)
         api.complete(api.job)
-        assert len(await run.ended()) == 14
+        assert len(await run.ended()) == 10
     assert len(api.rentals) == 1 and held.labels[RELEASE] is True
 
 
@@ -174,7 +174,7 @@ async def test_a_resume_has_a_budget_of_its_own(api, rented):
         await box(api, 2)
         await until(lambda: len(api.jobs) == 2)
         api.complete(api.job)
-        assert len(await run.ended()) == 14
+        assert len(await run.ended()) == 10
     assert run.lanes.spent_usd() == pytest.approx(1.5 / 60)
 
 
