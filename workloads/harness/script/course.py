@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -28,10 +28,10 @@ from workloads.harness.script.seen import Seen
 T = TypeVar("T")
 Course = Generator[int, TimedBlock, T]
 SHORTEST_S = 1e-9
+SINGLES = 3  # steps that are timed one by one, to see how short one is
 CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
 PROFILED = 4  # steps
 EPOCHS = 3  # whose ends are seen where a job is predicted
-MOST_LOOKED_AT = 100  # blocks
 
 
 @dataclass(slots=True)
@@ -95,7 +95,8 @@ def course(
         taken.window_steps = len(seen.ends_s) - taken.warm_steps
         taken.loader_share = min((seen.loader_s - loader_s) / (seen.now_s() - started_s), 1.0)
     with phases("wall"):
-        while _awaits_more(plan, taken, seen, begun_s + plan.cap_s - seen.now_s()):
+        step_s = statistics.median(block.step_s for block in taken.blocks)
+        while _awaits_more(plan, taken, seen, seen.now_s() - begun_s, step_s):
             yield taken.block
     if plan.profiled:
         with phases("profile"):
@@ -105,9 +106,10 @@ def course(
 def _sized(rules: Rules, taken: Taken, seen: Seen, marks: Marks) -> Course[Rules]:
     """Make blocks and samples as long as the rules ask for, by steps that are timed."""
     began_s = seen.now_s()
-    block = yield 1
-    step_s = max(block.step_s, SHORTEST_S)
+    step_s = max((yield 1).step_s, SHORTEST_S)
     rules = rules.for_step(step_s)
+    for _ in range(SINGLES if step_s < rules.long_step_s else 0):
+        step_s = max(min(step_s, (yield 1).step_s), SHORTEST_S)
     while (wanted := block_size(step_s, marks.cost_s, rules)) > taken.block:
         taken.block = min(wanted, 2 * taken.block)
         began_s = seen.now_s()
@@ -132,22 +134,25 @@ def _fed(rule: Rule[T], taken: Taken) -> Course[T]:
         return found
 
 
-def _awaits_more(plan: CoursePlan, taken: Taken, seen: Seen, left_s: float) -> bool:
-    """True if the end of an epoch, and the step after it, are still to be seen and within reach."""
+def _awaits_more(plan: CoursePlan, taken: Taken, seen: Seen, spent_s: float, step_s: float) -> bool:
+    """True if the end of an epoch, and the step after it, are still to be seen and within reach.
+
+    A job is predicted from several, and from half of the time that there is at least: machines have moods.
+    """
+    left_s = plan.cap_s - spent_s
     if left_s <= 0:
         return False
     done, warm = len(seen.ends_s), taken.warm_steps or 0
     steps = seen.steps_of_epoch(1.0)
-    if steps is None:
-        return plan.predicts
-    if sum(warm <= at < done for at in seen.epochs_at) >= (EPOCHS if plan.predicts else 1):
+    if plan.predicts and (steps is None or left_s > plan.cap_s / 2):
+        return True
+    if steps is None or sum(warm <= at < done for at in seen.epochs_at) >= (EPOCHS if plan.predicts else 1):
         return False
-    left = steps - (done - (seen.epochs_at[-1] if seen.epochs_at else 0))
-    return left * statistics.median(block.step_s for block in taken.blocks[-MOST_LOOKED_AT:]) < left_s
+    return (steps - (done - (seen.epochs_at[-1] if seen.epochs_at else 0))) * step_s < left_s
 
 
 def _profiled(steps: int, taken: Taken) -> Course[None]:
-    """Take steps under torch's profiler."""
+    """Take steps under torch's profiler, unless the script uses it itself."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -155,9 +160,13 @@ def _profiled(steps: int, taken: Taken) -> Course[None]:
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
     profiler = profile(activities=activities)
-    profiler.start()
+    try:
+        profiler.start()
+    except RuntimeError:
+        return
     try:
         yield steps
     finally:
-        profiler.stop()
+        with suppress(RuntimeError):
+            profiler.stop()
     taken.profile = profiler
