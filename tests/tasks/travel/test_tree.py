@@ -47,6 +47,10 @@ def test_submodules_and_repositories_within_belong_to_it(repository):
     git(inner, "commit", "--quiet", "-m", "part")
     git(repository, "add", "third")
     assert "third/part.py" in names(repository)
+    git(repository, "commit", "--quiet", "-m", "with a part")
+    for path in (inner / "part.py", *sorted((inner / ".git").rglob("*"), reverse=True), inner / ".git"):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert names(repository) == CODE, "nobody has fetched that submodule"
 
 
 def test_an_environment_is_none_of_it_whatever_it_is_called(code):
