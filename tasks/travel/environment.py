@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import tempfile
@@ -209,9 +208,4 @@ def _install(scratch: Path, path: Path, packages: Sequence[str], options: Sequen
         (scratch / "install.txt").write_text("\n".join([*options, *packages, ""]))
         words = ["--python", str(path / "bin" / "python"), "--no-deps", "--quiet"]
         words += ["--index-strategy", "unsafe-best-match", "--requirement", str(scratch / "install.txt")]
-        call_uv("pip", "install", *words, *_cache())
-
-
-def _cache() -> list[str]:
-    """Have uv keep nothing where the home can't be written, as in some containers."""
-    return [] if os.access(Path.home(), os.W_OK) else ["--no-cache"]
+        call_uv("pip", "install", *words)

@@ -27,8 +27,9 @@ def names_in(folder: Path) -> list[str]:
     found: set[str] = set()
     for name in names:
         path = folder / name
-        if path.is_dir() and not path.is_symlink():  # a submodule, or a repository within
-            found |= {f"{name.rstrip('/')}/{inner}" for inner in names_in(path)}
+        if path.is_dir() and not path.is_symlink():  # a submodule, fetched or not, or a repository within
+            inner_names = names_in(path) if (path / ".git").exists() else []
+            found |= {f"{name.rstrip('/')}/{inner}" for inner in inner_names}
         elif path.is_symlink() or path.exists():  # not deleted since
             found.add(name)
     return sorted(found)

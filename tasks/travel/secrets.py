@@ -10,7 +10,7 @@ NAMES = (
     *("kubeconfig", "kubeconfig.*", "*.kubeconfig"),
 )
 PATHS = (".kube/config", ".docker/config.json", ".aws/config")
-HARMLESS = ("*.pub", ".env.example", ".env.sample", ".env.template", ".env.dist")
+HARMLESS = ("*.pub", "*.py", "*.md", ".env.example", ".env.sample", ".env.template", ".env.dist")  # by name
 # The first line of a key and some of the key itself: a program that only looks for such a line has no key.
 KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
@@ -27,7 +27,7 @@ def looks_secret(name: str, content: bytes) -> bool:
     """
     lower = name.lower()
     last = lower.rpartition("/")[2]
-    if any(fnmatch(last, pattern) for pattern in HARMLESS):
-        return False
     named = any(fnmatch(last, pattern) for pattern in NAMES)
-    return named or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS)) or bool(KEY.search(content))
+    named = named or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))
+    harmless = any(fnmatch(last, pattern) for pattern in HARMLESS)
+    return (named and not harmless) or bool(KEY.search(content))

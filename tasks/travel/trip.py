@@ -171,7 +171,7 @@ def _arrival(
 def _environ(python: Path, folder: Path) -> dict[str, str]:
     """Return the variables by which another interpreter finds our workloads, and the script its project."""
     sources = [str(folder / SOURCES)] if (folder / SOURCES).is_dir() else []
-    paths = [os.getcwd(), *sources, *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [*sources, os.getcwd(), *filter(None, [os.environ.get("PYTHONPATH")])]
     places = [str(python.parent), *filter(None, [os.environ.get("PATH")])]
     return {"PYTHONPATH": os.pathsep.join(paths), "PATH": os.pathsep.join(places)}
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
 
@@ -26,6 +27,8 @@ def call_uv(*arguments: str) -> str:
             "packages can't be installed here, because uv is not; `pip install uv`, or build the image anew"
         ) from None
     env = os.environ | SETTINGS
+    if not os.access(Path.home(), os.W_OK):  # as in some containers
+        env["UV_NO_CACHE"] = "1"
     env.pop("VIRTUAL_ENV", None)
     try:
         done = subprocess.run(

@@ -1,5 +1,6 @@
 """Which code goes to which machine, what is refused at planning, and what a lane job is sent with its order."""
 
+import asyncio
 import http.server
 import sys
 import threading
@@ -21,6 +22,7 @@ from tasks.travel.packing import pack, unpack
 from tasks.travel.run_code import code_for, keep_code, packed, refusal
 from tasks.travel.sending import CONSIGNMENT, give_code, name_of
 from tasks.travel.tree import take
+from tests.tasks.dispatch.dispatched import Run, serve
 from tests.tasks.dispatch.fake_prefect import installed
 from workloads.harness import registry
 from workloads.harness.records.script import Script
@@ -40,9 +42,7 @@ def away(plan, code, monkeypatch):
     tree = take(code)
     script = Script(("train.py",), folder=str(code), code=tree.id, dirty=tree.dirty)
     whole = Plan.repeats_on
-    monkeypatch.setattr(
-        Plan, "repeats_on", lambda *given: [replace(r, script=script) for r in whole(*given)[:2]]
-    )
+    monkeypatch.setattr(Plan, "repeats_on", lambda *given: [replace(r, script=script) for r in whole(*given)])
     machines = (plan.hardware[0].model_copy(update={"name": "far", "pool": "ssh"}), plan.hardware[1])
     return plan.model_copy(update={"hardware": machines, "baseline": "far"})
 
@@ -138,6 +138,16 @@ async def test_a_job_has_its_code_before_its_order(kept, away, monkeypatch):
     keys.clear()
     job, _ = await submit_lane(prefect, kept, Lane(here), away.repeats_on(here), {}, Pace())
     assert "code" not in job.parameters and keys == ["repeats"] and job.job_variables == {}
+
+
+async def test_nothing_of_a_runs_code_is_left_in_the_api(kept, away, monkeypatch):
+    prefect, keys = installed(monkeypatch), []
+    monkeypatch.setattr(type(prefect), "create_flow_run_input", noting(prefect, keys))
+    worker = asyncio.create_task(serve(prefect))
+    async with Run(kept) as run:
+        assert {record.hardware for record in await run.ended()} == {"far", away.hardware[1].name}
+    worker.cancel()
+    assert any(key.startswith(sending.KEY) for key in keys) and prefect.inputs == {}
 
 
 def noting(prefect, keys):

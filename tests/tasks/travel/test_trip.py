@@ -69,7 +69,7 @@ def test_packages_make_another_interpreter_that_finds_ours(code, monkeypatch):
         assert came.command(first, COMMAND) == (str(made.python), "-m", "workloads")
         before = dict(os.environ)
         with came.environment(first):
-            assert os.environ["PYTHONPATH"].split(":")[:2] == [os.getcwd(), str(code / "src")]
+            assert os.environ["PYTHONPATH"].split(":")[:2] == [str(code / "src"), os.getcwd()]
             assert os.environ["PATH"].startswith(f"{code}/bin:")
         assert dict(os.environ) == before
         records = [
