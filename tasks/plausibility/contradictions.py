@@ -100,7 +100,7 @@ def no_device(record: Record) -> str | None:
 
 
 def no_job(record: Record) -> str | None:
-    """Refuse a script whose shares of a step are no parts of it, or whose whole job lies outside its bounds."""
+    """Refuse a script whose shares of a step are no parts of it, or whose job lies outside its bounds."""
     script = record.script
     if script is None:
         return None

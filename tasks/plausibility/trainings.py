@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 
 from tasks.results.model import Machine
 from tasks.results.scaling import device_model
@@ -67,7 +68,7 @@ def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Cour
 
 
 def deviation(losses: Losses, others: Losses) -> float:
-    """Return the largest difference of early losses, as a share of what rounding explains: 1 and less agrees."""
+    """Return the largest difference of early losses over what rounding explains: 1 and less agrees."""
     early = list(zip(losses[:EARLY], others[:EARLY], strict=False))
     scale = max((max(abs(a), abs(b)) for a, b in early), default=0.0) or 1.0
     return max(
@@ -84,7 +85,7 @@ def fall(losses: Losses) -> tuple[float, float]:
     quarter = len(losses) // 4
     first, last = statistics.fmean(losses[:quarter]), statistics.fmean(losses[-quarter:])
     scale = statistics.fmean(map(abs, losses[:quarter])) or 1.0
-    steps = [(b - a) ** 2 for a, b in zip(losses, losses[1:], strict=False)]
+    steps = [(b - a) ** 2 for a, b in pairwise(losses)]
     return (first - last) / scale, math.sqrt(statistics.fmean(steps) / quarter) / scale
 
 
@@ -114,9 +115,10 @@ def _at_once(record: Record) -> str:
 
 
 def _task(record: Record) -> tuple[object, ...]:
-    """Return what two trainings share that can be held against each other: case, code, and what a step is."""
+    """Return what trainings share that are held against each other: case, code, and what a step is."""
     script = record.script
-    return (record.case, *((script.code, script.counted, script.samples, script.optimizers) if script else ()))
+    step = (script.code, script.counted, script.samples, script.optimizers) if script else ()
+    return record.case, *step
 
 
 def _kind(record: Record) -> tuple[object, ...]:
@@ -130,8 +132,8 @@ def _together(records: Sequence[Record]) -> list[Course]:
     for record in records:
         kinds[_kind(record)].append(record)
     repeatable = {kind: _repeats_itself(members) for kind, members in kinds.items()}
-    leaders = {kind: _leader(members) for kind, members in kinds.items() if repeatable[kind]}
     base = _gross_reference(records)
+    leaders = {kind: _leader(members, base) for kind, members in kinds.items() if repeatable[kind]}
     judged = []
     for kind, members in kinds.items():
         for record in members:
@@ -145,16 +147,17 @@ def _together(records: Sequence[Record]) -> list[Course]:
 
 def _close(record: Record, leader: Record, base: Record) -> Course:
     """Judge a record whose kind of device repeats itself: by its kind's leader, then by the baseline."""
-    if deviation(_losses(record), _losses(leader)) > 1:
+    if not _agree(record, leader):
         return Course(record, Standing.WRONG, _difference(record, leader))
-    return _loose(record, base, f"another kind of device than {base.hardware}: other random numbers or precision")
+    why = f"another kind of device than {base.hardware}: other random numbers or precision"
+    return _loose(record, base, why)
 
 
 def _loose(record: Record, base: Record, why: str) -> Course:
     """Judge a record by gross differences alone; `why` says what keeps it from being compared closely."""
     if record is base:
         return Course(record, Standing.REFERENCE, why if why == NO_SEED else "")
-    if deviation(_losses(record), _losses(base)) <= 1:
+    if _agree(record, base):
         return Course(record, Standing.SAME, _likeness(record, base))
     if not grossly_apart(_losses(record), _losses(base)):
         return Course(record, Standing.UNSHOWN, why)
@@ -178,25 +181,27 @@ def _repeats_itself(records: Sequence[Record]) -> bool:
 
 
 def _of_one_seed(record: Record, others: Sequence[Record]) -> int:
-    """Count the records, itself among them, that begin with its loss and agree with it: no chance does both."""
+    """Count the records, itself among them, that begin with its loss and agree: no chance does both."""
     first = _losses(record)[0]
-    return sum(
-        abs(_losses(other)[0] - first) <= SEEDED * abs(first) and deviation(_losses(record), _losses(other)) <= 1
-        for other in others
-    )
+    begin = [other for other in others if abs(_losses(other)[0] - first) <= SEEDED * abs(first)]
+    return sum(_agree(record, other) for other in begin)
 
 
-def _leader(records: Sequence[Record]) -> Record:
-    """Return the record that most others agree with, the earlier of two."""
-    return max(records, key=lambda r: sum(deviation(_losses(r), _losses(other)) <= 1 for other in records))
+def _leader(records: Sequence[Record], base: Record) -> Record:
+    """Return the record that most others agree with; of several one that agrees with `base`, the first."""
+    return max(records, key=lambda r: (sum(_agree(r, other) for other in records), _agree(r, base)))
+
+
+def _agree(record: Record, other: Record) -> bool:
+    return deviation(_losses(record), _losses(other)) <= 1
 
 
 def _gross_reference(records: Sequence[Record]) -> Record:
-    """Return the record that fewest others are grossly apart from, of these that most agree with, the first."""
+    """Return the record that fewest are grossly apart from; of several that most agree with, the first."""
 
     def votes(record: Record) -> tuple[int, int]:
         apart = sum(grossly_apart(_losses(record), _losses(other)) for other in records)
-        return -apart, sum(deviation(_losses(record), _losses(other)) <= 1 for other in records)
+        return -apart, sum(_agree(record, other) for other in records)
 
     return max(records, key=votes)
 
@@ -218,7 +223,9 @@ def _likeness(record: Record, base: Record) -> str:
     ours, theirs = _losses(record)[:EARLY], _losses(base)[:EARLY]
     pairs = list(zip(ours, theirs, strict=False))
     most = max(abs(a - b) / (max(abs(a), abs(b)) or 1.0) for a, b in pairs)
-    return f"{len(pairs)} losses within {most:.1g} of {base.hardware}" if most else f"{len(pairs)} equal losses"
+    return (
+        f"{len(pairs)} losses within {most:.1g} of {base.hardware}" if most else f"{len(pairs)} equal losses"
+    )
 
 
 def _fell(share: float) -> str:

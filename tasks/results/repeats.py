@@ -13,7 +13,7 @@ FEWEST = 2  # repeats that have an interval
 
 
 class WrongTraining(str):
-    """A reason against a record that is `wrong`: its training isn't that of the others, its times may be true."""
+    """A reason against a record that is `wrong`: its training isn't that of the others."""
 
     __slots__ = ()
 
@@ -93,7 +93,7 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons; `impossible` or `wrong` where the plausibility check refused it."""
+    """Return a record's verdict and reasons, those of the plausibility check where that refused it."""
     against = refusals.get(key(record), ()) if counts(record) else ()
     return (verdict_against(against) if against else record.verdict), (*record.reasons, *against)
 

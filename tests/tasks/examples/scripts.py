@@ -81,7 +81,7 @@ def script_record(
     )
     fields = {"work": Work(32, "samples", None, None), "memory": Memory(2 * 2**30), **own}
     made = record(seconds, case, hardware, repeat, **fields)
-    wall = timing(seconds, f"{hardware}/{repeat}", spread=0.02)
+    wall = timing(seconds, f"{hardware}/{case.id}/{repeat}", spread=0.02)
     return replace(made, wall=wall, script=replace(run, **changes))
 
 

@@ -43,7 +43,9 @@ def optimizer(name, model, times):
     return torch.optim.SGD(model.parameters(), rate, momentum=0.9 if name == "momentum" else 0.0)
 
 
-def train(kind, name, seed=0, *, data=0, times=1.0, summed=0, masks=0, dropout=0.0, bf16=False, half_from=None):
+def train(
+    kind, name, seed=0, *, data=0, times=1.0, summed=0, masks=0, dropout=0.0, bf16=False, half_from=None
+):
     """Losses of a training: `data` seeds the order, `summed` that of sums, `masks` those of dropout."""
     drawn = torch.Generator().manual_seed(7)
     images = torch.randn(IMAGES, 1, 12, 12, generator=drawn)
@@ -66,7 +68,9 @@ def train(kind, name, seed=0, *, data=0, times=1.0, summed=0, masks=0, dropout=0
         losses.append(loss.item())
         learner.zero_grad()
         loss.backward()
-        if half_from is not None and step >= half_from:  # scaled by 2**24, in fp16: what is above 65504 overflows
+        if (
+            half_from is not None and step >= half_from
+        ):  # scaled by 2**24, in fp16: what is above 65504 overflows
             for weights in model.parameters():
                 weights.grad = (weights.grad * 2**24).half().float() / 2**24
         learner.step()
@@ -103,7 +107,11 @@ def scenarios(kind, name, seed):
     base = three(summed=0)
     yield "fp32, sums in another order, one kind", False, {"a": base, "b": noisy(1)}
     yield "fp32, sums in another order in every repeat, one kind", False, {"a": noisy(2), "b": noisy(3)}
-    yield "bf16, sums in another order in every repeat, one kind", False, {"a": noisy(2, bf16=True), "b": noisy(3, bf16=True)}
+    yield (
+        "bf16, sums in another order in every repeat, one kind",
+        False,
+        {"a": noisy(2, bf16=True), "b": noisy(3, bf16=True)},
+    )
     yield "fp32 against bf16, two kinds", False, {"a": base, "gpu": noisy(1, bf16=True)}
     dropped = three(summed=0, dropout=0.2)
     yield "other masks of dropout, two kinds", False, {"a": dropped, "gpu": noisy(1, dropout=0.2, masks=1)}
@@ -133,7 +141,9 @@ def table(seeds):
             row[4] += Standing.WRONG in first
     print(f"{'':62}runs  same  not shown  wrong  baseline wrong")
     for label, (runs, same, unshown, wrong, base) in counted.items():
-        print(f"{label:62}{runs:4}{same / runs:6.0%}{unshown / runs:11.0%}{wrong / runs:7.0%}{base / runs:16.0%}")
+        print(
+            f"{label:62}{runs:4}{same / runs:6.0%}{unshown / runs:11.0%}{wrong / runs:7.0%}{base / runs:16.0%}"
+        )
 
 
 if __name__ == "__main__":

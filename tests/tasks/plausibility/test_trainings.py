@@ -49,9 +49,7 @@ def test_sums_in_another_order_are_the_same_training_on_one_kind_of_device():
 
 @pytest.mark.parametrize("change", [{"data": 1}, {"rate": 0.2}, {"rate": 0.01}, {"seed": 5}])
 def test_other_data_another_rate_or_another_seed_on_one_kind_of_device_is_wrong(change):
-    standings, found = judged(
-        group("a", [losses()] * 2), group("b", [rounded(n, **change) for n in (1, 2)])
-    )
+    standings, found = judged(group("a", [losses()] * 2), group("b", [rounded(n, **change) for n in (1, 2)]))
     assert standings["b"] == [Standing.WRONG] * 2 and standings["a"] == [Standing.REFERENCE, Standing.SAME]
     assert "on a" in found[-1].detail and "more than rounding on one kind of device" in found[-1].detail
 
@@ -101,7 +99,9 @@ def test_a_loss_that_falls_on_one_machine_alone_is_wrong_even_without_a_seed(rat
 
 def test_the_one_that_does_not_fall_is_accused_though_it_is_the_baseline_where_two_others_fall():
     curves = [losses(seed=n, data=n, rate=0.0 if n < 2 else 0.1) for n in range(6)]
-    standings, _ = judged(group("a", curves[:2]), group("b", curves[2:4], **L4), group("c", curves[4:], **GPU))
+    standings, _ = judged(
+        group("a", curves[:2]), group("b", curves[2:4], **L4), group("c", curves[4:], **GPU)
+    )
     assert standings["a"] == [Standing.WRONG] * 2 and Standing.WRONG not in standings["b"] + standings["c"]
 
 
@@ -121,7 +121,10 @@ def test_other_code_or_another_batch_is_another_task_and_not_compared():
 def test_a_wrong_training_is_refused_as_wrong_and_enters_no_ratio():
     records = [
         *script_repeats("a", [1.0, 1.01, 1.02]),
-        *(replace(r, script=replace(r.script, losses=losses(data=1))) for r in script_repeats("b", [0.5, 0.51])),
+        *(
+            replace(r, script=replace(r.script, losses=losses(data=1)))
+            for r in script_repeats("b", [0.5, 0.51])
+        ),
     ]
     refused = gate(records, [machine("a"), machine("b")])
     assert set(refused) == {key(record) for record in records[3:]}
@@ -130,7 +133,9 @@ def test_a_wrong_training_is_refused_as_wrong_and_enters_no_ratio():
         (Verdict.OK, Grade.SOUND),
         (Verdict.WRONG, Grade.REFUSED),
     ]
-    assert found.pairings[0].compute is None and found.pairings[0].refused.startswith("b is wrong: its loss at step 1")
+    assert found.pairings[0].compute is None and found.pairings[0].refused.startswith(
+        "b is wrong: its loss at step 1"
+    )
 
 
 def test_a_record_that_is_wrong_and_impossible_is_impossible():

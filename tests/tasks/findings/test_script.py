@@ -1,0 +1,220 @@
+"""A user's own script: hours and USD of its whole job, what holds it back, and whether it is one training."""
+
+import json
+import math
+import random
+import statistics
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from tasks.findings.compare import compare
+from tasks.findings.script.held_back import HeldBacks
+from tasks.findings.script.job import JobPrediction, WholeJobs
+from tasks.findings.script.training import SameTraining
+from tasks.report.info import RunInfo
+from tasks.report.write import write_report
+from tests.tasks.examples.records import A10G, machine
+from tests.tasks.examples.scripts import TRAIN, losses, script_repeats
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Memory
+from workloads.harness.records.script import JobTime
+
+STEADY = (0.0999, 0.1, 0.1001)
+GPU = {"device": "cuda", "environment": A10G, "memory": Memory(2**30, 3 * 2**30, 4 * 2**30)}
+RUN = RunInfo("a-run", "train", "2026-07-24T02:00:11+00:00", 1, "0.1.0")
+
+
+def compared(*groups, prices=()):
+    records = [record for members in groups for record in members]
+    names = list(dict.fromkeys(record.hardware for record in records))
+    usd = dict(zip(names, prices, strict=False))
+    return compare(records, [machine(name, usd.get(name, 1.0)) for name in names], names[0])
+
+
+def three(hardware, factor=1.0, **changes):
+    return script_repeats(hardware, [factor * seconds for seconds in STEADY], **changes)
+
+
+def test_the_cheapest_and_the_fastest_machine_for_the_job_come_first_with_hours_and_usd():
+    found = compared(three("a", 10.0), three("b", 100.0), three("c", 12.0), prices=(10.0, 0.5, 4.0))
+    # 10,000 steps of 1.02 s and 5 s of start are 2.83 h; those of 10.2 s are 28.3 h
+    assert found.answer[0] == (
+        "Cheapest for this job of 10,000 steps: c, 13.61 USD (13.47–13.74), 3.401 h (3.367–3.436); "
+        "fastest: a, 28.35 USD (28.06–28.63), 2.835 h (2.806–2.863)."
+    )
+    table = found.finding(WholeJobs).table()
+    assert [(row[0], row[2], row[-1]) for row in table.rows] == [
+        ("c", 10_000, "cheapest"),
+        ("b", 10_000, ""),
+        ("a", 10_000, "fastest"),
+    ]
+    seconds = table.rows[0][3]
+    assert seconds.value == pytest.approx(5 + 1.02 * 1.2 * 10_000, rel=1e-3)
+    assert seconds.low < seconds.value < seconds.high
+
+
+def test_machines_that_are_not_told_apart_are_tied_and_the_sentence_says_why():
+    found = compared(three("a"), three("b", 1.001), prices=(1.0, 1.0))
+    assert found.answer[0].startswith("Cheapest for this job of 10,000 steps: undecided between a, ")
+    assert "spans 1" in found.answer[0]
+    standings = {row[0]: row[-1] for row in found.finding(WholeJobs).table().rows}
+    assert set(standings.values()) == {"cheapest, undecided and fastest, undecided"}
+
+
+def test_one_repeat_alone_decides_nothing_and_has_no_interval():
+    found = compared(script_repeats("a", [0.1]), script_repeats("b", [0.5]))
+    assert "undecided between a, ~0.28 USD, ~17 min and b" in found.answer[0]
+    assert "one repeat has no interval" in found.answer[0]
+
+
+def test_one_machine_is_cheapest_and_fastest_at_once():
+    found = compared(three("a"), three("b", 5.0))
+    assert found.answer[0].startswith("Cheapest and fastest for this job of 10,000 steps: a, 0.28")
+
+
+def test_one_machine_alone_and_one_without_a_price():
+    (only, *_) = compared(three("a")).answer
+    assert only.startswith("On a this job of 10,000 steps takes 17.08 min (") and "and costs 0.28" in only
+    found = compared(three("a"), three("b", 2.0), three("c", 3.0), prices=(None, 1.0, 2.0))
+    assert "; without a price, so not ranked by cost: a." in found.answer[0]
+    assert (
+        found.answer[0].startswith("Cheapest for this job of 10,000 steps: b")
+        and "fastest: a" in found.answer[0]
+    )
+
+
+def test_each_case_and_length_is_a_job_of_its_own():
+    larger = Case.of("train", {"batch": 64}, "own")
+    job = JobTime(3000, 600.0, 590.0, 610.0, epochs=3)
+    found = compared(
+        three("a"), three("b", 2.0), three("a", case=larger, job=job), three("b", case=larger, job=job)
+    )
+    assert found.answer[0].startswith("Cheapest and fastest for the job of train batch=32 (10,000 steps): a")
+    assert "the job of train batch=64 (3 epochs, 3,000 steps)" in found.answer[1]
+
+
+def test_without_a_length_nothing_is_said_of_a_job():
+    found = compared(three("a", steps=None), three("b", steps=None))
+    assert found.finding(WholeJobs).table() is None and found.finding(WholeJobs).answer() == ()
+    assert found.finding(HeldBacks).table() is not None
+
+
+def test_a_job_outside_of_its_own_interval_is_refused():
+    bad = three("a", job=JobTime(10, 100.0, 110.0, 120.0))
+    (summary,) = compared(bad).summaries
+    assert not summary.ok_repeats and "states 100 s for a whole job of 10 steps" in summary.reasons[0]
+    (summary,) = compared(three("a", shares={"loader": 1.5})).summaries
+    assert not summary.ok_repeats and "150 % of its step is loader" in summary.reasons[0]
+
+
+def coverage(shared, repeats, between=0.02, within=0.03, runs=600):
+    """Share of intervals that hold the truth, where repeats' own errors are one error or each its own."""
+    chance, held = random.Random(f"{shared} {repeats}"), 0
+    for _ in range(runs):
+        common = chance.gauss(0, within)
+        logs = [
+            chance.gauss(0, between) + (common if shared else chance.gauss(0, within)) for _ in range(repeats)
+        ]
+        jobs = [
+            JobTime(1, math.exp(x), math.exp(x - 1.96 * within), math.exp(x + 1.96 * within)) for x in logs
+        ]
+        seconds = JobPrediction.of(jobs).seconds()
+        held += seconds.low < 1 < seconds.high
+    return held / runs
+
+
+@pytest.mark.parametrize("repeats", [2, 3, 5])
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_interval_over_repeats_holds_the_truth_whether_their_errors_are_shared_or_not(shared, repeats):
+    assert coverage(shared, repeats) > 0.92
+
+
+def test_repeats_that_agree_by_chance_do_not_hide_their_own_intervals():
+    alike = [JobTime(1, 100.0, 90.0, 111.1)] * 3
+    seconds = JobPrediction.of(alike).seconds()
+    assert seconds.low == pytest.approx(90, rel=0.01) and seconds.high == pytest.approx(111.1, rel=0.01)
+    measured = [JobTime(1, value, value, value, measured=True) for value in (99.0, 100.0, 101.0)]
+    error = statistics.stdev(math.log(job.seconds) for job in measured) / math.sqrt(3)
+    assert math.log(JobPrediction.of(measured).seconds().high / 100) == pytest.approx(4.303 * error, rel=0.01)
+
+
+def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
+    waiting = {"loader": 0.63, "copy": 0.1, "compute": 0.27}
+    found = compared(
+        three("slow", shares=waiting, **GPU),
+        three("fast", shares={"loader": 0.02, "compute": 0.95, "other": 0.03}, **GPU),
+        three("odd", shares={"loader": 0.02, "compute": 0.2, "other": 0.78}),
+    )
+    assert (
+        "On slow at batch=32 63.00 % (63.00–63.00) of a step waits for data: more loader workers, not a bigger GPU."
+        in found.answer
+    )
+    assert (
+        "On fast at batch=32 nothing but compute holds a step back, 95 % of it; "
+        "memory at the peak 4 GiB, 6 GiB left." in found.observations
+    )
+    assert any(
+        "On odd at batch=32 78 % of a step is none of what was looked for" in s for s in found.observations
+    )
+    rows = {row[0]: row for row in found.finding(HeldBacks).table().rows}
+    assert rows["slow"][4] == "loader" and rows["slow"][7:] == (4 * 2**30, 6 * 2**30)
+    assert rows["odd"][7] == 2 * 2**30  # of the host, where that is the device
+    assert dict(rows["slow"][2].seconds)["loader"] == pytest.approx(0.063, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("share", "device", "words"),
+    [
+        ("launch", GPU, "waits for Python to launch the next operation: larger batches or torch.compile"),
+        ("copy", GPU, "copies to the device: pinned memory"),
+        ("communication", GPU, "exchanges gradients: accumulation or faster links"),
+        ("loader", {}, "waits for data: data prepared beforehand"),
+    ],
+)
+def test_every_avoidable_share_has_its_own_advice(share, device, words):
+    answer = compared(three("a", shares={share: 0.5, "compute": 0.5}, **device)).answer
+    assert any(words in sentence for sentence in answer)
+
+
+def test_what_is_not_shown_to_be_the_same_training_is_said_and_counts():
+    other = {"device": "cuda", "environment": A10G}
+    found = compared(three("a"), three("b", losses=losses(data=3), **other), three("c", **other))
+    assert found.finding(SameTraining).answer() == ()  # b is wrong: c is of its kind, and agrees with a
+    found = compared(three("a"), three("b", losses=losses(data=3), **other))
+    (sentence,) = found.finding(SameTraining).answer()
+    assert sentence.startswith("Not shown to be the same training as on a: train batch=32 on b (another kind")
+    assert sentence in found.answer and found.pairings[0].compute is not None
+    rows = found.finding(SameTraining).table().rows
+    assert [(row[0], row[5].text) for row in rows] == [("a", "reference"), ("b", "not shown")]
+
+
+def test_the_same_training_is_an_observation():
+    found = compared(three("a"), three("b", losses=losses(summed=1)))
+    assert any(
+        s.startswith("The same training: train batch=32 on b as on a, 12 losses within")
+        for s in found.observations
+    )
+
+
+def test_other_code_on_one_side_is_a_confound():
+    found = compared(three("a"), three("b", code="sha256:22"))
+    assert found.pairings[0].confounds == ("code: 22 against 11",)
+
+
+def test_it_reaches_every_file_of_a_report(tmp_path):
+    bare = Case.of("train", {}, "own")
+    records = [*three("a"), *three("b", 2.0), *three("a", case=bare), *three("b", losses=losses(data=1))]
+    records = [replace(r, repeat=r.repeat + 3) if r.script.losses == losses(data=1) else r for r in records]
+    comparison = compare(records, [machine("a"), machine("b")], "a")
+    page = write_report(tmp_path, records, comparison, RUN).read_text("utf-8")
+    assert 'id="script"' in page and 'href="#script"' in page and 'id="held-back"' in page
+    assert page.count('data-kind="course"') == 2 and page.count('data-kind="steps"') == 2
+    job = pd.read_csv(tmp_path / "findings" / "job.csv")
+    assert {"Machine", "Whole job (s)", "Whole job (s) low", "Cost (USD) high", "Standing"} <= set(job)
+    kept = json.loads((tmp_path / "benchmark_results.json").read_text())
+    assert kept["rows"][0]["script"]["job"]["steps"] == 10_000 and kept["findings"]["training"]["rows"]
+    text = (tmp_path / "comparison.txt").read_text()
+    assert "The whole job:" in text and "What holds it back:" in text and "Is it the same training?:" in text
+    assert TRAIN.id == "train/batch=32/own"
