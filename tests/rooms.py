@@ -32,6 +32,8 @@ ROOMS = (
     Room("workloads.harness.engine", "one measurement, from an empty process to a verdict", _W),
     Room("workloads.harness.repeat", "a repeat: its process, its limits, its suite", _W),
     Room("workloads.harness.group", "several processes that measure one case", _W),
+    Room("workloads.mark", "a step that a script marks itself", _W),
+    Room("workloads.harness.script", "a user's own script, run and watched as it is", _W),
     Room("workloads.harness.roofline", "measured ceilings, and what bounds a case", _W),
     Room("workloads.harness.training", "training steps, data, float64 references", _W),
     Room("workloads.nets", "models that several workloads share", _W),

@@ -25,6 +25,7 @@ from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import be_a_good_child
 from workloads.harness.repeat.series import measure_suite
 from workloads.harness.repeat.suite import load_suite, suite_names
+from workloads.harness.script.measure import measure_script
 from workloads.loadtest import command as load_test
 
 
@@ -107,6 +108,8 @@ def _typed(options: argparse.Namespace) -> Repeat:
 
 def _ordered(text: str) -> Repeat:
     order = Repeat.from_json(text)
+    if order.script is not None:
+        return order
     case = find(order.case.workload).case(order.case.params, order.case.precision)
     return replace(order, case=case)
 
@@ -117,6 +120,11 @@ def _measure_here(order: Callable[[], Repeat]) -> int:
     records_out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a workload prints must not end up among the records
     repeat = order()
+    if repeat.script is not None:
+        be_a_good_child(repeat.device)
+        return measure_script(
+            repeat, phases, say, lambda record: print(record.to_json(), file=records_out, flush=True)
+        )
     workload = find(repeat.case.workload)
     membership = membership_of(workload, repeat)
     be_a_good_child(repeat.device, membership.world if membership else 1)

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.command import measure, read
+from workloads.command import measure, read, script
 from workloads.harness.records.case import DEVICES, PRECISIONS
 from workloads.loadtest.command import add_options
 
@@ -25,6 +25,9 @@ def parser(description: str) -> argparse.ArgumentParser:
     sub = command("list", measure.list_all, "List workloads, their sizes, and suites.")
     sub.add_argument("--json", action="store_true", help="print JSON")
     _add_run(command("run", measure.run, "Measure one case once; print its record as one line of JSON."))
+    _add_script(
+        command("script", script.script, "Measure your own training script, unchanged: script -- train.py.")
+    )
     _add_suite(
         command("suite", measure.suite, "Measure a suite, each repeat in a fresh process, in shuffled order.")
     )
@@ -57,6 +60,27 @@ def _add_run(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--trial", action="store_true", help="only see whether it fits: one step, no timing")
     _add_case(sub)
+
+
+def _add_script(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND",
+        help="a file, or -m and a module, with its arguments; {NAME} stands for a size, {data} for --data",
+    )
+    sub.add_argument("--name", help="what it is called in records; by default the file's")
+    sub.add_argument("--size", default="", help="what varies in the command, such as batch=16 for {batch}")
+    sub.add_argument("--steps", type=_count, help="predict the time of a job of so many steps")
+    sub.add_argument("--epochs", type=_count, help="predict the time of a job of so many epochs")
+    sub.add_argument("--whole", action="store_true", help="let it run to its end, untouched")
+    sub.add_argument(
+        "--processes", type=_count, default=1, help="ranks that train together, as under torchrun"
+    )
+    sub.add_argument("--folder", type=_folder, help="where it runs; by default here")
+    sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
+    sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is stopped")
+    _add_measuring(sub)
 
 
 def _add_suite(sub: argparse.ArgumentParser) -> None:

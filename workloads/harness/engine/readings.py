@@ -1,5 +1,6 @@
 """All probes around a measurement: the machine, its activity meanwhile, and reasons for missing readings."""
 
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -150,9 +151,8 @@ class Readings:
         self._step_peaks = _device_peaks()
 
     def _is_cuda_open(self) -> bool:
-        import torch
-
-        return self.device == "cuda" and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+        torch: Any = sys.modules.get("torch")
+        return self.device == "cuda" and bool(torch and torch.cuda.is_initialized())
 
     def _drop(self, names: Iterable[str], why: str) -> None:
         for name in names:

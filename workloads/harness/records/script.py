@@ -10,10 +10,11 @@ class Script:
     """A user's own command, which is measured unchanged.
 
     Attributes:
-        command: what follows `python`: a file, or `-m` and a module, and its arguments. `{name}` stands for the
-            value of a size, `{data}` for `data`.
+        command: what follows `python`: a file, or `-m` and a module, and its arguments. `{name}` stands for
+            the value of a size, `{data}` for `data`.
         folder: where it runs, absolute; a lane on another machine puts its copy of the code there.
-        code: id of the tree that the folder is in, `sha256:` and hexadecimal digits; empty where nobody took it.
+        code: id of the tree that the folder is in, `sha256:` and hexadecimal digits; empty where nobody
+            took it.
         dirty: the tree has changes that are in no commit.
         packages: the file in the folder that names its packages: `requirements.txt`, `pyproject.toml` or
             `uv.lock`; None takes the packages that are there.
@@ -69,8 +70,8 @@ class ScriptRun:
         accumulation: backward calls in a step; None where there are none.
         samples, tokens: in a step, of all ranks; `tokens` is None where the input is not token ids.
         losses: of the first steps, in order, as the script made them before any scaling.
-        shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`, `compute`
-            and `other`; only those that were seen.
+        shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`,
+            `compute` and `other`; only those that were seen.
         mean_s, mean_low_s, mean_high_s: seconds of a step over the wall, with evaluation, checkpoints and the
             ends of epochs between steps, and the 95 % interval; None where too few steps were seen.
         first_step_s: seconds from the start of the process to the end of the first step.

@@ -1,14 +1,21 @@
-"""Stop rules: warm up until steady, then sample until precise."""
+"""Stop rules: warm up until steady, then sample until precise.
+
+Each rule is a generator that asks for one sample after the other, so that samples may also arrive from code
+that nobody can call: `fed` takes them for it where they can be taken.
+"""
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.records.intervals import inefficiency, median_interval
 
 Take = Callable[[], float]
+T = TypeVar("T")
+Rule = Generator[None, float, T]  # is sent the seconds of a sample each time that it asks
 FEWEST_OF_HALF = 3  # samples, to see a drift
 FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 NOISE = 2.0  # standard errors that a difference of two medians may have without being one
@@ -43,8 +50,34 @@ class Sampled:
     needed_s: float | None = None
 
 
+def fed(rule: Rule[T], take: Take) -> T:
+    """Take samples for a rule until it has enough, and return what it makes of them."""
+    try:
+        next(rule)
+        while True:
+            rule.send(take())
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
 def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
     """Take stretches of samples until successive ones agree, or the cap in time is reached."""
+    return fed(warming_up(rules, now), take)
+
+
+def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, ...]:
+    """Take samples that don't count for as long as the rules say."""
+    return fed(settling(rules, now), take)
+
+
+def sample(take: Take, rules: Rules, now: Callable[[], float], before: Sequence[float] = ()) -> Sampled:
+    """Take samples by the rule `sampling`."""
+    return fed(sampling(rules, now, before), take)
+
+
+def warming_up(rules: Rules, now: Callable[[], float]) -> Rule[WarmUp]:
+    """Ask for stretches of samples until successive ones agree, or the cap in time is reached."""
     started = now()
     deadline = started + rules.warm_cap_s
     samples: list[float] = []
@@ -54,7 +87,7 @@ def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
         stretch: list[float] = []
         ends = now() + rules.stretch_s
         while len(stretch) < rules.stretch_samples or now() < ends:
-            stretch.append(take())
+            stretch.append((yield))
             if now() >= deadline and len(samples) + len(stretch) >= FEWEST:
                 return WarmUp((*samples, *stretch), False)
         samples += stretch
@@ -63,16 +96,16 @@ def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
     return WarmUp(tuple(samples), True)
 
 
-def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, ...]:
-    """Take samples that don't count for as long as the rules say."""
+def settling(rules: Rules, now: Callable[[], float]) -> Rule[tuple[float, ...]]:
+    """Ask for samples that don't count for as long as the rules say."""
     samples, ends = [], now() + rules.settle_s
     while now() < ends:
-        samples.append(take())
+        samples.append((yield))
     return tuple(samples)
 
 
-def sample(take: Take, rules: Rules, now: Callable[[], float], before: Sequence[float] = ()) -> Sampled:
-    """Take samples until their median is precise and they don't drift, or it is clear that it takes too long.
+def sampling(rules: Rules, now: Callable[[], float], before: Sequence[float] = ()) -> Rule[Sampled]:
+    """Ask for samples until their median is precise without drift, or would clearly take too long.
 
     While they drift one way, the first quarter of them is left to the warm-up. Few samples are held against
     those `before`, of the warm-up.
@@ -81,7 +114,7 @@ def sample(take: Take, rules: Rules, now: Callable[[], float], before: Sequence[
     due = started + rules.sample_min_s
     drifts: list[float] = []
     while True:
-        window.add(take(), now())
+        window.add((yield), now())
         over = window.ends[-1] >= started + rules.sample_cap_s or len(window.samples) >= rules.max_samples
         over = over and len(window.samples) >= FEWEST
         if not over and (len(window.samples) < rules.min_samples or window.ends[-1] < due):

@@ -1,0 +1,34 @@
+"""`python -m workloads script` over the scripts beside the tests, in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from workloads.harness.records.record import Record
+
+ROOT = Path(__file__).parents[4]
+SCRIPTS = Path(__file__).parent / "server" / "scripts"
+
+
+def start(*words, folder=SCRIPTS, environ=None, timeout_s=120):
+    """Run the command; return its exit code, standard output and standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "workloads", "script", f"--folder={folder}", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(environ or {})},
+        timeout=timeout_s,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def measured(*words, **options):
+    """Return the record of a script that is looked at briefly."""
+    _, out, err = start("--brief", *words, **options)
+    assert out.count("\n") == 1, err
+    json.loads(out)
+    return Record.from_json(out)

@@ -1,0 +1,155 @@
+"""The course of a measurement: what is asked of a script's steps, one block after the other.
+
+A generator yields how many steps the next block has and is sent the block; the rules for the end of warm-up
+and samples are those of every step that the engine times.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.sampling.rules import Rules, block_size, blocks_of
+from workloads.harness.engine.sampling.stop import (
+    Rule,
+    Sampled,
+    WarmUp,
+    sampling,
+    settling,
+    warming_up,
+)
+from workloads.harness.script.marks import Marks, TimedBlock
+from workloads.harness.script.seen import Seen
+
+T = TypeVar("T")
+Course = Generator[int, TimedBlock, T]
+SHORTEST_S = 1e-9
+CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
+PROFILED = 4  # steps
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the course has taken so far; a script that ends early leaves the later parts out.
+
+    Attributes:
+        warm_steps: steps before the samples: with them warm-up was over.
+        block, count: steps of a block, and blocks of a sample.
+        blocks: those behind the samples.
+        profile: of torch, over the last steps, and how many they were.
+    """
+
+    warm: WarmUp | None = None
+    sampled: Sampled | None = None
+    warm_steps: int | None = None
+    window_steps: int = 0
+    block: int = 1
+    count: int = 1
+    blocks: list[TimedBlock] = field(default_factory=list)
+    loader_share: float | None = None
+    profile: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoursePlan:
+    """What a course is to do.
+
+    Attributes:
+        cap_s: seconds of steps after which it no longer waits for the end of an epoch.
+        all_of_it: take the whole of that time, because a job's length is to be predicted.
+        profiled: steps under the profiler at the end.
+    """
+
+    rules: Rules
+    cap_s: float = CAP_S
+    all_of_it: bool = False
+    profiled: int = PROFILED
+
+
+def course(
+    plan: CoursePlan,
+    taken: Taken,
+    seen: Seen,
+    marks: Marks,
+    phases: Phases,
+    window: AbstractContextManager[Any],
+) -> Course[None]:
+    """Measure from the second step on: warm up, sample, wait for the end of an epoch, profile."""
+    begun_s = seen.now_s()
+    with phases("warm_up"):
+        rules = yield from _sized(plan.rules, taken, seen, marks)
+        taken.warm = yield from _fed(warming_up(rules, seen.now_s), taken)
+    with window:
+        with phases("warm_up"):
+            yield from _fed(settling(rules, seen.now_s), taken)
+        taken.warm_steps, taken.blocks = len(seen.ends_s), []
+        loader_s, started_s = seen.loader_s, seen.now_s()
+        with phases("samples"):
+            taken.sampled = yield from _fed(sampling(rules, seen.now_s, taken.warm.samples_s), taken)
+        taken.window_steps = len(seen.ends_s) - taken.warm_steps
+        taken.loader_share = min((seen.loader_s - loader_s) / (seen.now_s() - started_s), 1.0)
+    with phases("wall"):
+        while seen.now_s() < begun_s + plan.cap_s and (plan.all_of_it or _awaits_epoch(plan, taken, seen)):
+            yield taken.block
+    if plan.profiled:
+        with phases("profile"):
+            yield from _profiled(plan.profiled, taken)
+
+
+def _sized(rules: Rules, taken: Taken, seen: Seen, marks: Marks) -> Course[Rules]:
+    """Make blocks and samples as long as the rules ask for, by steps that are timed."""
+    began_s = seen.now_s()
+    block = yield 1
+    step_s = max(block.step_s, SHORTEST_S)
+    rules = rules.for_step(step_s)
+    while (wanted := block_size(step_s, marks.cost_s, rules)) > taken.block:
+        taken.block = min(wanted, 2 * taken.block)
+        began_s = seen.now_s()
+        block = yield taken.block
+        step_s = max(min(step_s, block.step_s), SHORTEST_S)
+    taken.count = blocks_of(max(seen.now_s() - began_s, SHORTEST_S), rules)
+    return rules
+
+
+def _fed(rule: Rule[T], taken: Taken) -> Course[T]:
+    """Feed a rule with samples, each the median of the blocks of one."""
+    try:
+        next(rule)
+        while True:
+            blocks = []
+            for _ in range(taken.count):
+                blocks.append((yield taken.block))
+                taken.blocks.append(blocks[-1])
+            rule.send(statistics.median(block.step_s for block in blocks))
+    except StopIteration as end:
+        found: T = end.value
+        return found
+
+
+def _awaits_epoch(plan: CoursePlan, taken: Taken, seen: Seen) -> bool:
+    """True if no end of an epoch was seen since warm-up, with the step after it, and one is within reach."""
+    warm = taken.warm_steps or 0
+    if any(warm <= at < len(seen.ends_s) for at in seen.epochs_at):
+        return False
+    return seen.epoch_batches is not None
+
+
+def _profiled(steps: int, taken: Taken) -> Course[None]:
+    """Take steps under torch's profiler."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU]
+    if torch.cuda.is_available():
+        activities.append(ProfilerActivity.CUDA)
+    profiler = profile(activities=activities)
+    profiler.start()
+    try:
+        yield steps
+    finally:
+        profiler.stop()
+    taken.profile = profiler

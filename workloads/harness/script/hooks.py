@@ -1,0 +1,220 @@
+"""Hooks of torch that see a script's steps: nothing else of the script is touched.
+
+Whatever Dynamo could meet carries `torch._dynamo.disable` once the script compiles something, and no hook on
+modules stays then: it would break each graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from workloads.harness.script.seen import Seen, first_tensor, is_token_ids
+
+Stepped = Callable[
+    [Any], None
+]  # of the optimizer that has stepped; of None for a call of the model or a mark
+
+
+class Hooks:
+    """Hooks that note into `seen` and call `stepped` at the end of each optimizer's step.
+
+    Attributes:
+        active: False switches all of them off, as in forked children.
+        on_forward: called at the end of each outermost call of the model, until something is trained.
+    """
+
+    def __init__(self, seen: Seen, stepped: Stepped, on_forward: Callable[[], None]) -> None:
+        self.active = True
+        self._seen, self._stepped, self._on_forward = seen, stepped, on_forward
+        self._model_hooks: list[Any] = []
+        self._step_hook: Any = None
+        self._scaled: tuple[Any, Any] = (None, None)
+        self._torch: Any = None
+        os.register_at_fork(after_in_child=self.switch_off)
+
+    def switch_off(self) -> None:
+        """Note nothing more."""
+        self.active = False
+
+    def install(self, torch: Any) -> None:
+        """Set all hooks, as soon as torch is imported."""
+        self._torch, self._seen.imported = torch, True
+        self._set_step_hook(lambda function: function)
+        self._wrap_autograd(lambda function: function)
+        self._wrap_loader(lambda function: function)
+        self._watch_models()
+        self._wrap_compile()
+
+    def watch_next_call(self) -> None:
+        """Look once more at what goes into the model: the first call may have been a trial."""
+        if not self._seen.compiled:
+            self._drop_model_hooks()
+            self._watch_models()
+
+    def _set_step_hook(self, safe: Callable[[Any], Any]) -> None:
+        from torch.optim.optimizer import register_optimizer_step_post_hook
+
+        def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
+            if self.active:
+                self._stepped(optimizer)
+
+        if self._step_hook is not None:
+            self._step_hook.remove()
+        self._step_hook = register_optimizer_step_post_hook(safe(after_step))
+
+    def _wrap_autograd(self, safe: Callable[[Any], Any]) -> None:
+        autograd, scaler = self._torch.autograd, self._torch.amp.GradScaler
+
+        def note(tensors: Any) -> None:
+            loss = tensors if hasattr(tensors, "numel") else next(iter(tensors), None)
+            if not self.active or loss is None or loss.numel() != 1:
+                return
+            scaled, plain = self._scaled
+            self._seen.backward(plain if scaled is not None and scaled() is loss else loss)
+            self._scaled = (None, None)
+
+        def scaled(given: Any, made: Any) -> None:
+            if self.active and hasattr(given, "detach"):
+                self._scaled = (weakref.ref(made), given.detach())
+
+        backward, scale = _plain(autograd.backward), _plain(scaler.scale)
+        autograd.backward = _wrapping(
+            safe(_before(backward, lambda args: note(args[0]) if args else None)), backward
+        )
+        scaler.scale = _wrapping(safe(_after(scale, lambda args, made: scaled(args[1], made))), scale)
+
+    def _wrap_loader(self, safe: Callable[[Any], Any]) -> None:
+        from torch.utils.data import dataloader
+
+        kind: Any = dataloader._BaseDataLoaderIter
+        seen, real = self._seen, _plain(kind.__next__)
+
+        @functools.wraps(real)
+        def timed(iterator: Any) -> Any:
+            if not self.active:
+                return real(iterator)
+            started_s = time.perf_counter()
+            try:
+                batch = real(iterator)
+            except StopIteration:
+                if _length(iterator) == seen.epoch_batches:
+                    seen.epochs_at.append(len(seen.ends_s))
+                raise
+            seen.loader_s += time.perf_counter() - started_s
+            if iterator._num_yielded == 1 or not seen.loaded:
+                self._note_batch(iterator, batch)
+            return batch
+
+        kind.__next__ = _wrapping(safe(timed), real)
+
+    def _note_batch(self, iterator: Any, batch: Any) -> None:
+        self._seen.epoch_batches = _length(iterator)
+        tensor = first_tensor(batch)
+        if tensor is not None:
+            self._seen.loaded, self._seen.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
+
+    def _watch_models(self) -> None:
+        """Wait for the first call of any module: the outermost one, which is then watched itself."""
+        from torch.nn.modules.module import register_module_forward_pre_hook
+
+        def first_call(module: Any, args: Any) -> None:
+            if not self.active:
+                return
+            tensor = first_tensor(args)
+            if not self._seen.backwards and not self._seen.forwards and len(self._model_hooks) == 1:
+                self._model_hooks.append(module.register_forward_hook(after_call))
+            if tensor is not None:
+                self._seen.shape, self._seen.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
+                self._model_hooks.pop(0).remove()
+
+        def after_call(module: Any, args: Any, made: Any) -> None:
+            if self.active:
+                self._seen.forwards += 1
+                self._on_forward()
+
+        self._model_hooks.append(register_module_forward_pre_hook(first_call))
+
+    def _drop_model_hooks(self) -> None:
+        while self._model_hooks:
+            self._model_hooks.pop().remove()
+
+    def _wrap_compile(self) -> None:
+        """Make all hooks safe for Dynamo before the script compiles anything."""
+        torch, real = self._torch, self._torch.compile
+
+        @functools.wraps(real)
+        def compile_after_us(*args: Any, **kwargs: Any) -> Any:
+            if self.active and not self._seen.compiled:
+                self._seen.compiled = True
+                self._make_safe()
+            return real(*args, **kwargs)
+
+        torch.compile = compile_after_us
+
+    def _make_safe(self) -> None:
+        import torch._dynamo
+
+        disable = torch._dynamo.disable
+        self._drop_model_hooks()
+        self._set_step_hook(disable)
+        self._wrap_autograd(disable)
+        self._wrap_loader(disable)
+        self._watch_compiled(torch._dynamo.eval_frame.OptimizedModule)
+
+    def _watch_compiled(self, kind: Any) -> None:
+        real = kind.__call__
+
+        @functools.wraps(real)
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.active and (tensor := first_tensor((*args, *kwargs.values()))) is not None:
+                self._seen.shape, self._seen.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
+            made = real(module, *args, **kwargs)
+            if self.active and not self._seen.backwards:
+                self._seen.forwards += 1
+                self._on_forward()
+            return made
+
+        kind.__call__ = call
+
+
+def _plain(function: Any) -> Any:
+    """Return a function without the wrapper that we have put around it."""
+    return getattr(function, "_gridbench_real", function)
+
+
+def _wrapping(wrapper: Any, real: Any) -> Any:
+    """Return a wrapper that says what it wraps."""
+    wrapper._gridbench_real = real
+    return wrapper
+
+
+def _before(real: Any, note: Callable[[Any], None]) -> Any:
+    @functools.wraps(real)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        note(args)
+        return real(*args, **kwargs)
+
+    return wrapped
+
+
+def _after(real: Any, note: Callable[[Any, Any], None]) -> Any:
+    @functools.wraps(real)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        made = real(*args, **kwargs)
+        note(args, made)
+        return made
+
+    return wrapped
+
+
+def _length(iterator: Any) -> int | None:
+    """Return the batches of an epoch of a loader; None where it doesn't tell."""
+    try:
+        return len(iterator._index_sampler)
+    except Exception:
+        return None

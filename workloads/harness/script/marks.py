@@ -1,0 +1,81 @@
+"""The ends of a block of steps: on the host's clock, and by events on a GPU that is never waited for."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.harness.script.seen import Seen
+
+HOST_S, DEVICE_S = 2e-6, 3e-5  # what timing a block takes, for its length
+
+
+@dataclass(frozen=True, slots=True)
+class TimedBlock:
+    """A timed block: seconds per step on the host, and between events on the device if there is one."""
+
+    wall_s: float
+    device_s: float | None = None
+
+    @property
+    def step_s(self) -> float:
+        """Seconds per step by the clock that counts."""
+        return self.wall_s if self.device_s is None else self.device_s
+
+
+class Marks:
+    """Marks around blocks of steps.
+
+    On a GPU a block is read when the next one ends: by then it is over, or nearly, so that the host keeps
+    its lead and the device never runs dry because of us.
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._seen = seen
+        self._begun_s = 0.0
+        self._first: Any = None
+        self._read_later: deque[tuple[float, int, Any, Any]] = deque()
+
+    def begin(self) -> None:
+        """Begin a block."""
+        self._begun_s = self._seen.now_s()
+        self._first = _event()
+
+    def end(self, steps: int) -> TimedBlock:
+        """End a block of so many steps; return it, or on a GPU the one before it."""
+        last = _event() if self._first is not None else None
+        wall_s = self._seen.now_s() - self._begun_s
+        if last is None:
+            self._read_later.clear()
+            return TimedBlock(wall_s / steps)
+        self._read_later.append((wall_s, steps, self._first, last))
+        wall_s, steps, first, last = self._read_later[0]
+        if len(self._read_later) > 1:
+            self._read_later.popleft()
+        last.synchronize()
+        return TimedBlock(wall_s / steps, first.elapsed_time(last) / 1e3 / steps)
+
+    @property
+    def cost_s(self) -> float:
+        """Seconds that timing a block takes, about."""
+        return HOST_S if self._first is None else DEVICE_S
+
+
+def uses_gpu() -> bool:
+    """True if the script has computed on a GPU."""
+    import torch
+
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def _event() -> Any:
+    """Record an event on the script's stream; None where it uses no GPU, or is capturing a graph."""
+    import torch
+
+    if not uses_gpu() or torch.cuda.is_current_stream_capturing():
+        return None
+    kind: Any = torch.cuda.Event
+    event = kind(enable_timing=True)
+    event.record(torch.cuda.current_stream())
+    return event

@@ -1,0 +1,123 @@
+"""What a script's run comes to: its times, its verdict, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from workloads.harness.engine.failures import finding
+from workloads.harness.engine.sampling.rules import Rules
+from workloads.harness.engine.sampling.stop import is_precise
+from workloads.harness.engine.sampling.summary import summarise, thinned
+from workloads.harness.records.case import Case
+from workloads.harness.records.printable import printable
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.timing import Timing
+from workloads.harness.records.verdict import Finding
+from workloads.harness.script.course import Taken
+from workloads.harness.script.seen import Seen
+
+FEWEST = 2  # steps after the first, to say anything of a time
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a script ended: `error` is what it raised, `code` its exit code, `after` a sentence of ours."""
+
+    ended: str = "finished"
+    code: int | None = None
+    error: BaseException | None = None
+    after: str = ""
+
+
+def timings(taken: Taken, seen: Seen, rules: Rules) -> tuple[Timing | None, Timing | None]:
+    """Return the times of a step on the host, and by the device's own clock if it has one."""
+    if taken.sampled is None:
+        return _of_what_there_is(taken, seen, rules), None
+    sampled, warm = taken.sampled, taken.warm
+    assert warm is not None
+    blocks = taken.blocks[-len(sampled.samples_s) * taken.count :]
+    wall = _timing([block.wall_s for block in blocks], taken)
+    wall = replace(wall, warmup_s=thinned((*warm.samples_s, *sampled.early_s)))
+    on_device = [block.device_s for block in blocks if block.device_s is not None]
+    return wall, _timing(on_device, taken) if len(on_device) == len(blocks) else None
+
+
+def _timing(blocks_s: Sequence[float], taken: Taken) -> Timing:
+    sampled, warm = taken.sampled, taken.warm
+    assert sampled is not None and warm is not None
+    starts = range(0, len(blocks_s), taken.count)
+    samples_s = tuple(statistics.median(blocks_s[start : start + taken.count]) for start in starts)
+    steady = warm.steady and not sampled.drift
+    timing = summarise(samples_s, taken.block, steady, sampled.precise, blocks_s)
+    return replace(timing, drift=sampled.drift, needed_s=sampled.needed_s)
+
+
+def _of_what_there_is(taken: Taken, seen: Seen, rules: Rules) -> Timing | None:
+    """Return the times of the steps of a script that ended too early; None if they are too few."""
+    steps_s = [end - begin for begin, end in pairwise(seen.ends_s)]
+    if len(steps_s) < FEWEST:
+        return None
+    first = taken.warm_steps - 1 if taken.warm_steps else len(steps_s) // 2
+    kept = steps_s[min(first, len(steps_s) - FEWEST) :]
+    precise = len(kept) >= rules.min_samples and is_precise(kept, rules.half_width)
+    timing = summarise(kept, 1, bool(taken.warm and taken.warm.steady), precise)
+    return replace(timing, warmup_s=thinned(steps_s[: -len(kept)]))
+
+
+def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case) -> list[Finding]:
+    """Return what is to be said of how a script ended, the gravest first; nothing if it was measured."""
+    steps = len(seen.ends_s)
+    where = f"in step {steps + 1}" if steps else "before its first step"
+    if ending.error is not None:
+        return [_of_error(ending.error, case, where)]
+    if ending.code:
+        return [(Verdict.CRASHED, f"the script ended with code {ending.code} {where}")]
+    if ending.after:
+        return [(Verdict.TIMEOUT, ending.after)]
+    if steps <= FEWEST:
+        return [(Verdict.UNSUPPORTED, _nothing(seen, steps))]
+    if taken.sampled is None:
+        return [
+            (Verdict.IMPRECISE, f"the script ended by itself after {steps} steps, before it was measured")
+        ]
+    return []
+
+
+def _of_error(error: BaseException, case: Case, where: str) -> Finding:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return (
+            Verdict.CRASHED,
+            f"the script needs the package {error.name}, which is not installed here: "
+            "install it, or name the file that lists its packages",
+        )
+    if not isinstance(error, Exception):
+        return Verdict.CRASHED, f"the script was ended by {type(error).__name__} {where}"
+    verdict, text = finding(error, case)
+    if verdict is Verdict.CRASHED:
+        text = f"{text.replace('the workload raised', 'the script raised')} {where}"
+    return verdict, printable(text)
+
+
+def _nothing(seen: Seen, steps: int) -> str:
+    """Say why a script can't be timed: it ended, and no or hardly any step was seen."""
+    marked = "call `workloads.mark.step()` at the end of each step"
+    if not seen.imported:
+        return "the script ended and never imported torch: nothing of it can be seen as a step"
+    if steps:
+        return f"the script ended after {steps} step{'s' * (steps > 1)}: give it more to do"
+    if seen.backwards:
+        return f"{seen.backwards} backward calls and no step of a torch.optim.Optimizer were seen: {marked}"
+    return f"no step of an optimizer and no call of a model was seen in this process: {marked}"
+
+
+def losses_of(seen: Seen) -> tuple[tuple[float, ...], list[Finding]]:
+    """Return the losses of the first steps, up to the first that is no number, and a finding of that."""
+    losses = [float(loss) for loss in seen.losses]
+    for place, loss in enumerate(losses):
+        if not math.isfinite(loss):
+            return tuple(losses[:place]), [(Verdict.WRONG, f"the loss of step {place + 1} is {loss}")]
+    return tuple(losses), []

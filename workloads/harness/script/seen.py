@@ -1,0 +1,100 @@
+"""What hooks note while a script runs: counts and references, never a wait for a device."""
+
+from __future__ import annotations
+
+import time
+from array import array
+from dataclasses import dataclass, field
+from typing import Any
+
+LOSSES = 20  # of the first steps, which are held against those of other machines
+_INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
+
+
+@dataclass(slots=True)
+class Seen:
+    """Notes of a script's run so far.
+
+    Attributes:
+        ends_s: when each step ended, on the clock of `time.perf_counter` less what we took ourselves.
+        paused_s: seconds that we took.
+        losses: tensors, detached, of the first backward call of each of the first steps.
+        loss_due: whether the next backward call is the first of its step.
+        backwards: backward calls so far; `first_backward_s` is when the first came.
+        loader_s: seconds that the script's main process waited for its loaders.
+        shape: of the first tensor that went into the model; `is_tokens` if it holds ids in 2 dimensions.
+        loaded: the same of the last batch of a loader, for models whose calls we don't see.
+        epoch_batches: batches of an epoch, by the loader that the last batch came from.
+        epochs_at: how many steps were done each time that such a loader came to its end.
+        forwards: outermost calls of the model.
+        compiled: the script has called `torch.compile`.
+    """
+
+    ends_s: array[float] = field(default_factory=lambda: array("d"))
+    paused_s: float = 0.0
+    losses: list[Any] = field(default_factory=list)
+    loss_due: bool = True
+    backwards: int = 0
+    first_backward_s: float | None = None
+    loader_s: float = 0.0
+    shape: tuple[int, ...] = ()
+    is_tokens: bool = False
+    loaded: tuple[int, ...] = ()
+    loaded_tokens: bool = False
+    epoch_batches: int | None = None
+    epochs_at: list[int] = field(default_factory=list)
+    forwards: int = 0
+    compiled: bool = False
+    imported: bool = False
+
+    def now_s(self) -> float:
+        """Return seconds on the script's clock, which stands still while we measure."""
+        return time.perf_counter() - self.paused_s
+
+    def stepped(self) -> None:
+        """Note the end of a step."""
+        self.ends_s.append(self.now_s())
+        self.loss_due = True
+
+    def backward(self, loss: Any) -> None:
+        """Note a backward call of a loss, as the script made it."""
+        self.backwards += 1
+        if self.first_backward_s is None:
+            self.first_backward_s = self.now_s()
+        if self.loss_due and len(self.losses) < LOSSES:
+            self.losses.append(loss.detach().clone())
+        self.loss_due = False
+
+    @property
+    def samples(self) -> int | None:
+        """Samples in a call of the model, by what went in; None where nothing was seen to go in."""
+        shape = self.shape or self.loaded
+        return shape[0] if shape else None
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens in a call of the model; None where the input is no token ids."""
+        shape, tokens = (self.shape, self.is_tokens) if self.shape else (self.loaded, self.loaded_tokens)
+        return shape[0] * shape[1] if tokens else None
+
+
+def first_tensor(thing: Any, depth: int = 3) -> Any:
+    """Return the first tensor with dimensions in a batch or in arguments; None if there is none."""
+    if hasattr(thing, "shape") and hasattr(thing, "dtype"):
+        return thing if len(thing.shape) else None
+    if depth == 0:
+        return None
+    parts = thing.values() if hasattr(thing, "values") and callable(thing.values) else thing
+    if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__"):
+        return None
+    if not isinstance(thing, (list, tuple, dict)) and not hasattr(thing, "values"):
+        return None
+    for part in parts:
+        if (found := first_tensor(part, depth - 1)) is not None:
+            return found
+    return None
+
+
+def is_token_ids(tensor: Any) -> bool:
+    """True if a tensor is whole numbers in two dimensions, as batches of token ids are."""
+    return len(tensor.shape) == 2 and str(tensor.dtype) in _INTEGERS

@@ -1,0 +1,85 @@
+"""A script's command: placeholders filled in, and mistakes said before anything starts."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from workloads.harness.records.case import Case, whole
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.script import OWN, Script
+
+_PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+DATA = "data"  # the placeholder of a folder, where the others are numbers
+
+
+def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -> Case:
+    """Make the case that a script at one size is.
+
+    Raises:
+        WorkloadsError: a size has no placeholder in the command, a placeholder has no size, or neither a file
+            nor a module is named.
+    """
+    case = Case.of(name or stem(script.command), {key: whole(key, size[key], 0) for key in size}, OWN)
+    filled(script, case)
+    return case
+
+
+def stem(command: Sequence[str]) -> str:
+    """Return the name of what a command runs: `train` of `src/train.py`, and of `-m package.train`.
+
+    Raises:
+        WorkloadsError: it names nothing.
+    """
+    target = command[1:2] if command[:1] == ("-m",) else command[:1]
+    if not target or target[0].startswith("-"):
+        given = " ".join(command) or "nothing"
+        raise WorkloadsError(
+            f"the command is {given!r}; name a file, such as train.py --lr 1e-3, or -m and a module"
+        )
+    named = target[0].rpartition(".")[2] if command[0] == "-m" else Path(target[0]).stem
+    return named.removesuffix("__main__") or "script"
+
+
+def filled(script: Script, case: Case) -> tuple[str, ...]:
+    """Return a script's command with its placeholders filled in.
+
+    Raises:
+        WorkloadsError: a size has no placeholder, or a placeholder no size.
+    """
+    values = {name: str(value) for name, value in case.size}
+    if script.data is not None:
+        values[DATA] = script.data
+    places = {name for word in script.command for name in _PLACE.findall(word)}
+    if DATA in places - values.keys():
+        raise WorkloadsError("the command has {data} and no data is given; give --data FOLDER")
+    if missing := sorted(places - values.keys()):
+        name = missing[0]
+        raise WorkloadsError(f"the command has {{{name}}} and no size says what it is; give --size {name}=16")
+    if unused := [name for name, _ in case.size if name not in places]:
+        name = unused[0]
+        raise WorkloadsError(
+            f"size {name} has no place in the command; write {{{name}}} where its value belongs, "
+            f"such as --{name} {{{name}}}"
+        )
+    return tuple(_PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
+
+
+def check_script(script: Script, world: int | None = None) -> None:
+    """Check that a script can be started here, in a group of `world` ranks if torchrun started one.
+
+    Raises:
+        WorkloadsError: the folder or the file is not there, or the lengths contradict each other.
+    """
+    folder = Path(script.folder)
+    if not folder.is_dir():
+        raise WorkloadsError(f"folder {script.folder} is not there; name the one that the script runs in")
+    stem(script.command)
+    if script.command[0] != "-m" and not (folder / script.command[0]).is_file():
+        raise WorkloadsError(f"there is no file {script.command[0]} in {folder.absolute()}")
+    if script.steps is not None and script.epochs is not None:
+        raise WorkloadsError("steps and epochs are both given; the job has one length")
+    for name, value in (("steps", script.steps), ("epochs", script.epochs), ("processes", script.processes)):
+        if value is not None and value < 1:
+            raise WorkloadsError(f"{name}={value} must be a whole number above 0")
+    if world is not None and script.processes not in (1, world):
+        raise WorkloadsError(f"torchrun started {world} ranks and processes={script.processes}; leave it out")
