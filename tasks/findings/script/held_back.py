@@ -37,9 +37,9 @@ COLUMNS = (
     Column("Step", Quantity.TIME),
     Column("Held back by"),
     Column("Share of a step", Quantity.SHARE),
-    Column("Advice"),
     Column("Memory at the peak", Quantity.BYTES),
     Column("Memory left", Quantity.BYTES),
+    Column("Advice"),
 )
 LEAD = "Shares of a steady step; every bar is one step of its own machine."
 
@@ -126,9 +126,9 @@ class HeldBacks(Finding):
                 cell.step_s,
                 cell.largest or ("nothing but compute" if "compute" in cell.shares else None),
                 cell.share,
-                cell.advice or None,
                 cell.peak_bytes,
                 cell.left_bytes,
+                cell.advice or None,
             )
             for cell in self.cells
         )

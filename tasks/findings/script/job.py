@@ -11,7 +11,7 @@ from tasks.results.format import format_count, format_duration, format_estimate
 from tasks.results.model import Machine
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.speedup import decide, scaled
-from tasks.results.table import Column, Quantity, Table
+from tasks.results.table import Column, Quantity, Table, Value
 from tasks.results.values import Estimate, RatioVerdict
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
@@ -22,14 +22,14 @@ NORMAL = 1.959964  # of a repeat's own 95 % interval
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
-    Column("Steps", Quantity.COUNT),
+    Column("Standing"),
     Column("Whole job", Quantity.DURATION),
     Column("Cost", Quantity.MONEY),
     Column("Price", Quantity.PRICE),
+    Column("Steps", Quantity.COUNT),
     Column("Up to the first step", Quantity.TIME),
     Column("Step over the wall", Quantity.TIME),
     Column("Repeats", Quantity.COUNT),
-    Column("Standing"),
 )
 LEAD = (
     "From the start of the script's process to its end, with its start, evaluation and checkpoints. "
@@ -143,7 +143,7 @@ class WholeJobs(Finding):
             best = {"cheapest": _best(same, True), "fastest": _best(same, False)}
             for job in sorted(same, key=_amount):
                 names = [word for word, (hardware, _) in best.items() if job.hardware in hardware]
-                rows.append((*_row(job), " and ".join(_word(word, best[word][0]) for word in names)))
+                rows.append(_row(job, " and ".join(_word(word, best[word][0]) for word in names)))
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def answer(self) -> tuple[str, ...]:
@@ -176,10 +176,11 @@ def _on_machine(
     }
 
 
-def _row(job: JobOnMachine) -> tuple[str | int | float | Estimate | None, ...]:
+def _row(job: JobOnMachine, standing: str) -> tuple[Value, ...]:
     seconds = job.prediction.seconds()
-    size = (job.hardware, job.case.id, job.length.steps, seconds, job.usd, job.usd_per_hour)
-    return (*size, job.first_step_s, job.step_s, job.prediction.repeats)
+    money = (seconds, job.usd, job.usd_per_hour)
+    length = (job.length.steps, job.first_step_s, job.step_s, job.prediction.repeats)
+    return (job.hardware, job.case.id, standing, *money, *length)
 
 
 def _word(word: str, tied: Sequence[str]) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tests.tasks.examples.records import record, timing
+from tasks.findings.compare import compare
+from tasks.results.model import Comparison, Machine
+from tests.tasks.examples.records import A10G, record, timing
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Memory, Record, Work
 from workloads.harness.records.script import JobTime, ScriptRun
@@ -88,3 +90,37 @@ def script_record(
 def script_repeats(hardware: str, times: Sequence[float], **changes: Any) -> list[Record]:
     """One record per time (s) of a step."""
     return [script_record(hardware, number, seconds, **changes) for number, seconds in enumerate(times)]
+
+
+MACHINES = (
+    Machine("aws-g5.xlarge", 1.006, "on-demand, us-east-1, 2026-07-20", 1),
+    Machine("aws-g6.xlarge", 0.8048, "on-demand, us-east-1, 2026-07-20", 1),
+    Machine("local-cpu", 0.1, "stated assumption"),
+)
+
+
+def run() -> tuple[list[Record], Comparison]:
+    """Two sizes of a script on three machines: one waits for data, one copies, one diverges at batch 64."""
+    waits = {"loader": 0.63, "copy": 0.08, "launch": 0.03, "compute": 0.22, "other": 0.04}
+    copies = {"loader": 0.09, "copy": 0.14, "launch": 0.05, "compute": 0.7, "other": 0.02}
+    gpu = {
+        "device": "cuda",
+        "memory": Memory(3 * 2**30, 9 * 2**30, 11 * 2**30),
+        "memory_left_bytes": 11 * 2**30,
+    }
+    l4 = gpu | {"environment": A10G | {"gpus": [{"name": "NVIDIA L4"}]}, "shares": copies}
+    kinds = (gpu | {"environment": A10G, "shares": waits}, l4, {"shares": {"loader": 0.02, "compute": 0.98}})
+    made = []
+    for place, batch in enumerate((32, 64)):
+        case = Case.of("train", {"batch": batch}, "own")
+        for hardware, factor, changes in zip(MACHINES, (0.36, 0.2, 3.1), kinds, strict=True):
+            rate = 0.0 if (batch, hardware.name) == (64, "local-cpu") else 0.1
+            for number, noise in enumerate((0.99, 1.0, 1.012)):
+                course = losses(seed=place, data=place, rate=rate, summed=number)
+                seconds = factor * noise * (1 + place)
+                made.append(
+                    script_record(
+                        hardware.name, number, seconds, case=case, losses=course, samples=batch, **changes
+                    )
+                )
+    return made, compare(made, MACHINES, MACHINES[0].name)

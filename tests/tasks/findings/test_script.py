@@ -1,10 +1,11 @@
 """A user's own script: hours and USD of its whole job, what holds it back, and whether it is one training."""
 
+import io
 import json
 import math
 import random
+import re
 import statistics
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -13,10 +14,14 @@ from tasks.findings.compare import compare
 from tasks.findings.script.held_back import HeldBacks
 from tasks.findings.script.job import JobPrediction, WholeJobs
 from tasks.findings.script.training import SameTraining
+from tasks.report.artifacts import stage_tables
+from tasks.report.files.benchmark_results import benchmark_json
+from tasks.report.files.finding_csv import finding_files
+from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
-from tasks.report.write import write_report
+from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import A10G, machine
-from tests.tasks.examples.scripts import TRAIN, losses, script_repeats
+from tests.tasks.examples.scripts import losses, run, script_repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Memory
 from workloads.harness.records.script import JobTime
@@ -45,7 +50,7 @@ def test_the_cheapest_and_the_fastest_machine_for_the_job_come_first_with_hours_
         "fastest: a, 28.35 USD (28.06–28.63), 2.835 h (2.806–2.863)."
     )
     table = found.finding(WholeJobs).table()
-    assert [(row[0], row[2], row[-1]) for row in table.rows] == [
+    assert [(row[0], row[6], row[2]) for row in table.rows] == [
         ("c", 10_000, "cheapest"),
         ("b", 10_000, ""),
         ("a", 10_000, "fastest"),
@@ -59,7 +64,7 @@ def test_machines_that_are_not_told_apart_are_tied_and_the_sentence_says_why():
     found = compared(three("a"), three("b", 1.001), prices=(1.0, 1.0))
     assert found.answer[0].startswith("Cheapest for this job of 10,000 steps: undecided between a, ")
     assert "spans 1" in found.answer[0]
-    standings = {row[0]: row[-1] for row in found.finding(WholeJobs).table().rows}
+    standings = {row[0]: row[2] for row in found.finding(WholeJobs).table().rows}
     assert set(standings.values()) == {"cheapest, undecided and fastest, undecided"}
 
 
@@ -109,7 +114,7 @@ def test_a_job_outside_of_its_own_interval_is_refused():
     assert not summary.ok_repeats and "150 % of its step is loader" in summary.reasons[0]
 
 
-def coverage(shared, repeats, between=0.02, within=0.03, runs=600):
+def coverage(shared, repeats, between=0.02, within=0.03, runs=300):
     """Share of intervals that hold the truth, where repeats' own errors are one error or each its own."""
     chance, held = random.Random(f"{shared} {repeats}"), 0
     for _ in range(runs):
@@ -159,8 +164,8 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
         "On odd at batch=32 78 % of a step is none of what was looked for" in s for s in found.observations
     )
     rows = {row[0]: row for row in found.finding(HeldBacks).table().rows}
-    assert rows["slow"][4] == "loader" and rows["slow"][7:] == (4 * 2**30, 6 * 2**30)
-    assert rows["odd"][7] == 2 * 2**30  # of the host, where that is the device
+    assert rows["slow"][4] == "loader" and rows["slow"][6:8] == (4 * 2**30, 6 * 2**30)
+    assert rows["odd"][6] == 2 * 2**30  # of the host, where that is the device
     assert dict(rows["slow"][2].seconds)["loader"] == pytest.approx(0.063, rel=0.01)
 
 
@@ -203,18 +208,24 @@ def test_other_code_on_one_side_is_a_confound():
     assert found.pairings[0].confounds == ("code: 22 against 11",)
 
 
-def test_it_reaches_every_file_of_a_report(tmp_path):
-    bare = Case.of("train", {}, "own")
-    records = [*three("a"), *three("b", 2.0), *three("a", case=bare), *three("b", losses=losses(data=1))]
-    records = [replace(r, repeat=r.repeat + 3) if r.script.losses == losses(data=1) else r for r in records]
-    comparison = compare(records, [machine("a"), machine("b")], "a")
-    page = write_report(tmp_path, records, comparison, RUN).read_text("utf-8")
+def test_it_reaches_every_file_of_a_report():
+    records, comparison = run()
+    page = report_html(records, comparison, RUN)
     assert 'id="script"' in page and 'href="#script"' in page and 'id="held-back"' in page
-    assert page.count('data-kind="course"') == 2 and page.count('data-kind="steps"') == 2
-    job = pd.read_csv(tmp_path / "findings" / "job.csv")
+    assert all(page.count(f'data-kind="{kind}"') == 2 for kind in ("course", "steps", "room"))
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    lines = [row for rows in data["charts"]["course-1"]["datasets"].values() for row in rows]
+    assert {row["hardware"] for row in lines if row["training"] == "wrong"} == {"local-cpu"}
+    job = pd.read_csv(io.BytesIO(finding_files(comparison)["findings/job.csv"]))
     assert {"Machine", "Whole job (s)", "Whole job (s) low", "Cost (USD) high", "Standing"} <= set(job)
-    kept = json.loads((tmp_path / "benchmark_results.json").read_text())
+    kept = benchmark_json(records, comparison, RUN)
     assert kept["rows"][0]["script"]["job"]["steps"] == 10_000 and kept["findings"]["training"]["rows"]
-    text = (tmp_path / "comparison.txt").read_text()
-    assert "The whole job:" in text and "What holds it back:" in text and "Is it the same training?:" in text
-    assert TRAIN.id == "train/batch=32/own"
+    text = full_text(records, comparison)
+    assert all(f"{kind.title}:" in text for kind in (WholeJobs, HeldBacks, SameTraining))
+    assert {"bench-job", "bench-held-back", "bench-training"} <= set(stage_tables(comparison))
+
+
+def test_a_script_without_sizes_has_a_page():
+    records = three("a", case=Case.of("train", {}, "own"))
+    page = report_html(records, compare(records, [machine("a")], "a"), RUN)
+    assert "train/own" in page and "nothing but compute holds a step back, 85 % of it" in page

@@ -1,4 +1,6 @@
-"""How often the check of trainings accuses wrongly, and what it catches: `python -m tests.tasks.plausibility.simulated_trainings`.
+"""Count false accusations of trainings, and what is caught: `python -m tests.tasks.plausibility.simulated_trainings`.
+
+Its arguments are the number of seeds, and that of losses in a record.
 
 Small nets are really trained by torch on a CPU. Another order of summation is the same batch in another order.
 """
@@ -15,8 +17,10 @@ from tasks.plausibility.trainings import Standing, courses
 from tests.tasks.examples.records import A10G, ENVIRONMENT, machine, record
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import ScriptRun
+from workloads.harness.script.seen import LOSSES
 
-STEPS, BATCH, IMAGES = 48, 32, 1024
+STEPS = int(sys.argv[2]) if sys.argv[2:] else LOSSES
+BATCH, IMAGES = 32, 1024
 RATES = {"sgd": 0.1, "momentum": 0.1, "adam": 1e-3, "fast adam": 1e-2}
 CASE = Case.of("train", {"batch": BATCH}, "own")
 
@@ -122,7 +126,11 @@ def scenarios(kind, name, seed):
         yield f"other order of data, {label}", True, {"a": base, hardware: noisy(1, data=1)}
         for times in (0.1, 0.5, 2.0, 10.0):
             yield f"learning rate x {times:g}, {label}", True, {"a": base, hardware: noisy(1, times=times)}
-        yield f"fp16 overflows at step 20, {label}", True, {"a": base, hardware: noisy(1, half_from=20)}
+        yield (
+            f"fp16 overflows at a third of the steps, {label}",
+            True,
+            {"a": base, hardware: noisy(1, half_from=STEPS // 3)},
+        )
     slow = [train(kind, name, 100 + 10 * seed + n, data=n, times=0.0) for n in range(3)]
     yield "no seed, and the weights never move, two kinds", True, {"a": free[:3], "gpu": slow}
 
