@@ -21,7 +21,7 @@ from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import A10G, machine
-from tests.tasks.examples.scripts import losses, run, script_repeats
+from tests.tasks.examples.script_records import losses, run, script_repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Memory
 from workloads.harness.records.script import JobTime

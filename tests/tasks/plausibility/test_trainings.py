@@ -10,7 +10,7 @@ from tasks.plausibility.physics import gate
 from tasks.plausibility.trainings import Standing, courses, deviation, fall, grossly_apart
 from tasks.results.repeats import key
 from tests.tasks.examples.records import A10G, machine
-from tests.tasks.examples.scripts import losses, script_record, script_repeats
+from tests.tasks.examples.script_records import losses, script_record, script_repeats
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Verdict
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tasks.report.html.page import report_html
-from tests.tasks.examples import scaling, scripts
+from tests.tasks.examples import scaling, script_records
 from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
 from tests.tasks.report.report_browser import chromium, opened
 
@@ -15,7 +15,7 @@ axe = pytest.importorskip("axe_core_python.sync_playwright")
 PAGES = {
     "images": lambda: (made := records(), comparison(made)),
     "scaling": scaling.run,
-    "script": scripts.run,
+    "script": script_records.run,
     "nothing": nothing_ok,
 }
 
