@@ -19,7 +19,7 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
         ours, theirs = _values(side, read), _values(baseline, read)
         if ours and theirs and ours != theirs:
             matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
-    for name, states in _STATES.items():
+    for name, states in (("cache before each step", _caches), ("soak before the samples", _soaks)):
         ours, theirs = states(side), states(baseline)
         if ours and theirs and ours != theirs:
             matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
@@ -37,11 +37,6 @@ def _caches(records: Sequence[Record]) -> list[str]:
 def _soaks(records: Sequence[Record]) -> list[str]:
     """Return whether repeats were soaked before their samples, in words."""
     return sorted({"yes" if r.wall.burst_s else "none" for r in records if r.wall})
-
-
-def _code(records: Sequence[Record]) -> list[str]:
-    """Return the short ids of the trees that a user's own script came from."""
-    return sorted({r.script.code.removeprefix("sha256:")[:12] for r in records if r.script and r.script.code})
 
 
 def _values(records: Sequence[Record], read: Callable[[dict[str, Any]], str | None]) -> list[str]:
@@ -76,9 +71,6 @@ _ACCELERATED = {
     "logical CPUs": _plain("logical_cpus"),
     "memory": _memory,
 }
-
-
-_STATES = {"cache before each step": _caches, "soak before the samples": _soaks, "code": _code}
 
 
 def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:

@@ -203,11 +203,6 @@ def test_the_same_training_is_an_observation():
     )
 
 
-def test_other_code_on_one_side_is_a_confound():
-    found = compared(three("a"), three("b", code="sha256:22"))
-    assert found.pairings[0].confounds == ("code: 22 against 11",)
-
-
 def test_it_reaches_every_file_of_a_report():
     records, comparison = run()
     page = report_html(records, comparison, RUN)
