@@ -12,20 +12,15 @@ from tests.emulators.newcomer import Shell
 from workloads.harness.records.record import Record
 
 PAGE = (DOCS / "your-script.md").read_text()
+BLOCKS = re.findall(r"^```([a-z]*)\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+COMMANDS = [line for language, lines in BLOCKS if not language for line in lines.splitlines()]
+PLANNED = [command for command in COMMANDS if "--dry-run" in command]
+MEASURED = [command for command in COMMANDS if command.startswith("gridbench") and command not in PLANNED]
 
 
 def block(language):
     """The first block of a language."""
-    return re.search(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)[1]
-
-
-COMMANDS = [
-    line
-    for lines in re.findall(r"^```\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    for line in lines.splitlines()
-]
-PLANNED = [command for command in COMMANDS if "--dry-run" in command]
-MEASURED = [command for command in COMMANDS if command.startswith("gridbench") and command not in PLANNED]
+    return next(text for each, text in BLOCKS if each == language)
 
 
 @pytest.fixture
