@@ -25,7 +25,8 @@ ROUNDING = 3e-4  # of the first loss, as a share of the largest one
 GROWTH = 1.5  # of it from step to step
 SEEDED = 1e-5  # by which first losses of one seed differ; those of two batches do by far more
 FEWEST = 8  # losses that show a fall
-SIGMAS, HALF, LEAST = 5.0, 0.5, 0.05  # by which two falls are grossly apart: see `grossly_apart`
+FAR = 3.0  # times the tolerance: between it and that, nothing is shown
+SIGMAS, QUARTER, LEAST = 5.0, 0.25, 0.05  # by which two falls are grossly apart: see `grossly_apart`
 NO_SEED = "its repeats differ from the first steps on, so the script has no fixed seed"
 ALONE = "one repeat alone does not show that the script has a fixed seed"
 
@@ -90,17 +91,17 @@ def fall(losses: Losses) -> tuple[float, float]:
 
 
 def grossly_apart(losses: Losses, others: Losses) -> bool:
-    """Return True if one training falls and the other does not, or by far less.
+    """Return True if one training falls and the other does not.
 
-    Their falls differ by a half of the larger one, by 5 % of the loss, and by five standard errors.
+    One falls by 5 % of the loss at least, the other by less than a quarter of that, and they are five
+    standard errors apart.
     """
     common = min(len(losses), len(others))
     if common < FEWEST:
         return False
     (ours, error), (theirs, other_error) = fall(losses[:common]), fall(others[:common])
-    apart = abs(ours - theirs)
-    largest = max(abs(ours), abs(theirs))
-    return apart > max(LEAST, HALF * largest, SIGMAS * math.hypot(error, other_error))
+    most, least = max(ours, theirs), min(ours, theirs)
+    return most > LEAST and least < QUARTER * most and most - least > SIGMAS * math.hypot(error, other_error)
 
 
 def _at_once(record: Record) -> str:
@@ -147,7 +148,7 @@ def _together(records: Sequence[Record]) -> list[Course]:
 
 def _close(record: Record, leader: Record, base: Record) -> Course:
     """Judge a record whose kind of device repeats itself: by its kind's leader, then by the baseline."""
-    if not _agree(record, leader):
+    if deviation(_losses(record), _losses(leader)) > FAR:
         return Course(record, Standing.WRONG, _difference(record, leader))
     why = f"another kind of device than {base.hardware}: other random numbers or precision"
     return _loose(record, base, why)
@@ -209,9 +210,8 @@ def _gross_reference(records: Sequence[Record]) -> Record:
 def _difference(record: Record, leader: Record) -> str:
     """Say at which step two trainings part."""
     ours, theirs = _losses(record), _losses(leader)
-    steps = range(min(len(ours), len(theirs), EARLY))
-    scale = max(max(abs(ours[step]), abs(theirs[step])) for step in steps) or 1.0
-    first = next(step for step in steps if abs(ours[step] - theirs[step]) > scale * ROUNDING * GROWTH**step)
+    early = range(1, min(len(ours), len(theirs), EARLY) + 1)
+    first = next(step for step in early if deviation(ours[:step], theirs[:step]) > 1) - 1
     where = f"on {leader.hardware}" if leader.hardware != record.hardware else f"in repeat {leader.repeat}"
     return (
         f"its loss at step {first + 1} is {ours[first]:.6g}, {where} {theirs[first]:.6g}: "

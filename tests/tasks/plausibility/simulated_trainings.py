@@ -7,6 +7,7 @@ Small nets are really trained by torch on a CPU. Another order of summation is t
 
 import sys
 from dataclasses import replace
+from functools import cache
 from itertools import product
 
 import torch
@@ -47,6 +48,7 @@ def optimizer(name, model, times):
     return torch.optim.SGD(model.parameters(), rate, momentum=0.9 if name == "momentum" else 0.0)
 
 
+@cache
 def train(
     kind, name, seed=0, *, data=0, times=1.0, summed=0, masks=0, dropout=0.0, bf16=False, half_from=None
 ):
@@ -116,6 +118,7 @@ def scenarios(kind, name, seed):
         False,
         {"a": noisy(2, bf16=True), "b": noisy(3, bf16=True)},
     )
+    yield "bf16, two kinds", False, {"a": noisy(2, bf16=True), "gpu": noisy(3, bf16=True)}
     yield "fp32 against bf16, two kinds", False, {"a": base, "gpu": noisy(1, bf16=True)}
     dropped = three(summed=0, dropout=0.2)
     yield "other masks of dropout, two kinds", False, {"a": dropped, "gpu": noisy(1, dropout=0.2, masks=1)}
