@@ -51,7 +51,9 @@ def test_one_record_is_made_here(shell):
 def test_a_plan_is_printed_and_nothing_runs(shell, command):
     code, out = shell(command)
     assert code == 0, out
-    assert "train/own" in out and not list(results_of(shell).glob("*/records"))
+    assert (
+        "The script train" in out and "repeats each" in out and not list(results_of(shell).glob("*/records"))
+    )
 
 
 @pytest.mark.chaos
