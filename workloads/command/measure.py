@@ -8,12 +8,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
+from typing import IO
 
 from workloads.command.largest import answer, find_largest, first_case
 from workloads.command.model_table import model_table
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases, since_process_start_s
 from workloads.harness.group.launch import follow, lead, membership_of
+from workloads.harness.group.ranks import membership_in
 from workloads.harness.probes.cpu import cores
 from workloads.harness.records.case import Case, parse_size
 from workloads.harness.records.files import make_folder, record_path, write_record
@@ -22,10 +24,10 @@ from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import HEAD, line, table
 from workloads.harness.registry import all_workloads, find
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.runs import be_a_good_child
+from workloads.harness.repeat.runs import PARENT, be_a_good_child, die_with_parent
 from workloads.harness.repeat.series import measure_suite
 from workloads.harness.repeat.suite import load_suite, suite_names
-from workloads.harness.script.measure import measure_script
+from workloads.harness.script.measure import RECORD, measure_script
 from workloads.loadtest import command as load_test
 
 
@@ -117,14 +119,10 @@ def _ordered(text: str) -> Repeat:
 def _measure_here(order: Callable[[], Repeat]) -> int:
     """Measure a repeat in this process, or as one rank of its group, or by ranks that this process starts."""
     phases = Phases(since_process_start_s())
-    records_out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever a workload prints must not end up among the records
+    records_out = _records_out()
     repeat = order()
     if repeat.script is not None:
-        be_a_good_child(repeat.device)
-        return measure_script(
-            repeat, phases, say, lambda record: print(record.to_json(), file=records_out, flush=True)
-        )
+        return _script_here(repeat, phases, records_out)
     workload = find(repeat.case.workload)
     membership = membership_of(workload, repeat)
     be_a_good_child(repeat.device, membership.world if membership else 1)
@@ -140,3 +138,33 @@ def _measure_here(order: Callable[[], Repeat]) -> int:
     print(record.to_json(), file=records_out, flush=True)
     say(table([HEAD, line(record)]))
     return 0 if record.ok else 1
+
+
+def _records_out() -> IO[str]:
+    """Return where records go: standard output, where nothing else may end up, or a file of their own."""
+    if (own := os.environ.pop(RECORD, None)) is not None:
+        os.set_inheritable(int(own), False)
+        return os.fdopen(int(own), "w")
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return out
+
+
+def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
+    """Measure a user's script in this process, or by ranks that this process starts."""
+    assert repeat.script is not None
+    alone = membership_in() is None and repeat.script.processes > 1
+
+    def keep(record: Record) -> None:
+        print(record.to_json(), file=records_out, flush=True)
+
+    if not repeat.script.whole:
+        be_a_good_child(repeat.device)
+    elif PARENT in os.environ:
+        die_with_parent()
+    if alone:
+        with whole_box(say) as lock:
+            record = lead(repeat, lock, phases.wall_s())
+        keep(record)
+        return 0 if record.ok else 1
+    return measure_script(repeat, phases, keep)

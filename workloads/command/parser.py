@@ -73,7 +73,8 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--size", default="", help="what varies in the command, such as batch=16 for {batch}")
     sub.add_argument("--steps", type=_count, help="predict the time of a job of so many steps")
     sub.add_argument("--epochs", type=_count, help="predict the time of a job of so many epochs")
-    sub.add_argument("--whole", action="store_true", help="let it run to its end, untouched")
+    sub.add_argument("--whole", action="store_true", help="let it run to its end, as if nobody measured it")
+    sub.add_argument("--out", type=Path, help="with --whole: folder for the record")
     sub.add_argument(
         "--processes", type=_count, default=1, help="ranks that train together, as under torchrun"
     )

@@ -3,9 +3,13 @@
 import argparse
 import os
 import sys
-from dataclasses import fields
+import tempfile
+from contextlib import ExitStack
+from dataclasses import fields, replace
 from pathlib import Path
 
+from workloads.harness.group.launch import PREFIX
+from workloads.harness.group.ranks import Membership, membership_in
 from workloads.harness.records.case import parse_size
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.repeat import Repeat
@@ -13,6 +17,8 @@ from workloads.harness.records.script import Script
 from workloads.harness.records.text import HEAD, line, table
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import run_repeat
+from workloads.harness.script.measure import RANKS
+from workloads.harness.script.whole import run_whole
 from workloads.harness.script.words import check_script, own_case
 
 
@@ -22,16 +28,33 @@ def say(text: str) -> None:
 
 
 def script(options: argparse.Namespace) -> int:
-    """Measure the command that follows `--`."""
-    repeat = _repeat(options)
-    with whole_box(say) as lock:
-        record = run_repeat(repeat, lock, say)
-    print(record.to_json(), flush=True)
-    say(table([HEAD, *map(line, [record])]))
+    """Measure the command that follows `--`: alone, whole, or as a rank that torchrun has started."""
+    member = membership_in()
+    repeat = _repeat(options, member)
+    is_first = member is None or member.rank == 0
+    with ExitStack() as stack:
+        if is_first:
+            lock = stack.enter_context(whole_box(say))
+        else:  # the first rank holds the box for all
+            lock = stack.enter_context(open(os.devnull)).fileno()
+        if options.whole:
+            return run_whole(repeat, lock, options.out if is_first else None)
+        environ = {**os.environ, RANKS: str(_shared_folder())} if member else os.environ
+        record = run_repeat(repeat, lock, say, environ=environ)
+    if is_first:
+        print(record.to_json(), flush=True)
+        say(table([HEAD, *map(line, [record])]))
     return 0 if record.ok else 1
 
 
-def _repeat(options: argparse.Namespace) -> Repeat:
+def _shared_folder() -> Path:
+    """Return the folder of the ranks that one torchrun has started: they have it as their parent."""
+    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getppid()}-{os.environ.get('MASTER_PORT', '')}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
     words = tuple(options.words[1:] if options.words[:1] == ["--"] else options.words)
     if not words:
         raise WorkloadsError("no script is named; write it after --, such as: script -- train.py --lr 1e-3")
@@ -44,7 +67,13 @@ def _repeat(options: argparse.Namespace) -> Repeat:
         processes=options.processes,
         whole=options.whole,
     )
-    check_script(asked)
+    check_script(asked, member.world if member else None)
+    if member:
+        asked = replace(asked, processes=member.world)
+    if asked.whole and not options.out:
+        raise WorkloadsError(
+            "--whole leaves standard output to the script; name a folder for the record by --out"
+        )
     case = own_case(asked, parse_size(options.size), options.name)
     taken = ("case", "script", "data", "profile", "trial", "cold_cache")
     names = [

@@ -107,7 +107,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     Raises:
         WorkloadsError: the ranks found a mistake in the call.
     """
-    processes, threads = repeat.case.params["processes"], repeat.threads or 1
+    processes, threads = processes_of(repeat), repeat.threads or 1
     repeat = replace(repeat, threads=threads)
     started = time.perf_counter()
     try:
@@ -121,6 +121,11 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
         text = text.removeprefix("the workload raised ")
         reason = f"{processes} processes could not be started: {text}"
         return repeat.failed(verdict, reason, time.perf_counter() - started)
+
+
+def processes_of(repeat: Repeat) -> int:
+    """Return how many processes measure a repeat together: those of its script, or of its size."""
+    return repeat.script.processes if repeat.script else repeat.case.params["processes"]
 
 
 def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) -> Record:
@@ -226,7 +231,7 @@ def _blamed(
     wall_s: float,
 ) -> Record:
     """Make the record of a group that ended because of a rank, and name the rank most to blame."""
-    world = repeat.case.params["processes"]
+    world = processes_of(repeat)
     failed = {rank: record for rank, record in records.items() if codes.get(rank) == 1}
     if len(failed) == world and len({record.reasons for record in failed.values()}) == 1:
         return failed[0]  # all of them for one reason

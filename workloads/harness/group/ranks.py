@@ -13,7 +13,7 @@ from pathlib import Path
 from workloads.harness.records.errors import WorkloadsError
 
 FOLDER = "GRIDBENCH_GROUP"  # set by our own starter: where the board lies and the records go
-_ROW = struct.Struct("=qqqq")
+_ROW = struct.Struct("=qqqqq")
 _row: memoryview | None = None  # this process's own row, where there is a board
 _ended = False
 
@@ -41,12 +41,14 @@ class RankProgress:
         steps: steps that it has finished, since it began.
         exchanges: collective operations that it has begun: a rank that waits for others has begun more.
         ended: whether it has come to the end, together with the others.
+        last: the step after which all are to stop, as the first rank says; 0 while it has not.
     """
 
     pid: int = 0
     steps: int = 0
     exchanges: int = 0
     ended: bool = False
+    last: int = 0
 
 
 def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
@@ -73,9 +75,9 @@ class ProgressBoard:
         """Open the board of a group, or create it."""
         path = folder / "board"
         size = _ROW.size * world
-        with open(path, "r+b" if path.exists() else "w+b") as file:
-            if path.stat().st_size < size:
-                file.truncate(size)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # whichever rank comes first
+        with open(descriptor, "r+b") as file:
+            file.truncate(size)
             self._memory = memoryview(mmap.mmap(file.fileno(), size))
         self._world = world
 
@@ -83,8 +85,19 @@ class ProgressBoard:
         """Return the progress of every rank."""
         unpacked = (_ROW.unpack_from(self._memory, rank * _ROW.size) for rank in range(self._world))
         return tuple(
-            RankProgress(pid, steps, exchanges, bool(ended)) for pid, steps, exchanges, ended in unpacked
+            RankProgress(pid, steps, exchanges, bool(ended), last)
+            for pid, steps, exchanges, ended, last in unpacked
         )
+
+    @property
+    def last(self) -> int:
+        """The step after which all are to stop; 0 while the first rank has not said it."""
+        found: int = _ROW.unpack_from(self._memory, 0)[4]
+        return found
+
+    def stop_after(self, step: int) -> None:
+        """Have all ranks stop after this step; the first rank calls it."""
+        struct.pack_into("=q", self._memory, _ROW.size - 8, step)
 
     def sit(self, rank: int) -> None:
         """Take a rank's row for this process."""
@@ -93,10 +106,10 @@ class ProgressBoard:
         _row[0] = os.getpid()
 
 
-def stepped() -> None:
-    """Note that this process has finished a step."""
+def stepped(steps: int | None = None) -> None:
+    """Note that this process has finished a step, or so many in all."""
     if _row is not None:
-        _row[1] += 1
+        _row[1] = _row[1] + 1 if steps is None else steps
 
 
 def exchanged(count: int) -> None:

@@ -27,6 +27,7 @@ COMMAND = (sys.executable, "-m", "workloads")
 SHARE_OF_MEMORY = 0.95
 LONGEST_LINE = 4000  # characters of a line of standard error that are passed on at once
 PR_SET_PDEATHSIG = 1  # prctl(2)
+MOST_SAID = 200_000  # characters of a script's output that are passed on
 LAST_S = 5.0  # in which what was killed is gone
 Say = Callable[[str], None]
 
@@ -57,6 +58,7 @@ def run_repeat(
     )
     out: list[str] = []
     last_words: list[str] = []
+    say = at_most(say) if repeat.script else say
     in_time = _watch(process, repeat.timeout_s, say, out, last_words)
     wall_s = time.perf_counter() - started
     if (record := _read(repeat, out)) is not None:
@@ -121,6 +123,21 @@ def _listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
         say(text)
 
 
+def at_most(say: Say, characters: int = MOST_SAID) -> Say:
+    """Return `say` for a program that may print without end: it is heard, and not passed on any more."""
+    left = characters
+
+    def limited(text: str) -> None:
+        nonlocal left
+        if left > 0:
+            say(text)
+            left -= len(text) + 1
+            if left <= 0:
+                say(f"(it has printed {characters} characters: the rest is left out)")
+
+    return limited
+
+
 def _stop(process: subprocess.Popen[str]) -> None:
     """Kill the process with all that it started, and reap it: ranks have sessions of their own."""
     family = _family(process.pid)
@@ -160,6 +177,7 @@ def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
 def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall_s: float) -> Record:
     """Say why a process ended without a record."""
     words = f" ({last_words[-1]})" if last_words else ""
+    who = "the script's process" if repeat.script else "the measuring process"
     if code == -signal.SIGKILL and oom:
         size, advice = repeat.case.size_text, smaller(repeat.case)
         reason = f"the kernel ran out of memory at {size} and killed the process{advice}"
@@ -168,9 +186,9 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
         reason = f"memory ran out at {repeat.case.size_text}: {line.strip()}{smaller(repeat.case)}"
         return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
     if code < 0:
-        reason = f"the measuring process was killed by {signal_name(-code)}{words}"
+        reason = f"{who} was killed by {signal_name(-code)}{words}"
         return repeat.failed(Verdict.CRASHED, reason, wall_s)
-    return repeat.failed(Verdict.CRASHED, f"the measuring process ended with code {code}{words}", wall_s)
+    return repeat.failed(Verdict.CRASHED, f"{who} ended with code {code}{words}", wall_s)
 
 
 def signal_name(number: int) -> str:

@@ -5,6 +5,7 @@ Nothing is imported before the script asks for it: torch reads variables that th
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -16,17 +17,23 @@ from typing import Any
 from workloads import mark
 
 OURS = __name__.partition(".")[0]
+KEPT = {"encodings", "__main__", "site"}  # loaded before any script
 MARKS = "_gridbench_marks"  # under this name any copy of `workloads.mark` finds the measurement
 Then = Callable[[ModuleType], None]
 
 
-def make_room() -> None:
-    """Take our modules out of the script's sight: a folder of the same name is then its own.
+def make_room(folder: str) -> None:
+    """Take our modules out of the script's sight, and any that its own folder has a file or a folder for.
 
-    What we hold stays ours, and `workloads.mark` can still be imported, if nothing else has that name.
+    What we hold stays ours, and `workloads.mark` can still be imported, if nothing else has that name. What
+    Python itself has loaded before it would run a script stays, as it would.
     """
-    for name in [name for name in sys.modules if name.partition(".")[0] == OURS]:
-        del sys.modules[name]
+    theirs = {name.removesuffix(".py") for name in os.listdir(folder)} - KEPT
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        if top == OURS or (top in theirs and origin not in ("built-in", "frozen")):
+            del sys.modules[name]
     sys.meta_path.append(_MarkFinder())
 
 

@@ -30,6 +30,8 @@ Course = Generator[int, TimedBlock, T]
 SHORTEST_S = 1e-9
 CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
 PROFILED = 4  # steps
+EPOCHS = 3  # whose ends are seen where a job is predicted
+MOST_LOOKED_AT = 100  # blocks
 
 
 @dataclass(slots=True)
@@ -60,13 +62,13 @@ class CoursePlan:
 
     Attributes:
         cap_s: seconds of steps after which it no longer waits for the end of an epoch.
-        all_of_it: take the whole of that time, because a job's length is to be predicted.
+        predicts: the time of a job is to be predicted: see several epochs, or all of that time.
         profiled: steps under the profiler at the end.
     """
 
     rules: Rules
     cap_s: float = CAP_S
-    all_of_it: bool = False
+    predicts: bool = False
     profiled: int = PROFILED
 
 
@@ -93,7 +95,7 @@ def course(
         taken.window_steps = len(seen.ends_s) - taken.warm_steps
         taken.loader_share = min((seen.loader_s - loader_s) / (seen.now_s() - started_s), 1.0)
     with phases("wall"):
-        while seen.now_s() < begun_s + plan.cap_s and (plan.all_of_it or _awaits_epoch(plan, taken, seen)):
+        while _awaits_more(plan, taken, seen, begun_s + plan.cap_s - seen.now_s()):
             yield taken.block
     if plan.profiled:
         with phases("profile"):
@@ -130,12 +132,18 @@ def _fed(rule: Rule[T], taken: Taken) -> Course[T]:
         return found
 
 
-def _awaits_epoch(plan: CoursePlan, taken: Taken, seen: Seen) -> bool:
-    """True if no end of an epoch was seen since warm-up, with the step after it, and one is within reach."""
-    warm = taken.warm_steps or 0
-    if any(warm <= at < len(seen.ends_s) for at in seen.epochs_at):
+def _awaits_more(plan: CoursePlan, taken: Taken, seen: Seen, left_s: float) -> bool:
+    """True if the end of an epoch, and the step after it, are still to be seen and within reach."""
+    if left_s <= 0:
         return False
-    return seen.epoch_batches is not None
+    done, warm = len(seen.ends_s), taken.warm_steps or 0
+    steps = seen.steps_of_epoch(1.0)
+    if steps is None:
+        return plan.predicts
+    if sum(warm <= at < done for at in seen.epochs_at) >= (EPOCHS if plan.predicts else 1):
+        return False
+    left = steps - (done - (seen.epochs_at[-1] if seen.epochs_at else 0))
+    return left * statistics.median(block.step_s for block in taken.blocks[-MOST_LOOKED_AT:]) < left_s
 
 
 def _profiled(steps: int, taken: Taken) -> Course[None]:

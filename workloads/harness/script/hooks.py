@@ -7,6 +7,7 @@ modules stays then: it would break each graph.
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import time
 import weakref
@@ -15,6 +16,7 @@ from typing import Any
 
 from workloads.harness.script.seen import Seen, first_tensor, is_token_ids
 
+MOST_CALLS = 1000  # of modules, after which nothing is looked for that went into one
 Stepped = Callable[
     [Any], None
 ]  # of the optimizer that has stepped; of None for a call of the model or a mark
@@ -102,28 +104,26 @@ class Hooks:
             try:
                 batch = real(iterator)
             except StopIteration:
-                if _length(iterator) == seen.epoch_batches:
-                    seen.epochs_at.append(len(seen.ends_s))
+                seen.loader_ended(iterator)
                 raise
             seen.loader_s += time.perf_counter() - started_s
-            if iterator._num_yielded == 1 or not seen.loaded:
-                self._note_batch(iterator, batch)
+            seen.batch_came(iterator, batch)
             return batch
 
         kind.__next__ = _wrapping(safe(timed), real)
-
-    def _note_batch(self, iterator: Any, batch: Any) -> None:
-        self._seen.epoch_batches = _length(iterator)
-        tensor = first_tensor(batch)
-        if tensor is not None:
-            self._seen.loaded, self._seen.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
 
     def _watch_models(self) -> None:
         """Wait for the first call of any module: the outermost one, which is then watched itself."""
         from torch.nn.modules.module import register_module_forward_pre_hook
 
+        left = MOST_CALLS
+
         def first_call(module: Any, args: Any) -> None:
-            if not self.active:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self._model_hooks.pop(0).remove()
+            if not self.active or left < 0:
                 return
             tensor = first_tensor(args)
             if not self._seen.backwards and not self._seen.forwards and len(self._model_hooks) == 1:
@@ -182,6 +182,13 @@ class Hooks:
         kind.__call__ = call
 
 
+def has_optimizer() -> bool:
+    """True if the script holds an optimizer: it means to train."""
+    from torch.optim import Optimizer
+
+    return any(isinstance(thing, Optimizer) for thing in gc.get_objects())
+
+
 def _plain(function: Any) -> Any:
     """Return a function without the wrapper that we have put around it."""
     return getattr(function, "_gridbench_real", function)
@@ -210,11 +217,3 @@ def _after(real: Any, note: Callable[[Any, Any], None]) -> Any:
         return made
 
     return wrapped
-
-
-def _length(iterator: Any) -> int | None:
-    """Return the batches of an epoch of a loader; None where it doesn't tell."""
-    try:
-        return len(iterator._index_sampler)
-    except Exception:
-        return None

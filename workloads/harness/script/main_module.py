@@ -3,11 +3,15 @@
 import builtins
 import os
 import runpy
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
 from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
+from typing import NoReturn
+
+_ABOVE = (os.path.dirname(__file__) + os.sep, runpy.__file__, "<frozen runpy>")  # frames above a script's own
 
 
 def run_as_main(words: Sequence[str]) -> None:
@@ -21,16 +25,21 @@ def run_as_main(words: Sequence[str]) -> None:
     sys.orig_argv = [sys.executable, *words]
     if words[0] == "-m":
         sys.argv = ["-m", *words[2:]]
-        _lead_path(os.getcwd())
+        _lead_path(first_folder(words))
         runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]
         return
     sys.argv = list(words)
     path = os.path.abspath(words[0])
-    _lead_path(os.path.dirname(os.path.realpath(path)))
+    _lead_path(first_folder(words))
     main.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
     exec(code, main.__dict__)
+
+
+def first_folder(words: Sequence[str]) -> str:
+    """Return the folder in which Python looks first for what such a command imports."""
+    return os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))
 
 
 def _lead_path(folder: str) -> None:
@@ -40,16 +49,20 @@ def _lead_path(folder: str) -> None:
     sys.path[0] = folder
 
 
+def end_as(code: int | None, error: BaseException | None) -> NoReturn:
+    """End this process as Python does after such a script: exit handlers have their turn."""
+    if isinstance(error, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    raise SystemExit(code or 0)
+
+
 def own_trace(error: BaseException) -> TracebackType | None:
     """Return an error's traceback from the script's first line on, without ours above it."""
-    trace, last = error.__traceback__, None
-    while trace is not None:
-        last = trace
-        name = trace.tb_frame.f_code.co_filename
-        if name not in (__file__, runpy.__file__) and not name.startswith("<frozen"):
-            return last
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ABOVE):
         trace = trace.tb_next
-    return None
+    return trace
 
 
 def print_error(error: BaseException) -> None:

@@ -4,60 +4,97 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules, rules_of
+from workloads.harness.group.ranks import FOLDER, Membership, membership_in
 from workloads.harness.probes.memory import available_bytes
 from workloads.harness.records.record import Memory, Record, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
-from workloads.harness.records.script import Script, ScriptRun
+from workloads.harness.records.script import JobTime, Script, ScriptRun
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.apart import MARKS, make_room, when_imported
 from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, CoursePlan
-from workloads.harness.script.main_module import print_error, run_as_main
+from workloads.harness.script.family import Seat, adopt_orphans, end_children
+from workloads.harness.script.job import Pace, job_time, pace_of
+from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
 from workloads.harness.script.measurement import EnoughError, Measurement
-from workloads.harness.script.outcome import Ending, findings_of, losses_of, timings
+from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
+from workloads.harness.script.patience import BACKWARDS_S, BRIEFLY_S, Patience
+from workloads.harness.script.shares import shares_of
 from workloads.harness.script.words import check_script, filled
 
-OWN_VARIABLES = (INHERITED, PARENT)  # of ours, which the script doesn't see
+RECORD = "GRIDBENCH_RECORD_FD"  # where the record goes, if standard output is the script's
+RANKS = "GRIDBENCH_RANKS"  # the folder of ranks that somebody else's torchrun has started
+OWN_VARIABLES = (INHERITED, PARENT, FOLDER, RECORD, RANKS)  # of ours, which the script doesn't see
+Out = Callable[[Record], None]
 
 
-def measure_script(
-    repeat: Repeat, phases: Phases, say: Callable[[str], None], out: Callable[[Record], None]
-) -> int:
+def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
     """Run a repeat's script in this process, hand its record to `out`, and return the exit code.
 
     Raises:
         WorkloadsError: the command has a mistake.
-        SystemExit: the script has ended in a process that it forked, which goes its own way.
+        SystemExit: the script ran whole, and its process ends as it would; or this is one that it forked.
     """
-    script = repeat.script
+    script, member = repeat.script, membership_in()
     assert script is not None
-    check_script(script)
+    check_script(script, member.world if member else None)
     words, started_at = filled(script, repeat.case), now_text()
+    if not script.whole:
+        adopt_orphans()
     with phases("probe"):
         readings = Readings(repeat.device, repeat.threads or 1, phases.origin_s)
     rules = rules_of(repeat, readings.energy_window_s)
-    session = Measurement(_plan(repeat, rules), phases, readings, script.whole)
+    seat = _seat(member)
+    measurement = Measurement(_plan(repeat, rules), phases, readings, script.whole, seat)
     with ExitStack() as stack:
         if not script.whole:
             stack.enter_context(readings.monitored())
 
         def finish(ending: Ending) -> int:
             stack.close()
-            record = _record(repeat, words, started_at, phases, readings, session, rules, ending)
+            record = _record(repeat, words, started_at, phases, readings, measurement, rules, ending)
+            if member and member.folder:
+                member.path("record").write_text(record.to_json())
+                return int(ending.ended != "stopped" and bool(ending.code))
             out(record)
             return 0 if record.ok else 1
 
-        session.when_done(finish)
-        return session.end(_run(script, words, session, phases))
+        measurement.when_done(finish)
+        if not script.whole:
+            Patience(repeat.timeout_s, BRIEFLY_S if repeat.brief else BACKWARDS_S).watch(measurement)
+        ending = _run(script, words, measurement, phases)
+        _wait_for_threads()
+        code = measurement.end(ending)
+    if script.whole:
+        end_as(ending.code, ending.error)
+    end_children()
+    return code
+
+
+def _seat(member: Membership | None) -> Seat | None:
+    """Take this rank's place among the others; None where there are none."""
+    folder = os.environ.get(RANKS)
+    if member is None or not (member.folder or folder):
+        return None
+    return Seat(member.rank, member.world, member.folder or Path(str(folder)))
+
+
+def _wait_for_threads() -> None:
+    """Wait for the script's threads, as Python does before it ends."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
 
 
 def _plan(repeat: Repeat, rules: Rules) -> CoursePlan:
@@ -67,18 +104,18 @@ def _plan(repeat: Repeat, rules: Rules) -> CoursePlan:
     return CoursePlan(rules, cap_s, bool(script.steps or script.epochs), 0 if script.whole else PROFILED)
 
 
-def _run(script: Script, words: tuple[str, ...], session: Measurement, phases: Phases) -> Ending:
+def _run(script: Script, words: tuple[str, ...], measurement: Measurement, phases: Phases) -> Ending:
     """Run the script to its end, or until it is stopped."""
     pid = os.getpid()
     for name in OWN_VARIABLES:
         os.environ.pop(name, None)
     os.chdir(script.folder)
-    make_room()
+    make_room(first_folder(words))
     marks: Any = ModuleType(MARKS)
-    marks.step = session.step
+    marks.step = measurement.step
     sys.modules[MARKS] = marks
-    when_imported("torch", session.hooks.install)
-    session.cold.enter_context(phases("first_step"))
+    when_imported("torch", measurement.hooks.install)
+    measurement.cold.enter_context(phases("first_step"))
     try:
         run_as_main(words)
     except EnoughError:
@@ -106,21 +143,21 @@ def _record(
     started_at: str,
     phases: Phases,
     readings: Readings,
-    session: Measurement,
+    measurement: Measurement,
     rules: Rules,
     ending: Ending,
 ) -> Record:
-    taken, seen, script = session.taken, session.seen, repeat.script
+    taken, seen, script = measurement.taken, measurement.seen, repeat.script
     assert script is not None
     wall, device_time = timings(taken, seen, rules)
     losses, wrong = losses_of(seen)
-    findings: list[Finding] = findings_of(ending, seen, taken, repeat.case)
-    findings += wrong
+    findings: list[Finding] = findings_of(ending, seen, taken, repeat.case, measurement.follows)
+    findings += [*wrong, *misplaced(repeat.device, seen)]
     readings.add(window_steps=taken.window_steps)
-    if wall and not findings:
+    if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
-    run = _seen_run(script, words, session, ending, losses, parts["memory"])
+    run = _seen_run(script, words, measurement, ending, losses, parts["memory"])
     wall_s, unattributed_s = phases.close()
     return Record(
         run=repeat.run,
@@ -139,7 +176,7 @@ def _record(
         unattributed_s=unattributed_s,
         wall=wall,
         device_time=device_time,
-        work=_work(run),
+        work=_work(run) if run.steps else None,
         data="the script's own" if script.data is None else script.data,
         script=run,
         **parts,
@@ -149,34 +186,56 @@ def _record(
 def _seen_run(
     script: Script,
     words: tuple[str, ...],
-    session: Measurement,
+    measurement: Measurement,
     ending: Ending,
     losses: tuple[float, ...],
     memory: Memory,
 ) -> ScriptRun:
-    seen, turns = session.seen, session.turns
+    seen, turns = measurement.seen, measurement.turns
     steps = len(seen.ends_s)
-    calls = 1.0
-    accumulation = None
-    if seen.backwards and steps:
-        accumulation = max(seen.backwards / steps, 1.0)
-        calls = max(accumulation / turns.length, 1.0) if "LBFGS" not in turns.names else 1.0
+    calls, world = measurement.calls, measurement.world
+    pace = pace_of(seen.ends_s, seen.epochs_at, seen.steps_of_epoch(calls), measurement.taken.warm_steps or 1)
+    mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,
         code=script.code,
         dirty=script.dirty,
-        counted=session.counted or "optimizer",
+        counted=measurement.counted or "optimizer",
         steps=steps,
         optimizers=tuple(turns.names),
-        accumulation=accumulation,
-        samples=round(seen.samples * calls) if seen.samples else None,
-        tokens=round(seen.tokens * calls) if seen.tokens else None,
+        accumulation=calls if seen.backwards and steps else None,
+        samples=round(seen.samples * calls * world) if seen.samples else None,
+        tokens=round(seen.tokens * calls * world) if seen.tokens else None,
         losses=losses,
-        first_step_s=session.first_step_s,
+        shares=shares_of(measurement.taken.profile, measurement.taken.loader_share)
+        if measurement.taken.profile
+        else {},
+        mean_s=mean[0],
+        mean_low_s=mean[1],
+        mean_high_s=mean[2],
+        first_step_s=measurement.first_step_s,
+        epoch_steps=seen.steps_of_epoch(calls),
+        job=_job(script, measurement, pace, ending),
         memory_left_bytes=_left_bytes(memory),
         ended=ending.ended,
         exit_code=ending.code,
     )
+
+
+def _job(script: Script, measurement: Measurement, pace: Pace | None, ending: Ending) -> JobTime | None:
+    """Return the time of the whole job: as it was, or as it is predicted where its length is known."""
+    seen = measurement.seen
+    if ending.ended == "finished" and not ending.code and seen.ends_s:
+        seconds = measurement.wall_s()
+        epochs = len(seen.epochs_at) or None
+        return JobTime(len(seen.ends_s), seconds, seconds, seconds, epochs, measured=True)
+    steps = script.steps
+    if script.epochs and pace and pace.epoch_steps:
+        steps = script.epochs * pace.epoch_steps
+    if steps is None or pace is None or measurement.first_step_s is None:
+        return None
+    warm_steps = measurement.taken.warm_steps or 1
+    return job_time(pace, seen.ends_s, seen.epochs_at, measurement.first_step_s, warm_steps, steps)
 
 
 def _work(run: ScriptRun) -> Work:

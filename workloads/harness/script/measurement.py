@@ -6,18 +6,21 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
 
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
+from workloads.harness.group import ranks
 from workloads.harness.script.course import Course, CoursePlan, Taken, course
-from workloads.harness.script.hooks import Hooks
+from workloads.harness.script.family import Seat, end_children
+from workloads.harness.script.hooks import Hooks, has_optimizer
 from workloads.harness.script.marks import Marks
 from workloads.harness.script.optimizers import OptimizerTurns
 from workloads.harness.script.outcome import Ending
 from workloads.harness.script.seen import Seen
 
+MOST_STEPS = 2**62
 GRACE_S = 5.0  # for what a script does when it is stopped; then its process ends
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
@@ -36,24 +39,42 @@ class Measurement:
         first_step_s: seconds from the start of the process to the end of the first step.
     """
 
-    def __init__(self, plan: CoursePlan, phases: Phases, readings: Readings, whole: bool) -> None:
+    def __init__(
+        self, plan: CoursePlan, phases: Phases, readings: Readings, whole: bool, seat: Seat | None = None
+    ) -> None:
         self.seen, self.taken, self.turns = Seen(), Taken(), OptimizerTurns()
         self.counted = ""
         self.first_step_s: float | None = None
         self.hooks = Hooks(self.seen, self.optimizer_stepped, self.model_called)
         self._plan, self._phases, self._readings, self._whole = plan, phases, readings, whole
         self.cold = ExitStack()
-        self._marks = Marks(self.seen)
+        self._marks, self._seat = Marks(self.seen), seat
         self._course: Course[None] | None = None
         self._left = 0
         self._asked = 1
         self._finish: Finish | None = None
         self._ending = threading.Lock()
         self._done = False
+        self._code = 0
+        self._first = (0, 0)  # backward calls and steps at the end of the first step
 
     def when_done(self, finish: Finish) -> None:
         """Say what is to be done once, when the script is measured or has ended."""
         self._finish = finish
+
+    @property
+    def calls(self) -> float:
+        """Return how many batches a step of an optimizer sums up."""
+        backwards, steps = self.seen.backwards, len(self.seen.ends_s)
+        if not steps or "LBFGS" in self.turns.names:  # which calls on one batch, to search along a line
+            return 1.0
+        if steps > self._first[1]:  # what came before the first step may have been no part of it
+            backwards, steps = backwards - self._first[0], steps - self._first[1]
+        return max(backwards / (steps * self.turns.length), 1.0)
+
+    def wall_s(self) -> float:
+        """Return the seconds since the process started."""
+        return self._phases.wall_s()
 
     def optimizer_stepped(self, optimizer: Any) -> None:
         """Take the step of an optimizer."""
@@ -86,7 +107,7 @@ class Measurement:
 
     def _count(self, kind: str) -> None:
         """Count steps in this way from now on."""
-        self.counted = kind
+        self.counted, self.first_step_s = kind, None
         del self.seen.ends_s[:], self.seen.epochs_at[:]
         self._begin_anew()
 
@@ -96,14 +117,13 @@ class Measurement:
         self._course, self.taken, self._asked, self._left = None, Taken(), 1, 0
 
     def _stepped(self) -> None:
-        if self._done:
-            if not self._whole:
-                self._end_firmly(0)  # the script has caught what was to stop it
-            self.seen.stepped()
-            return
+        if self._done and not self._whole:
+            self._end_firmly()  # the script has caught what was to stop it
         self.seen.stepped()
+        if self._seat is not None and self._seat.is_last(len(self.seen.ends_s)):
+            self._enough()
         self._left -= 1
-        if self._left <= 0:
+        if self._left <= 0 and not self._done and not self.follows:
             self._block_ended()
 
     def _block_ended(self) -> None:
@@ -112,48 +132,81 @@ class Measurement:
             self._begin()
             return
         block = self._marks.end(self._asked)
-        paused_s = time.perf_counter()
-        try:
-            self._asked = self._left = self._course.send(block)
-        except StopIteration:
-            self._enough()
-        self.seen.paused_s += time.perf_counter() - paused_s
+        with self.seen.paused():
+            try:
+                self._asked = self._left = self._course.send(block)
+            except StopIteration:
+                self._measured()
         self._marks.begin()
 
     def _begin(self) -> None:
         """Begin to measure: the first step, which is cold, has ended."""
         if self.first_step_s is None:
             self.first_step_s = self._phases.wall_s()
+        self._first = (self.seen.backwards, len(self.seen.ends_s))
         self.cold.close()
-        window = self._readings.window(self._phases)
+        window: AbstractContextManager[Any] = (
+            nullcontext() if self._whole else self._readings.window(self._phases)
+        )  # which resets peaks
         self._course = course(self._plan, self.taken, self.seen, self._marks, self._phases, window)
-        paused_s = time.perf_counter()
-        self._asked = self._left = next(self._course)
-        self.seen.paused_s += time.perf_counter() - paused_s
+        with self.seen.paused():
+            self._asked = self._left = next(self._course)
         self._marks.begin()
 
+    @property
+    def world(self) -> int:
+        """Return how many ranks train together."""
+        return self._seat.world if self._seat is not None else 1
+
+    @property
+    def follows(self) -> bool:
+        """True on a rank that stops when the first one says so."""
+        return self._seat is not None and self._seat.rank > 0
+
+    def _measured(self) -> None:
+        """Stop, or go on for the few steps after which all ranks stop together."""
+        if self.counted == "forward" and has_optimizer():  # it has only evaluated so far
+            self._begin_anew()
+        elif self._whole:
+            self._done = True
+        elif self._seat is not None and self._seat.world > 1:
+            self._seat.stop_all()
+            self._left = MOST_STEPS
+        else:
+            self._enough()
+
     def _enough(self) -> None:
-        self._done = True
-        if self._whole:
-            return
-        code = self.end(Ending("stopped"))
+        """Make the record and stop the script."""
+        self.end(Ending("stopped"))
         if threading.current_thread() is not threading.main_thread():
-            self._end_firmly(code)
-        threading.Thread(target=self._end_later, args=(code,), daemon=True).start()
+            self._end_firmly()
+        threading.Thread(target=self._end_later, daemon=True).start()
         raise EnoughError
 
     def end(self, ending: Ending) -> int:
         """Make the record, once; return the exit code."""
         with self._ending:
             self._done, finish, self._finish = True, self._finish, None
+            if finish is None:
+                return self._code
             self.cold.close()
-            if self._course is not None and ending.ended != "stopped":
-                self._course.close()
-            return finish(ending) if finish else 0
+            if self._course is not None:
+                with suppress(ValueError):  # it is at work: it has come to its end, or in another thread
+                    self._course.close()
+            ranks.ended()
+            self._code = finish(ending)
+            return self._code
 
-    def _end_later(self, code: int) -> None:
+    def end_now(self, ending: Ending) -> None:
+        """Make the record and end the process, from any thread."""
+        self.end(ending)
+        self._end_firmly()
+
+    def _end_later(self) -> None:
         time.sleep(GRACE_S)
-        self._end_firmly(code)
+        self._end_firmly()
 
-    def _end_firmly(self, code: int) -> None:
-        os._exit(code)
+    def _end_firmly(self) -> None:
+        """End the process and all that the script has started."""
+        end_children()
+        os._exit(self._code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import resource
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,8 +19,10 @@ from workloads.harness.records.record import Verdict
 from workloads.harness.records.timing import Timing
 from workloads.harness.records.verdict import Finding
 from workloads.harness.script.course import Taken
+from workloads.harness.script.marks import uses_gpu
 from workloads.harness.script.seen import Seen
 
+CHILDREN_S = 0.5  # of CPU time: more than a version that is asked for
 FEWEST = 2  # steps after the first, to say anything of a time
 
 
@@ -68,7 +71,7 @@ def _of_what_there_is(taken: Taken, seen: Seen, rules: Rules) -> Timing | None:
     return replace(timing, warmup_s=thinned(steps_s[: -len(kept)]))
 
 
-def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case) -> list[Finding]:
+def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case, follows: bool) -> list[Finding]:
     """Return what is to be said of how a script ended, the gravest first; nothing if it was measured."""
     steps = len(seen.ends_s)
     where = f"in step {steps + 1}" if steps else "before its first step"
@@ -78,6 +81,8 @@ def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case) -> list[Fi
         return [(Verdict.CRASHED, f"the script ended with code {ending.code} {where}")]
     if ending.after:
         return [(Verdict.TIMEOUT, ending.after)]
+    if follows:
+        return []
     if steps <= FEWEST:
         return [(Verdict.UNSUPPORTED, _nothing(seen, steps))]
     if taken.sampled is None:
@@ -111,7 +116,22 @@ def _nothing(seen: Seen, steps: int) -> str:
         return f"the script ended after {steps} step{'s' * (steps > 1)}: give it more to do"
     if seen.backwards:
         return f"{seen.backwards} backward calls and no step of a torch.optim.Optimizer were seen: {marked}"
+    children_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    if children_s > CHILDREN_S:
+        return (
+            f"no step was seen in this process, but processes that it started took {children_s:.3g} s: "
+            "let it train in this process, and start its ranks by --processes or torchrun"
+        )
     return f"no step of an optimizer and no call of a model was seen in this process: {marked}"
+
+
+def misplaced(device: str, seen: Seen) -> list[Finding]:
+    """Say that a script has computed elsewhere than it was measured on."""
+    if not seen.ends_s or uses_gpu() == (device == "cuda"):
+        return []
+    where = "on a GPU" if device == "cpu" else "on the CPU"
+    text = f"the script computed {where} and this is --device {device}: say where it computes, to both"
+    return [(Verdict.UNSUPPORTED, text)]
 
 
 def losses_of(seen: Seen) -> tuple[tuple[float, ...], list[Finding]]:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+_BEGUN = "_gridbench_begun"  # of a loader's iterator: the steps that were done at its first batch
+FIRST_BATCHES = 100  # of a loader, at which its length is read: once a step was made from it
 LOSSES = 20  # of the first steps, which are held against those of other machines
 _INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
 
@@ -17,21 +21,23 @@ class Seen:
 
     Attributes:
         ends_s: when each step ended, on the clock of `time.perf_counter` less what we took ourselves.
-        paused_s: seconds that we took.
+        paused_s: seconds that we took; `stands_s` is where the clock stands while we take more.
         losses: tensors, detached, of the first backward call of each of the first steps.
         loss_due: whether the next backward call is the first of its step.
         backwards: backward calls so far; `first_backward_s` is when the first came.
         loader_s: seconds that the script's main process waited for its loaders.
         shape: of the first tensor that went into the model; `is_tokens` if it holds ids in 2 dimensions.
         loaded: the same of the last batch of a loader, for models whose calls we don't see.
-        epoch_batches: batches of an epoch, by the loader that the last batch came from.
+        epoch_batches: batches of an epoch, by the loader that steps were last made from.
         epochs_at: how many steps were done each time that such a loader came to its end.
+        epoch_steps: steps from the beginning of one to its end, where one was seen.
         forwards: outermost calls of the model.
         compiled: the script has called `torch.compile`.
     """
 
     ends_s: array[float] = field(default_factory=lambda: array("d"))
     paused_s: float = 0.0
+    stands_s: float | None = None
     losses: list[Any] = field(default_factory=list)
     loss_due: bool = True
     backwards: int = 0
@@ -43,13 +49,23 @@ class Seen:
     loaded_tokens: bool = False
     epoch_batches: int | None = None
     epochs_at: list[int] = field(default_factory=list)
+    epoch_steps: int | None = None
     forwards: int = 0
     compiled: bool = False
     imported: bool = False
 
     def now_s(self) -> float:
         """Return seconds on the script's clock, which stands still while we measure."""
-        return time.perf_counter() - self.paused_s
+        return time.perf_counter() - self.paused_s if self.stands_s is None else self.stands_s
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the script's clock stand."""
+        self.stands_s = self.now_s()
+        try:
+            yield
+        finally:
+            self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
 
     def stepped(self) -> None:
         """Note the end of a step."""
@@ -65,6 +81,31 @@ class Seen:
             self.losses.append(loss.detach().clone())
         self.loss_due = False
 
+    def batch_came(self, iterator: Any, batch: Any) -> None:
+        """Note a batch of a loader: steps are made from it if one was made since its first batch."""
+        begun = getattr(iterator, _BEGUN, None)
+        if begun is None:
+            setattr(iterator, _BEGUN, len(self.ends_s))
+            tensor = first_tensor(batch)
+            if tensor is not None:
+                self.loaded, self.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
+        elif begun < len(self.ends_s) and iterator._num_yielded < FIRST_BATCHES:
+            self.epoch_batches = _length(iterator)
+
+    def loader_ended(self, iterator: Any) -> None:
+        """Note the end of a loader: of an epoch, if steps were made from it."""
+        begun = getattr(iterator, _BEGUN, None)
+        if begun is not None and begun < len(self.ends_s):
+            self.epochs_at.append(len(self.ends_s))
+            self.epoch_steps = len(self.ends_s) - begun
+        setattr(iterator, _BEGUN, None)
+
+    def steps_of_epoch(self, calls: float) -> int | None:
+        """Return the steps of an epoch, each of so many batches; None where no loader tells."""
+        if self.epoch_steps is not None or self.epoch_batches is None:
+            return self.epoch_steps
+        return max(round(self.epoch_batches / calls), 1)
+
     @property
     def samples(self) -> int | None:
         """Samples in a call of the model, by what went in; None where nothing was seen to go in."""
@@ -76,6 +117,14 @@ class Seen:
         """Tokens in a call of the model; None where the input is no token ids."""
         shape, tokens = (self.shape, self.is_tokens) if self.shape else (self.loaded, self.loaded_tokens)
         return shape[0] * shape[1] if tokens else None
+
+
+def _length(iterator: Any) -> int | None:
+    """Return the batches of an epoch of a loader; None where it doesn't tell."""
+    try:
+        return len(iterator._index_sampler)
+    except Exception:
+        return None
 
 
 def first_tensor(thing: Any, depth: int = 3) -> Any:

@@ -1,0 +1,87 @@
+"""Scripts that can't be measured, or that try to stay: each leaves one sentence, and no process."""
+
+import time
+
+import psutil
+import pytest
+
+from tests.workloads.harness.script.scripts import SCRIPTS, measured, start
+
+ENDS = {
+    "missing": ("crashed", "needs the package a_package_that_nobody_has, which is not installed here"),
+    "no-torch": ("unsupported", "ended and never imported torch"),
+    "raises": ("crashed", "the script raised ValueError: the data set is empty before its first step"),
+    "exits": ("crashed", "the script ended with code 1 before its first step"),
+    "three": ("imprecise", "the script ended by itself after 3 steps"),
+    "none": ("unsupported", "call `workloads.mark.step()` at the end of each step"),
+    "os-exit": ("crashed", "the script's process ended with code 3"),
+    "nan": ("wrong", "the loss of step 1 is nan"),
+    "own-optimizer": ("unsupported", "backward calls and no step of a torch.optim.Optimizer were seen"),
+    "subprocess": ("unsupported", "processes that it started"),
+}
+
+
+def left_over():
+    """Processes that run one of these scripts, or were started by one that did."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or ())
+        if str(SCRIPTS) in words and "pytest" not in words:
+            found.append(words)
+    return found
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_one_sentence_says_what_was_seen(how, box_lock):
+    verdict, sentence = ENDS[how]
+    record = measured("--", "bad.py", how)
+    assert record.verdict == verdict
+    assert [reason for reason in record.reasons if sentence in reason], record.reasons
+
+
+def test_its_own_traceback_is_there_once(box_lock):
+    _, _, err = start("--brief", "--", "bad.py", "raises")
+    assert err.count("Traceback") == 1 and "harness" not in err
+    assert f'File "{SCRIPTS}/bad.py", line' in err
+
+
+@pytest.mark.parametrize("how", ["deaf", "forks"])
+def test_nothing_is_left_of_what_would_stay(how, box_lock):
+    record = measured("--", "bad.py", how)
+    assert record.script.ended == "stopped" and record.wall is not None
+    time.sleep(0.2)
+    assert left_over() == []
+
+
+def test_what_hangs_is_ended_and_the_line_is_named(box_lock):
+    record = measured("--timeout-s=5", "--", "bad.py", "hangs")
+    assert (record.verdict, record.script.steps) == ("timeout", 0)
+    line = next(
+        n for n, text in enumerate((SCRIPTS / "bad.py").read_text().splitlines(), 1) if "sleep(600)" in text
+    )
+    assert f"the script was before its first step, at line {line} of {SCRIPTS}/bad.py" in record.reasons[0]
+
+
+def test_a_flood_of_output_is_cut(box_lock):
+    _, out, err = start("--brief", "--", "bad.py", "prints")
+    assert out.count("\n") == 1
+    assert 100_000 < len(err) < 300_000 and "the rest is left out" in err
+
+
+MISTAKES = {
+    ("--", "nowhere.py"): "there is no file nowhere.py in",
+    ("--", "plain.py", "--batch", "{batch}"): "the command has {batch} and no size says what it is",
+    ("--size=batch=16", "--", "plain.py"): "size batch has no place in the command; write {batch}",
+    ("--", "plain.py", "{data}"): "the command has {data} and no data is given",
+    ("--steps=5", "--epochs=2", "--", "plain.py"): "steps and epochs are both given",
+    ("--whole", "--", "plain.py"): "name a folder for the record by --out",
+    (): "no script is named",
+    ("--", "-m"): "name a file, such as train.py",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_said_before_anything_starts(words):
+    code, out, err = start(*words)
+    assert (code, out) == (2, "") and MISTAKES[words] in err
+    assert err.count("\n") == 1

@@ -1,0 +1,57 @@
+"""Blocks of steps by the host's clock, and by events of a GPU that is read a block later."""
+
+import itertools
+
+import pytest
+
+from workloads.harness.script import marks
+from workloads.harness.script.marks import Marks
+from workloads.harness.script.seen import Seen
+
+
+class Event:
+    """An event of a device that needs 2 s for each block, and says when it is waited for."""
+
+    numbers = itertools.count()
+    waited = ()
+
+    def __init__(self):
+        self.number = next(self.numbers)
+
+    def synchronize(self):
+        self.waited.append(self.number)
+
+    def elapsed_time(self, other):
+        return 1e3 * (other.number - self.number)
+
+
+def test_on_a_host_a_block_is_read_when_it_ends(monkeypatch):
+    monkeypatch.setattr(marks, "_event", lambda: None)
+    seen = Seen()
+    clock = iter([10.0, 16.0])
+    monkeypatch.setattr(Seen, "now_s", lambda self: next(clock))
+    timed = Marks(seen)
+    timed.begin()
+    assert timed.end(3).wall_s == 2.0
+
+
+def test_a_gpu_is_waited_for_one_block_late_so_that_it_never_runs_dry(monkeypatch):
+    monkeypatch.setattr(marks, "_event", Event)
+    monkeypatch.setattr(Event, "numbers", itertools.count())
+    monkeypatch.setattr(Event, "waited", [])
+    timed, blocks = Marks(Seen()), []
+    for steps in (1, 2, 2):
+        timed.begin()
+        blocks.append(timed.end(steps))
+    assert Event.waited == [1, 1, 3]  # events 0 and 1 are around the first block, 2 and 3 around the second
+    assert [block.device_s for block in blocks] == [1.0, 1.0, 0.5]
+    assert blocks[0].step_s == blocks[0].device_s
+
+
+def test_the_clock_of_a_script_stands_while_we_measure(monkeypatch):
+    now = iter([5.0, 8.0, 9.0])
+    monkeypatch.setattr("workloads.harness.script.seen.time.perf_counter", lambda: next(now))
+    seen = Seen()
+    with seen.paused():
+        assert seen.now_s() == seen.now_s() == 5.0
+    assert seen.now_s() == pytest.approx(6.0)
