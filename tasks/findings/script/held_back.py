@@ -19,13 +19,16 @@ AVOIDABLE = {
     "copy": "copies to the device",
     "launch": "waits for Python to launch the next operation",
     "communication": "exchanges gradients",
+    "other": "is Python between operators",
 }
+ON_CPUS = ("other",)  # where the host is the device, nothing else can be in it
 ADVICE = {
     ("loader", "cuda"): "more loader workers, not a bigger GPU",
     ("loader", "cpu"): "data prepared beforehand or more loader workers, not a faster processor",
     ("copy", "cuda"): "pinned memory and non-blocking copies, or less data, not a bigger GPU",
     ("launch", "cuda"): "larger batches or torch.compile, not a bigger GPU",
     ("communication", "cuda"): "accumulation or faster links, not more GPUs",
+    ("other", "cpu"): "larger batches or torch.compile, not a faster processor",
     ("communication", "cpu"): "accumulation or fewer processes, not more of them",
 }
 WORTH = 0.10  # of a step: less is not worth a change
@@ -156,7 +159,8 @@ def held_back(cell: Repeats) -> HeldBack:
         for name in PARTS
         if any(name in each for each in known)
     }
-    largest = max((name for name in AVOIDABLE if name in shares), key=lambda name: shares[name], default="")
+    avoidable = [name for name in AVOIDABLE if usable[0].device == "cpu" or name not in ON_CPUS]
+    largest = max((name for name in avoidable if name in shares), key=lambda name: shares[name], default="")
     largest = largest if shares.get(largest, 0.0) >= WORTH else ""
     values = [each[largest] for each in known if each.get(largest)]
     return HeldBack(

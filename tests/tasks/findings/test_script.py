@@ -150,7 +150,8 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
     found = compared(
         three("slow", shares=waiting, **GPU),
         three("fast", shares={"loader": 0.02, "compute": 0.95, "other": 0.03}, **GPU),
-        three("odd", shares={"loader": 0.02, "compute": 0.2, "other": 0.78}),
+        three("odd", shares={"loader": 0.02, "compute": 0.2, "other": 0.78}, **GPU),
+        three("small", shares={"compute": 0.2, "other": 0.8}),
     )
     assert (
         "On slow at batch=32 63.00 % (63.00–63.00) of a step waits for data: more loader workers, not a bigger GPU."
@@ -165,7 +166,7 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
     )
     rows = {row[0]: row for row in found.finding(HeldBacks).table().rows}
     assert rows["slow"][4] == "loader" and rows["slow"][6:8] == (4 * 2**30, 6 * 2**30)
-    assert rows["odd"][6] == 2 * 2**30  # of the host, where that is the device
+    assert rows["small"][4] == "other" and rows["small"][6] == 2 * 2**30  # of the host, which is the device
     assert dict(rows["slow"][2].seconds)["loader"] == pytest.approx(0.063, rel=0.01)
 
 
@@ -176,6 +177,7 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
         ("copy", GPU, "copies to the device: pinned memory"),
         ("communication", GPU, "exchanges gradients: accumulation or faster links"),
         ("loader", {}, "waits for data: data prepared beforehand"),
+        ("other", {}, "is Python between operators: larger batches or torch.compile"),
     ],
 )
 def test_every_avoidable_share_has_its_own_advice(share, device, words):
