@@ -215,6 +215,8 @@ def test_it_reaches_every_file_of_a_report():
     assert {row["hardware"] for row in lines if row["training"] == "wrong"} == {"local-cpu"}
     job = pd.read_csv(io.BytesIO(finding_files(comparison)["findings/job.csv"]))
     assert {"Machine", "Whole job (s)", "Whole job (s) low", "Cost (USD) high", "Standing"} <= set(job)
+    facts = data["records"][0]["facts"]
+    assert facts["script"] == "train.py --batch 32" and facts["steps seen"] == "400, then it was stopped"
     kept = benchmark_json(records, comparison, RUN)
     assert kept["rows"][0]["script"]["job"]["steps"] == 10_000 and kept["findings"]["training"]["rows"]
     text = full_text(records, comparison)
