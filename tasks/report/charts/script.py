@@ -99,7 +99,7 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
 def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
     """A bar a machine as long as its memory: the peak in its colour, the rest pale."""
     names = [name for name in grid.names if name in cells][:MOST_BARS]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {
             "hardware": name,
             "bar": f"{name}: {bytes_text(cell.peak_bytes)}, {bytes_text(cell.left_bytes)} left",
@@ -127,7 +127,7 @@ def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
     return ChartPanel(title, f"Memory of {title}: at the peak and left, a bar a machine.", chart)
 
 
-def _high(chart: alt.Chart, height: int) -> alt.LayerChart:
+def _high(chart: alt.Chart, height: int) -> alt.LayerChart | alt.FacetChart:
     return alt.layer(chart).properties(height=height)
 
 
