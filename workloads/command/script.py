@@ -67,6 +67,8 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
         processes=options.processes,
         whole=options.whole,
     )
+    if options.profile or options.cold_cache:
+        raise WorkloadsError("--profile and --cold-cache are for workloads of ours; leave them out")
     check_script(asked, member.world if member else None)
     if member:
         asked = replace(asked, processes=member.world)

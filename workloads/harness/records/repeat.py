@@ -110,6 +110,7 @@ class Repeat:
             started_at=now_text(),
             wall_s=wall_s,
             unattributed_s=wall_s,
+            script=self.script.died() if self.script else None,
         )
 
 

@@ -36,6 +36,10 @@ class Script:
     processes: int = 1
     whole: bool = False
 
+    def died(self) -> "ScriptRun":
+        """Return what is known of a run whose process left nothing."""
+        return ScriptRun(self.command, self.code, self.dirty, ended="died")
+
 
 @dataclass(frozen=True, slots=True)
 class JobTime:
@@ -78,7 +82,7 @@ class ScriptRun:
         epoch_steps: steps of an epoch, where the script's loader tells.
         job: None where no length was asked for and it did not run to its end.
         memory_left_bytes: of the device, or of the host on a CPU, at the peak.
-        ended: `stopped` once it was measured, or `finished` by itself.
+        ended: `stopped` once it was measured, `finished` by itself, or `died` with its process.
         exit_code: of a script that finished.
         installed_packages: what was installed for it beside what was there, as `name==version`.
     """

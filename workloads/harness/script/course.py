@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Generator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -147,7 +147,7 @@ def _awaits_more(plan: CoursePlan, taken: Taken, seen: Seen, left_s: float) -> b
 
 
 def _profiled(steps: int, taken: Taken) -> Course[None]:
-    """Take steps under torch's profiler."""
+    """Take steps under torch's profiler, unless the script uses it itself."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -155,9 +155,13 @@ def _profiled(steps: int, taken: Taken) -> Course[None]:
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)
     profiler = profile(activities=activities)
-    profiler.start()
+    try:
+        profiler.start()
+    except RuntimeError:
+        return
     try:
         yield steps
     finally:
-        profiler.stop()
+        with suppress(RuntimeError):
+            profiler.stop()
     taken.profile = profiler

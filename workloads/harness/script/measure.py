@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from workloads.harness.engine.failures import finding
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules, rules_of
@@ -18,7 +19,7 @@ from workloads.harness.group.ranks import FOLDER, Membership, membership_in
 from workloads.harness.probes.memory import available_bytes
 from workloads.harness.records.record import Memory, Record, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
-from workloads.harness.records.script import JobTime, Script, ScriptRun
+from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
@@ -63,7 +64,10 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
 
         def finish(ending: Ending) -> int:
             stack.close()
-            record = _record(repeat, words, started_at, phases, readings, measurement, rules, ending)
+            try:
+                record = _record(repeat, words, started_at, phases, readings, measurement, rules, ending)
+            except Exception as error:  # of a device that has failed, say: a record must still be written
+                record = repeat.failed(*finding(error, repeat.case), phases.wall_s())
             if member and member.folder:
                 member.path("record").write_text(record.to_json())
                 return int(ending.ended != "stopped" and bool(ending.code))
@@ -73,7 +77,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
         measurement.when_done(finish)
         if not script.whole:
             Patience(repeat.timeout_s, BRIEFLY_S if repeat.brief else BACKWARDS_S).watch(measurement)
-        ending = _run(script, words, measurement, phases)
+        ending = _run(script, words, measurement, phases, repeat.threads)
         _wait_for_threads()
         code = measurement.end(ending)
     if script.whole:
@@ -104,11 +108,15 @@ def _plan(repeat: Repeat, rules: Rules) -> CoursePlan:
     return CoursePlan(rules, cap_s, bool(script.steps or script.epochs), 0 if script.whole else PROFILED)
 
 
-def _run(script: Script, words: tuple[str, ...], measurement: Measurement, phases: Phases) -> Ending:
+def _run(
+    script: Script, words: tuple[str, ...], measurement: Measurement, phases: Phases, threads: int | None
+) -> Ending:
     """Run the script to its end, or until it is stopped."""
     pid = os.getpid()
     for name in OWN_VARIABLES:
         os.environ.pop(name, None)
+    if threads is not None:
+        os.environ["OMP_NUM_THREADS"] = str(threads)
     os.chdir(script.folder)
     make_room(first_folder(words))
     marks: Any = ModuleType(MARKS)
@@ -177,7 +185,7 @@ def _record(
         wall=wall,
         device_time=device_time,
         work=_work(run) if run.steps else None,
-        data="the script's own" if script.data is None else script.data,
+        data=OWN,
         script=run,
         **parts,
     )

@@ -108,7 +108,7 @@ class Measurement:
     def _count(self, kind: str) -> None:
         """Count steps in this way from now on."""
         self.counted, self.first_step_s = kind, None
-        del self.seen.ends_s[:], self.seen.epochs_at[:]
+        self.seen.forget_steps()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -189,6 +189,8 @@ class Measurement:
             self._done, finish, self._finish = True, self._finish, None
             if finish is None:
                 return self._code
+            if self.counted == "forward" and self.seen.backwards:  # it trains: those were no steps
+                self.seen.forget_steps()
             self.cold.close()
             if self._course is not None:
                 with suppress(ValueError):  # it is at work: it has come to its end, or in another thread

@@ -37,7 +37,7 @@ class Patience:
             first_s = seen.first_backward_s
             if (
                 first_s is not None
-                and not seen.ends_s
+                and measurement.counted in ("", "forward")
                 and seen.backwards >= BACKWARDS
                 and seen.now_s() - first_s > self.backwards_s
             ):

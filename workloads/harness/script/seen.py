@@ -31,6 +31,7 @@ class Seen:
         epoch_batches: batches of an epoch, by the loader that steps were last made from.
         epochs_at: how many steps were done each time that such a loader came to its end.
         epoch_steps: steps from the beginning of one to its end, where one was seen.
+        counts: how often steps began to be counted anew.
         forwards: outermost calls of the model.
         compiled: the script has called `torch.compile`.
     """
@@ -50,6 +51,7 @@ class Seen:
     epoch_batches: int | None = None
     epochs_at: list[int] = field(default_factory=list)
     epoch_steps: int | None = None
+    counts: int = 0
     forwards: int = 0
     compiled: bool = False
     imported: bool = False
@@ -81,11 +83,16 @@ class Seen:
             self.losses.append(loss.detach().clone())
         self.loss_due = False
 
+    def forget_steps(self) -> None:
+        """Begin to count steps anew, in another way."""
+        del self.ends_s[:], self.epochs_at[:]
+        self.counts += 1
+
     def batch_came(self, iterator: Any, batch: Any) -> None:
         """Note a batch of a loader: steps are made from it if one was made since its first batch."""
-        begun = getattr(iterator, _BEGUN, None)
+        begun = self._begun(iterator)
         if begun is None:
-            setattr(iterator, _BEGUN, len(self.ends_s))
+            setattr(iterator, _BEGUN, (self.counts, len(self.ends_s)))
             tensor = first_tensor(batch)
             if tensor is not None:
                 self.loaded, self.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
@@ -94,11 +101,19 @@ class Seen:
 
     def loader_ended(self, iterator: Any) -> None:
         """Note the end of a loader: of an epoch, if steps were made from it."""
-        begun = getattr(iterator, _BEGUN, None)
+        begun = self._begun(iterator)
         if begun is not None and begun < len(self.ends_s):
             self.epochs_at.append(len(self.ends_s))
             self.epoch_steps = len(self.ends_s) - begun
         setattr(iterator, _BEGUN, None)
+
+    def _begun(self, iterator: Any) -> int | None:
+        """Return how many steps were done at a loader's first batch; None before it."""
+        noted = getattr(iterator, _BEGUN, None)
+        if noted is None:
+            return None
+        counts, steps = noted
+        return int(steps) if counts == self.counts else 0
 
     def steps_of_epoch(self, calls: float) -> int | None:
         """Return the steps of an epoch, each of so many batches; None where no loader tells."""
