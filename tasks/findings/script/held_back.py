@@ -1,16 +1,18 @@
 """What holds a user's own script back on each machine: waiting, copying, launching, or nothing."""
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_percent
-from tasks.results.repeats import Repeats
+from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.summaries import over_repeats
 from tasks.results.table import Column, Parts, Quantity, Table
 from tasks.results.values import Estimate
 from tasks.results.wording import bytes_text, size_text
+from workloads.harness.records.intervals import t_quantile, variance
 from workloads.harness.records.record import Record
 
 PARTS = ("loader", "copy", "launch", "communication", "compute", "other")
@@ -162,16 +164,25 @@ def held_back(cell: Repeats) -> HeldBack:
     avoidable = [name for name in AVOIDABLE if usable[0].device == "cpu" or name not in ON_CPUS]
     largest = max((name for name in avoidable if name in shares), key=lambda name: shares[name], default="")
     largest = largest if shares.get(largest, 0.0) >= WORTH else ""
-    values = [each[largest] for each in known if each.get(largest)]
+    values = [each.get(largest, 0.0) for each in known]
     return HeldBack(
         repeats=cell,
         shares=shares,
         step_s=over_repeats([record.wall.total_mean_s for record in usable if record.wall]),
         largest=largest,
-        share=over_repeats(values) if largest else None,
+        share=mean_share(values) if largest else None,
         peak_bytes=max(filter(None, map(_peak, usable)), default=None),
         left_bytes=_least([record.script.memory_left_bytes for record in usable if record.script]),
     )
+
+
+def mean_share(values: Sequence[float]) -> Estimate:
+    """Return the mean of shares with its t-interval, within 0 and 1; without bounds from one repeat."""
+    mean, count = statistics.fmean(values), len(values)
+    if count < FEWEST:
+        return Estimate(mean)
+    half = t_quantile(0.975, count - 1) * math.sqrt(variance(values) / count)
+    return Estimate(mean, max(mean - half, 0.0), min(mean + half, 1.0))
 
 
 def _peak(record: Record) -> int | None:
@@ -194,7 +205,8 @@ def _parts(cell: HeldBack) -> Parts | None:
 
 
 def _tells(cell: HeldBack) -> bool:
-    return bool(cell.largest) and cell.shares[cell.largest] >= TELLING
+    low = cell.share.low if cell.share else None
+    return low is not None and low >= WORTH and cell.shares[cell.largest] >= TELLING
 
 
 def _least(values: Sequence[int | None]) -> int | None:

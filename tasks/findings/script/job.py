@@ -184,7 +184,7 @@ def _row(job: JobOnMachine, standing: str) -> tuple[Value, ...]:
 
 
 def _word(word: str, tied: Sequence[str]) -> str:
-    return word if len(tied) == 1 else f"{word}, undecided"
+    return word if len(tied) == 1 else f"perhaps {word}"
 
 
 def _amount(job: JobOnMachine) -> tuple[bool, float]:
@@ -216,7 +216,7 @@ def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
     if len(jobs) == 1:
         return f"On {jobs[0].hardware} {what} takes {_alone(jobs[0])}{_provisional(jobs)}."
     cheap, fast = _best(jobs, True), _best(jobs, False)
-    if cheap[0] == fast[0] and len(cheap[0]) == 1:
+    if cheap[0] and set(cheap[0]) == set(fast[0]):
         return f"Cheapest and fastest for {what}: {_named(cheap, available)}{_provisional(jobs)}."
     parts = [f"Cheapest for {what}: {_named(cheap, available)}"] if cheap[0] else []
     parts.append(f"{'fastest' if parts else f'Fastest for {what}'}: {_named(fast, available)}")

@@ -6,6 +6,7 @@ import math
 import random
 import re
 import statistics
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -62,10 +63,12 @@ def test_the_cheapest_and_the_fastest_machine_for_the_job_come_first_with_hours_
 
 def test_machines_that_are_not_told_apart_are_tied_and_the_sentence_says_why():
     found = compared(three("a"), three("b", 1.001), prices=(1.0, 1.0))
-    assert found.answer[0].startswith("Cheapest for this job of 10,000 steps: undecided between a, ")
+    assert found.answer[0].startswith(
+        "Cheapest and fastest for this job of 10,000 steps: undecided between a, "
+    )
     assert "spans 1" in found.answer[0]
     standings = {row[0]: row[2] for row in found.finding(WholeJobs).table().rows}
-    assert set(standings.values()) == {"cheapest, undecided and fastest, undecided"}
+    assert set(standings.values()) == {"perhaps cheapest and perhaps fastest"}
 
 
 def test_one_repeat_alone_decides_nothing_and_has_no_interval():
@@ -168,6 +171,21 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
     assert rows["slow"][4] == "loader" and rows["slow"][6:8] == (4 * 2**30, 6 * 2**30)
     assert rows["small"][4] == "other" and rows["small"][6] == 2 * 2**30  # of the host, which is the device
     assert dict(rows["slow"][2].seconds)["loader"] == pytest.approx(0.063, rel=0.01)
+
+
+def test_a_share_whose_interval_reaches_down_to_nothing_is_no_part_of_the_answer():
+    shares = ({"other": 0.3, "compute": 0.7}, {"other": 0.95, "compute": 0.05})
+    repeats = [
+        replace(r, script=replace(r.script, shares=s)) for r, s in zip(three("a"), shares, strict=False)
+    ]
+    found = compared(repeats)
+    share = found.finding(HeldBacks).table().rows[0][5]
+    assert (share.value, share.low, share.high) == (pytest.approx(0.625), 0.0, 1.0)
+    assert not [s for s in found.answer if "of a step" in s]
+    assert any(s.startswith("On a at batch=32 60 % (0–100) of a step is Python") for s in found.observations)
+    single = compared(script_repeats("a", [0.1], shares={"loader": 0.5, "compute": 0.5}))
+    assert not [s for s in single.answer if "of a step" in s]
+    assert any("~50 % of a step waits for data" in s for s in single.observations)
 
 
 @pytest.mark.parametrize(
