@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from tasks.findings.compare import compare
 from tasks.plausibility.physics import gate
 from tasks.results.model import Comparison, Machine
-from tasks.results.repeats import key, latest
-from workloads.harness.records.record import Record, Verdict
+from tasks.results.repeats import key, latest, verdict_against
+from workloads.harness.records.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,5 +53,5 @@ def _as_machine(side: ComparedRun) -> list[Record]:
 def _renamed(name: str, record: Record, doubts: tuple[str, ...]) -> Record:
     case = replace(record.case, workload=f"{record.case.workload}@{record.hardware}")
     if doubts:
-        record = replace(record, verdict=Verdict.IMPOSSIBLE, reasons=(*record.reasons, *doubts))
+        record = replace(record, verdict=verdict_against(doubts), reasons=(*record.reasons, *doubts))
     return replace(record, hardware=name, case=case)

@@ -30,6 +30,7 @@ def contradictions(record: Record) -> list[str]:
         not_its_interval(record.device_time),
         no_share(record),
         no_device(record),
+        no_job(record),
     )
     return [reason for reason in reasons if reason]
 
@@ -98,6 +99,21 @@ def no_device(record: Record) -> str | None:
     return None if record.device in DEVICES else f"its device is {record.device[:40]!r}, neither cpu nor cuda"
 
 
+def no_job(record: Record) -> str | None:
+    """Refuse a script whose shares of a step are no parts of it, or whose job lies outside its bounds."""
+    script = record.script
+    if script is None:
+        return None
+    for name, share in script.shares.items():
+        if not 0 <= share <= 1 + SLACK:
+            return f"{100 * share:.3g} % of its step is {name[:40]}"
+    job = script.job
+    if job is None or (job.steps > 0 and 0 < job.low_s <= job.seconds <= job.high_s):
+        return None
+    bounds = f"{job.low_s:.6g} to {job.high_s:.6g} s"
+    return f"it states {job.seconds:.6g} s for a whole job of {job.steps} steps, with an interval of {bounds}"
+
+
 def _stretches(record: Record) -> Iterator[tuple[str, float]]:
     yield "its process", record.wall_s
     yield from ((f"its phase {name[:40]}", seconds) for name, seconds in record.phases_s.items())
@@ -111,6 +127,10 @@ def _stretches(record: Record) -> Iterator[tuple[str, float]]:
     if moved := record.transfer:
         yield "its transfer to the device", min(moved.h2d_pageable_s, moved.h2d_pinned_s)
         yield "its transfer from the device", min(moved.d2h_pageable_s, moved.d2h_pinned_s)
+    if script := record.script:
+        yield "the mean of its steps", script.mean_s or 0.0
+        yield "its script up to the first step", script.first_step_s or 0.0
+        yield "its whole job", script.job.seconds if script.job else 0.0
     if record.group:
         yield from ((f"a step of rank {rank.rank}", rank.median_s) for rank in record.group.ranks)
 

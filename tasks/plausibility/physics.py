@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from tasks.plausibility import coherence
 from tasks.plausibility.contradictions import contradictions, out_of_range
 from tasks.plausibility.gpu_names import names_in, other_model
+from tasks.plausibility.trainings import Standing, courses
 from tasks.results.model import Machine
-from tasks.results.repeats import RecordKey, key
+from tasks.results.repeats import RecordKey, WrongTraining, key
 from workloads.harness.records.amounts import least_flops
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Timing
@@ -38,6 +39,9 @@ def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordK
     plausible = [record for record in counting if not matches[key(record)]]
     for record, reason in coherence.between(plausible, available):
         matches[key(record)].append(reason)
+    for course in courses(counting, machines):
+        if course.standing is Standing.WRONG:
+            matches[key(course.record)].append(WrongTraining(course.detail))
     return {name: tuple(dict.fromkeys(reasons)) for name, reasons in matches.items() if reasons}
 
 

@@ -59,7 +59,7 @@ class Finding:
         name: its key in `benchmark_results.json`, below `findings`.
         title: its heading.
         artifact: key of its table in the Prefect UI; `bench-<name>` where it is empty.
-        section: the section of the page that shows it: `machines`, `money`, `time` or `findings`.
+        section: the section of the page that shows it: `script`, `machines`, `money`, `time` or `findings`.
         order: its place among findings, the smallest first.
     """
 

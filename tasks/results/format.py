@@ -8,6 +8,7 @@ MOST = 4  # significant digits, however narrow the interval
 TINY = 1e-300  # a fifth of less may be no number
 BARE = 2  # significant digits of a number without an interval
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+_LONG = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"))  # from so many seconds on, in units of so many
 
 
 def format_ratio(ratio: Ratio | Estimate | None) -> str:
@@ -28,6 +29,17 @@ def format_seconds(seconds: Estimate | float | None) -> str:
         return "–"
     value = seconds.value if isinstance(seconds, Estimate) else seconds
     size, unit = next((pair for pair in _SECONDS if abs(value) >= pair[0]), _SECONDS[-1])
+    if isinstance(seconds, Estimate):
+        return format_estimate(_times(seconds, 1 / size), f" {unit}")
+    return f"{significant(value / size, 3)} {unit}"
+
+
+def format_duration(seconds: Estimate | float | None) -> str:
+    """A time (s) as people wait for it, in h, min or less: `52.1 h (50.3–53.9)`."""
+    value = seconds.value if isinstance(seconds, Estimate) else seconds or 0.0
+    size, unit = next(((size, unit) for least, size, unit in _LONG if value >= least), (1.0, ""))
+    if seconds is None or not unit:
+        return format_seconds(seconds)
     if isinstance(seconds, Estimate):
         return format_estimate(_times(seconds, 1 / size), f" {unit}")
     return f"{significant(value / size, 3)} {unit}"

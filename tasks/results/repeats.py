@@ -12,6 +12,17 @@ RecordKey = tuple[str, str, str, int]
 FEWEST = 2  # repeats that have an interval
 
 
+class WrongTraining(str):
+    """A reason against a record that is `wrong`: its training isn't that of the others."""
+
+    __slots__ = ()
+
+
+def verdict_against(reasons: Sequence[str]) -> Verdict:
+    """Return the verdict of a record that the plausibility check refused for these reasons."""
+    return Verdict.WRONG if all(isinstance(why, WrongTraining) for why in reasons) else Verdict.IMPOSSIBLE
+
+
 def key(record: Record) -> RecordKey:
     """Return the identity of a record: run, hardware, case, repeat."""
     return record.run, record.hardware, record.case.id, record.repeat
@@ -82,9 +93,9 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons; `impossible` where the plausibility check refused it."""
+    """Return a record's verdict and reasons, those of the plausibility check where that refused it."""
     against = refusals.get(key(record), ()) if counts(record) else ()
-    return (Verdict.IMPOSSIBLE if against else record.verdict), (*record.reasons, *against)
+    return (verdict_against(against) if against else record.verdict), (*record.reasons, *against)
 
 
 def standing_grade(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> Grade:
@@ -121,6 +132,7 @@ def _together(
     counting = tuple(r for r in records if counts(r) and key(r) not in implausible)
     usable = entering(counting)
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
-    first = Verdict.IMPOSSIBLE if counts(records[0]) else records[0].verdict
+    against = implausible.get(key(records[0]), ())
+    first = verdict_against(against) if counts(records[0]) else records[0].verdict
     gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)
     return Repeats(cell, tuple(records), usable, gravest, tuple(dict.fromkeys(reasons)))

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tasks.results.format import format_percent, format_ratio, format_seconds, format_usd, significant
+from tasks.results.format import (
+    format_duration,
+    format_percent,
+    format_ratio,
+    format_seconds,
+    format_usd,
+    significant,
+)
 from tasks.results.values import Estimate, Ratio, RatioVerdict
-from tasks.results.wording import price_text
+from tasks.results.wording import bytes_text, price_text
 
 LARGEST_PARTS = 3  # parts of a sum that one cell of text names
 NOTHING = "–"
@@ -18,6 +25,8 @@ class Quantity(StrEnum):
     TEXT = "text"
     MACHINE = "machine"
     TIME = "time"
+    DURATION = "duration"
+    BYTES = "bytes"
     MONEY = "money"
     PRICE = "price"
     RATIO = "ratio"
@@ -31,6 +40,8 @@ class Quantity(StrEnum):
 
 UNITS = {
     Quantity.TIME: "s",
+    Quantity.DURATION: "s",
+    Quantity.BYTES: "bytes",
     Quantity.MONEY: "USD",
     Quantity.PRICE: "USD/h",
     Quantity.RATIO: "1",
@@ -134,13 +145,22 @@ def parts_text(parts: Parts, most: int = LARGEST_PARTS) -> str:
 
 
 def _estimate_text(value: Estimate, quantity: Quantity) -> str:
-    write = {Quantity.TIME: format_seconds, Quantity.MONEY: format_usd, Quantity.SHARE: format_percent}
+    write = {
+        Quantity.TIME: format_seconds,
+        Quantity.DURATION: format_duration,
+        Quantity.MONEY: format_usd,
+        Quantity.SHARE: format_percent,
+    }
     return write.get(quantity, format_ratio)(value)
 
 
 def _number_text(value: float, quantity: Quantity) -> str:
     if quantity is Quantity.TIME:
         return format_seconds(value)
+    if quantity is Quantity.DURATION:
+        return format_duration(value)
+    if quantity is Quantity.BYTES:
+        return bytes_text(value)
     if quantity is Quantity.MONEY:
         return format_usd(value)
     if quantity is Quantity.PRICE:

@@ -21,8 +21,8 @@ def results_table(
 ) -> pd.DataFrame:
     """One row a record, in the order given; what a failed repeat never reached is missing.
 
-    A record that counts and is in `refusals` has the verdict `impossible`. Sizes are text (`size` as a whole,
-    `size_<name>` for each parameter), phases are `phase_<name>_s`.
+    A record that counts and is in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes
+    are text (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`.
     """
     sizes = _names(name for record in records for name in record.case.params)
     phases = _names(name for record in records for name in record.phases_s)

@@ -27,12 +27,13 @@ def code_of(page):
 
 
 def commands_of(page, program):
-    """The words of each command of a program that a page shows."""
+    """The words of each command of a program that a page shows, as far as they are its own and no script's."""
     for line in code_of(page):
         for match in re.finditer(
             rf"(?:^|\$ |- run: |script: |^… )({program} .*?)(?=\s#|;|\||\|\||$| > |…$)", line
         ):
-            yield shlex.split(match[1].replace("'", '"').rstrip(",").removesuffix(" \\"))
+            words = shlex.split(match[1].replace("'", '"').rstrip(",").removesuffix(" \\"))
+            yield words[: words.index("--")] if "--" in words else words
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -15,8 +15,8 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     rows                 one object a record: {run, hardware, case: {id, workload, size, precision}, repeat,
                          verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s, wall_samples_s,
                          warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check, memory, training,
-                         group, profile, control, latency, device_busy_s, sustained_share, energy_j, probes,
-                         missing, threads, layout, device, started_at, environment_id}
+                         group, profile, control, script, latency, device_busy_s, sustained_share,
+                         energy_j, probes, missing, threads, layout, device, started_at, environment_id}
     environments         environment_id to the fingerprint of the machine and its stack
     families             how cases scale with their processes: a row a number of processes in `levels`
     offers               time against money: {hardware, purchase, case (its id, null for the suite), seconds,
@@ -102,7 +102,7 @@ def _samples(timing: Timing | None) -> list[float]:
 def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
     verdict, reasons = standing(record, comparison.refusals)
     case, timing = record.case, record.device_time or record.wall
-    kept = ("work", "transfer", "check", "memory", "training", "group", "profile", "control", "latency")
+    kept = ("work", "transfer", "check", "memory", "training", "group", "profile", "control", "script")
     return {
         "run": record.run,
         "hardware": record.hardware,
@@ -119,7 +119,7 @@ def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
         "phases_s": record.phases_s,
         "unattributed_s": record.unattributed_s,
         "wall_s": record.wall_s,
-        **{name: asdict(value) if (value := getattr(record, name)) else None for name in kept},
+        **{name: asdict(value) if (value := getattr(record, name)) else None for name in (*kept, "latency")},
         "device_busy_s": record.device_busy_s,
         "sustained_share": record.sustained_share,
         "energy_j": record.energy_j,

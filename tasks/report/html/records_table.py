@@ -182,8 +182,24 @@ def _facts(record: Record) -> dict[str, str]:
         "cache": cache_text(record.cache) if record.cache else None,
         "energy": f"{record.energy_j:.4g} J" if record.energy_j is not None else None,
         **dict(rare_facts(record)),
+        **_script_facts(record),
     }
     return {name: _plain(value) for name, value in facts.items() if value is not None}
+
+
+def _script_facts(record: Record) -> dict[str, str | None]:
+    """Return what a script's record says of what ran; empty for a workload of ours."""
+    script = record.script
+    if script is None:
+        return {}
+    end = "it finished" if script.ended == "finished" else "it was stopped"
+    return {
+        "script": " ".join(script.command),
+        "code": f"{script.code}{', with changes in no commit' if script.dirty else ''}" or None,
+        "a step is": ", ".join((script.counted, *script.optimizers)),
+        "steps seen": f"{script.steps:,}, then {end}",
+        "installed for it": ", ".join(script.installed_packages) or None,
+    }
 
 
 def _plain(value: object) -> str:

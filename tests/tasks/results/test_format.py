@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.results.format import (
+    format_duration,
     format_percent,
     format_ratio,
     format_seconds,
@@ -87,3 +88,18 @@ def test_rounding_moves_a_bound_by_a_tenth_of_the_half_width_or_the_fourth_digit
 
 def test_a_time_that_rounds_to_nothing_bounds_no_ratio():
     assert ratio_of_rounded(0.5, 0.005, 0.01).high == math.inf
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (Estimate(187_560.0, 181_000.0, 194_000.0), "52.1 h (50.3–53.9)"),
+        (Estimate(7200.0), "~2.0 h"),
+        (1025.0, "17.1 min"),
+        (119.0, "119 s"),
+        (0.012, "12.0 ms"),
+        (None, "–"),
+    ],
+)
+def test_long_times_are_written_as_people_wait_for_them(seconds, text):
+    assert format_duration(seconds) == text

@@ -11,7 +11,7 @@ from typing import Any
 
 _BEGUN = "_gridbench_begun"  # of a loader's iterator: the steps that were done at its first batch
 FIRST_BATCHES = 100  # of a loader, at which its length is read: once a step was made from it
-LOSSES = 20  # of the first steps, which are held against those of other machines
+LOSSES = 64  # of the first steps, held against those of other machines: a fall shows in so many
 _INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
 
 

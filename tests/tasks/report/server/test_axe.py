@@ -3,8 +3,8 @@
 import pytest
 
 from tasks.report.html.page import report_html
+from tests.tasks.examples import scaling, script_records
 from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
-from tests.tasks.examples.scaling import run
 from tests.tasks.report.report_browser import chromium, opened
 
 pytestmark = pytest.mark.flaky(
@@ -14,7 +14,8 @@ pytestmark = pytest.mark.flaky(
 axe = pytest.importorskip("axe_core_python.sync_playwright")
 PAGES = {
     "images": lambda: (made := records(), comparison(made)),
-    "scaling": run,
+    "scaling": scaling.run,
+    "script": script_records.run,
     "nothing": nothing_ok,
 }
 
@@ -39,6 +40,7 @@ LOOKS = [
     pytest.param("images", 390, "dark", marks=pytest.mark.chaos),
     pytest.param("scaling", 1440, "dark", marks=pytest.mark.chaos),
     ("nothing", 390, "light"),
+    ("script", 390, "dark"),
 ]
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.workloads.harness.script.scripts import measured
+from workloads.harness.script.seen import LOSSES
 
 # Command, then: optimizers, batches summed up in a step, samples and tokens of a step, steps of an epoch.
 KINDS = [
@@ -29,7 +30,7 @@ def test_a_training_is_seen_and_stopped(words, optimizers, accumulation, samples
     assert run.accumulation == pytest.approx(accumulation, rel=0.1)
     assert (record.work.unit, record.work.units) == (("tokens", tokens) if tokens else ("samples", samples))
     assert record.wall.median_s > 0 and 0 <= run.mean_low_s <= run.mean_s <= run.mean_high_s
-    assert len(run.losses) == min(20, run.steps) and run.first_step_s < record.wall_s
+    assert len(run.losses) == min(LOSSES, run.steps) and run.first_step_s < record.wall_s
     assert sum(run.shares.values()) == pytest.approx(1) and min(run.shares.values()) > 0
 
 

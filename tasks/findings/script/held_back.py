@@ -1,0 +1,217 @@
+"""What holds a user's own script back on each machine: waiting, copying, launching, or nothing."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_percent
+from tasks.results.repeats import FEWEST, Repeats
+from tasks.results.summaries import over_repeats
+from tasks.results.table import Column, Parts, Quantity, Table
+from tasks.results.values import Estimate
+from tasks.results.wording import bytes_text, size_text
+from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.record import Record
+
+PARTS = ("loader", "copy", "launch", "communication", "compute", "other")
+AVOIDABLE = {
+    "loader": "waits for data",
+    "copy": "copies to the device",
+    "launch": "waits for Python to launch the next operation",
+    "communication": "exchanges gradients",
+    "other": "is Python between operators",
+}
+ON_CPUS = ("other",)  # where the host is the device, nothing else can be in it
+ADVICE = {
+    ("loader", "cuda"): "more loader workers, not a bigger GPU",
+    ("loader", "cpu"): "data prepared beforehand or more loader workers, not a faster processor",
+    ("copy", "cuda"): "pinned memory and non-blocking copies, or less data, not a bigger GPU",
+    ("launch", "cuda"): "larger batches or torch.compile, not a bigger GPU",
+    ("communication", "cuda"): "accumulation or faster links, not more GPUs",
+    ("other", "cpu"): "larger batches or torch.compile, not a faster processor",
+    ("communication", "cpu"): "accumulation or fewer processes, not more of them",
+}
+WORTH = 0.10  # of a step: less is not worth a change
+TELLING = 0.20  # of a step: it belongs to the answer
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Case"),
+    Column("What a step goes to", Quantity.PARTS),
+    Column("Step", Quantity.TIME),
+    Column("Held back by"),
+    Column("Share of a step", Quantity.SHARE),
+    Column("Memory at the peak", Quantity.BYTES),
+    Column("Memory left", Quantity.BYTES),
+    Column("Advice"),
+)
+LEAD = "Shares of a steady step; every bar is one step of its own machine."
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBack:
+    """A cell of a script: what a step goes to, and its memory.
+
+    Attributes:
+        shares: parts of a steady step, mean over the repeats that know them.
+        step_s: seconds of a step on the host's clock, over the repeats.
+        largest: name of the largest avoidable share; empty where none is worth a change.
+        share: of it, over the repeats; None without one.
+        peak_bytes, left_bytes: of the device, or of the host on a CPU: the most and the least of the repeats.
+    """
+
+    repeats: Repeats
+    shares: dict[str, float]
+    step_s: Estimate | None
+    largest: str
+    share: Estimate | None
+    peak_bytes: int | None
+    left_bytes: int | None
+
+    @property
+    def where(self) -> str:
+        """Return the machine, and the case's size where it has one."""
+        size = size_text(self.repeats.cell.case)
+        return f"{self.repeats.cell.hardware} at {size}" if size else self.repeats.cell.hardware
+
+    @property
+    def advice(self) -> str:
+        """Return what would help; empty where nothing is worth a change."""
+        return ADVICE.get((self.largest, self.repeats.usable[0].device), "")
+
+    @property
+    def sentence(self) -> str:
+        """Say what holds the machine back, with the advice."""
+        if self.largest:
+            text = f"on {self.where} {format_percent(self.share)} of a step {AVOIDABLE[self.largest]}"
+            return f"{text}: {self.advice}" if self.advice else text
+        compute, other = (100 * self.shares.get(name, 0.0) for name in ("compute", "other"))
+        if compute < max(other, 100 * WORTH):
+            return f"on {self.where} {other:.0f} % of a step is none of what was looked for"
+        return f"on {self.where} nothing but compute holds a step back, {compute:.0f} % of it"
+
+    @property
+    def memory(self) -> str:
+        """Say how much memory was in use at the peak, and what was left."""
+        if self.peak_bytes is None or self.left_bytes is None:
+            return ""
+        return f"memory at the peak {bytes_text(self.peak_bytes)}, {bytes_text(self.left_bytes)} left"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldBacks(Finding):
+    """Every script's cell that knows the shares of its step or its memory."""
+
+    name = "held-back"
+    title = "What holds it back"
+    section = "script"
+    order = 4
+    cells: tuple[HeldBack, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "HeldBacks":
+        """Take the cells of scripts with a repeat that counts."""
+        scripts = (cell for cell in results.cells if any(record.script for record in cell.usable))
+        seen = map(held_back, scripts)
+        return cls(tuple(cell for cell in seen if cell.shares or cell.peak_bytes is not None))
+
+    @property
+    def leads(self) -> bool:
+        """Return True: it says of a price whether more of it would help."""
+        return True
+
+    def table(self) -> Table | None:
+        """Return a row a cell."""
+        rows = tuple(
+            (
+                cell.repeats.cell.hardware,
+                cell.repeats.cell.case.id,
+                _parts(cell),
+                cell.step_s,
+                cell.largest or ("nothing but compute" if "compute" in cell.shares else None),
+                cell.share,
+                cell.peak_bytes,
+                cell.left_bytes,
+                cell.advice or None,
+            )
+            for cell in self.cells
+        )
+        return Table(COLUMNS, rows, LEAD) if rows else None
+
+    def answer(self) -> tuple[str, ...]:
+        """Return one sentence a machine that is held back by a fifth of a step or more."""
+        return tuple(_capital(cell.sentence) for cell in self.cells if _tells(cell))
+
+    def observations(self) -> tuple[str, ...]:
+        """Return a sentence for each other cell, with its memory."""
+        return tuple(
+            _capital("; ".join(filter(None, (cell.sentence if cell.shares else "", cell.memory))))
+            for cell in self.cells
+            if not _tells(cell) and (cell.shares or cell.memory)
+        )
+
+
+def held_back(cell: Repeats) -> HeldBack:
+    """Take together what the repeats of a cell saw of a step."""
+    usable = [record for record in cell.usable if record.script]
+    known = [record.script.shares for record in usable if record.script and record.script.shares]
+    shares = {
+        name: statistics.fmean(each.get(name, 0.0) for each in known)
+        for name in PARTS
+        if any(name in each for each in known)
+    }
+    avoidable = [name for name in AVOIDABLE if usable[0].device == "cpu" or name not in ON_CPUS]
+    largest = max((name for name in avoidable if name in shares), key=lambda name: shares[name], default="")
+    largest = largest if shares.get(largest, 0.0) >= WORTH else ""
+    values = [each.get(largest, 0.0) for each in known]
+    return HeldBack(
+        repeats=cell,
+        shares=shares,
+        step_s=over_repeats([record.wall.total_mean_s for record in usable if record.wall]),
+        largest=largest,
+        share=mean_share(values) if largest else None,
+        peak_bytes=max(filter(None, map(_peak, usable)), default=None),
+        left_bytes=_least([record.script.memory_left_bytes for record in usable if record.script]),
+    )
+
+
+def mean_share(values: Sequence[float]) -> Estimate:
+    """Return the mean of shares with its t-interval, within 0 and 1; without bounds from one repeat."""
+    mean, count = statistics.fmean(values), len(values)
+    if count < FEWEST:
+        return Estimate(mean)
+    half = t_quantile(0.975, count - 1) * math.sqrt(variance(values) / count)
+    return Estimate(mean, max(mean - half, 0.0), min(mean + half, 1.0))
+
+
+def _peak(record: Record) -> int | None:
+    """Return the most memory of the device, or of the host where that is the device."""
+    memory = record.memory
+    if memory is None:
+        return None
+    return (
+        memory.peak_rss_bytes
+        if record.device == "cpu"
+        else memory.device_reserved_bytes or memory.device_allocated_bytes
+    )
+
+
+def _parts(cell: HeldBack) -> Parts | None:
+    """Return the seconds of a step by part; None where its time or its parts are not known."""
+    if not cell.shares or cell.step_s is None:
+        return None
+    return Parts(tuple((name, share * cell.step_s.value) for name, share in cell.shares.items()))
+
+
+def _tells(cell: HeldBack) -> bool:
+    low = cell.share.low if cell.share else None
+    return low is not None and low >= WORTH and cell.shares[cell.largest] >= TELLING
+
+
+def _least(values: Sequence[int | None]) -> int | None:
+    return min((value for value in values if value is not None), default=None)
+
+
+def _capital(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""

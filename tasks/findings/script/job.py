@@ -1,0 +1,271 @@
+"""The whole job of a user's own script on each machine: its hours and USD, the cheapest and the fastest."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tasks.results.cost import SECONDS_PER_HOUR
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_count, format_duration, format_estimate
+from tasks.results.model import Machine
+from tasks.results.repeats import FEWEST, Repeats
+from tasks.results.speedup import decide, scaled
+from tasks.results.table import Column, Quantity, Table, Value
+from tasks.results.values import Estimate, RatioVerdict
+from tasks.results.wording import size_text
+from workloads.harness.records.case import Case
+from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.script import JobTime
+
+NORMAL = 1.959964  # of a repeat's own 95 % interval
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Case"),
+    Column("Standing"),
+    Column("Whole job", Quantity.DURATION),
+    Column("Cost", Quantity.MONEY),
+    Column("Price", Quantity.PRICE),
+    Column("Steps", Quantity.COUNT),
+    Column("Up to the first step", Quantity.TIME),
+    Column("Step over the wall", Quantity.TIME),
+    Column("Repeats", Quantity.COUNT),
+)
+LEAD = (
+    "From the start of the script's process to its end, with its start, evaluation and checkpoints. "
+    "The boot of a machine, its image and the installation of packages are in the bills."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JobPrediction:
+    """The logarithm of a job's seconds over repeats.
+
+    Attributes:
+        log_s: its mean.
+        error: its variance: what the repeats differ by over their number, and their own intervals whole. They
+            measure the same stretch of the same job, so their own errors (an evaluation that none has seen)
+            may be one error, which no number of repeats makes smaller.
+        freedom: degrees of freedom of `error`, by Satterthwaite; 0 where one repeat gives none.
+    """
+
+    log_s: float
+    error: float
+    freedom: float
+    repeats: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[JobTime]) -> "JobPrediction":
+        """Combine the predictions of a cell's repeats."""
+        logs = [math.log(job.seconds) for job in jobs]
+        centre, count = statistics.fmean(logs), len(jobs)
+        if count < FEWEST:
+            return cls(centre, math.inf, 0.0, count)
+        within = statistics.fmean((math.log(job.high_s / job.low_s) / 2 / NORMAL) ** 2 for job in jobs)
+        between = variance(logs) / count
+        error = between + within
+        return cls(centre, error, _freedom(((between, count - 1),), error), count)
+
+    def seconds(self) -> Estimate:
+        """Return the seconds of the job with their 95 % interval."""
+        return _estimate(self.log_s, self.error, self.freedom)
+
+    def over(self, other: "JobPrediction") -> Estimate:
+        """Return the ratio of two machines' seconds: Welch's t on the logarithms."""
+        error = self.error + other.error
+        freedom = _freedom(((self.error, self.freedom), (other.error, other.freedom)), error)
+        return _estimate(self.log_s - other.log_s, error, freedom)
+
+
+@dataclass(frozen=True, slots=True)
+class JobOnMachine:
+    """A whole job on one machine.
+
+    Attributes:
+        usd_per_hour: the machine's price; None where nobody has stated one.
+        first_step_s: seconds from the start of the process to the end of the first step, median of repeats.
+        step_s: seconds of a step over the wall, evaluation and checkpoints included, median of repeats.
+        busy: others used the machine during a repeat.
+    """
+
+    hardware: str
+    case: Case
+    length: JobTime
+    prediction: JobPrediction
+    usd_per_hour: float | None
+    first_step_s: float | None
+    step_s: float | None
+    busy: bool
+
+    @property
+    def usd(self) -> Estimate | None:
+        """Return what the job costs; None without a price."""
+        if self.usd_per_hour is None:
+            return None
+        return scaled(self.prediction.seconds(), self.usd_per_hour / SECONDS_PER_HOUR)
+
+    @property
+    def text(self) -> str:
+        """Return cost and time, such as `41 USD (39–43), 52 h (50–54)`."""
+        money = [format_estimate(self.usd, " USD")] if self.usd else []
+        return ", ".join([*money, format_duration(self.prediction.seconds())])
+
+
+@dataclass(frozen=True, slots=True)
+class WholeJobs(Finding):
+    """The whole job of each script: time and cost on every machine. The inner tuples are of one job each."""
+
+    name = "job"
+    title = "The whole job"
+    section = "script"
+    order = 2
+    jobs: tuple[tuple[JobOnMachine, ...], ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "WholeJobs":
+        """Predict the job of every script's case whose length is given."""
+        machines = {machine.name: machine for machine in results.machines}
+        jobs: dict[tuple[object, ...], list[JobOnMachine]] = {}
+        for cell in results.cells:
+            for length, job in _on_machine(cell, machines).items():
+                jobs.setdefault((cell.cell.case, *length), []).append(job)
+        return cls(tuple(map(tuple, jobs.values())))
+
+    @property
+    def leads(self) -> bool:
+        """Return True: hours and USD are what the run was made for."""
+        return True
+
+    def table(self) -> Table | None:
+        """Return a row a job and machine, of each job the cheapest first."""
+        rows = []
+        for same in self.jobs:
+            best = {"cheapest": _best(same, True), "fastest": _best(same, False)}
+            for job in sorted(same, key=_amount):
+                names = [word for word, (hardware, _) in best.items() if job.hardware in hardware]
+                rows.append(_row(job, " and ".join(_word(word, best[word][0]) for word in names)))
+        return Table(COLUMNS, tuple(rows), LEAD) if rows else None
+
+    def answer(self) -> tuple[str, ...]:
+        """Name the cheapest and the fastest machine for each job, or those that are not told apart."""
+        return tuple(_sentence(same, len(self.jobs) > 1) for same in self.jobs)
+
+
+def _on_machine(
+    cell: Repeats, machines: Mapping[str, Machine]
+) -> dict[tuple[int | None, int | None], JobOnMachine]:
+    """Return a cell's jobs by their length: epochs where they are known, else steps."""
+    lengths: dict[tuple[int | None, int | None], list[JobTime]] = {}
+    for record in cell.usable:
+        if record.script and (job := record.script.job):
+            lengths.setdefault((job.epochs, None if job.epochs else job.steps), []).append(job)
+    scripts = [record.script for record in cell.usable if record.script]
+    machine = machines.get(cell.cell.hardware)
+    return {
+        length: JobOnMachine(
+            hardware=cell.cell.hardware,
+            case=cell.cell.case,
+            length=jobs[0],
+            prediction=JobPrediction.of(jobs),
+            usd_per_hour=machine.usd_per_hour if machine else None,
+            first_step_s=_middle([script.first_step_s for script in scripts]),
+            step_s=_middle([script.mean_s for script in scripts]),
+            busy=cell.busy,
+        )
+        for length, jobs in lengths.items()
+    }
+
+
+def _row(job: JobOnMachine, standing: str) -> tuple[Value, ...]:
+    seconds = job.prediction.seconds()
+    money = (seconds, job.usd, job.usd_per_hour)
+    length = (job.length.steps, job.first_step_s, job.step_s, job.prediction.repeats)
+    return (job.hardware, job.case.id, standing, *money, *length)
+
+
+def _word(word: str, tied: Sequence[str]) -> str:
+    return word if len(tied) == 1 else f"perhaps {word}"
+
+
+def _amount(job: JobOnMachine) -> tuple[bool, float]:
+    """Return what orders machines by cost; those without a price come last, by time."""
+    return job.usd is None, job.usd.value if job.usd else job.prediction.log_s
+
+
+def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
+    """Return the best machine and those that are not shown to be worse, and why these are undecided."""
+    weights = {job.hardware: (job.usd_per_hour or 0.0) if by_cost else 1.0 for job in jobs}
+    ranked = [job for job in jobs if weights[job.hardware] > 0]
+    if len(ranked) < 2:
+        return [], ""
+    best = min(ranked, key=lambda job: job.prediction.log_s + math.log(weights[job.hardware]))
+    tied, why = [best.hardware], ""
+    for job in ranked:
+        ratio = scaled(job.prediction.over(best.prediction), weights[job.hardware] / weights[best.hardware])
+        verdict = decide(ratio, min(job.prediction.repeats, best.prediction.repeats))
+        if job is not best and verdict.outcome is not RatioVerdict.FASTER:
+            tied.append(job.hardware)
+            why = why or verdict.why
+    return tied, why
+
+
+def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
+    """Say of one job where it is cheapest and fastest."""
+    available = {job.hardware: job for job in jobs}
+    what = _what(jobs[0], several)
+    if len(jobs) == 1:
+        return f"On {jobs[0].hardware} {what} takes {_alone(jobs[0])}{_provisional(jobs)}."
+    cheap, fast = _best(jobs, True), _best(jobs, False)
+    if cheap[0] and set(cheap[0]) == set(fast[0]):
+        return f"Cheapest and fastest for {what}: {_named(cheap, available)}{_provisional(jobs)}."
+    parts = [f"Cheapest for {what}: {_named(cheap, available)}"] if cheap[0] else []
+    parts.append(f"{'fastest' if parts else f'Fastest for {what}'}: {_named(fast, available)}")
+    unpriced = [job.hardware for job in jobs if not job.usd_per_hour]
+    parts += [f"without a price, so not ranked by cost: {', '.join(unpriced)}"] if unpriced else []
+    return f"{'; '.join(parts)}{_provisional(jobs)}."
+
+
+def _named(best: tuple[list[str], str], jobs: Mapping[str, JobOnMachine]) -> str:
+    """Return the best machine with its cost and time, or those that are tied."""
+    tied, why = best
+    texts = [f"{name}, {jobs[name].text}" for name in tied]
+    return texts[0] if len(texts) == 1 else f"undecided between {' and '.join(texts)} ({why})"
+
+
+def _alone(job: JobOnMachine) -> str:
+    seconds = format_duration(job.prediction.seconds())
+    return f"{seconds} and costs {format_estimate(job.usd, ' USD')}" if job.usd else seconds
+
+
+def _what(job: JobOnMachine, several: bool) -> str:
+    """Return the job in words, with its case where there are several."""
+    steps = format_count(job.length.steps, "step").replace(str(job.length.steps), f"{job.length.steps:,}")
+    epochs = f"{format_count(job.length.epochs, 'epoch')}, " if job.length.epochs else ""
+    case = f" of {job.case.workload} {size_text(job.case)}".rstrip() if several else ""
+    return f"the job{case} ({epochs}{steps})" if several else f"this job of {epochs}{steps}"
+
+
+def _provisional(jobs: Sequence[JobOnMachine]) -> str:
+    busy = [job.hardware for job in jobs if job.busy]
+    return f"; provisional: others used the machine of {' and '.join(busy)}" if busy else ""
+
+
+def _middle(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _freedom(parts: Sequence[tuple[float, float]], error: float) -> float:
+    """Return Satterthwaite's degrees of freedom; 0 where a part has none, infinity where nothing varies."""
+    if any(freedom <= 0 for _, freedom in parts):
+        return 0.0
+    squares = math.fsum(part**2 / freedom for part, freedom in parts)
+    return error**2 / squares if squares > 0 else math.inf
+
+
+def _estimate(log: float, error: float, freedom: float) -> Estimate:
+    """Return e to a power with its interval; without one where there are no degrees of freedom."""
+    if freedom <= 0:
+        return Estimate(math.exp(log))
+    half = (t_quantile(0.975, min(freedom, 1e6)) if error > 0 else 0.0) * math.sqrt(error)
+    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half))
