@@ -106,7 +106,7 @@ def _place(value: float) -> int:
 
 
 def _shown(value: float, estimate: Estimate) -> str:
-    """Round a value or bound of an estimate; what is surely above 0 keeps a digit, however wide the interval."""
+    """Round a value or bound of an estimate; what is surely above 0 keeps a digit of its own."""
     index = _last_place(estimate)
     return _fixed(value, max(index, _place(value)) if (estimate.low or 0.0) > 0 else index)
 
