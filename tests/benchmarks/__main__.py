@@ -13,18 +13,18 @@ from tests.benchmarks import (
     models,
     overhead,
     report,
-    script,
     ssh_lane,
     ssh_many,
     through_prefect,
 )
+from tests.benchmarks.scripts import hooks
 
 BENCHMARKS = {
     "medians": harness.medians,
     "quick-record": harness.quick_record,
     "monitor": harness.monitor,
     "overhead": overhead.main,
-    "script": script.main,
+    "script-hooks": hooks.main,
     "models": models.main,
     "report": lambda: report.run(report.RECORDS),
     "cells": cells.main,

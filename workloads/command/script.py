@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -39,7 +40,12 @@ def script(options: argparse.Namespace) -> int:
             lock = stack.enter_context(open(os.devnull)).fileno()
         if options.whole:
             return run_whole(repeat, lock, options.out if is_first else None)
-        environ = {**os.environ, RANKS: str(_shared_folder())} if member else os.environ
+        environ = dict(os.environ)
+        if member:
+            folder = _shared_folder()
+            environ[RANKS] = str(folder)
+            if is_first:
+                stack.callback(shutil.rmtree, folder, ignore_errors=True)
         record = run_repeat(repeat, lock, say, environ=environ)
     if is_first:
         print(record.to_json(), flush=True)

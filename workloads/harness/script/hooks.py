@@ -14,12 +14,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from workloads.harness.script.seen import Seen, first_tensor, is_token_ids
+from workloads.harness.script.seen import FIRST_BATCHES, LOSSES, Seen, first_tensor, is_token_ids
 
 MOST_CALLS = 1000  # of modules, after which nothing is looked for that went into one
-Stepped = Callable[
-    [Any], None
-]  # of the optimizer that has stepped; of None for a call of the model or a mark
+Stepped = Callable[[Any, Any, Any], None]  # a hook of torch, after the step of an optimizer
 
 
 class Hooks:
@@ -61,13 +59,9 @@ class Hooks:
     def _set_step_hook(self, safe: Callable[[Any], Any]) -> None:
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
-        def after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
-            if self.active:
-                self._stepped(optimizer)
-
         if self._step_hook is not None:
             self._step_hook.remove()
-        self._step_hook = register_optimizer_step_post_hook(safe(after_step))
+        self._step_hook = register_optimizer_step_post_hook(safe(self._stepped))
 
     def _wrap_autograd(self, safe: Callable[[Any], Any]) -> None:
         autograd, scaler = self._torch.autograd, self._torch.amp.GradScaler
@@ -84,10 +78,18 @@ class Hooks:
             if self.active and hasattr(given, "detach"):
                 self._scaled = (weakref.ref(made), given.detach())
 
-        backward, scale = _plain(autograd.backward), _plain(scaler.scale)
-        autograd.backward = _wrapping(
-            safe(_before(backward, lambda args: note(args[0]) if args else None)), backward
-        )
+        seen = self._seen
+        real, scale = _plain(autograd.backward), _plain(scaler.scale)
+
+        @functools.wraps(real)
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if len(seen.losses) < LOSSES:
+                note(args[0] if args else kwargs.get("tensors", ()))
+            else:  # nothing but this for each of millions of steps
+                seen.backwards += 1
+            return real(*args, **kwargs)
+
+        autograd.backward = _wrapping(safe(backward), real)
         scaler.scale = _wrapping(safe(_after(scale, lambda args, made: scaled(args[1], made))), scale)
 
     def _wrap_loader(self, safe: Callable[[Any], Any]) -> None:
@@ -107,7 +109,8 @@ class Hooks:
                 seen.loader_ended(iterator)
                 raise
             seen.loader_s += time.perf_counter() - started_s
-            seen.batch_came(iterator, batch)
+            if iterator._num_yielded < FIRST_BATCHES:
+                seen.batch_came(iterator, batch)
             return batch
 
         kind.__next__ = _wrapping(safe(timed), real)
@@ -198,15 +201,6 @@ def _wrapping(wrapper: Any, real: Any) -> Any:
     """Return a wrapper that says what it wraps."""
     wrapper._gridbench_real = real
     return wrapper
-
-
-def _before(real: Any, note: Callable[[Any], None]) -> Any:
-    @functools.wraps(real)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        note(args)
-        return real(*args, **kwargs)
-
-    return wrapped
 
 
 def _after(real: Any, note: Callable[[Any, Any], None]) -> Any:

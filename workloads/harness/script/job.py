@@ -20,7 +20,7 @@ OTHER_TIMES = 0.02  # by which one machine differs from itself, a few minutes la
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MeanSeconds:
     """A mean and its standard error, of `count` values that are as good as independent."""
 
     mean: float
@@ -29,7 +29,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ScriptPace:
     """The pace of a script after its warm-up.
 
     Attributes:
@@ -38,8 +38,8 @@ class Pace:
         epoch_steps: steps of an epoch; None where the loader doesn't tell.
     """
 
-    step: Estimate
-    end: Estimate | None
+    step: MeanSeconds
+    end: MeanSeconds | None
     epoch_steps: int | None
 
     def mean(self) -> tuple[float, float, float]:
@@ -61,7 +61,7 @@ class Pace:
 
 def pace_of(
     ends_s: Sequence[float], epochs_at: Sequence[int], epoch_steps: int | None, warm_steps: int
-) -> Pace | None:
+) -> ScriptPace | None:
     """Return the pace of the steps after the first `warm_steps`; None if they are too few to tell."""
     first = max(warm_steps, 1)
     steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= first}
@@ -73,10 +73,10 @@ def pace_of(
     excess = [max(steps_s[place] - statistics.median(within), 0.0) for place in over]
     end = None
     if len(excess) > 1:
-        end = Estimate(statistics.fmean(excess), math.sqrt(variance(excess) / len(excess)), len(excess))
+        end = MeanSeconds(statistics.fmean(excess), math.sqrt(variance(excess) / len(excess)), len(excess))
     elif excess:
-        end = Estimate(excess[0], ALONE * excess[0], 1)
-    return Pace(step, end, epoch_steps)
+        end = MeanSeconds(excess[0], ALONE * excess[0], 1)
+    return ScriptPace(step, end, epoch_steps)
 
 
 def _later(place: int, steps_s: dict[int, float]) -> int:
@@ -84,7 +84,7 @@ def _later(place: int, steps_s: dict[int, float]) -> int:
     return place + 1 if steps_s.get(place + 1, 0.0) > RARE * steps_s[place] else place
 
 
-def _means(steps_s: Sequence[float]) -> Estimate:
+def _means(steps_s: Sequence[float]) -> MeanSeconds:
     """Return the mean of steps by means of batches; what is rare is counted in whole rounds of it."""
     rare = rare_steps(steps_s)
     if len(rare) > 1:
@@ -92,17 +92,19 @@ def _means(steps_s: Sequence[float]) -> Estimate:
         count = sum(map(len, rounds))
         mean = math.fsum(map(math.fsum, rounds)) / count
         if len(rounds) < FEWEST:
-            return Estimate(mean, ALONE * _excess(steps_s, rare[1:]) / count / math.sqrt(len(rounds)), FEWEST)
+            return MeanSeconds(
+                mean, ALONE * _excess(steps_s, rare[1:]) / count / math.sqrt(len(rounds)), FEWEST
+            )
         rates = [math.fsum(part) / len(part) for part in rounds]
-        return Estimate(mean, math.sqrt(variance(rates) / len(rates)), len(rates))
+        return MeanSeconds(mean, math.sqrt(variance(rates) / len(rates)), len(rates))
     if rare:  # nobody knows how often it comes: once in all, or once in what was seen
         without = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
         usual, all_of_it = statistics.fmean(without), statistics.fmean(steps_s)
-        return Estimate((usual + all_of_it) / 2, (all_of_it - usual) / 4, BATCHES)
+        return MeanSeconds((usual + all_of_it) / 2, (all_of_it - usual) / 4, BATCHES)
     count = max(min(BATCHES, len(steps_s) // 2), 2)
     bounds = [round(number * len(steps_s) / count) for number in range(count + 1)]
     means = [statistics.fmean(steps_s[begin:end]) for begin, end in pairwise(bounds)]
-    return Estimate(statistics.fmean(steps_s), math.sqrt(variance(means) / count), count)
+    return MeanSeconds(statistics.fmean(steps_s), math.sqrt(variance(means) / count), count)
 
 
 def rare_steps(steps_s: Sequence[float]) -> list[int]:
@@ -118,7 +120,7 @@ def _excess(steps_s: Sequence[float], places: Sequence[int]) -> float:
 
 
 def job_time(
-    pace: Pace,
+    pace: ScriptPace,
     ends_s: Sequence[float],
     epochs_at: Sequence[int],
     first_step_s: float,

@@ -26,7 +26,7 @@ from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.apart import MARKS, make_room, when_imported
 from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, CoursePlan
 from workloads.harness.script.family import Seat, adopt_orphans, end_children
-from workloads.harness.script.job import Pace, job_time, pace_of
+from workloads.harness.script.job import ScriptPace, job_time, pace_of
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
@@ -230,7 +230,7 @@ def _seen_run(
     )
 
 
-def _job(script: Script, measurement: Measurement, pace: Pace | None, ending: Ending) -> JobTime | None:
+def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:
     """Return the time of the whole job: as it was, or as it is predicted where its length is known."""
     seen = measurement.seen
     if ending.ended == "finished" and not ending.code and seen.ends_s:

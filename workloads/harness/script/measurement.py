@@ -76,9 +76,9 @@ class Measurement:
         """Return the seconds since the process started."""
         return self._phases.wall_s()
 
-    def optimizer_stepped(self, optimizer: Any) -> None:
-        """Take the step of an optimizer."""
-        if self.counted == "mark":
+    def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Take the step of an optimizer, as a hook of torch."""
+        if self.counted == "mark" or not self.hooks.active:
             return
         if self.counted != "optimizer":
             self._count("optimizer")

@@ -71,7 +71,7 @@ class Seen:
 
     def stepped(self) -> None:
         """Note the end of a step."""
-        self.ends_s.append(self.now_s())
+        self.ends_s.append(time.perf_counter() - self.paused_s)
         self.loss_due = True
 
     def backward(self, loss: Any) -> None:
@@ -96,7 +96,7 @@ class Seen:
             tensor = first_tensor(batch)
             if tensor is not None:
                 self.loaded, self.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
-        elif begun < len(self.ends_s) and iterator._num_yielded < FIRST_BATCHES:
+        elif begun < len(self.ends_s):
             self.epoch_batches = _length(iterator)
 
     def loader_ended(self, iterator: Any) -> None:

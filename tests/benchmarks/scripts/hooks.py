@@ -14,7 +14,7 @@ from workloads.harness.records.intervals import median_interval
 from workloads.harness.script.course import CoursePlan
 from workloads.harness.script.measurement import Measurement
 
-PAIRS, STEPS, SPIN_S = 40, 200, 0.7e-3
+PAIRS, STEPS, SPIN_S = 25, 600, 0.7e-3
 GOAL = 1.01
 FOREVER = CoursePlan(Rules(), cap_s=1e9, predicts=True)
 
