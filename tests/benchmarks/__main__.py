@@ -15,6 +15,7 @@ from tests.benchmarks import (
     report,
     ssh_lane,
     ssh_many,
+    standing,
     through_prefect,
 )
 
@@ -25,6 +26,7 @@ BENCHMARKS = {
     "overhead": overhead.main,
     "models": models.main,
     "report": lambda: report.run(report.RECORDS),
+    "standing": standing.main,
     "cells": cells.main,
     "calls": calls.main,
     "gate": gate.main,

@@ -1,0 +1,106 @@
+"""The worker's side of its nursery: Prefect's flow runs as forked processes."""
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import anyio
+from prefect.runner import _starter_engine as starter
+
+from infra.local.warm_worker import Job
+
+SUPERVISOR = ["-m", "prefect.runner._workspace_supervisor"]
+cold_start = starter.run_process
+
+
+class Forked:
+    """A flow run's process, with what Prefect asks of one.
+
+    Attributes:
+        returncode: negative for a signal, None while it runs.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.ended = asyncio.Event()
+
+    def end(self, status: int) -> None:
+        """Note that it has ended."""
+        self.returncode = status
+        self.ended.set()
+
+
+class Forks:
+    """Asks the nursery for processes, one at a time, and hears of their ends."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._lock = pipe, asyncio.Lock()
+        self._running: dict[int, Forked] = {}
+        self._news: asyncio.Future[Forked | None] | None = None
+        self._is_listening, self._is_gone = False, False
+
+    async def run_process(self, command: list[str], **options: Any) -> Any:
+        """Stand in for Prefect's function of that name: fork where it starts a flow run, as long as we can."""
+        forked = await self._fork(command, options) if command[1:3] == SUPERVISOR else None
+        if forked is None:
+            return await cold_start(command=command, **options)
+        options["task_status"].started(options["task_status_handler"](forked))
+        try:
+            await forked.ended.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(forked.pid, signal.SIGKILL)
+            with anyio.CancelScope(shield=True):
+                await forked.ended.wait()
+            raise
+        return forked
+
+    async def _fork(self, command: list[str], options: dict[str, Any]) -> Forked | None:
+        """Return a new process; None where the nursery is gone."""
+        job = Job(command[3:], Path(options["cwd"]), options["env"], not options["stream_output"])
+        async with self._lock:
+            self._listen()
+            if self._is_gone:
+                return None
+            self._news = asyncio.get_running_loop().create_future()
+            try:
+                self._pipe.send(job)
+            except OSError:
+                return None
+            return await self._news
+
+    def _listen(self) -> None:
+        if not self._is_listening:
+            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._hear)
+            self._is_listening = True
+
+    def _hear(self) -> None:
+        """Take one message: a process has begun, or ended, or the nursery and all of its processes."""
+        try:
+            pid, status = self._pipe.recv()
+        except (EOFError, OSError):
+            return self._lose()
+        if status is not None:
+            return self._running.pop(pid).end(status)
+        forked = self._running[pid] = Forked(pid)
+        if self._news and not self._news.done():
+            self._news.set_result(forked)
+
+    def _lose(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        self._is_gone = True
+        for forked in self._running.values():
+            forked.end(-signal.SIGKILL)
+        self._running.clear()
+        if self._news and not self._news.done():
+            self._news.set_result(None)
+
+
+def install(pipe: Connection) -> None:
+    """Have Prefect's starter of flow runs ask the nursery at the other end of a pipe."""
+    starter.run_process = Forks(pipe).run_process
