@@ -1,8 +1,9 @@
-"""The worker's side of its nursery: Prefect's flow runs as forked processes."""
+"""The worker's side of its nursery: flow runs as forked processes, taken soon after one another."""
 
 import asyncio
 import os
 import signal
+import time
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import Any
 
 import anyio
 from prefect.runner import _starter_engine as starter
+from prefect.workers.process import ProcessWorker
 
 from infra.local.warm_worker import Job
 
 SUPERVISOR = ["-m", "prefect.runner._workspace_supervisor"]
+LOOK_S, SOON_S = 0.5, 3.0  # after a flow run has begun or ended: a lane follows its bench, or another lane
 cold_start = starter.run_process
+look = ProcessWorker.get_and_submit_flow_runs
 
 
 class Forked:
@@ -43,9 +47,10 @@ class Forks:
         self._running: dict[int, Forked] = {}
         self._news: asyncio.Future[Forked | None] | None = None
         self._is_listening, self._is_gone = False, False
+        self._last_event = float("-inf")
 
     async def run_process(self, command: list[str], **options: Any) -> Any:
-        """Stand in for Prefect's function of that name: fork where it starts a flow run, as long as we can."""
+        """Stand in for Prefect's function of that name: fork where it starts a flow run."""
         forked = await self._fork(command, options) if command[1:3] == SUPERVISOR else None
         if forked is None:
             return await cold_start(command=command, **options)
@@ -74,6 +79,15 @@ class Forks:
                 return None
             return await self._news
 
+    async def look_again(self, worker: ProcessWorker) -> Any:
+        """Stand in for the worker's look at its pool: go on looking while more may come soon."""
+        while True:
+            if taken := await look(worker):
+                self._last_event = time.monotonic()
+            if time.monotonic() - self._last_event > SOON_S:
+                return taken
+            await asyncio.sleep(LOOK_S)
+
     def _listen(self) -> None:
         if not self._is_listening:
             asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._hear)
@@ -85,6 +99,7 @@ class Forks:
             pid, status = self._pipe.recv()
         except (EOFError, OSError):
             return self._lose()
+        self._last_event = time.monotonic()
         if status is not None:
             return self._running.pop(pid).end(status)
         forked = self._running[pid] = Forked(pid)
@@ -103,4 +118,6 @@ class Forks:
 
 def install(pipe: Connection) -> None:
     """Have Prefect's starter of flow runs ask the nursery at the other end of a pipe."""
-    starter.run_process = Forks(pipe).run_process
+    forks = Forks(pipe)
+    starter.run_process = forks.run_process
+    ProcessWorker.get_and_submit_flow_runs = lambda worker: forks.look_again(worker)

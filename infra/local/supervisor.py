@@ -82,7 +82,7 @@ def sweep(
 
 
 def _is_apart(process: psutil.Process) -> bool:
-    """Return True for a flow run and its children; what belongs to a worker itself is in its process group."""
+    """Return True for a flow run and its children: a worker's own processes are in our process group."""
     with suppress(OSError):
         return os.getpgid(process.pid) != os.getpgid(0)
     return False  # it has just ended

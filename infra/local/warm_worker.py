@@ -6,7 +6,7 @@ The words are those of `prefect worker`. By itself, Prefect starts two Pythons o
 run, which both import it: two seconds of CPU. Here the worker's own process imports it once and forks a
 nursery, before it has threads; the nursery forks the flow runs. Files of ours are read anew by each run.
 
-A flow run ends with its nursery. Without a worker, the nursery takes no more jobs, and waits for its flow runs.
+A flow run ends with its nursery. A nursery whose worker is gone waits for its flow runs, and ends.
 """
 
 import ctypes

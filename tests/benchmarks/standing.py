@@ -6,7 +6,6 @@ from itertools import pairwise
 from statistics import median
 from uuid import UUID
 
-import psutil
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun
 
