@@ -13,7 +13,7 @@ import anyio
 from prefect.runner import _starter_engine as starter
 from prefect.workers.process import ProcessWorker
 
-from infra.local.warm_worker import Job
+from infra.local.warm_worker import FlowStart
 
 SUPERVISOR = ["-m", "prefect.runner._workspace_supervisor"]
 LOOK_S, SOON_S = 0.5, 3.0  # after a flow run has begun or ended: a lane follows its bench, or another lane
@@ -67,14 +67,14 @@ class Forks:
 
     async def _fork(self, command: list[str], options: dict[str, Any]) -> Forked | None:
         """Return a new process; None where the nursery is gone."""
-        job = Job(command[3:], Path(options["cwd"]), options["env"], not options["stream_output"])
+        job = FlowStart(command[3:], Path(options["cwd"]), options["env"], not options["stream_output"])
         async with self._lock:
             self._listen()
             if self._is_gone:
                 return None
             self._news = asyncio.get_running_loop().create_future()
             try:
-                self._pipe.send(job)
+                self._pipe.send(tuple(job))
             except OSError:
                 return None
             return await self._news

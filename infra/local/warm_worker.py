@@ -38,11 +38,13 @@ WARM = (
     "tenacity",
     "vl_convert",
 )  # none of them starts a thread, which a fork would lose
+NURSERY, FLOW_RUN = "nursery", "flow-run"  # what their processes are called
+PR_SET_NAME = 15
 HELD_BACK = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # from a flow run until it can handle them
 Ended = tuple[int, int | None]  # process id, and its exit status once it has one
 
 
-class Job(NamedTuple):
+class FlowStart(NamedTuple):
     """A flow run's process: the words for Prefect's supervisor of workspaces, its folder and environment."""
 
     words: list[str]
@@ -51,11 +53,12 @@ class Job(NamedTuple):
     quiet: bool
 
 
-def nursery(pipe: Connection) -> Job | None:
+def nursery(pipe: Connection) -> FlowStart | None:
     """Fork a process for each job that comes, and send its id, and later its exit status.
 
     Return twice: the job in its process, None in the nursery itself when it is over.
     """
+    _call(NURSERY)
     signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
     wake = _wake_up_on_ended_children()
     children: set[int] = set()
@@ -66,13 +69,13 @@ def nursery(pipe: Connection) -> Job | None:
             os.read(wake, 4096)
         if pipe in ready:
             try:
-                job = pipe.recv()
+                job = FlowStart(*pipe.recv())  # plain values: files may be newer than we are
             except EOFError:
                 is_open = False
                 continue
             if not (child := os.fork()):
                 pipe.close()
-                return job  # type: ignore[no-any-return]
+                return job
             os.setpgid(child, child)  # before anybody knows it: who ends it ends its group
             children.add(child)
             pipe.send((child, None))
@@ -83,6 +86,11 @@ def nursery(pipe: Connection) -> Job | None:
                 with suppress(OSError):  # the worker is gone
                     pipe.send((child, os.waitstatus_to_exitcode(status)))
     return None
+
+
+def _call(name: str) -> None:
+    """Give this process a name: all of them have the worker's command line."""
+    ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode())
 
 
 def _wake_up_on_ended_children() -> int:
@@ -97,8 +105,9 @@ def _wake_up_on_ended_children() -> int:
     return reader
 
 
-def run_flow(job: Job, nursery_id: int) -> int:
+def run_flow(job: FlowStart, nursery_id: int) -> int:
     """Be the process of a flow run, from the workspace on; return its exit status."""
+    _call(FLOW_RUN)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != nursery_id:
         return 1

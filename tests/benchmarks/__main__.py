@@ -15,7 +15,6 @@ from tests.benchmarks import (
     report,
     ssh_lane,
     ssh_many,
-    standing,
     through_prefect,
 )
 
@@ -26,7 +25,7 @@ BENCHMARKS = {
     "overhead": overhead.main,
     "models": models.main,
     "report": lambda: report.run(report.RECORDS),
-    "standing": standing.main,
+    "standing": through_prefect.standing,
     "cells": cells.main,
     "calls": calls.main,
     "gate": gate.main,
