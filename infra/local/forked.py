@@ -11,13 +11,14 @@ from typing import Any
 
 import anyio
 from prefect.runner import _starter_engine as starter
+from prefect.utilities.processutils import run_process as cold_start
+from prefect.workers.base import BaseWorker
 from prefect.workers.process import ProcessWorker
 
 from infra.local.warm_worker import FlowStart
 
 SUPERVISOR = ["-m", "prefect.runner._workspace_supervisor"]
 LOOK_S, SOON_S = 0.5, 3.0  # after a flow run has begun or ended: a lane follows its bench, or another lane
-cold_start = starter.run_process
 look = ProcessWorker.get_and_submit_flow_runs
 
 
@@ -79,7 +80,7 @@ class Forks:
                 return None
             return await self._news
 
-    async def look_again(self, worker: ProcessWorker) -> Any:
+    async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
         """Stand in for the worker's look at its pool: go on looking while more may come soon."""
         while True:
             if taken := await look(worker):
@@ -119,5 +120,5 @@ class Forks:
 def install(pipe: Connection) -> None:
     """Have Prefect's starter of flow runs ask the nursery at the other end of a pipe."""
     forks = Forks(pipe)
-    starter.run_process = forks.run_process
-    ProcessWorker.get_and_submit_flow_runs = lambda worker: forks.look_again(worker)
+    starter.run_process = forks.run_process  # type: ignore[attr-defined]
+    ProcessWorker.get_and_submit_flow_runs = lambda worker: forks.look_again(worker)  # type: ignore

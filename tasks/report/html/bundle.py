@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
 import vl_convert
@@ -15,7 +16,7 @@ from workloads.harness.records.files import write_text
 def bundle_file() -> Path:
     """Return the file that keeps the script, in the user's cache; another version has another file."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench"
-    return folder / f"vega-lite-{VEGA_LITE}-by-vl-convert-{vl_convert.__version__}.js"
+    return folder / f"vega-lite-{VEGA_LITE}-by-vl-convert-{version('vl-convert-python')}.js"
 
 
 @cache
