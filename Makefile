@@ -22,13 +22,14 @@ bench: install
 # The ladder is in tests/ladder.py. Two at a time what can be, then what measures time or looks at processes; the second
 # also where the first fails. What is run again (each says why) is named in the summary.
 RUNGS = unit or server or journey
+ALONE = grep -rl --include="test_*.py" "mark\.alone" tests # to collect all others takes half a minute
 test-all: RUNGS = unit or server or cloud or chaos
 test-all: databases
 test test-all: install browser containers lint
 	$(BIN)/python -m tests.emulators >/dev/null
 	@failed=0; \
 	$(BIN)/python -m pytest -m "($(RUNGS)) and not alone" -n 2 --dist loadfile --no-loadscope-reorder -rfER || failed=1; \
-	$(BIN)/python -m pytest -m "($(RUNGS)) and alone" -rfER || failed=1; \
+	$(BIN)/python -m pytest -m "($(RUNGS)) and alone" -rfER $$($(ALONE)) || failed=1; \
 	exit $$failed
 
 test-fast: install

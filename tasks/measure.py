@@ -60,9 +60,9 @@ async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[s
 
     def needed() -> bool:
         left = sum(map(len, todo.values()))
-        return not lanes.idle or left <= (lanes.pace.cells_per_minute or left)
+        return left > 0 and (not lanes.idle or left <= (lanes.pace.cells_per_minute or left))
 
-    queues = [queue for queue in todo.values() for _ in range(at_once)]
+    queues = [queue for queue in todo.values() for _ in range(min(at_once, len(queue)))]
     await asyncio.gather(*(_open(queue, lanes, turns, needed) for queue in queues))
     if left := sum(map(len, todo.values())):
         say(

@@ -140,6 +140,13 @@ def _leave_to_others(note: CloudNote) -> None:
     note.write()
 
 
+def _deployments_of(client: "SyncPrefectClient", pool: str) -> list[str]:
+    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
+
+    found = client.read_deployments(work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])))
+    return sorted(deployment.name for deployment in found)
+
+
 def _delete_all(client: "SyncPrefectClient", note: CloudNote, say: Say) -> None:
     from prefect.exceptions import ObjectNotFound
 
@@ -148,6 +155,9 @@ def _delete_all(client: "SyncPrefectClient", note: CloudNote, say: Say) -> None:
             client.delete_deployment(identity)
         note.deployments.remove(name)
         say(f"deleted deployment {name}")
+    if LOCAL_POOL in note.work_pools and (others := _deployments_of(client, LOCAL_POOL)):
+        note.work_pools.remove(LOCAL_POOL)
+        say(f"left work pool {LOCAL_POOL}: {', '.join(others)} of somebody else's run on it")
     for names, kind, delete in (
         (note.work_pools, "work pool", client.delete_work_pool),
         (note.variables, "variable", client.delete_variable_by_name),

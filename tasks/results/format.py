@@ -51,15 +51,14 @@ def format_estimate(estimate: Estimate, unit: str) -> str:
     """
     if estimate.low is None or estimate.high is None:
         return f"~{significant(estimate.value, BARE)}{unit}"
-    return f"{_fixed(estimate.value, _last_place(estimate))}{unit} ({format_bounds(estimate)})"
+    return f"{_shown(estimate.value, estimate)}{unit} ({format_bounds(estimate)})"
 
 
 def format_bounds(estimate: Estimate) -> str:
     """`26.1–28.4`, in the same digits as its value; empty where there are none."""
     if estimate.low is None or estimate.high is None:
         return ""
-    index = _last_place(estimate)
-    return f"{_fixed(estimate.low, index)}–{_fixed(estimate.high, index)}"
+    return f"{_shown(estimate.low, estimate)}–{_shown(estimate.high, estimate)}"
 
 
 def format_count(number: int, noun: str) -> str:
@@ -92,6 +91,12 @@ def ratio_of_rounded(over: float, under: float, step: float, under_step: float |
 def _place(value: float) -> int:
     """Return the decimal place of the first significant digit; negative before the point."""
     return -math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
+
+
+def _shown(value: float, estimate: Estimate) -> str:
+    """Round a value or bound of an estimate; what is surely above 0 keeps a digit, however wide the interval."""
+    index = _last_place(estimate)
+    return _fixed(value, max(index, _place(value)) if (estimate.low or 0.0) > 0 else index)
 
 
 def _last_place(estimate: Estimate) -> int:

@@ -22,8 +22,7 @@ from tests.emulators import containers
 
 INIT = Path(__file__).parent / "box_init.sh"
 SSHD = "/usr/sbin/sshd"
-WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 2
-NET = 10, 64 + os.getpid() % 32 * 2 + WORKER  # 10.64-127.n.0/30: a network for each box of this process
+NETS = 62  # of a process at once
 SSHD_CONFIG = """
 Port 22
 ListenAddress 0.0.0.0
@@ -52,6 +51,11 @@ exec podman --tmpdir /run/box/tmp "$@"
 UBUNTU = "ubuntu:x:0:0::/root:/bin/sh\n"
 
 _numbers = count(1)
+
+
+def address(pid: int, number: int, host: int) -> str:
+    """An address of the /30 network of a process's box: 10.64-127.x.y, other ones for the next 16,384 processes."""
+    return f"10.{64 + pid % 64}.{pid // 64 % 256}.{number % NETS * 4 + host}"
 
 
 def ip(*arguments: str, check: bool = True) -> None:
@@ -85,12 +89,12 @@ class Box:
 
     @property
     def address(self) -> str:
-        return f"{NET[0]}.{NET[1]}.{self.number}.2"
+        return address(os.getpid(), self.number, 2)
 
     @property
     def here(self) -> str:
         """This machine's address, as the box sees it."""
-        return f"{NET[0]}.{NET[1]}.{self.number}.1"
+        return address(os.getpid(), self.number, 1)
 
     @property
     def key(self) -> Path:

@@ -6,12 +6,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.actions import WorkPoolCreate
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.exceptions import ObjectAlreadyExists
 
 from infra.local.access import auth_string
@@ -57,8 +57,10 @@ async def make_pool(
     chosen |= {"prefect_api_auth_string_secret_arn": auth_arn, "execution_role_arn": ROLE}
     for field, value in chosen.items():
         template["variables"]["properties"][field]["default"] = value
-    with suppress(ObjectAlreadyExists):
+    try:
         await client.create_work_pool(WorkPoolCreate(name=name, type="aws-batch", base_job_template=template))
+    except ObjectAlreadyExists:  # of another test's account, whose secret is gone
+        await client.update_work_pool(name, WorkPoolUpdate(base_job_template=template))
 
 
 @contextmanager

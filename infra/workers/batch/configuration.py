@@ -50,7 +50,11 @@ class BatchJobFields(BaseModel):
         description="Container image with Prefect and the flow's packages, best pinned by its digest.",
     )
     vcpus: int | None = Field(
-        default=None, title="vCPUs", description="vCPUs of the container; 1 where nothing says more.", ge=1
+        default=None,
+        title="vCPUs",
+        description="vCPUs of the container; 1 where nothing says more.",
+        ge=1,
+        le=10_000,
     )
     memory_mib: int | None = Field(
         default=None,

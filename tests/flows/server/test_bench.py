@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tasks.measure import NOTHING
 from tests.flows.bench_runs import artifacts, contents
 
 pytestmark = pytest.mark.flaky(
@@ -64,14 +65,28 @@ async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(benc
     ("parameters", "words"),
     [
         ({"budget_usd": 0.000001}, "above budget_usd"),
-        ({"resume": "never-was"}, "run 'never-was' is unknown"),
-        ({"results": "/proc/nowhere"}, "can't be written"),
-        ({"baseline": "local-cuda"}, "baseline 'local-cuda' is not among the hardware"),
+        *(
+            pytest.param(*mistake, marks=pytest.mark.chaos)
+            for mistake in (
+                ({"resume": "never-was"}, "run 'never-was' is unknown"),
+                ({"results": "/proc/nowhere"}, "can't be written"),
+                ({"baseline": "local-cuda"}, "baseline 'local-cuda' is not among the hardware"),
+            )
+        ),
     ],
 )
 async def test_a_mistake_fails_the_run_with_one_sentence(bench, parameters, words):
     state = await bench.end(await bench.start(**parameters), within_s=300)
     assert state.is_failed() and words in state.message and "Traceback" not in state.message
+
+
+async def test_a_run_without_one_time_is_failed_by_name_and_has_its_report(bench):
+    run_id = await bench.start(hardware=["measures-nothing"])
+    state = await bench.end(run_id, within_s=300)
+    assert state.is_failed() and state.name == NOTHING, state
+    assert state.message.startswith("nothing was measured: 3 crashed; measures-nothing/nap/ms=")
+    assert "ended with code 1" in state.message
+    assert ((await bench.store(run_id)).folder / "report.html").exists()
 
 
 async def test_the_server_refuses_what_the_form_does_not_offer(bench):

@@ -11,10 +11,9 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymen
 
 from infra.local.access import auth_file
 
-pytestmark = [
-    pytest.mark.flaky(reruns=2, reason="Chromium loses a click or draws late where the machine is busy"),
-    pytest.mark.alone,
-]
+pytestmark = pytest.mark.flaky(
+    reruns=2, reason="Chromium loses a click or draws late where the machine is busy"
+)
 playwright_api = pytest.importorskip("playwright.async_api")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE_MS = 150_000

@@ -23,6 +23,7 @@ from tasks.results.values import Estimate, Ratio, RatioVerdict
         (Estimate(1234.0, 900.0, 1700.0), "1230× (900–1700)"),
         (Estimate(2.0, 2.0, 2.0), "2.000× (2.000–2.000)"),
         (Estimate(0.0227, 0.017, 0.029), "0.023× (0.017–0.029)"),
+        (Estimate(1.3, 0.012, 161.0), "1× (0.01–160)"),  # known to a power of ten, and no 0
         (Estimate(1.8243), "~1.8×"),
         (Estimate(50.0), "~50×"),
         (Estimate(1234.0), "~1200×"),

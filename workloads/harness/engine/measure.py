@@ -152,6 +152,8 @@ def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
     done, draft = measure_job(job, stage.device.clock, stage.phases, window), stage.draft
     draft.wall, draft.device_time, draft.training = done.wall, done.device_time, done.training
     draft.transfer = Transfer()  # a job moves its own data
+    if done.device_time:
+        stage.readings.busy(None, "a whole job is done once, and can't be queued as a whole")
     if stage.member:
         stage.member.note(done.wall, stage.readings.memory())
         draft.group = stage.member.group(_scaling(stage), None)
@@ -176,9 +178,8 @@ def _run_steps(stage: Stage, prepared: Prepared) -> tuple[Finding, ...]:
         if first_loss is not None:
             draft.training = _trained(stage, first_loss, restarts.last_loss(results[0]))
         draft.check = recheck(prepared, results.pop(), precision)
-    if not stage.member:
-        with phases("latency"), quiet_collector(phases):
-            _single_steps(stage, prepared, timed)
+    with phases("latency"), quiet_collector(phases):
+        _single_steps(stage, prepared, timed)
     if stage.repeat.profile:
         with phases("profile"):
             draft.profile = profiled(prepared.step, stage.device)
@@ -218,26 +219,22 @@ def _timed(
 
 
 def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
-    """Note the latency of single steps, and what the device alone takes for one."""
-    draft, clock, readings = stage.draft, stage.device.clock, stage.readings
-    alone = timed.wall.block == 1
-    draft.latency = latency(timed.blocks_s if alone else singles_s(prepared.step, clock))
-    if timed.device_time is None or draft.work is None:
-        return
-    step_s = timed.device_time.median_s
-    draft.device_busy_s, why = busy_s(prepared.step, clock, draft.work.launches or 1, step_s)
-    if draft.device_busy_s is None:
-        readings.missing["device_busy_s"] = why
-    else:
-        readings.add(device_busy_share=min(draft.device_busy_s / step_s, 1.0))
+    """Note the latency of single steps, but of a group's, and what the device alone takes for one."""
+    draft, clock = stage.draft, stage.device.clock
+    if not stage.member:
+        is_one = timed.wall.block == 1
+        draft.latency = latency(timed.blocks_s if is_one else singles_s(prepared.step, clock))
+    if timed.device_time and draft.work:
+        step_s, launches = timed.device_time.median_s, draft.work.launches or 1
+        if stage.member:  # all must queue equally many steps, for they wait for each other
+            launches = round(stage.member.mean(launches))
+        draft.device_busy_s = stage.readings.busy(*busy_s(prepared.step, clock, launches, step_s), step_s)
 
 
 def _note(stage: Stage, timed: Timed) -> None:
-    stage.readings.add(
-        straggle_share=timed.straggle_share,
-        timer_share=timed.timer_cost_s / (timed.wall.median_s * timed.wall.block),
-        window_steps=timed.window_steps,
-    )
+    timer_share = timed.timer_cost_s / (timed.wall.median_s * timed.wall.block)
+    steps, straggle = timed.window_steps, timed.straggle_share
+    stage.readings.add(straggle_share=straggle, timer_share=timer_share, window_steps=steps)
 
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:

@@ -42,6 +42,14 @@ class Readings:
         """Take over readings that the engine made itself."""
         self.probes.update(values)
 
+    def busy(self, found_s: float | None, why: str, step_s: float = 0.0) -> float | None:
+        """Note the share of a step in which the device computes, or why it is not known; return `found_s`."""
+        if found_s is None:
+            self.missing["device_busy_s"] = why
+        else:
+            self.add(device_busy_share=min(found_s / step_s, 1.0))
+        return found_s
+
     def monitored(self) -> AbstractContextManager[Any]:
         """Sample in the background as long as the context lasts."""
         return self.monitor

@@ -6,6 +6,7 @@ All make the same decisions, because all see the same times: those of the slowes
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import statistics
 import threading
@@ -196,8 +197,14 @@ class GroupClock:
         return Reading(wall_s, None if reading.device_s is None else device_s, straggle_s, reading.result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return None: while one rank's device is held back, the others wait for it."""
-        return None
+        """Return the slowest rank's seconds per step without the gaps of its host; None on all if on any.
+
+        All devices are held back at once, so a rank waits for another as long as they begin apart, at most.
+        """
+        slowest([0.0])
+        own_s = self._inner.busy_s(step, count, hold_s)
+        found_s = slowest([math.inf if own_s is None else own_s])[0]
+        return found_s if math.isfinite(found_s) else None
 
 
 def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:

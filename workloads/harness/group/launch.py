@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
@@ -23,10 +23,12 @@ from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.group import ranks
 from workloads.harness.group.distributed import RankProcess
+from workloads.harness.group.overheard import overheard
 from workloads.harness.group.ranks import FOLDER, Membership, ProgressBoard
 from workloads.harness.group.watch import Watch, alive, place
 from workloads.harness.probes.cpu import affinity
 from workloads.harness.probes.memory import oom_kills
+from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import smaller
 from workloads.harness.records.errors import RecordError, WorkloadsError
 from workloads.harness.records.record import Record, Verdict
@@ -129,7 +131,8 @@ def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) 
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{os.getpid()}-") as name:
         folder = Path(name)
         os.environ.update({FOLDER: name, INHERITED: str(lock), PARENT: str(os.getpid())})
-        with Watch(ProgressBoard(folder, processes), repeat.timeout_s, spent_s) as watch:
+        board = ProgressBoard(folder, processes)
+        with overheard() as last_words, Watch(board, repeat.timeout_s, spent_s) as watch:
             codes = _run_ranks(processes, arguments(repeat), folder)
         wall_s = time.perf_counter() - started
         if watch.stopped:
@@ -142,7 +145,7 @@ def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) 
         if 0 in records and (not codes or all(row.ended for row in watch.rows)):
             return records[0]  # whole, whatever came after it
         codes = {rank: code for rank, code in codes.items() if rank not in watch.killed} or codes
-        return _blamed(repeat, codes, records, watch, oom_kills() != kills, wall_s)
+        return _blamed(repeat, codes, records, watch, last_words, oom_kills() != kills, wall_s)
 
 
 def _clear_up() -> None:
@@ -222,6 +225,7 @@ def _blamed(
     codes: Mapping[int, int],
     records: Mapping[int, Record],
     watch: Watch,
+    last_words: Sequence[str],
     oom: bool,
     wall_s: float,
 ) -> Record:
@@ -241,6 +245,9 @@ def _blamed(
         reason = f"the kernel ran out of memory at {repeat.case.size_text} and killed {name} {step}{advice}"
         return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
     end = f"was killed by {signal_name(-code)}" if code < 0 else f"ended with code {code}"
+    if line := next(filter(out_of_memory.says_so, last_words), "") if code else "":
+        reason = f"memory ran out at {repeat.case.size_text}: {name} {end} {step} ({line.strip()})"
+        return repeat.failed(Verdict.OUT_OF_MEMORY, f"{reason}{smaller(repeat.case)}", wall_s)
     return repeat.failed(Verdict.CRASHED, f"{name} {end} {step}", wall_s)
 
 

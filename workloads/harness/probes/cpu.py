@@ -16,7 +16,7 @@ MIN_WINDOW_S = 0.5  # the kernel books CPU time in ticks of up to 10 ms: 2 % of 
 _OF_MACHINE_TIME = ("steal_share", "foreign_load_share", "foreign_cores", "idle_cpus")
 # The shorter a piece, the likelier that one of them was not disturbed: on a quiet shared VM two readings of 5
 # pieces of 4 ms differed by over 3 % in a third of the tries, of 20 pieces of 1 ms in one of 40.
-_CANARY_PIECES = 20
+_CANARY_PIECES = 80
 _CANARY_STEPS = 25_000
 
 
@@ -98,9 +98,11 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 
 
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time a fixed loop of plain arithmetic: seconds, best of 20 pieces of about 1 ms.
+    """Time a fixed loop of plain arithmetic: seconds, best of 80 pieces of about 1 ms.
 
-    The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise.
+    The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise. Right
+    after matrix products the first tens of milliseconds of such arithmetic were seen to be up to a third
+    slower, so that fewer pieces would tell of a change that no sample had.
     """
     pieces = []
     for _ in range(_CANARY_PIECES):

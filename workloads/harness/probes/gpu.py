@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.harness.probes.gpu_place import numa_node
+from workloads.harness.probes.gpu_place import active_nvlinks, numa_node, other_gpus
 
 Readings = tuple[dict[str, float], dict[str, str]]
 
@@ -28,6 +28,7 @@ TOTALS = ("power_throttled_s", "thermal_throttled_s", "gpu_energy_j")
 FACTS = (
     *("uuid", "name", "driver", "vbios", "memory_total_bytes", "power_limit_w", "sm_clock_max_mhz"),
     *("pcie_gen", "pcie_gen_max", "pcie_width", "ecc", "mig", "compute_mode", "numa_node"),
+    *("nvlinks", "other_gpus"),
 )
 FOREIGN = ("gpu_foreign_processes", "gpu_foreign_share", "gpu_foreign_memory_bytes")
 _FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_bytes": "gpu_memory_used_bytes"}
@@ -155,6 +156,8 @@ class NvmlGpu(Gpu):
             "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(gpu)[0]),
             "compute_mode": lambda: int(nvml.nvmlDeviceGetComputeMode(gpu)),
             "numa_node": lambda: numa_node(nvml.nvmlDeviceGetPciInfo(gpu).busId),
+            "nvlinks": lambda: active_nvlinks(nvml, gpu),
+            "other_gpus": lambda: other_gpus(nvml, gpu),
             "close": lambda: nvml.nvmlShutdown(),
         }
         super().__init__(questions)

@@ -1,12 +1,17 @@
-"""Which GPU computes, and where in the machine it is: told without starting CUDA."""
+"""Which GPU computes, where it is and by what it reaches others: told without starting CUDA."""
 
 import importlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.cpu import ROOT, read_text
+
+MOST_LINKS = 18  # nvml.h: NVML_NVLINK_MAX_LINKS
+# nvml.h: nvmlGpuTopologyLevel_t, in the words of `nvidia-smi topo`
+_LEVELS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
 
 def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> str | None:
@@ -35,3 +40,30 @@ def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
     domain, _, rest = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, Linux 4
     node = read_text(root / f"sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node")[0].strip()
     return int(node) if node.isdigit() else None
+
+
+def active_nvlinks(nvml: Any, gpu: Any) -> int:
+    """Return how many NVLinks of the card are up; raise what NVML raises where the card has none."""
+    count = 0
+    for link in range(MOST_LINKS):
+        try:
+            count += nvml.nvmlDeviceGetNvLinkState(gpu, link) == 1
+        except Exception:
+            if link == 0:
+                raise
+            break  # the card has no more of them
+    return count
+
+
+def other_gpus(nvml: Any, gpu: Any) -> dict[str, int]:
+    """Return how many other visible cards are how far over PCIe, from `internal` and `PIX` to `SYS`.
+
+    No UUIDs, so that machines of one kind have equal facts.
+    """
+    own, found = nvml.nvmlDeviceGetUUID(gpu), Counter[str]()
+    for index in range(nvml.nvmlDeviceGetCount()):
+        other = nvml.nvmlDeviceGetHandleByIndex(index)
+        if nvml.nvmlDeviceGetUUID(other) != own:
+            level = nvml.nvmlDeviceGetTopologyCommonAncestor(gpu, other)
+            found[_LEVELS.get(level, str(level))] += 1
+    return dict(sorted(found.items()))

@@ -130,9 +130,9 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
 def _loads(record: Record, timing: Timing) -> Iterator[tuple[float, float]]:
     """Yield what was read of each kind of load, and the most that is let in.
 
-    The canary has no bound: it reads 20 ms, and on a core that is shared with another VM those are fast or
-    slow by chance. A speed that goes one way shows in the samples themselves; one that comes and goes differs
-    between repeats, so that their interval has it.
+    The canary has no bound: it reads 60 to 80 ms, and on a core that is shared with another VM those are
+    fast or slow by chance. A speed that goes one way shows in the samples themselves; one that comes and
+    goes differs between repeats, so that their interval has it.
     """
     probes = record.probes
     window_s = timing.total_mean_s * timing.timed_steps

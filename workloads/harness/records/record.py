@@ -146,8 +146,8 @@ class Record:
         cache: None for a whole job, and where nothing was measured.
         control: None where none was asked for.
         latency: of single steps; None for a whole job, and of several processes.
-        device_busy_s: seconds per step in which the device computes, not waiting for the host; None for the
-            reason in `missing`.
+        device_busy_s: seconds per step in which the device computes, not waiting for the host; of a group on
+            its slowest rank. None where the host is the device, else for the reason in `missing`.
     """
 
     run: str

@@ -82,7 +82,7 @@ def _watch(
     """Collect a process's output until it ends or time is up; True if it ended. None of it is left then."""
     threads = [
         Thread(target=_collect, args=(process.stdout, out), daemon=True),
-        Thread(target=_listen, args=(process.stderr, say, last_words), daemon=True),
+        Thread(target=listen, args=(process.stderr, say, last_words), daemon=True),
     ]
     for thread in threads:
         thread.start()
@@ -114,7 +114,8 @@ def _collect(stream: IO[str], out: list[str]) -> None:
         out.append(line)
 
 
-def _listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
+def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
+    """Say each line of a stream until it ends, and keep the last ones in `last_words`."""
     for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
         text = printable(line.rstrip())
         last_words[:] = [*last_words[-4:], text] if text else last_words

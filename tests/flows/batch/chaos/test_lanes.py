@@ -1,11 +1,13 @@
 """Lanes on AWS Batch that are reclaimed, too big for their queue, or of another version."""
 
 import json
+import os
 
 import pytest
 
 from tasks.findings.bills import Bills
 from tasks.gather import judged
+from tasks.measure import NOTHING
 from tests.emulators import containers
 from tests.flows.batch.lanes import MEASURED, save
 from workloads.harness.records.record import Verdict
@@ -38,7 +40,7 @@ async def test_a_reclaimed_lane_goes_on_with_what_is_left(bench, cloud):
 
 async def test_a_machine_that_is_too_big_for_its_queue_ends_the_lane_with_the_number(bench, cloud):
     run_id = await bench.start(suite="cloud", hardware=["cloud-huge"])
-    assert (await bench.end(run_id, within_s=400)).is_completed()
+    assert (await bench.end(run_id, within_s=400)).name == NOTHING
     store = await bench.store(run_id)
     records, _ = store.records()
     assert len(records) == 6 and {r.verdict for r in records} == {Verdict.CAPACITY}
@@ -46,9 +48,16 @@ async def test_a_machine_that_is_too_big_for_its_queue_ends_the_lane_with_the_nu
     assert cloud.control.calls["SubmitJob"] == 1
 
 
-async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, image):
-    theirs = "localhost/gridbench-version:v2"
-    containers.podman("tag", image, theirs)
+@pytest.fixture
+def theirs(image):
+    """The image under a name of this process's own: tests of another checkout run beside it, and name theirs, too."""
+    name = f"localhost/gridbench-version:v2-{os.getpid()}"
+    containers.podman("tag", image, name)
+    yield name
+    containers.podman("untag", name)
+
+
+async def test_a_version_of_a_search_is_measured_in_its_own_image(bench, cloud, theirs):
     await save(bench, cloud, "localhost/the-machines-own:missing")
     version = {"name": "v2", "image": theirs}
     night = {"confirms": "bisect-one", "cases": ["nap/ms=2/fp32"], "version": version}

@@ -35,6 +35,7 @@ async def test_defaults_are_enough_with_an_image_and_a_queue():
         ({"job_queue": "q"}, "image is not set: name an image, or a job_definition that has one."),
         (ENOUGH | {"memory_mib": -5}, "memory_mib is -5: input should be greater than or equal to 4."),
         (ENOUGH | {"vcpus": 0}, "vcpus is 0: input should be greater than or equal to 1."),
+        (ENOUGH | {"vcpus": 10**9}, "vcpus is 1000000000: input should be less than or equal to 10000."),
         (ENOUGH | {"vcpus": "many"}, "vcpus is 'many': input should be a valid integer"),
         (ENOUGH | {"gpus": -1}, "gpus is -1: input should be greater than or equal to 0."),
         (ENOUGH | {"timeout_s": 59}, "timeout_s is 59: input should be greater than or equal to 60."),

@@ -1,6 +1,7 @@
 """Layouts on a GPU in virtual time: what is tried first is at no disadvantage, and noise decides nothing."""
 
 import random
+import weakref
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from workloads.harness.registry import LAYOUTS
 
 REPEAT = Repeat("a-run", "a-box", Case.of("any", {"n": 1}), device="cuda")
 RISES_S = 0.2  # from a clock of 345 MHz to one of 1980
+BUILD_S = 1.0  # in which inputs are drawn
 
 
 class Layouts:
@@ -25,13 +27,16 @@ class Layouts:
 
     layouts = LAYOUTS
 
-    def __init__(self, monkeypatch, seconds, noise=0.0, seed=0):
+    def __init__(self, monkeypatch, seconds, noise=0.0, seed=0, drift=0.0):
+        """`drift`: by so much of what it takes at first a step gets slower each second."""
         self.cuda, self.seconds, self.built, self.searched_s = FakeCuda(), seconds, [], []
         monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as an opened device has it
         self.device = Device("cuda", torch.device("cpu"), self.cuda.install(monkeypatch))
         self.began_s, self.noise, self.random = self.cuda.now_s, noise, random.Random(seed)
+        self.drift = drift
 
     def build(self, env, n):
+        self.cuda.now_s += BUILD_S if self.drift else 0.0
         self.built.append(env.layout)
         nothing = SimpleNamespace()
         return Prepared(lambda: self.step(env.layout), (), None, None, 1, "steps", 0, 0, 0, watched=nothing)
@@ -40,7 +45,7 @@ class Layouts:
         self.searched_s += [self.cuda.now_s - self.began_s] * torch.backends.cudnn.benchmark
         risen = min((self.cuda.now_s - self.began_s) / RISES_S, 1.0)
         slowed = (1980 / 345) ** (1 - risen) * (1 + self.noise * abs(self.random.gauss(0, 1)))
-        self.cuda.launch(self.seconds[layout] * slowed)
+        self.cuda.launch(self.seconds[layout] * slowed * (1 + self.drift * (self.cuda.now_s - self.began_s)))
 
     def chosen(self, **changes):
         return build(self, replace(REPEAT, **changes), self.device, Phases())
@@ -51,6 +56,32 @@ def test_a_card_that_wakes_up_favours_no_layout(monkeypatch, seconds):
     made = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, seconds)).chosen()
     assert made.layout == "contiguous"
     assert made.trials_s["channels_last"] == pytest.approx(made.trials_s["contiguous"], rel=0.02)
+
+
+@pytest.mark.parametrize("seconds", [30e-6, 3e-3])
+@pytest.mark.parametrize("drift", [-0.06, 0.06])
+def test_a_clock_that_drifts_from_trial_to_trial_favours_no_layout(monkeypatch, seconds, drift):
+    """They are tried there and back, so each at the same moment on average."""
+    workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, seconds), drift=drift)
+    made = workload.chosen()
+    assert made.layout == "contiguous"
+    assert made.trials_s["channels_last"] == pytest.approx(made.trials_s["contiguous"], rel=0.01)
+    assert workload.built == ["contiguous", "channels_last", "contiguous"]
+
+
+def test_one_layout_is_in_memory_at_a_time(monkeypatch):
+    workload, alive = Layouts(monkeypatch, {"contiguous": 1e-3, "channels_last": 5e-4}), []
+    build_one = workload.build
+
+    def build_alone(env, n):
+        assert [one for one in alive if one()] == []
+        made = build_one(env, n)
+        alive.append(weakref.ref(made.step))
+        return made
+
+    workload.build = build_alone
+    assert workload.chosen().layout == "channels_last"
+    assert len(alive) == 4
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -13,13 +13,15 @@ from workloads.harness.engine import cache, measure
 from workloads.harness.engine.cache import TIMES, cache_of, flushed, last_level_bytes, single_steps, state
 from workloads.harness.engine.device import UnsupportedError, open_device
 from workloads.harness.engine.sampling.rules import Rules, block_size
-from workloads.harness.records.record import Record
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import detail
 from workloads.harness.registry import find
 from workloads.harness.repeat.runs import arguments
 
 MIB = 2**20
+RECORD = Record("a-run", "a-box", Case.of("matmul", {"n": 512}), 1, Verdict.OK)
 
 
 def tree(root, cpus):
@@ -155,16 +157,22 @@ class TestFlush:
         assert record.cache.working_set_bytes == 3 * 64 * 64 * 4
         assert Record.from_json(record.to_json()).cache == record.cache
 
-    def test_it_is_told_in_words(self, engine, monkeypatch):
-        monkeypatch.setattr(cache, "last_level_bytes", lambda: (2 * MIB, ""))
-        assert "cache               warm: 3 MiB at least, of a cache of 2 MiB" in detail(
-            engine("matmul", n=512)
-        )
-        monkeypatch.setattr(cache, "last_level_bytes", lambda: (None, "nobody says"))
-        assert "of a cache of unknown size (nobody says)" in detail(engine("matmul", n=64))
+    @pytest.mark.parametrize(
+        ("cache_bytes", "why", "words"),
+        [
+            (2 * MIB, "", "cache               warm: 3 MiB at least, of a cache of 2 MiB"),
+            (None, "nobody says", "of a cache of unknown size (nobody says)"),
+        ],
+    )
+    def test_it_is_told_in_words(self, monkeypatch, cache_bytes, why, words):
+        monkeypatch.setattr(cache, "last_level_bytes", lambda: (cache_bytes, why))
+        found = cache_of(open_device("cpu", "fp32", 1), 3 * MIB, cold=False)
+        assert words in detail(replace(RECORD, cache=found))
 
-    def test_records_from_before_there_was_the_field_are_read(self, engine):
-        raw = json.loads(engine("matmul", n=64).to_json())
+    def test_records_from_before_there_was_the_field_are_read(self):
+        found = cache_of(open_device("cpu", "fp32", 1), 3 * MIB, cold=False)
+        raw = json.loads(replace(RECORD, cache=found).to_json())
+        assert Record.from_json(json.dumps(raw)).cache == found
         del raw["cache"]
         assert Record.from_json(json.dumps(raw)).cache is None
 

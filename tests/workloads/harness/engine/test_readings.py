@@ -111,3 +111,9 @@ def test_spare_cpus_are_those_that_nobody_uses(card, monkeypatch):
     with made.window(Phases()):
         pass
     assert made.probes["spare_cpus"] == 12.5
+
+
+@pytest.mark.parametrize(("device", "per_s"), [("cuda", 10), ("cpu", 4)])
+def test_a_card_is_watched_ten_times_a_second_and_a_cpu_four_times(card, device, per_s):
+    """On a CPU ten would cost 0.45 % of a core, and CPU seconds are counted in hundredths."""
+    assert readings.Readings(device, 1, 0.0).monitor._interval_s == 1 / per_s

@@ -58,9 +58,9 @@ class TestWhoIsToBlame:
         found.rows = tuple(rows)
         return found
 
-    def blamed(self, tmp_path, codes, records=None, oom=False, rows=None):
+    def blamed(self, tmp_path, codes, records=None, oom=False, rows=None, last_words=()):
         seen = self.watched(tmp_path, rows or [row(16, 9), row(16, 9)])
-        return _blamed(repeat_of("ddpm_weak"), codes, records or {}, seen, oom, 5.0)
+        return _blamed(repeat_of("ddpm_weak"), codes, records or {}, seen, last_words, oom, 5.0)
 
     def test_a_signal_is_blamed_before_those_that_were_told_to_end(self, tmp_path):
         record = self.blamed(tmp_path, {0: -15, 1: -9})
@@ -76,6 +76,23 @@ class TestWhoIsToBlame:
         assert record.reasons[0].startswith(
             "the kernel ran out of memory at n=64,processes=2 and killed rank 1 of 2 in step 17; try "
         )
+
+    @pytest.mark.parametrize(
+        ("code", "line", "end"),
+        [
+            (1, "MemoryError: Out of memory interning an attribute name", "ended with code 1"),
+            (-6, "  what():  std::bad_alloc", "was killed by SIGABRT"),
+        ],
+    )
+    def test_a_rank_that_finds_no_room_for_torch_has_run_out_of_memory(self, tmp_path, code, line, end):
+        words = ["Traceback (most recent call last):", line, "and what a library said after it"]
+        record = self.blamed(tmp_path, {0: -15, 1: code}, rows=[row(), row()], last_words=words)
+        assert record.verdict is Verdict.OUT_OF_MEMORY
+        assert record.reasons[0].startswith(
+            f"memory ran out at n=64,processes=2: rank 1 of 2 {end} before its first step ({line.strip()}); try "
+        )
+        told_to_end = self.blamed(tmp_path, {0: 0, 1: 0}, last_words=words)
+        assert told_to_end.verdict is Verdict.CRASHED
 
     def test_a_rank_that_lost_its_peer_is_innocent(self, tmp_path):
         lost = repeat_of("ddpm_weak").failed(

@@ -28,6 +28,8 @@ class FakeNvml:
         self.handles = {UUID: "handle"}
         self.inits = 0
         self.uuids = [UUID]
+        self.nvlinks = [1, 1, 0]
+        self.levels = {}  # of another card's UUID
 
     def __getattribute__(self, name):
         if name.startswith("nvml") and name in object.__getattribute__(self, "silent"):
@@ -54,7 +56,7 @@ class FakeNvml:
         return self.uuids[index]
 
     def nvmlDeviceGetUUID(self, handle):
-        return handle
+        return next((uuid for uuid, found in self.handles.items() if found == handle), handle)
 
     def nvmlDeviceGetPciInfo(self, _):
         return SimpleNamespace(busId="00000000:3B:00.0")
@@ -121,3 +123,14 @@ class FakeNvml:
 
     def nvmlDeviceGetComputeMode(self, _):
         return 0
+
+    def nvmlDeviceGetNvLinkState(self, _, link):
+        if link >= len(self.nvlinks):
+            raise NotSupported
+        return self.nvlinks[link]
+
+    def nvmlDeviceGetCount(self):
+        return len(self.uuids)
+
+    def nvmlDeviceGetTopologyCommonAncestor(self, _, other):
+        return self.levels[other]

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml
-from workloads.harness.probes.gpu_place import numa_node, visible_uuid
+from workloads.harness.probes.gpu import open_gpu
+from workloads.harness.probes.gpu_place import active_nvlinks, numa_node, visible_uuid
 
 OTHER = "GPU-ffffffff-0000-1111-2222-333344445555"
 
@@ -38,3 +39,26 @@ def test_the_memory_node_of_a_card(tmp_path, bus, text, node):
     folder.mkdir(parents=True)
     (folder / "numa_node").write_text(text)
     assert numa_node(bus, tmp_path) == node
+
+
+def test_the_links_of_a_card_that_are_up_are_counted():
+    nvml = FakeNvml()
+    assert open_gpu(UUID, nvml).describe()["nvlinks"] == 2
+    nvml.nvlinks = [1] * 40  # a card of the future
+    assert active_nvlinks(nvml, "handle") == 18
+
+
+def test_a_card_without_links_says_so():
+    nvml = FakeNvml()
+    nvml.nvlinks = []
+    facts = open_gpu(UUID, nvml).describe()
+    assert facts["nvlinks"] is None
+    assert facts["missing"]["nvlinks"] == "NVML: Not Supported"
+
+
+def test_other_cards_are_counted_by_how_far_they_are():
+    nvml = FakeNvml()
+    assert open_gpu(UUID, nvml).describe()["other_gpus"] == {}
+    nvml.uuids = [UUID, "a", "b", "c", "d"]
+    nvml.levels = {"a": 50, "b": 10, "c": 50, "d": 60}
+    assert open_gpu(UUID, nvml).describe()["other_gpus"] == {"60": 1, "PIX": 1, "SYS": 2}

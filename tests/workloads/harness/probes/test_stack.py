@@ -22,6 +22,14 @@ def test_the_settings_are_torchs_own():
         torch.backends.cuda.enable_flash_sdp("flash" in before["sdpa"])
 
 
+def test_nccl_is_asked_for_where_torch_has_cuda(monkeypatch):
+    monkeypatch.setattr(torch.cuda.nccl, "version", lambda: (2, 27, 5))
+    monkeypatch.setattr(torch.version, "cuda", None)
+    assert stack.libraries()["nccl"] is None  # of a torch for CPUs
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    assert stack.libraries()["nccl"] == "2.27.5"
+
+
 def test_what_a_torch_lacks_is_left_out(monkeypatch):
     monkeypatch.setitem(stack.SETTINGS, "newer", lambda torch: torch.backends.no_such_thing)
     monkeypatch.setitem(stack.LIBRARIES, "newer", lambda torch: torch.backends.no_such_thing)

@@ -1,6 +1,5 @@
 """Formulas of work and memory hold for every workload."""
 
-import subprocess
 import sys
 import weakref
 from dataclasses import replace
@@ -8,16 +7,16 @@ from dataclasses import replace
 import pytest
 
 from tests.workloads.building import build, takes_seconds
-from tests.workloads.harness.repeat.limited import ROOT
 from workloads.harness import registry
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.prepared import Prepared
-from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.case import Case
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import all_workloads, find, workload
-from workloads.harness.repeat.limits import (
-    ELEMENT_BYTES,
-    LEAST_STEPS,
-)
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.limits import ELEMENT_BYTES, LEAST_STEPS
+from workloads.harness.repeat.runs import run_repeat
 
 ALONE = [name for name, w in all_workloads().items() if not w.in_group and "cpu" in w.devices]
 
@@ -108,13 +107,13 @@ class TestFormulas:
         """A trial in a process that may have no more than the bound runs out of memory."""
         bound = find(name).elements(**size) * 4
         assert bound > 400e6
-        text = ",".join(f"{k}={v}" for k, v in size.items())
         died = {Verdict.OUT_OF_MEMORY, Verdict.CRASHED}  # a library may abort where torch would say it
         for share, verdicts in ((0.9, died), (8, {Verdict.OK})):
-            assert trial(name, text, share * bound).verdict in verdicts
+            record = trial(Case.of(name, size), share * bound)
+            assert record.verdict in verdicts, record.reasons
 
 
-def trial(name, size, more_bytes):
+def trial(case, more_bytes):
     """A trial in a process of its own that may have so many bytes more than torch has once it is imported."""
     script = (
         "import re, sys, torch, workloads.harness.repeat.runs as runs\n"
@@ -122,10 +121,9 @@ def trial(name, size, more_bytes):
         f"runs.available_bytes = lambda: (used + {more_bytes}) / runs.SHARE_OF_MEMORY\n"
         "from workloads.__main__ import main; sys.exit(main(sys.argv[1:]))"
     )
-    command = [sys.executable, "-c", script, "run", name, f"--size={size}", "--trial", "--threads=1"]
-    found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
-    assert found.stdout, f"ended with {found.returncode}: {found.stderr[-2000:]}"
-    return Record.from_json(found.stdout.splitlines()[-1])
+    repeat = Repeat("a-run", "a-box", case, trial=True, threads=1, timeout_s=120)
+    with whole_box() as lock:
+        return run_repeat(repeat, lock, print, (sys.executable, "-c", script))
 
 
 class TestSteps:

@@ -4,6 +4,8 @@ from dataclasses import dataclass, replace
 
 from workloads.harness.records.repeat import Repeat
 
+DEVICE_MIN_S = 2.0  # of samples on a GPU: halves of a clock that is read ten times a second
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -75,13 +77,17 @@ class Rules:
         )
 
     def quick(self) -> "Rules":
-        """Return rules for a first look: the same precision, but less time for machines that won't settle."""
+        """Return rules for a first look: the same precision, but less time for machines that won't settle.
+
+        Where a machine's speed comes and goes, three short repeats tell more than two longer ones.
+        """
         return replace(
             self,
+            sample_min_s=0.75 * self.sample_min_s,
             stretch_s=0.5 * self.stretch_s,
             warm_min_s=0.5 * self.warm_min_s,
             warm_cap_s=0.3 * self.warm_cap_s,
-            sample_cap_s=0.4 * self.sample_cap_s,
+            sample_cap_s=0.3 * self.sample_cap_s,
             long_step_s=0.3 * self.long_step_s,
             long_cap_s=0.5 * self.long_cap_s,
         )
@@ -101,14 +107,14 @@ class Rules:
 
         A counter of energy needs a window of `energy_window_s`.
         """
-        sample_min_s = max(self.sample_min_s, energy_window_s)
+        sample_min_s = max(self.sample_min_s, DEVICE_MIN_S, energy_window_s)
         return replace(
             self,
             stretch_s=2 * self.stretch_s,
             warm_min_s=3 * self.warm_min_s,
             settle_s=0.3,
             sample_min_s=sample_min_s,
-            sample_cap_s=max(self.sample_cap_s, sample_min_s),
+            sample_cap_s=max(self.sample_cap_s, 2 * DEVICE_MIN_S, sample_min_s),
         )
 
     def brief(self) -> "Rules":

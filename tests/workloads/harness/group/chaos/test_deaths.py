@@ -15,6 +15,8 @@ from tests.workloads.harness.group.small_groups import ROOT, TORCHRUN, pids_in, 
 from tests.workloads.harness.repeat.box_holders import is_free
 from tests.workloads.harness.repeat.dying import gone, wait_for
 from workloads.harness.records.record import Verdict
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.runs import run_repeat
 
 HUNG = "rank 1 of 2 made no progress for [0-9.]+ s; last seen in step"
 
@@ -32,6 +34,23 @@ def test_a_rank_that_hangs_is_named_before_the_time_is_up(run, name, timeout_s, 
     assert record.verdict is Verdict.TIMEOUT, record.reasons
     assert re.search(reason, record.reasons[0]), record.reasons
     assert record.wall_s < timeout_s
+
+
+def test_ranks_without_room_for_torch_are_out_of_memory(groups, tmp_path):
+    """Their part of what is left is less than torch needs; the process that starts them has room enough."""
+    cramped = tmp_path / "cramped"
+    cramped.write_text(f'#!/bin/sh\nulimit -d {200 * 1024}; exec {sys.executable} "$@"\n')
+    cramped.chmod(0o755)
+    script = (
+        f"import sys; from workloads.__main__ import main; sys.executable = {str(cramped)!r}\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    said = []
+    with whole_box() as lock:
+        record = run_repeat(repeat_of("small_weak"), lock, said.append, (sys.executable, "-c", script))
+    assert record.verdict is Verdict.OUT_OF_MEMORY, (record.reasons, said)
+    assert re.search(r"rank [01] of 2 .* before its first step", record.reasons[0])
+    assert any("Traceback" in line for line in said), "what ranks say is passed on"
 
 
 def test_a_rank_that_is_killed_from_outside_in_the_midst(run, note):

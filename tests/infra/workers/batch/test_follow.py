@@ -1,0 +1,71 @@
+"""What is said of a job that AWS does not let the worker end."""
+
+import logging
+import uuid
+
+import anyio
+from botocore.exceptions import ClientError
+from prefect import states
+from prefect.client.schemas.objects import FlowRun
+
+from infra.workers.batch.configuration import AwsBatchJobConfiguration
+from infra.workers.batch.follow import BatchFollow
+from infra.workers.batch.logs import LogReader, Tail
+from infra.workers.batch.poller import Poller
+from infra.workers.batch.settings import BatchSettings
+
+FAST_S = 0.01
+ASKED = 3  # times
+
+
+class Region:
+    """An account that may not terminate jobs; its job ends once that was asked for some times."""
+
+    name = "us-east-1"
+
+    def __init__(self):
+        self.refused = 0
+
+    async def call(self, service, operation, **request):
+        assert operation == "terminate_job"
+        self.refused += 1
+        answer = {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}
+        raise ClientError(answer | {"ResponseMetadata": {"HTTPStatusCode": 403}}, "TerminateJob")
+
+    async def describe(self, ids):
+        status = "FAILED" if self.refused >= ASKED else "RUNNING"
+        ended = {"container": {"exitCode": 3}, "statusReason": "Essential container in task exited"}
+        return [{"jobId": ids[0], "status": status} | (ended if status == "FAILED" else {})]
+
+
+async def test_a_cancelled_job_that_could_not_be_terminated_is_not_called_terminated(caplog):
+    region, warned = Region(), []
+
+    async def nothing(*_):
+        return None
+
+    run = FlowRun(flow_id=uuid.UUID(int=1), state=states.Running())
+    poller = Poller(region.describe, FAST_S, FAST_S)
+    follow = BatchFollow(
+        run=run,
+        job_id="job",
+        log=logging.LoggerAdapter(logging.getLogger("test"), {}),
+        set_labels=nothing,
+        configuration=AwsBatchJobConfiguration.model_construct(attempts=1, capacity_deadline_s=60),
+        region=region,
+        poller=poller,
+        reader=LogReader(region.call, nothing, 1, FAST_S, FAST_S, warned.append),
+        tail=Tail(run.id, nothing),
+        settings=BatchSettings(),
+    )
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(poller.run)
+            follow.cancel()
+            ended = await follow.to_the_end()
+            group.cancel_scope.cancel()
+    assert ended.name == "Cancelled" and "terminated" not in ended.message, ended.message
+    assert "the job ended by itself first" in ended.message
+    said = [line.message for line in caplog.records if "not terminated yet" in line.message]
+    assert len(said) == 1 and "batch:TerminateJob" in said[0]
+    assert not warned
