@@ -25,6 +25,7 @@ BENCHMARKS = {
     "overhead": overhead.main,
     "models": models.main,
     "report": lambda: report.run(report.RECORDS),
+    "standing": through_prefect.standing,
     "cells": cells.main,
     "calls": calls.main,
     "gate": gate.main,
