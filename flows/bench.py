@@ -72,8 +72,8 @@ async def measured(request: RunRequest) -> str | State[str]:
     """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
     store, say = await open_store(request), get_run_logger().info
     await announce(store.plan)
-    loading = asyncio.create_task(asyncio.to_thread(load_report))
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
+        loading = asyncio.create_task(load_report(lanes))
         cells = store.plan.cells
         while cells:
             await measure_all(cells, lanes, say)

@@ -1,10 +1,12 @@
 """What people see: files in the results store, artifacts in the Prefect UI."""
 
+import asyncio
 import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from prefect import task
@@ -29,6 +31,8 @@ from tasks.store.bucket import hand_in
 from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record
+
+LOOK_S = 0.1  # at whether the first lane is asked for
 
 
 async def announce(plan: Plan) -> None:
@@ -69,9 +73,11 @@ class Progress:
                 self._shown = done, total
 
 
-def load_report() -> None:
-    """Import what draws the report: it takes two seconds, in which lanes start and nobody waits."""
-    import tasks.report.write  # noqa: F401
+async def load_report(lanes: Dispatcher) -> None:
+    """Import what draws the report: it takes a second, in which lanes start and nobody waits."""
+    while not lanes.idle and not any(lane.measuring for lane in lanes.lanes.values()):
+        await asyncio.sleep(LOOK_S)
+    await asyncio.to_thread(import_module, "tasks.report.write")
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)

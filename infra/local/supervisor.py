@@ -81,6 +81,13 @@ def sweep(
     return len(met)
 
 
+def _is_apart(process: psutil.Process) -> bool:
+    """Return True for a flow run and its children: a worker's own processes are in our process group."""
+    with suppress(OSError):
+        return os.getpgid(process.pid) != os.getpgid(0)
+    return False  # it has just ended
+
+
 def _signal(process: psutil.Process, number: int) -> None:
     with suppress(psutil.Error):  # it has just ended
         process.send_signal(number)
@@ -148,7 +155,8 @@ def main(state: str, parent_pipe: int, command: list[str]) -> int:
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
     _until_over(child, parent_pipe, wake)
     role = os.environ[ROLE]
-    _stop(child, others=role != SERVER and bool(marked(state, {child.pid}, role=role)))
+    runs = [] if role == SERVER else list(filter(_is_apart, marked(state, {child.pid}, role=role)))
+    _stop(child, others=bool(runs))
     if role != SERVER:
         sweep(state, role=role)  # another worker of the stack goes on
     return child.returncode if child.returncode >= 0 else 128 - child.returncode

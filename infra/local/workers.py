@@ -18,6 +18,8 @@ from infra.local.supervisor import sweep
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
 PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
+COLD, WARM = ("prefect", "worker"), ("infra.local.warm_worker",)
+CAN_FORK = sys.platform == "linux"  # where a forked process ends with the one that forked it
 AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine
 
 
@@ -36,8 +38,8 @@ class PoolWorker:
         self._state = str(state)
         self._api = api_client(state, api_url)
         self._role = f"worker-{pool}"
-        command = [sys.executable, "-m", "prefect", "worker", "start", "--type", kind, "--pool", pool]
-        command += ["--name", pool, "--install-policy", "never"]
+        words = ["start", "--type", kind, "--pool", pool, "--name", pool, "--install-policy", "never"]
+        command = [sys.executable, "-m", *(WARM if self.runs_here and CAN_FORK else COLD), *words]
         withheld = [name for name, owner in private.items() if owner != pool]
         environment = service_environment(state, api_url, self._role, withheld)
         self.service = Service(self._role, command, environment, state / "logs" / f"{self._role}.log", state)

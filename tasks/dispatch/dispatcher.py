@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Self
 from uuid import UUID
 
@@ -21,15 +22,14 @@ from tasks.dispatch.lane import Lane, job_usd, within_budget
 from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
-from tasks.planning.plan import Plan, PlannedCase
+from tasks.planning.plan import PlannedCase
 from tasks.store.store import Store
 from tasks.travel.sending import forget_code
 from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 
-GATHER_S = 0.5  # one job measures all cells requested within this time of each other
-START_WITHIN_S = 900.0
+GATHER_S, START_WITHIN_S = 0.1, 900.0  # one job measures all cells requested within GATHER_S of each other
 Say = Callable[[str], None]
 
 
@@ -43,8 +43,7 @@ class Dispatcher:
 
     def __init__(self, store: Store, budget_usd: float | None, say: Say, pace: Pace | None = None) -> None:
         self.store, self.say, self.pace = store, say, pace or pace_here()
-        self.plan: Plan = store.plan
-        self.budget_usd = budget_usd
+        self.plan, self.budget_usd = store.plan, budget_usd
         self.arrived: dict[str, Record] = {}
         self.lanes = {machine.name: Lane(machine) for machine in self.plan.hardware}
         self._repeats: dict[Cell, list[Repeat]] = {}
@@ -54,7 +53,7 @@ class Dispatcher:
         self._jobs: dict[UUID, Lane] = {}
         self._cost_usd: dict[UUID, float] = {}
         self._error: Exception | None = None
-        self._is_away = False
+        self._is_away, self._asked = False, asyncio.Event()
         self.on_progress: Callable[[], Awaitable[None]] | None = None
 
     def _add(self, repeats: Iterable[Repeat]) -> None:
@@ -92,7 +91,7 @@ class Dispatcher:
     async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
-        await stop_jobs(self._client, [job for job in self._jobs if kind or not self._is_done(job)])
+        await stop_jobs(self._client, [job for job, lane in self._jobs.items() if kind or not lane.is_done(job)])
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
         await forget_code(self._client, self.store, self._desk.orders)
@@ -101,11 +100,6 @@ class Dispatcher:
         await self._client.__aexit__(None, None, None)
         if self._error and kind is None:
             raise self._error
-
-    def _is_done(self, flow_run_id: UUID) -> bool:
-        """Return whether a job has delivered everything, so that it is about to end by itself."""
-        job = self._jobs[flow_run_id].job
-        return job is not None and job.flow_run_id == flow_run_id and not job.missing
 
     async def records_of(self, cell: Cell) -> list[Record]:
         """Wait for the records of a cell, and have it measured where they are missing.
@@ -124,7 +118,8 @@ class Dispatcher:
     def request(self, cells: Iterable[Cell]) -> None:
         """Have cells measured, without waiting for them."""
         for cell in cells:
-            self.lanes[cell.hardware].ask(self._missing(cell), time.monotonic())
+            if self.lanes[cell.hardware].ask(self._missing(cell), time.monotonic()):
+                self._asked.set()
 
     @property
     def idle(self) -> bool:
@@ -177,7 +172,10 @@ class Dispatcher:
                 self._is_away = True
             except Exception as error:  # whatever it is: no cell may wait for a watcher that has died
                 return self._fail(error)
-            await asyncio.sleep(self.pace.poll_s if self._jobs else GATHER_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._asked.wait(), self.pace.poll_s)
+                self._asked.clear()
+                await asyncio.sleep(GATHER_S)
 
     async def _dispatch(self) -> None:
         """Start a job for each lane that has waiting repeats and a free box."""
@@ -240,8 +238,7 @@ class Dispatcher:
             await self._boxes.give_back(lane.machine.name)
             end = JobEnd.TAKEN_AWAY
         ran = has_begun(run) if run else flow_run_id in self._cost_usd
-        lost, given_up = lane.job_ended(ran, reason, end)
-        self._settle(lane, lost, given_up, reason)
+        self._settle(lane, *lane.job_ended(ran, reason, end), reason)
 
     async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:
         """Handle the end of a lane's rental; rent another box where that may help."""
@@ -279,7 +276,8 @@ class Dispatcher:
         """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
-        lane.ask([repeat for repeat in lost if repeat.cell in self._repeats], time.monotonic())
+        if lane.ask([repeat for repeat in lost if repeat.cell in self._repeats], time.monotonic()):
+            self._asked.set()
         for record in given_up:
             self.store.add(record)
             self._accept(record)

@@ -81,18 +81,23 @@ class Lane:
         """Return whether a job has something to deliver."""
         return self.job is not None and bool(self.job.missing)
 
+    def is_done(self, flow_run_id: UUID) -> bool:
+        """Return whether a job has delivered everything, so that it is about to end by itself."""
+        return self.job is not None and self.job.flow_run_id == flow_run_id and not self.job.missing
+
     @property
     def busy(self) -> bool:
         """Return whether anything is left to measure."""
         return self.measuring or bool(self.waiting)
 
-    def ask(self, repeats: Iterable[Repeat], now: float) -> None:
-        """Add repeats to the waiting ones, unless they are waiting or in a job already."""
+    def ask(self, repeats: Iterable[Repeat], now: float) -> bool:
+        """Add repeats to the waiting ones, unless they are waiting or in a job; return True if any is new."""
         running = self.job.missing if self.job else {}
         new = {r.id: r for r in repeats if r.id not in running and r.id not in self.waiting}
         if new:
             self.waiting |= new
             self.asked_at = now
+        return bool(new)
 
     def next_job(self) -> list[Repeat]:
         """Return the repeats of the next job: a suspect of an earlier death alone, or as many as fit."""

@@ -27,6 +27,7 @@ BENCHMARKS = {
     "script-hooks": hooks.main,
     "models": models.main,
     "report": lambda: report.run(report.RECORDS),
+    "standing": through_prefect.standing,
     "cells": cells.main,
     "calls": calls.main,
     "gate": gate.main,

@@ -81,7 +81,7 @@ async def _run(up: LocalStack, parameters: dict[str, object]) -> Ran:
         flow_run = await client.create_flow_run_from_deployment(found.id, parameters=parameters)
         process = None
         while not (now := await client.read_flow_run(flow_run.id)).state.is_final():
-            process = process or _process(str(flow_run.id))
+            process = process or _process(now.infrastructure_pid)
             with suppress(psutil.Error):
                 peak = max(peak, process.memory_info().rss if process else 0)
             await asyncio.sleep(0.5)
@@ -90,9 +90,7 @@ async def _run(up: LocalStack, parameters: dict[str, object]) -> Ran:
         return Ran(wall_s, peak, Path(os.environ["GRIDBENCH_RESULTS"]) / now.name)
 
 
-def _process(flow_run_id: str) -> psutil.Process | None:
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            if process.environ().get("PREFECT__FLOW_RUN_ID") == flow_run_id:
-                return process
+def _process(pid: str | None) -> psutil.Process | None:
+    with suppress(psutil.Error):
+        return psutil.Process(int(pid)) if pid else None
     return None

@@ -19,6 +19,7 @@ from infra.local.stack import LocalStack
 from tasks.store.store import Store
 from tests.emulators.fixtures import environment
 from tests.emulators.prefect_api import client_of, with_tables
+from tests.infra.local.stack_probe import is_worker
 
 HERE = Path(__file__).parent
 DEPLOYMENTS = HERE.parents[1] / "deployments"
@@ -94,11 +95,12 @@ class Bench:
         return (await self.measuring()).ppid()
 
     async def bench_pid(self, run_id):
-        return next(p.pid for p in self._marked() if p.environ().get("PREFECT__FLOW_RUN_ID") == str(run_id))
+        async with self.client() as client:
+            return int((await client.read_flow_run(run_id)).infrastructure_pid)
 
     def worker(self):
         """The worker's process."""
-        return next(p for p in self._marked() if "worker" in p.cmdline() and "prefect" in p.cmdline()[:4])
+        return next(p for p in self._marked() if is_worker(p))
 
     async def measuring(self, within_s=150):
         """The process that measures, once there is one."""

@@ -5,14 +5,11 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
-from functools import cache
 from typing import Any
 
-import vl_convert
 from markupsafe import Markup
 
 from tasks.report.charts.cold_start import cold_panels, waterfall_panels
-from tasks.report.charts.draw import VEGA_LITE
 from tasks.report.charts.heat_map import case_ids, heat_map
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
@@ -27,6 +24,7 @@ from tasks.report.charts.training import loss_panels, memory_panels
 from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid, grid_of
 from tasks.report.html import machines, records_table
+from tasks.report.html.bundle import bundle
 from tasks.report.html.findings import finding_sections
 from tasks.report.html.matrix import comparison_groups, detailed_cases
 from tasks.report.html.templates import TEMPLATES, environment, style
@@ -61,7 +59,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
     grid = grid_of(records, comparison)
     panels = _panels(records, grid)
     scripts = {
-        "bundle": _bundle(),
+        "bundle": bundle(),
         "script": "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS),
     }
     return environment().get_template("report.html.j2").render(
@@ -146,17 +144,6 @@ def _sentences(grid: Grid) -> dict[str, Any]:
         "unpaired": unpaired[0],
         "unpaired_left": unpaired[1],
     }
-
-
-@cache
-def _bundle() -> str:
-    """Vega, Vega-Lite and vega-embed in one script, 0.9 MB."""
-    bundle = vl_convert.javascript_bundle(vl_version=VEGA_LITE)  # type: ignore[call-arg]
-    if "</script" in bundle.lower():
-        raise ValueError(
-            "the bundle of vl-convert would end its own script element; pin another version of it"
-        )
-    return str(bundle)
 
 
 def _policy(scripts: Any) -> str:

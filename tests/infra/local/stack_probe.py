@@ -11,9 +11,11 @@ import psutil
 
 from infra.local.access import api_client
 from infra.local.supervisor import marked
+from infra.local.warm_worker import FLOW_RUN, NURSERY
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
+WARM_WORKER = ["-m", "infra.local.warm_worker"]
 
 
 def until(condition: Callable[[], object], seconds: float) -> bool:
@@ -57,6 +59,11 @@ def stored_states(state: Path) -> list[str]:
 
 def everything_of(state: Path) -> list[psutil.Process]:
     return marked(str(state), servers=True)
+
+
+def is_worker(process: psutil.Process) -> bool:
+    """The worker of a process pool: its forks have its command line."""
+    return process.cmdline()[1:3] == WARM_WORKER and process.name() not in (NURSERY, FLOW_RUN)
 
 
 class Holder:

@@ -8,7 +8,7 @@ import pytest
 from infra.local.errors import LocalStackError
 from infra.local.stack import LocalStack
 from tests.infra.local.pool_probe import POOLS, START_S, Api
-from tests.infra.local.stack_probe import everything_of, stored_states, until
+from tests.infra.local.stack_probe import everything_of, is_worker, stored_states, until
 
 pytestmark = [
     pytest.mark.flaky(
@@ -22,7 +22,8 @@ WORKER = ["prefect", "worker", "start"]
 
 def worker_of(state: Path, pool: str) -> psutil.Process:
     def those() -> list[psutil.Process]:
-        return [one for one in everything_of(state) if one.cmdline()[2:5] == WORKER and pool in one.cmdline()]
+        there = [one for one in everything_of(state) if is_worker(one) or one.cmdline()[2:5] == WORKER]
+        return [one for one in there if pool in one.cmdline()]
 
     assert until(those, 10)
     return those()[0]

@@ -8,19 +8,19 @@ import pytest
 from infra.local.errors import LocalStackError
 from infra.local.stack import LocalStack, running_api
 from tests.infra.local.stack_ports import SLOW_S
-from tests.infra.local.stack_probe import Holder, Runs, everything_of, stored_states, until
+from tests.infra.local.stack_probe import Holder, Runs, everything_of, is_worker, stored_states, until
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="a real Prefect server and its workers answer late where the machine is busy"
 )
 
-COMMANDS = {"server": ["-m", "infra.local.server"], "worker": ["-m", "prefect", "worker", "start"]}
+SERVER = ["-m", "infra.local.server"]
 
 
 def process_of(state: Path, what: str) -> psutil.Process:
     def those() -> list[psutil.Process]:
-        words = COMMANDS[what]
-        return [one for one in everything_of(state) if one.cmdline()[1 : 1 + len(words)] == words]
+        is_it = is_worker if what == "worker" else lambda one: one.cmdline()[1:3] == SERVER
+        return list(filter(is_it, everything_of(state)))
 
     assert until(those, SLOW_S)
     return those()[0]

@@ -1,0 +1,124 @@
+"""The worker's side of its nursery: flow runs as forked processes, taken soon after one another."""
+
+import asyncio
+import os
+import signal
+import time
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import anyio
+from prefect.runner import _starter_engine as starter
+from prefect.utilities.processutils import run_process as cold_start
+from prefect.workers.base import BaseWorker
+from prefect.workers.process import ProcessWorker
+
+from infra.local.warm_worker import FlowStart
+
+SUPERVISOR = ["-m", "prefect.runner._workspace_supervisor"]
+LOOK_S, SOON_S = 0.5, 3.0  # after a flow run has begun or ended: a lane follows its bench, or another lane
+look = ProcessWorker.get_and_submit_flow_runs
+
+
+class Forked:
+    """A flow run's process, with what Prefect asks of one.
+
+    Attributes:
+        returncode: negative for a signal, None while it runs.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self.ended = asyncio.Event()
+
+    def end(self, status: int) -> None:
+        """Note that it has ended."""
+        self.returncode = status
+        self.ended.set()
+
+
+class Forks:
+    """Asks the nursery for processes, one at a time, and hears of their ends."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe, self._lock = pipe, asyncio.Lock()
+        self._running: dict[int, Forked] = {}
+        self._news: asyncio.Future[Forked | None] | None = None
+        self._is_listening, self._is_gone = False, False
+        self._last_event = float("-inf")
+
+    async def run_process(self, command: list[str], **options: Any) -> Any:
+        """Stand in for Prefect's function of that name: fork where it starts a flow run."""
+        forked = await self._fork(command, options) if command[1:3] == SUPERVISOR else None
+        if forked is None:
+            return await cold_start(command=command, **options)
+        options["task_status"].started(options["task_status_handler"](forked))
+        try:
+            await forked.ended.wait()
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(forked.pid, signal.SIGKILL)
+            with anyio.CancelScope(shield=True):
+                await forked.ended.wait()
+            raise
+        return forked
+
+    async def _fork(self, command: list[str], options: dict[str, Any]) -> Forked | None:
+        """Return a new process; None where the nursery is gone."""
+        job = FlowStart(command[3:], Path(options["cwd"]), options["env"], not options["stream_output"])
+        async with self._lock:
+            self._listen()
+            if self._is_gone:
+                return None
+            self._news = asyncio.get_running_loop().create_future()
+            try:
+                self._pipe.send(tuple(job))
+            except OSError:
+                return None
+            return await self._news
+
+    async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
+        """Stand in for the worker's look at its pool: go on looking while more may come soon."""
+        while True:
+            if taken := await look(worker):
+                self._last_event = time.monotonic()
+            if time.monotonic() - self._last_event > SOON_S:
+                return taken
+            await asyncio.sleep(LOOK_S)
+
+    def _listen(self) -> None:
+        if not self._is_listening:
+            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._hear)
+            self._is_listening = True
+
+    def _hear(self) -> None:
+        """Take one message: a process has begun, or ended, or the nursery and all of its processes."""
+        try:
+            pid, status = self._pipe.recv()
+        except (EOFError, OSError):
+            return self._lose()
+        self._last_event = time.monotonic()
+        if status is not None:
+            return self._running.pop(pid).end(status)
+        forked = self._running[pid] = Forked(pid)
+        if self._news and not self._news.done():
+            self._news.set_result(forked)
+
+    def _lose(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._pipe.fileno())
+        self._is_gone = True
+        for forked in self._running.values():
+            forked.end(-signal.SIGKILL)
+        self._running.clear()
+        if self._news and not self._news.done():
+            self._news.set_result(None)
+
+
+def install(pipe: Connection) -> None:
+    """Have Prefect's starter of flow runs ask the nursery at the other end of a pipe."""
+    forks = Forks(pipe)
+    starter.run_process = forks.run_process  # type: ignore[attr-defined]
+    ProcessWorker.get_and_submit_flow_runs = lambda worker: forks.look_again(worker)  # type: ignore
