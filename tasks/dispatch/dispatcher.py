@@ -91,7 +91,9 @@ class Dispatcher:
     async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
-        await stop_jobs(self._client, [job for job, lane in self._jobs.items() if kind or not lane.is_done(job)])
+        await stop_jobs(
+            self._client, [job for job, lane in self._jobs.items() if kind or not lane.is_done(job)]
+        )
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
         await forget_code(self._client, self.store, self._desk.orders)

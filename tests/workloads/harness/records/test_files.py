@@ -203,7 +203,7 @@ class TestReading:
         assert first == RECORD
         assert all(isinstance(error, RecordError) for error in errors)
         assert [str(error).partition(":")[0] for error in errors] == [f"{path}, line {n}" for n in (2, 3, 4)]
-        assert "has schema 7, this version reads 1 to 4; read it with the version that wrote it" in str(
+        assert "has schema 7, this version reads 1 to 5; read it with the version that wrote it" in str(
             errors[1]
         )
 

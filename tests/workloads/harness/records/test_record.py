@@ -170,7 +170,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("path", "value", "words"),
         [
-            (["schema"], 5, "has schema 5, this version reads 1 to 4"),
+            (["schema"], 6, "has schema 6, this version reads 1 to 5"),
             (["schema"], ..., "has schema None"),
             (["verdict"], "fine", "record.verdict is 'fine', expected Verdict"),
             (["verdict"], [], r"record.verdict is '\[\]', expected Verdict"),
