@@ -29,13 +29,13 @@ async def test_polls_do_not_grow_with_the_plan(prefect, store, plan):
     few_bytes, few = await parameters(prefect, store, plan, 2)
     prefect.orders.clear()
     many_bytes, many = await parameters(prefect, store, plan, 70)
-    assert (few, many) == (14, 490) and many_bytes - few_bytes <= 2 and many_bytes < 400
+    assert (few, many) == (10, 350) and many_bytes - few_bytes <= 2 and many_bytes < 400
 
 
 async def test_nothing_of_a_run_is_left_in_the_api(prefect, store):
     task = asyncio.create_task(serve(prefect))
     async with Run(store) as run:
-        assert len(await run.ended()) == 28
+        assert len(await run.ended()) == 20
     task.cancel()
     assert prefect.artifacts == [] and prefect.inputs == {} and len(prefect.orders) == len(prefect.jobs) > 0
 
@@ -58,9 +58,9 @@ async def test_a_bench_that_dies_between_storing_and_removing_loses_nothing(pref
     prefect.crash(job)
     task = asyncio.create_task(serve(prefect))
     async with Run(store) as run:
-        assert len(await run.ended()) == 28
+        assert len(await run.ended()) == 20
     task.cancel()
-    assert len(store.records()[0]) == 28 and prefect.artifacts == []
+    assert len(store.records()[0]) == 20 and prefect.artifacts == []
     later = [each.id for one in prefect.jobs.values() if one is not job for each in prefect.repeats(one)]
     assert len(later) == len(set(later)) == 23
 

@@ -6,7 +6,7 @@ import time
 
 how = sys.argv[1]
 if how == "missing":
-    import a_package_that_nobody_has  # noqa: F401
+    __import__("a_package_that_nobody_has")
 if how == "hangs":
     time.sleep(600)
 if how == "no-torch":
