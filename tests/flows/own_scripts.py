@@ -9,6 +9,11 @@ SUITE = Path(__file__).with_suffix(".toml")
 BY_THEMSELVES = ("subcommands", "three")  # they end before they are measured
 
 
+def asked(bench, hardware):
+    """The parameters of a run of the suite: by its path, which the form of a deployment has no field for."""
+    return {"request": {"suite": str(SUITE), "hardware": [hardware], "results": str(bench.results)}}
+
+
 def check_records(records, is_copy):
     """Check the records of the suite from one machine; `is_copy` where the code had to travel there."""
     by_name = {record.case.workload: record for record in records}

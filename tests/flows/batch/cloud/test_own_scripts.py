@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.flows.own_scripts import SUITE, check_records
+from tests.flows.own_scripts import asked, check_records
 
 pytestmark = [
     pytest.mark.flaky(
@@ -13,7 +13,7 @@ pytestmark = [
 
 
 async def test_every_kind_is_measured_as_it_is(bench, cloud):
-    run_id = await bench.start(suite=str(SUITE), hardware=["cloud-c5"])
+    run_id = await bench.start(**asked(bench, "cloud-c5"))
     state = await bench.end(run_id, within_s=1500)
     assert state.is_completed(), state.message
     records, odd = (await bench.store(run_id)).records()

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.flows.gke.lanes import finished
-from tests.flows.own_scripts import SUITE, check_records
+from tests.flows.own_scripts import asked, check_records
 
 pytestmark = [
     pytest.mark.flaky(
@@ -14,5 +14,5 @@ pytestmark = [
 
 
 async def test_every_kind_is_measured_as_it_is(bench, cluster):
-    _, records = await finished(bench, await bench.start(suite=str(SUITE), hardware=["node-l4"]))
+    _, records = await finished(bench, await bench.start(**asked(bench, "node-l4")))
     check_records(records, is_copy=True)
