@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+ATTENTION = "_scaled_dot_product_"  # what torch's operations for fused attention begin with
 
 
 @dataclass(slots=True)
@@ -17,11 +19,13 @@ class Counts:
             elementwise operations, sparse products, and attention on a CPU.
         conv_flops: those of `flops` in convolutions.
         launches: operations that compute something: those that only make a view of a tensor don't count.
+        attention: the fused kernels that attention took, by torch's names of them.
     """
 
     flops: float = 0.0
     conv_flops: float = 0.0
     launches: int = 0
+    attention: set[str] = field(default_factory=set)
 
 
 @contextmanager
@@ -48,11 +52,13 @@ def counted() -> Iterator[Counts]:
                     made = func.decompose(*args, **kwargs)
                 if made is not NotImplemented:
                     return made
-            out = func(*args, **kwargs)
+            out, name = func(*args, **kwargs), func.overloadpacket.__name__
+            if name.startswith(ATTENTION) and not name.endswith("_backward"):
+                counts.attention.add(name.removeprefix(ATTENTION).removesuffix("_attention"))
             counts.launches += not func.is_view
             flops = formula(*args, **kwargs, out_val=out) if formula else 0
             counts.flops += flops
-            counts.conv_flops += flops if "convolution" in func.overloadpacket.__name__ else 0
+            counts.conv_flops += flops if "convolution" in name else 0
             return out
 
     counting: Any = Counting

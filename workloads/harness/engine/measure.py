@@ -199,7 +199,10 @@ def _checked(stage: Stage, prepared: Prepared) -> float | None:
         draft.check = check(prepared, result, stage.repeat.case.precision)
         assert draft.work is not None
         draft.work = draft.work.with_counts(
-            counts.flops * stage.world, counts.launches, counts.conv_flops * stage.world
+            counts.flops * stage.world,
+            counts.launches,
+            counts.conv_flops * stage.world,
+            tuple(sorted(counts.attention)),
         )
     stage.say(f"{stage.repeat.id}: correct to {draft.check.error:.1g}, measuring")
     with phases("transfer"):

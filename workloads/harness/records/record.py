@@ -53,7 +53,8 @@ class Work:
 
     `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
     counted of them in a step, `conv_flops` those in convolutions (of a job, all that may be), `launches` the
-    operations that it handed to the device. `parameters` are the model's trainable ones.
+    operations that it handed to the device, `attention` the fused kernels that attention took: `flash`,
+    `efficient`, `cudnn`, `flash_attention_for_cpu`. `parameters` are the model's trainable ones.
     """
 
     units: float
@@ -65,10 +66,15 @@ class Work:
     launches: int | None = None
     parameters: int | None = None
     conv_flops: float | None = None
+    attention: tuple[str, ...] = ()
 
-    def with_counts(self, flops: float, launches: int, conv_flops: float) -> "Work":
+    def with_counts(
+        self, flops: float, launches: int, conv_flops: float, attention: tuple[str, ...] = ()
+    ) -> "Work":
         """Return the same work with torch's counts."""
-        return replace(self, counted_flops=flops, launches=launches, conv_flops=conv_flops)
+        return replace(
+            self, counted_flops=flops, launches=launches, conv_flops=conv_flops, attention=attention
+        )
 
 
 @dataclass(frozen=True, slots=True)
