@@ -13,6 +13,7 @@ from pathlib import Path
 from tasks.errors import GridbenchError, one_line
 from tasks.travel.kept import ENVIRONMENTS, alone_with, places, prune, touch
 from tasks.travel.requirements import Wanted, is_the_machines, plain, wanted
+from tasks.travel.secrets import without_logins
 from tasks.travel.uv import call_uv
 
 NOTE = "gridbench.json"  # written last: an environment without it is half made
@@ -36,7 +37,7 @@ class Environment:
 
     Attributes:
         python: the interpreter.
-        packages: installed beside what the machine has, as `name==version`.
+        packages: installed beside what the machine has, as `name==version`, or with an address without its login.
     """
 
     python: Path
@@ -137,11 +138,12 @@ def _make(path: Path, asked: Wanted, here: MachinePython, python: Path, file: st
             packages = _resolved(Path(scratch), asked, here, python, file)
             _lay_over(path, here, python)
             _install(Path(scratch), path, packages, asked.options)
-        (path / NOTE).write_text(json.dumps({"packages": packages}))
+        told = [without_logins(package) for package in packages]  # records and logs have them
+        (path / NOTE).write_text(json.dumps({"packages": told}))
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
-    return Environment(path / "bin" / "python", tuple(packages))
+    return Environment(path / "bin" / "python", tuple(told))
 
 
 def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> list[str]:

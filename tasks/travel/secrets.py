@@ -1,4 +1,4 @@
-"""Files that look like secrets, by their names or by what is in them: they never leave the machine."""
+"""What looks like a secret: such files never leave the machine, and passwords of addresses are never told."""
 
 import re
 from fnmatch import fnmatch
@@ -16,6 +16,13 @@ KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
     rb"(?:[A-Za-z0-9+/=]{16}|Proc-Type:|Version:|Comment:)"
 )
+# Who logs in, and what follows a question mark; `git@` is everybody's.
+LOGIN, QUERY = re.compile(r"(://)(?!git@)[^/\s@]*@"), re.compile(r"(://[^\s?]*\?)\S+")
+
+
+def without_logins(text: str) -> str:
+    """Return a text whose addresses tell no user, password or token."""
+    return QUERY.sub(r"\1***", LOGIN.sub(r"\1***@", text))
 
 
 def looks_secret(name: str, content: bytes) -> bool:

@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
+from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
 # No other Python than the machine's own.
@@ -37,5 +38,5 @@ def call_uv(*arguments: str) -> str:
     except subprocess.TimeoutExpired:
         raise GridbenchError(f"packages were not installed within {LONGEST_S:.0f} s") from None
     if done.returncode:
-        raise GridbenchError(f"packages can't be installed: {one_line(done.stderr, 600)}")
+        raise GridbenchError(f"packages can't be installed: {one_line(without_logins(done.stderr), 600)}")
     return done.stdout

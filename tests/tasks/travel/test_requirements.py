@@ -110,6 +110,16 @@ def test_what_can_not_be_installed_is_said(folder, line, words):
         wanted(folder, "requirements.txt", HERE, PYTHON)
 
 
+@pytest.mark.parametrize(
+    "line", ["https://me:sesame@example.org/a.whl", "--frobnicate=https://example.org/?token=sesame"]
+)
+def test_no_refusal_tells_a_login(folder, line):
+    (folder / "requirements.txt").write_text(f"{line}\n")
+    with pytest.raises(GridbenchError, match=r"example\.org") as refused:
+        wanted(folder, "requirements.txt", HERE, PYTHON)
+    assert "sesame" not in str(refused.value)
+
+
 def test_a_file_that_is_not_there(folder):
     with pytest.raises(
         GridbenchError, match=r"packages='other\.txt' is no file in .*; there is requirements"

@@ -3,6 +3,9 @@
 import json
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -72,6 +75,26 @@ def test_it_is_kept_by_what_was_asked_for(folder, monkeypatch):
     other = environment_for(folder, "requirements.txt", PYTHON, print)
     assert (first.packages, other.packages) == (("gb-leaf==2.0",), ("gb-leaf==1.5",))
     assert first.python.is_file() and other.python != first.python
+
+
+@pytest.fixture
+def index(folder):
+    """The address of a server of the folder's wheels, with a login in it."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder / "wheels"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://me:sesame@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_login_is_used_and_never_told(folder, index):
+    said = []
+    asks(folder, f"gb_leaf @ {index}/gb_leaf-1.5-py3-none-any.whl")
+    for _ in range(2):  # made, and found as it is kept
+        made = environment_for(folder, "requirements.txt", PYTHON, said.append)
+        (package,) = made.packages
+        assert package.startswith("gb-leaf @ http://***@127.0.0.1:") and sees(made.python, "gb_leaf")
+    assert said and "sesame" not in f"{said}{(made.python.parents[1] / environment.NOTE).read_text()}"
 
 
 def test_packages_of_nvidia_are_never_brought_along(folder):
