@@ -20,11 +20,14 @@ NOTE = "gridbench.json"  # written last: an environment without it is half made
 PATH_FILE = "gridbench-machine.pth"
 LOOK = """
 import importlib.metadata, json, platform, site, sys, sysconfig
-found = ((d, d.read_text("METADATA")) for d in importlib.metadata.distributions())
-here = {d.metadata["Name"]: (d.version, text.partition("\\n\\n")[0]) for d, text in found if text}
-paths = list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
-if site.ENABLE_USER_SITE:
-    paths.append(site.getusersitepackages())
+texts = [(d, d.read_text("METADATA")) for d in importlib.metadata.distributions()]
+# Of several, the first one is imported.
+found = [(d, text.partition("\\n\\n")[0]) for d, text in reversed(texts) if text]
+here = {d.metadata["Name"]: (d.version, header) for d, header in found}
+places = {str(d.locate_file("")) for d, _ in found}
+places |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+places |= {site.getusersitepackages()} if site.ENABLE_USER_SITE else set()
+paths = [path for path in sys.path if path in places]
 facts = {"python": platform.python_version(), "base": sys.base_prefix, "paths": paths, "installed": here}
 print(json.dumps(facts))
 """
@@ -37,7 +40,7 @@ class Environment:
 
     Attributes:
         python: the interpreter.
-        packages: installed beside what the machine has, as `name==version`, or with an address without its login.
+        packages: installed beside what the machine has, as `name==version`, or by an address without login.
     """
 
     python: Path
