@@ -80,7 +80,7 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
     options: list[str] = []
     notes: list[str] = []
     for kind, line in rows:
-        if line.startswith("-"):
+        if line.startswith("-") and not line.startswith("-e "):  # as a lock names a part of a workspace
             options.append(line)
         elif is_the_machines(name_of(line, file)):
             notes += _note(line, file, installed) if kind == "" else []
