@@ -136,6 +136,11 @@ def test_what_only_sounds_like_one_does(code, name):
     assert take(code).hindrance == ""
 
 
+def test_a_refusal_is_one_line_whatever_a_file_is_called(code):
+    (code / "two\nlines.pem").write_text("x")
+    assert "holds two lines.pem, which looks like a secret" in take(code).hindrance
+
+
 def test_links_that_lead_out_do_not_leave(code):
     (code / "near").symlink_to("lib/net.py")
     assert take(code).hindrance == "" and "near" in names(code)
