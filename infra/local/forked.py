@@ -78,7 +78,8 @@ class Forks:
                 self._pipe.send(tuple(job))
             except OSError:
                 return None
-            return await self._news
+            with anyio.CancelScope(shield=True):  # the answer of one start is never that of the next
+                return await self._news
 
     async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
         """Stand in for the worker's look at its pool: go on looking while more may come soon."""

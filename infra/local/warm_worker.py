@@ -16,6 +16,7 @@ import os
 import runpy
 import signal
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -151,11 +152,25 @@ def _supervised(words: list[str]) -> int:
 def _move(folder: Path, environment: dict[str, str]) -> None:
     """Go on as if Python had been started in a folder, with an environment."""
     os.chdir(folder)
+    before = _settings_in(os.environ)
     os.environ.clear()
     os.environ.update(environment)
+    if _settings_in(environment) != before:
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()  # as read at the import, before the fork; it takes 30 ms
     sys.path[0] = str(folder)
     added = [entry for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     sys.path[1:1] = [entry for entry in added if entry not in sys.path]
+
+
+def _settings_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return Prefect's settings; what has two underscores is of a single flow run."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name.startswith("PREFECT_") and not name.startswith("PREFECT__")
+    }
 
 
 def main(words: list[str]) -> int:

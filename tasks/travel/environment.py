@@ -13,17 +13,21 @@ from pathlib import Path
 from tasks.errors import GridbenchError, one_line
 from tasks.travel.kept import ENVIRONMENTS, alone_with, places, prune, touch
 from tasks.travel.requirements import Wanted, is_the_machines, plain, wanted
+from tasks.travel.secrets import without_logins
 from tasks.travel.uv import call_uv
 
 NOTE = "gridbench.json"  # written last: an environment without it is half made
 PATH_FILE = "gridbench-machine.pth"
 LOOK = """
 import importlib.metadata, json, platform, site, sys, sysconfig
-found = ((d, d.read_text("METADATA")) for d in importlib.metadata.distributions())
-here = {d.metadata["Name"]: (d.version, text.partition("\\n\\n")[0]) for d, text in found if text}
-paths = list(dict.fromkeys([sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]))
-if site.ENABLE_USER_SITE:
-    paths.append(site.getusersitepackages())
+texts = [(d, d.read_text("METADATA")) for d in importlib.metadata.distributions()]
+# Of several, the first one is imported.
+found = [(d, text.partition("\\n\\n")[0]) for d, text in reversed(texts) if text]
+here = {d.metadata["Name"]: (d.version, header) for d, header in found}
+places = {str(d.locate_file("")) for d, _ in found}
+places |= {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+places |= {site.getusersitepackages()} if site.ENABLE_USER_SITE else set()
+paths = [path for path in sys.path if path in places]
 facts = {"python": platform.python_version(), "base": sys.base_prefix, "paths": paths, "installed": here}
 print(json.dumps(facts))
 """
@@ -36,7 +40,7 @@ class Environment:
 
     Attributes:
         python: the interpreter.
-        packages: installed beside what the machine has, as `name==version`.
+        packages: installed beside what the machine has, as `name==version`, or by an address without login.
     """
 
     python: Path
@@ -137,11 +141,12 @@ def _make(path: Path, asked: Wanted, here: MachinePython, python: Path, file: st
             packages = _resolved(Path(scratch), asked, here, python, file)
             _lay_over(path, here, python)
             _install(Path(scratch), path, packages, asked.options)
-        (path / NOTE).write_text(json.dumps({"packages": packages}))
+        told = [without_logins(package) for package in packages]  # records and logs have them
+        (path / NOTE).write_text(json.dumps({"packages": told}))
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
-    return Environment(path / "bin" / "python", tuple(packages))
+    return Environment(path / "bin" / "python", tuple(told))
 
 
 def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> list[str]:

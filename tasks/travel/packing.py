@@ -95,7 +95,7 @@ def _entries(archive_bytes: bytes, tree_id: str) -> list[tuple[TreeFile, bytes]]
                 if file.name in entries or len(entries) >= MOST_FILES:
                     raise GridbenchError(f"the code {tree_id} holds {file.name[:200]!r} twice, or too much")
                 entries[file.name] = file, content
-    except (tarfile.TarError, OSError, ValueError):
+    except (tarfile.TarError, OSError, ValueError, RecursionError):
         raise GridbenchError(f"the code {tree_id} is no archive; start the run again") from None
     _check_parents(entries)
     return [*entries.values()]
@@ -110,9 +110,10 @@ def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> tuple[TreeFile, 
         if leads_out(name, entry.linkname):
             raise GridbenchError(f"the code that came holds the link {name[:200]!r}, which leaves its folder")
         return TreeFile(name, False, 0, "", entry.linkname), b""
-    reader = archive.extractfile(entry) if entry.type in tarfile.REGULAR_TYPES else None
+    is_plain = entry.type in tarfile.REGULAR_TYPES and not entry.issparse()  # a hole may be of any size
+    reader = archive.extractfile(entry) if is_plain else None
     if reader is None:
-        raise GridbenchError(f"the code that came holds {name[:200]!r}, which is neither file nor link")
+        raise GridbenchError(f"the code that came holds {name[:200]!r}, which is neither plain file nor link")
     content = reader.read()
     digest = hashlib.sha256(content).hexdigest()
     return TreeFile(name, bool(entry.mode & 0o100), len(content), digest), content

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.errors import GridbenchError
+from tasks.travel.secrets import without_logins
 from tasks.travel.uv import call_uv
 
 FILES = ("uv.lock", "requirements.txt", "pyproject.toml")  # the most exact one first
@@ -79,7 +80,7 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
     options: list[str] = []
     notes: list[str] = []
     for kind, line in rows:
-        if line.startswith("-"):
+        if line.startswith("-") and not line.startswith("-e "):  # as a lock names a part of a workspace
             options.append(line)
         elif is_the_machines(name_of(line, file)):
             notes += _note(line, file, installed) if kind == "" else []
@@ -99,8 +100,8 @@ def name_of(line: str, file: str) -> str:
     found = NAME.match(line)
     if found is None or "/" in line.partition("@")[0].partition(";")[0]:
         raise GridbenchError(
-            f"{file} asks for {line[:80]!r}, which has no name of a package; name one, or have the "
-            "code import it from its own folder"
+            f"{file} asks for {without_logins(line)[:80]!r}, which has no name of a package; name one, or "
+            "have the code import it from its own folder"
         )
     return plain(found[0])
 
@@ -112,7 +113,7 @@ def _there(folder: Path) -> str:
 def _note(line: str, file: str, installed: Mapping[str, str]) -> list[str]:
     name = name_of(line, file)
     here = installed.get(name)
-    asked = line.partition(";")[0].strip()
+    asked = without_logins(line.partition(";")[0].strip())
     if here is None:
         return [f"{file} asks for {asked}, which is not installed: {name} is the machine's own matter"]
     public = here.partition("+")[0]
@@ -153,7 +154,9 @@ def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
         elif word in OPTIONS:
             yield kind, _option(path.parent, word, rest.strip())
         elif line.startswith("-"):
-            raise GridbenchError(f"{path.name} has {line[:80]!r}, which is not understood here; leave it out")
+            raise GridbenchError(
+                f"{path.name} has {without_logins(line)[:80]!r}, which is not understood here; leave it out"
+            )
         else:
             yield kind, line
 

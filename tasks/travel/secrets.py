@@ -1,4 +1,4 @@
-"""Files that look like secrets, by their names or by what is in them: they never leave the machine."""
+"""What looks like a secret: such files never leave the machine, and passwords of addresses are never told."""
 
 import re
 from fnmatch import fnmatch
@@ -16,6 +16,25 @@ KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
     rb"(?:[A-Za-z0-9+/=]{16}|Proc-Type:|Version:|Comment:)"
 )
+# Tokens whose form says what they are, by what each begins with, and a login in a file of settings.
+TOKENS = re.compile(
+    rb"(?<![\w+/-])(?:(?:AKIA|ASIA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|hf_[A-Za-z]{34}"
+    rb"|github_pat_\w{60,}|glpat-[\w-]{20,}|sk-(?:ant|proj)-[\w-]{32,}|xox[abprs]-[\w-]{20,}|AIza[\w-]{35})(?![\w+/-])"
+)
+STARTS = (
+    *(b"AKIA", b"ASIA", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"hf_", b"github_pat_", b"glpat-"),
+    *(b"sk-ant-", b"sk-proj-", b"xox", b"AIza"),
+)  # looked for first, which is fast
+TEXT_BYTES = 8000
+SETTINGS = ("*.txt", "*.in", "*.toml", "*.lock", "*.cfg", "*.ini", "*.conf", "*.yml", "*.yaml", ".gitmodules")
+PASSWORD = re.compile(rb"https?://[^/\s:@'\"]+:(?![$*<{])[^/\s:@'\"]+@")
+# Who logs in, and what follows a question mark; `git@` is everybody's.
+LOGIN, QUERY = re.compile(r"(://)(?!git@)[^/\s@]*@"), re.compile(r"(://[^\s?]*\?)\S+")
+
+
+def without_logins(text: str) -> str:
+    """Return a text whose addresses tell no user, password or token."""
+    return QUERY.sub(r"\1***", LOGIN.sub(r"\1***@", text))
 
 
 def looks_secret(name: str, content: bytes) -> bool:
@@ -30,4 +49,11 @@ def looks_secret(name: str, content: bytes) -> bool:
     named = any(fnmatch(last, pattern) for pattern in NAMES)
     named = named or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))
     harmless = any(fnmatch(last, pattern) for pattern in HARMLESS)
-    return (named and not harmless) or bool(KEY.search(content))
+    if (named and not harmless) or KEY.search(content):
+        return True
+    if b"\0" in content[:TEXT_BYTES]:  # git's own way to tell what is no text
+        return False
+    if any(start in content for start in STARTS) and TOKENS.search(content):
+        return True
+    is_settings = any(fnmatch(last, pattern) for pattern in SETTINGS)
+    return is_settings and b"://" in content and bool(PASSWORD.search(content))

@@ -7,7 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.errors import GridbenchError
+from tasks.errors import GridbenchError, one_line
 from tasks.travel.git import has_changes, names_in
 from tasks.travel.secrets import looks_secret
 
@@ -15,6 +15,7 @@ MIB = 1024 * 1024
 MOST_FILE_BYTES = 25 * MIB
 MOST_BYTES = 1024 * MIB
 MOST_FILES = 20_000
+MOST_WORDS = 9000  # two paths of the longest kind, in characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def take(folder: Path) -> Tree:
     for name in names:
         file, reason = _look_at(folder, name)
         files.append(file)
-        hindrance = hindrance or reason
+        hindrance = hindrance or one_line(reason, MOST_WORDS)  # a name may have line breaks
     total_bytes = sum(file.bytes for file in files)
     if total_bytes > MOST_BYTES:
         raise GridbenchError(

@@ -1,14 +1,18 @@
 """The installer of packages, uv, as the environment of this process has it."""
 
+import ctypes
 import os
+import signal
 import subprocess
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
+from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
 # No other Python than the machine's own.
 SETTINGS = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
+LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # prctl(2)
 ROOT = "/"  # a folder without a project, whose settings uv would take
 
 
@@ -32,10 +36,23 @@ def call_uv(*arguments: str) -> str:
     env.pop("VIRTUAL_ENV", None)
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, env=env, cwd=ROOT, timeout=LONGEST_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            env=env,
+            cwd=ROOT,
+            timeout=LONGEST_S,
+            check=False,
+            preexec_fn=_end_with_parent,
         )
     except subprocess.TimeoutExpired:
         raise GridbenchError(f"packages were not installed within {LONGEST_S:.0f} s") from None
     if done.returncode:
-        raise GridbenchError(f"packages can't be installed: {one_line(done.stderr, 600)}")
+        raise GridbenchError(f"packages can't be installed: {one_line(without_logins(done.stderr), 600)}")
     return done.stdout
+
+
+def _end_with_parent() -> None:
+    """Have uv end when its job is killed: the lock goes, and another job makes the same environment."""
+    if hasattr(LIBC, "prctl"):
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

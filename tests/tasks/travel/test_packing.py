@@ -79,9 +79,9 @@ def test_another_tree_under_the_same_id_is_refused(code, tmp_path):
         ([("out", {"type": tarfile.SYMTYPE, "linkname": "../.."})], "leaves its folder"),
         ([("out", {"type": tarfile.SYMTYPE, "linkname": "/etc"})], "leaves its folder"),
         ([("a", {"type": tarfile.SYMTYPE, "linkname": "b"}), ("a/x", b"x")], "below a file or a link"),
-        ([("a", b"x"), ("hard", {"type": tarfile.LNKTYPE, "linkname": "a"})], "neither file nor link"),
-        ([("null", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3})], "neither file nor link"),
-        ([("pipe", {"type": tarfile.FIFOTYPE})], "neither file nor link"),
+        ([("a", b"x"), ("hard", {"type": tarfile.LNKTYPE, "linkname": "a"})], "neither plain file nor link"),
+        ([("null", {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3})], "neither plain file nor link"),
+        ([("pipe", {"type": tarfile.FIFOTYPE})], "neither plain file nor link"),
         ([("a", b"x"), ("a", b"y")], "twice, or too much"),
     ],
 )
@@ -102,6 +102,21 @@ def test_damaged_ones_and_bombs_write_nothing(tmp_path, monkeypatch):
     with pytest.raises(GridbenchError, match="came damaged or is above"):
         unpack(archive(("a", bytes(10**6))), NOBODY, tmp_path / "there")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_holes_is_not_filled(tmp_path):
+    holes = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "b"}
+    info = tarfile.TarInfo("a")
+    info.pax_headers, info.size = {**holes, "GNU.sparse.realsize": str(1 << 60)}, 512
+    content = info.tobuf(tarfile.PAX_FORMAT) + b"1\n0\n1\n".ljust(512, b"\0")
+    with pytest.raises(GridbenchError, match="'b', which is neither plain file nor link"):
+        unpack(zlib.compress(content + bytes(1024)), NOBODY, tmp_path / "there")
+
+
+def test_headers_without_end_are_no_archive(tmp_path):
+    header = tarfile.TarInfo("a").create_pax_global_header({"comment": "x"})
+    with pytest.raises(GridbenchError, match="is no archive"):
+        unpack(zlib.compress(header * 2000), NOBODY, tmp_path / "there")
 
 
 def test_no_id_is_no_path(tmp_path):

@@ -29,6 +29,12 @@ nvidia-ml-py
 -e .
 git-package @ git+https://example.org/x.git
 """
+PART = """
+[[package]]
+name = "part"
+version = "1"
+source = { editable = "more" }
+"""
 
 
 @pytest.fixture
@@ -83,6 +89,12 @@ def test_a_lock_is_read_by_uv(folder):
     )
     (folder / "uv.lock").write_text(lock)
     assert wanted(folder, "uv.lock", HERE, PYTHON).lines == ("gb-leaf==1.5",)
+    leaf = '[{ name = "gb-leaf" }'
+    (folder / "uv.lock").write_text(lock.replace(leaf, f'{leaf}, {{ name = "part" }}') + PART)
+    (folder / "pyproject.toml").write_text(project + '[tool.uv.workspace]\nmembers = ["more"]\n')
+    (folder / "more" / "pyproject.toml").write_text(project.replace("mine", "part"))
+    with pytest.raises(GridbenchError, match=r"uv\.lock asks for '-e \./more', which has no name"):
+        wanted(folder, "uv.lock", HERE, PYTHON)
 
 
 def test_the_most_exact_file_is_taken(folder):
@@ -108,6 +120,16 @@ def test_what_can_not_be_installed_is_said(folder, line, words):
     (folder / "requirements.txt").write_text(f"{line}\n")
     with pytest.raises(GridbenchError, match=words.replace(".", r"\.")):
         wanted(folder, "requirements.txt", HERE, PYTHON)
+
+
+@pytest.mark.parametrize(
+    "line", ["https://me:sesame@example.org/a.whl", "--frobnicate=https://example.org/?token=sesame"]
+)
+def test_no_refusal_tells_a_login(folder, line):
+    (folder / "requirements.txt").write_text(f"{line}\n")
+    with pytest.raises(GridbenchError, match=r"example\.org") as refused:
+        wanted(folder, "requirements.txt", HERE, PYTHON)
+    assert "sesame" not in str(refused.value)
 
 
 def test_a_file_that_is_not_there(folder):

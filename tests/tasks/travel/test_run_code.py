@@ -209,5 +209,7 @@ async def test_what_is_too_large_for_the_api_comes_by_a_link_that_ends(kept, cod
     with pytest.raises(GridbenchError, match=r"does not give the run's code \(status 404\)") as caught:
         placing._download(f"{way.link}x?signature=secret", way.bytes)
     assert "secret" not in str(caught.value)
+    with pytest.raises(GridbenchError, match=r"does not give the run's code \(status 301\)"):
+        placing._download(f"{shelf.url}/{kept.folder.name}", way.bytes)
     with pytest.raises(GridbenchError, match="too large for the Prefect API, and its results no S3 bucket"):
         await give_code(prefect, flow_run_id, kept, [tree.id])

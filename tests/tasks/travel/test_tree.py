@@ -101,10 +101,44 @@ def test_what_holds_a_key_does_not_leave(code, text):
         (code / name).unlink()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.toml", f'token = "hf_{"aB" * 17}"'),
+        ("notes.ipynb", f'{{"source": ["login(\\"ghp_{"a1" * 18}\\")"]}}'),
+        ("settings.py", f"KEY = 'AKIA{'Q7' * 8}'"),
+        ("requirements.txt", "--index-url https://me:sesame@example.org/simple"),
+        ("uv.lock", 'source = { registry = "https://me:sesame@example.org/simple" }'),
+    ],
+)
+def test_what_holds_a_token_or_a_login_does_not_leave(code, name, text):
+    (code / name).write_text(text)
+    assert f"holds {name}, which looks like a secret" in take(code).hindrance
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("requirements.txt", "--index-url https://me:${TOKEN}@example.org/simple"),
+        ("README.md", "clone https://user:password@example.org"),
+        ("settings.py", "KEY = 'AKIAIOSFODNN7EXAMPLE'"),
+        ("plot.ipynb", f"iVBORw0KGgo{'AIza' * 20}/"),
+    ],
+)
+def test_what_only_has_the_place_of_one_does(code, name, text):
+    (code / name).write_text(text)
+    assert take(code).hindrance == ""
+
+
 @pytest.mark.parametrize("name", ["id_rsa.pub", ".env.example", "environment.py", "kubeconfig.py", "monkey"])
 def test_what_only_sounds_like_one_does(code, name):
     (code / name).write_text('if "-----BEGIN PRIVATE KEY-----" in text:\n    refuse()\n')
     assert take(code).hindrance == ""
+
+
+def test_a_refusal_is_one_line_whatever_a_file_is_called(code):
+    (code / "two\nlines.pem").write_text("x")
+    assert "holds two lines.pem, which looks like a secret" in take(code).hindrance
 
 
 def test_links_that_lead_out_do_not_leave(code):

@@ -21,6 +21,21 @@ for module in WARM:
     import_module(module)
 print(len(os.listdir("/proc/self/task")))
 """
+SETTINGS = """
+import os, sys
+from pathlib import Path
+from prefect.settings import get_current_settings
+from infra.local.warm_worker import _move
+
+assert get_current_settings().api.url != "http://there.example/api"
+_move(Path("/"), os.environ | {"PREFECT_API_URL": "http://there.example/api", "PREFECT_HOME": sys.argv[1]})
+found = get_current_settings()
+assert (found.api.url, found.home) == ("http://there.example/api", Path(sys.argv[1])), found
+"""
+
+
+def test_a_flow_run_has_the_settings_of_its_own_environment(tmp_path):
+    subprocess.run([sys.executable, "-c", SETTINGS, str(tmp_path)], check=True, timeout=60)
 
 
 def test_what_is_imported_before_a_fork_starts_no_thread():

@@ -3,7 +3,11 @@
 import json
 import subprocess
 import sys
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -72,6 +76,39 @@ def test_it_is_kept_by_what_was_asked_for(folder, monkeypatch):
     other = environment_for(folder, "requirements.txt", PYTHON, print)
     assert (first.packages, other.packages) == (("gb-leaf==2.0",), ("gb-leaf==1.5",))
     assert first.python.is_file() and other.python != first.python
+
+
+@pytest.fixture
+def index(folder):
+    """The address of a server of the folder's wheels, with a login in it."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder / "wheels"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://me:sesame@127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_login_is_used_and_never_told(folder, index):
+    said = []
+    asks(folder, f"gb_leaf @ {index}/gb_leaf-1.5-py3-none-any.whl")
+    for _ in range(2):  # made, and found as it is kept
+        made = environment_for(folder, "requirements.txt", PYTHON, said.append)
+        (package,) = made.packages
+        assert package.startswith("gb-leaf @ http://***@127.0.0.1:") and sees(made.python, "gb_leaf")
+    assert said and "sesame" not in f"{said}{(made.python.parents[1] / environment.NOTE).read_text()}"
+
+
+def test_a_machine_has_what_it_imports_from_each_of_its_folders(tmp_path, monkeypatch):
+    for folder, version in (("first", "1.5"), ("second", "2.0")):  # as of Debian's Python
+        wheel_at = tmp_path / folder
+        wheel_at.mkdir()
+        wheel(wheel_at, "gb_leaf", version)
+        with ZipFile(wheel_at / f"gb_leaf-{version}-py3-none-any.whl") as archive:
+            archive.extractall(wheel_at)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'first'}:{tmp_path / 'second'}")
+    here = look_at(PYTHON)
+    assert here.installed["gb-leaf"] == "1.5"
+    assert here.paths[:2] == (str(tmp_path / "first"), str(tmp_path / "second"))
 
 
 def test_packages_of_nvidia_are_never_brought_along(folder):

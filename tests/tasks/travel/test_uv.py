@@ -1,0 +1,28 @@
+"""The installer ends with the job that called it."""
+
+import os
+import select
+import subprocess
+import sys
+
+import pytest
+
+CALL = "from tasks.travel.uv import call_uv; call_uv('pip')"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's end")
+def test_it_ends_with_a_job_that_is_killed(tmp_path):
+    (tmp_path / "uv.py").write_text(
+        "from pathlib import Path\ndef find_uv_bin(): return str(Path(__file__).with_suffix('.sh'))\n"
+    )
+    (tmp_path / "uv.sh").write_text('#!/bin/sh\nexec 9>"$0.pipe"\nexec sleep 20\n')
+    (tmp_path / "uv.sh").chmod(0o755)
+    os.mkfifo(tmp_path / "uv.sh.pipe")
+    job = subprocess.Popen(
+        [sys.executable, "-c", CALL], env=os.environ | {"PYTHONPATH": f"{tmp_path}:{os.getcwd()}"}
+    )
+    with open(tmp_path / "uv.sh.pipe", "rb") as pipe:  # once the installer has opened it
+        assert select.select([pipe], [], [], 0) == ([], [], [])
+        job.kill()
+        job.wait()
+        assert select.select([pipe], [], [], 10)[0] and pipe.read() == b""
