@@ -36,8 +36,8 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
                 None
             )
         if entry.script and entry.assumed:
-            name, guess_s = entry.case.workload, f"{entry.estimate_s:g} s"
-            notes[f"{guess_s} a repeat are a guess for {name}, which has no estimate_s."] = None
+            guess = f"{entry.estimate_s:g} s a repeat are a guess for {entry.case.workload}"
+            notes[f"{guess}, which has no estimate_s and no earlier run."] = None
     return tuple(notes)
 
 
