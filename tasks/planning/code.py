@@ -37,7 +37,7 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
             )
         if entry.script and entry.assumed:
             guess = f"{entry.estimate_s:g} s a repeat are a guess for {entry.case.workload}"
-            notes[f"{guess}, which has no estimate_s and no earlier run."] = None
+            notes[f"{guess}: its suite has no estimate_s, the seconds of one."] = None
     return tuple(notes)
 
 

@@ -41,7 +41,7 @@ def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
         subprocess.run(["git", *words], cwd=code, check=True, capture_output=True)
     clean = plan_of(tmp_path)
     assert clean.notes == (
-        "90 s a repeat are a guess for train, which has no estimate_s and no earlier run.",
+        "90 s a repeat are a guess for train: its suite has no estimate_s, the seconds of one.",
     )
     assert clean.estimate_s == 10 + 2 * 3 * 90 and plan.estimate_s == 10 + 2 * 3 * 20
     assert not clean.cases[0].script.dirty
