@@ -120,11 +120,15 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
 
 
 def _job(job: JobTime) -> str:
-    length = f"{job.steps:,} steps" + (f" in {job.epochs:,} epochs" if job.epochs else "")
+    length = _count(job.steps, "step") + (f" in {_count(job.epochs, 'epoch')}" if job.epochs else "")
     if job.measured:
         return f"{duration(job.seconds)} for {length}, measured to its end"
     bounds = f"{duration(job.low_s)} – {duration(job.high_s)}"
     return f"{duration(job.seconds)} for {length}, predicted from this repeat alone ({bounds})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def profile_table(profile: Profile) -> str:

@@ -14,7 +14,7 @@ from workloads.harness.records.text import script_facts
             "2.51 min for 1,260 steps in 20 epochs, predicted from this repeat alone (100 s – 3.36 min)",
         ),
         (JobTime(10_000, 7300, 7000, 7600), "2.03 h for 10,000 steps, predicted from this repeat alone ("),
-        (JobTime(9, 45, 45, 45, measured=True), "45 s for 9 steps, measured to its end"),
+        (JobTime(9, 45, 45, 45, 1, measured=True), "45 s for 9 steps in 1 epoch, measured to its end"),
     ],
 )
 def test_the_whole_job_of_a_script_is_said(job, words):
