@@ -118,8 +118,10 @@ def show_plan(plan: Plan) -> None:
         size = (cells, str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
         table.add_row(machine.name, machine.title, *size)
     console.print(table)
+    cells = "1 cell" if len(plan.cells) == 1 else f"{len(plan.cells)} cells"
+    repeats = "1 repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"
     console.print(
-        f"{len(plan.cells)} cells, {plan.repeats} repeats each: about {max(plan.estimate_s / 60, 1):.0f} min "
+        f"{cells}, {repeats} each: about {max(plan.estimate_s / 60, 1):.0f} min "
         f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
     )
     for sentence in [*plan.notes, *([FURTHER] if plan.break_even else []), *price_notes(plan.machines)]:

@@ -8,6 +8,7 @@ from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import decide, holding_together, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.grade import Grade
+from workloads.harness.records.record import Verdict
 
 LISTED = 5  # cells that a sentence names before it counts the rest
 
@@ -100,8 +101,11 @@ def wide(summaries: Sequence[Summary]) -> list[str]:
 
 
 def refused(summaries: Sequence[Summary]) -> list[str]:
-    """List the cells that have no number, with the reasons."""
-    return _graded(summaries, Grade.REFUSED, "refused")
+    """List the cells that have no number, with the reasons, and say what helps those beside other work."""
+    sentences = _graded(summaries, Grade.REFUSED, "refused")
+    if any(s.grade is Grade.REFUSED and s.verdict == Verdict.NOISY for s in summaries):
+        sentences.append("What is noisy ran beside other work: measure it again where nothing else runs.")
+    return sentences
 
 
 def _graded(summaries: Sequence[Summary], grade: Grade, what: str) -> list[str]:

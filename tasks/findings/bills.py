@@ -20,9 +20,11 @@ AFTERWARDS = "until the machine went"
 WORDS = {
     "process_start": "process start",
     "first_call": "first call",
+    "first_step": "first step",
     "warm_up": "warm-up",
     "host_to_device": "to the device",
     "device_to_host": "from the device",
+    "wall": "steps over the wall",
 }
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),

@@ -29,16 +29,17 @@ def with_code(suite: Suite, version: Version | None = None) -> Suite:
 
 def script_notes(suite: Suite) -> tuple[str, ...]:
     """Return what is to be said of a suite's scripts before they are paid for."""
-    notes: dict[str, None] = {}
+    notes: list[str] = []
     for entry in suite.entries:
-        if entry.script and entry.script.dirty:
-            notes[f"the code in {entry.script.folder} is not all in a commit; it is measured as it is."] = (
-                None
-            )
-        if entry.script and entry.assumed:
-            name, guess_s = entry.case.workload, f"{entry.estimate_s:g} s"
-            notes[f"{guess_s} a repeat are a guess for {name}, which has no estimate_s."] = None
-    return tuple(notes)
+        script, name = entry.script, entry.case.workload
+        if script and script.dirty:
+            notes.append(f"the code in {script.folder} is not all in a commit; it is measured as it is.")
+        if script and entry.assumed:
+            guess = f"{entry.estimate_s:g} s a repeat are a guess for {name}"
+            notes.append(f"{guess}: its suite has no estimate_s, the seconds of one.")
+        if script and not (script.steps or script.epochs or script.whole):
+            notes.append(f"{name} has no length: give steps or epochs, for hours and USD of its job.")
+    return tuple(dict.fromkeys(notes))
 
 
 def short(code: str) -> str:

@@ -13,7 +13,7 @@ MARKS = {RatioVerdict.FASTER: "▲", RatioVerdict.SLOWER: "▼", RatioVerdict.UN
 WIDE_MARK = "≈"
 FEW = 3
 _PREFIXED = ("FLOP/s", "B/s")
-PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->"})
+PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->", "±": "+/-"})
 
 
 def price_text(usd_per_hour: float | None) -> str:

@@ -15,7 +15,7 @@ from workloads.harness.records.case import parse_size
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.script import Script
-from workloads.harness.records.text import HEAD, line, table
+from workloads.harness.records.text import HEAD, line, script_facts, table
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.script.measure import RANKS
@@ -50,6 +50,8 @@ def script(options: argparse.Namespace) -> int:
     if is_first:
         print(record.to_json(), flush=True)
         say(table([HEAD, *map(line, [record])]))
+        for name, text in script_facts(record.script) if record.script else ():
+            say(f"{name}: {text}")
     return 0 if record.ok else 1
 
 

@@ -71,9 +71,9 @@ class HeldBack:
 
     @property
     def where(self) -> str:
-        """Return the machine, and the case's size where it has one."""
+        """Return the machine, and the case's size where it has one, up to the comma before numbers."""
         size = size_text(self.repeats.cell.case)
-        return f"{self.repeats.cell.hardware} at {size}" if size else self.repeats.cell.hardware
+        return f"{self.repeats.cell.hardware} at {size}," if size else self.repeats.cell.hardware
 
     @property
     def advice(self) -> str:

@@ -45,6 +45,7 @@ def test_one_record_is_made_here(shell):
     record = Record.from_json((shell.checkout / "record.json").read_text())
     assert record.script.command == ("train.py",) and record.script.optimizers == ("AdamW",), out
     assert code == (0 if record.ok else 1) and len(record.script.losses) > 10
+    assert "for 10,000 steps, predicted from this repeat alone" in out and "a step goes to: " in out
 
 
 @pytest.mark.parametrize("command", PLANNED)

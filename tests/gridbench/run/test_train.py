@@ -49,6 +49,12 @@ def test_its_suite_can_be_run_again_by_its_path(run):
     assert code == 0 and "The script mine" in said and "2 cells, 3 repeats each" in said
 
 
+def test_one_cell_with_one_repeat_is_said_so(run):
+    here = ("--results", "out", "--on", "local-cpu", "--dry-run")
+    code, said = run("train", *here, "--repeats", "1", "train.py")
+    assert code == 0 and "1 cell, 1 repeat each: about" in said
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -95,6 +95,12 @@ def test_a_long_list_of_failures_is_cut():
     assert sentence.endswith("box-4/matmul/n=5000/fp32 (capacity); and 2 more.")
 
 
+def test_what_helps_a_noisy_cell_is_said():
+    records = [failed(Verdict.NOISY, "", MATMUL, "a"), failed(Verdict.CAPACITY, "", MATMUL, "b")]
+    _, advice = refused(compare(records, (machine("a"), machine("b")), "a").summaries)
+    assert advice == "What is noisy ran beside other work: measure it again where nothing else runs."
+
+
 @pytest.mark.parametrize(
     ("notes", "sentences"),
     [

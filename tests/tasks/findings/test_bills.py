@@ -29,6 +29,12 @@ def test_without_jobs_a_bill_rests_on_the_records_and_says_so():
     assert bill.notes == (ALONE,)
 
 
+def test_the_phases_of_a_script_have_words():
+    phases_s = {"first_step": 3.0, "samples": 2.0, "wall": 20.0}
+    (bill,) = bills([replace(record(1.0), phases_s=phases_s, wall_s=25.0, unattributed_s=0.0)], (machine(),))
+    assert dict(bill.parts_s) == {"first step": 3.0, "samples": 2.0, "steps over the wall": 20.0}
+
+
 def test_with_jobs_boot_and_idle_are_in_it():
     records = repeats([1.0, 1.0])
     measured_s = sum(r.wall_s for r in records)

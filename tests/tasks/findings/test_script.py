@@ -157,15 +157,15 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
         three("small", shares={"compute": 0.2, "other": 0.8}),
     )
     assert (
-        "On slow at batch=32 63.00 % (63.00–63.00) of a step waits for data: more loader workers, not a bigger GPU."
+        "On slow at batch=32, 63.00 % (63.00–63.00) of a step waits for data: more loader workers, not a bigger GPU."
         in found.answer
     )
     assert (
-        "On fast at batch=32 nothing but compute holds a step back, 95 % of it; "
+        "On fast at batch=32, nothing but compute holds a step back, 95 % of it; "
         "memory at the peak 4 GiB, 6 GiB left." in found.observations
     )
     assert any(
-        "On odd at batch=32 78 % of a step is none of what was looked for" in s for s in found.observations
+        "On odd at batch=32, 78 % of a step is none of what was looked for" in s for s in found.observations
     )
     rows = {row[0]: row for row in found.finding(HeldBacks).table().rows}
     assert rows["slow"][4] == "loader" and rows["slow"][6:8] == (4 * 2**30, 6 * 2**30)
@@ -182,7 +182,7 @@ def test_a_share_whose_interval_reaches_down_to_nothing_is_no_part_of_the_answer
     share = found.finding(HeldBacks).table().rows[0][5]
     assert (share.value, share.low, share.high) == (pytest.approx(0.625), 0.0, 1.0)
     assert not [s for s in found.answer if "of a step" in s]
-    assert any(s.startswith("On a at batch=32 60 % (0–100) of a step is Python") for s in found.observations)
+    assert any(s.startswith("On a at batch=32, 60 % (0–100) of a step is Python") for s in found.observations)
     single = compared(script_repeats("a", [0.1], shares={"loader": 0.5, "compute": 0.5}))
     assert not [s for s in single.answer if "of a step" in s]
     assert any("~50 % of a step waits for data" in s for s in single.observations)

@@ -39,14 +39,22 @@ def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
     code, who = tmp_path / "code", ("-c", "user.name=A", "-c", "user.email=a@example.org")
     for words in (("init",), ("add", "-A"), (*who, "commit", "-m", "first")):
         subprocess.run(["git", *words], cwd=code, check=True, capture_output=True)
-    clean = plan_of(tmp_path)
-    assert clean.notes == ("90 s a repeat are a guess for train, which has no estimate_s.",)
+    clean = plan_of(tmp_path, more="steps = 900")
+    assert clean.notes == (
+        "90 s a repeat are a guess for train: its suite has no estimate_s, the seconds of one.",
+    )
     assert clean.estimate_s == 10 + 2 * 3 * 90 and plan.estimate_s == 10 + 2 * 3 * 20
     assert not clean.cases[0].script.dirty
     (code / "model.py").write_text("width = 3\n")
-    dirty = plan_of(tmp_path, more="estimate_s = 20")
+    dirty = plan_of(tmp_path, more="estimate_s = 20\nepochs = 3")
     assert dirty.notes == (f"the code in {code} is not all in a commit; it is measured as it is.",)
     assert dirty.cases[0].script.dirty
+
+
+@pytest.mark.parametrize("length", ["steps = 900", "epochs = 3", "whole = true", ""])
+def test_a_job_of_no_length_is_said(tmp_path, length):
+    said = "train has no length: give steps or epochs, for hours and USD of its job."
+    assert (said in plan_of(tmp_path, more=length).notes) == (not length)
 
 
 def test_ranks_that_a_machine_has_no_room_for_are_skipped(tmp_path):

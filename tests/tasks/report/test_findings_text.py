@@ -6,8 +6,9 @@ from tasks.findings.offers import Offers
 from tasks.report.text.comparison import full_text
 from tasks.report.text.findings import finding_text, findings
 from tasks.results.finding import LaneJob
-from tests.tasks.examples.records import machine, repeats
+from tests.tasks.examples.records import failed, machine, repeats
 from workloads.harness.records.case import Case
+from workloads.harness.records.record import Verdict
 
 STEADY = (0.999, 1.0, 1.001)
 
@@ -66,3 +67,9 @@ def test_one_repeat_of_one_machine_leaves_only_its_bill():
     records = repeats([1.0], Case.of("matmul", {"n": 100}), "cpu")
     (part,) = findings(compare(records, [machine("cpu", None)], "cpu"))
     assert part.startswith("Billed, and what for:")
+
+
+def test_a_sign_that_ascii_lacks_is_spelt():
+    records = [failed(Verdict.NOISY, "it is known to ±3.0%", Case.of("matmul", {"n": 200}), "cpu")]
+    text = full_text(records, compare(records, (machine("cpu", 1.0),), "cpu"))
+    assert "it is known to +/-3.0%" in text and text.isascii()

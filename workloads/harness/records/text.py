@@ -7,6 +7,7 @@ from workloads.harness.records.grade import counts
 from workloads.harness.records.intervals import ratio_interval
 from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Record
+from workloads.harness.records.script import JobTime, ScriptRun
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -73,6 +74,8 @@ def detail(record: Record) -> str:
             rows.append((f"{name} per step", _timing(timing.median_s, timing.ci_low_s, timing.ci_high_s)))
             rows.append((f"{name} samples", f"{len(timing.samples_s)} of {timing.block} steps each"))
     rows += rare_facts(record)
+    if record.script:
+        rows += script_facts(record.script)
     rows.append(("end to end", seconds(record.end_to_end_s)))
     if record.work and record.work.flops and record.compute_s:
         rows.append(("rate", f"{record.work.flops / record.compute_s / 1e9:.4g} GFLOP/s"))
@@ -103,6 +106,29 @@ def rare_facts(record: Record) -> list[tuple[str, str]]:
     if record.sustained_share is not None:
         rows.append(("sustained", f"{record.sustained_share:.1%} of its speed in the first second"))
     return rows
+
+
+def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
+    """Return rows for a user's own script: the time of its whole job, and what a step goes to."""
+    rows = []
+    if script.job:
+        rows.append(("whole job", _job(script.job)))
+    if script.shares:
+        largest = sorted(script.shares.items(), key=lambda share: -share[1])
+        rows.append(("a step goes to", ", ".join(f"{name} {part:.0%}" for name, part in largest)))
+    return rows
+
+
+def _job(job: JobTime) -> str:
+    length = _count(job.steps, "step") + (f" in {_count(job.epochs, 'epoch')}" if job.epochs else "")
+    if job.measured:
+        return f"{duration(job.seconds)} for {length}, measured to its end"
+    bounds = f"{duration(job.low_s)} – {duration(job.high_s)}"
+    return f"{duration(job.seconds)} for {length}, predicted from this repeat alone ({bounds})"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'s' * (number != 1)}"
 
 
 def profile_table(profile: Profile) -> str:

@@ -104,9 +104,10 @@ def _way(drift: float) -> str:
 
 
 def _imprecise(wall: Timing) -> str:
-    text = f"{len(wall.samples_s)} samples did not make the median precise before the cap"
+    count = len(wall.samples_s)
+    text = f"{count} samples did not make the median precise before the cap"
     if wall.needed_s is not None:
-        text = f"{len(wall.samples_s)} samples showed that precision would take {duration(wall.needed_s)}"
+        text = f"{count} samples showed that a precise median would take {duration(wall.needed_s)}"
     if wall.ci_low_s is None or wall.ci_high_s is None or wall.median_s <= 0:
         return text
     return f"{text}; it is known to ±{(wall.ci_high_s - wall.ci_low_s) / 2 / wall.median_s:.1%}"

@@ -134,9 +134,11 @@ def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) ->
     """Return the sizes in the order of their places in the command; each has one, and no other is there.
 
     Raises:
-        WorkloadsError: a size has no place, or a placeholder no size or no data.
+        WorkloadsError: a size or the data has no place, or a placeholder no size or no data.
     """
     run, places = shlex.join(words), dict.fromkeys(_PLACEHOLDER.findall(" ".join(words)))
+    if has_data and DATA not in places:
+        raise WorkloadsError(f"data has no place in run: write {{{DATA}}} where its folder belongs")
     for name in choices:
         if name in (DATA, *HELPERS):
             raise WorkloadsError(f"size {name!r} has another meaning here; call it otherwise")

@@ -16,8 +16,8 @@ def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -
     """Make the case that a script at one size is.
 
     Raises:
-        WorkloadsError: a size has no placeholder in the command, a placeholder has no size, or neither a file
-            nor a module is named.
+        WorkloadsError: a size or the data has no placeholder in the command, a placeholder has no size or no
+            data, or neither a file nor a module is named.
     """
     case = Case.of(name or stem(script.command), {key: whole(key, size[key], 0) for key in size}, OWN)
     filled(script, case)
@@ -44,7 +44,7 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
     """Return a script's command with its placeholders filled in.
 
     Raises:
-        WorkloadsError: a size has no placeholder, or a placeholder no size.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder no size or no data.
     """
     values = {name: str(value) for name, value in case.size}
     if script.data is not None:
@@ -52,6 +52,8 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
     places = {name for word in script.command for name in _PLACE.findall(word)}
     if DATA in places - values.keys():
         raise WorkloadsError("the command has {data} and no data is given; give --data FOLDER")
+    if DATA in values.keys() - places:
+        raise WorkloadsError("data has no place in the command; write {data} where its folder belongs")
     if missing := sorted(places - values.keys()):
         name = missing[0]
         raise WorkloadsError(f"the command has {{{name}}} and no size says what it is; give --size {name}=16")

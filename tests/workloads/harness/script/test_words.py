@@ -30,6 +30,11 @@ def test_sizes_and_data_are_filled_in_everywhere():
     assert own_case(Script(("train.py",)), {}, "mine").id == "mine/own"
 
 
+def test_data_without_a_place_is_refused():
+    with pytest.raises(WorkloadsError, match="data has no place in the command"):
+        own_case(Script(("train.py",), data="/d"), {})
+
+
 def test_braces_that_name_nothing_stay():
     script = Script(("train.py", '{"lr": 1}', "{}", "{0}"))
     assert filled(script, own_case(script, {})) == script.command
