@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.intervals import inefficiency, t_quantile, variance
 from workloads.harness.records.script import JobTime
 
 BATCHES = 20  # of steps, at most: their means are as good as independent
 FEWEST = 4  # batches for an interval
 RARE = 5.0  # times the median: a step that long holds something that is not done in each
 RARE_SHARE = 0.01  # of all the time, that all rare steps hold at least to matter
+SLACK = 0.1  # of the steps between two rare ones, by which they may differ
+MOSTLY = 0.6  # of the gaps between rare steps that are alike, where these come regularly
 ALONE = 0.3  # share by which the only end of an epoch that was seen may differ from others
 OTHER_TIMES = 0.02  # by which one machine differs from itself, a few minutes later
 
@@ -65,17 +67,18 @@ def pace_of(
     """Return the pace of the steps after the first `warm_steps`; None if they are too few to tell."""
     first = max(warm_steps, 1)
     steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= first}
-    over = [_later(place, steps_s) for place in epochs_at if place in steps_s]
+    over = {_later(place, steps_s) for place in epochs_at if place in steps_s}
     within = [seconds for place, seconds in steps_s.items() if place not in over]
+    if len(within) < FEWEST:  # an epoch is a step: its end is in each
+        over, within = set(), list(steps_s.values())
     if len(within) < FEWEST:
         return None
-    step = _means(within)
-    excess = [max(steps_s[place] - statistics.median(within), 0.0) for place in over]
-    end = None
+    step, end = _means(within), None
+    excess = [steps_s[place] - step.mean for place in sorted(over)]
     if len(excess) > 1:
         end = MeanSeconds(statistics.fmean(excess), math.sqrt(variance(excess) / len(excess)), len(excess))
     elif excess:
-        end = MeanSeconds(excess[0], ALONE * excess[0], 1)
+        end = MeanSeconds(excess[0], ALONE * abs(excess[0]), 1)
     return ScriptPace(step, end, epoch_steps)
 
 
@@ -87,6 +90,10 @@ def _later(place: int, steps_s: dict[int, float]) -> int:
 def _means(steps_s: Sequence[float]) -> MeanSeconds:
     """Return the mean of steps by means of batches; what is rare is counted in whole rounds of it."""
     rare = rare_steps(steps_s)
+    if len(rare) > 1 and not _is_regular(rare, len(steps_s)):  # such as pauses: each comes by itself
+        middle = statistics.median(steps_s)
+        error = math.hypot(*(steps_s[place] - middle for place in rare)) / len(steps_s)
+        return MeanSeconds(statistics.fmean(steps_s), error, len(rare))
     if len(rare) > 1:
         rounds = [steps_s[begin + 1 : end + 1] for begin, end in pairwise(rare)]
         count = sum(map(len, rounds))
@@ -95,8 +102,8 @@ def _means(steps_s: Sequence[float]) -> MeanSeconds:
             return MeanSeconds(
                 mean, ALONE * _excess(steps_s, rare[1:]) / count / math.sqrt(len(rounds)), FEWEST
             )
-        rates = [math.fsum(part) / len(part) for part in rounds]
-        return MeanSeconds(mean, math.sqrt(variance(rates) / len(rates)), len(rates))
+        beside = [math.fsum(part) - mean * len(part) for part in rounds]
+        return MeanSeconds(mean, math.sqrt(variance(beside) * len(rounds)) / count, len(rounds))
     if rare:  # nobody knows how often it comes: once in all, or once in what was seen
         without = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
         usual, all_of_it = statistics.fmean(without), statistics.fmean(steps_s)
@@ -104,7 +111,8 @@ def _means(steps_s: Sequence[float]) -> MeanSeconds:
     count = max(min(BATCHES, len(steps_s) // 2), 2)
     bounds = [round(number * len(steps_s) / count) for number in range(count + 1)]
     means = [statistics.fmean(steps_s[begin:end]) for begin, end in pairwise(bounds)]
-    return MeanSeconds(statistics.fmean(steps_s), math.sqrt(variance(means) / count), count)
+    alone = max(count / inefficiency(means), 2.0)  # machines have moods that outlast a batch
+    return MeanSeconds(statistics.fmean(steps_s), math.sqrt(variance(means) / alone), int(alone))
 
 
 def rare_steps(steps_s: Sequence[float]) -> list[int]:
@@ -112,6 +120,16 @@ def rare_steps(steps_s: Sequence[float]) -> list[int]:
     limit = RARE * statistics.median(steps_s)
     rare = [place for place, seconds in enumerate(steps_s) if seconds > limit]
     return rare if _excess(steps_s, rare) > RARE_SHARE * math.fsum(steps_s) else []
+
+
+def _is_regular(rare: Sequence[int], count: int) -> bool:
+    """True if what is rare comes after the same number of steps nearly each time, of `count` in all."""
+    gaps = [later - place for place, later in pairwise(rare)]
+    every = statistics.median(gaps)
+    slack = max(SLACK * every, 1)
+    if max(rare[0], count - 1 - rare[-1]) > every + slack:
+        return False
+    return sum(abs(gap - every) <= slack for gap in gaps) >= MOSTLY * len(gaps)
 
 
 def _excess(steps_s: Sequence[float], places: Sequence[int]) -> float:
