@@ -202,7 +202,9 @@ def _seen_run(
     seen, turns = measurement.seen, measurement.turns
     steps = len(seen.ends_s)
     calls, world = measurement.calls, measurement.world
-    pace = pace_of(seen.ends_s, seen.epochs_at, seen.steps_of_epoch(calls), measurement.taken.warm_steps or 1)
+    taken = measurement.taken
+    plain_s = seen.ends_s[: None if script.whole else taken.plain_steps]
+    pace = pace_of(plain_s, seen.epochs_at, seen.steps_of_epoch(calls), taken.warm_steps or 1)
     mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,
@@ -215,9 +217,7 @@ def _seen_run(
         samples=round(seen.samples * calls * world) if seen.samples else None,
         tokens=round(seen.tokens * calls * world) if seen.tokens else None,
         losses=losses,
-        shares=shares_of(measurement.taken.profile, measurement.taken.loader_share)
-        if measurement.taken.profile
-        else {},
+        shares=shares_of(taken.profile, taken.loader_share) if taken.profile else {},
         mean_s=mean[0],
         mean_low_s=mean[1],
         mean_high_s=mean[2],
