@@ -201,7 +201,8 @@ def _seen_run(
 ) -> ScriptRun:
     seen, turns = measurement.seen, measurement.turns
     steps = len(seen.ends_s)
-    calls, world = measurement.calls, measurement.world
+    calls = measurement.calls
+    batches = seen.batches_of_step(calls) * measurement.world
     taken = measurement.taken
     plain_s = seen.ends_s[: None if script.whole else taken.plain_steps]
     pace = pace_of(plain_s, seen.epochs_at, seen.steps_of_epoch(calls), taken.warm_steps or 1)
@@ -214,8 +215,8 @@ def _seen_run(
         steps=steps,
         optimizers=tuple(turns.names),
         accumulation=calls if seen.backwards and steps else None,
-        samples=round(seen.samples * calls * world) if seen.samples else None,
-        tokens=round(seen.tokens * calls * world) if seen.tokens else None,
+        samples=round(seen.samples * batches) if seen.samples else None,
+        tokens=round(seen.tokens * batches) if seen.tokens else None,
         losses=losses,
         shares=shares_of(taken.profile, taken.loader_share) if taken.profile else {},
         mean_s=mean[0],
