@@ -16,7 +16,7 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules, rules_of
 from workloads.harness.group.ranks import FOLDER, Membership, membership_in
-from workloads.harness.probes.memory import available_bytes
+from workloads.harness.probes.memory import available_bytes, resident_bytes
 from workloads.harness.records.record import Memory, Record, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
@@ -262,7 +262,10 @@ def _threads() -> int | None:
 def _left_bytes(memory: Memory) -> int | None:
     """Return the bytes that were left at the peak: of the GPU if it was used, or of the host."""
     torch: Any = sys.modules.get("torch")
-    if memory.process_reserved_bytes is not None and torch:
-        return int(torch.cuda.mem_get_info()[1]) - memory.process_reserved_bytes
-    free = available_bytes()
-    return free
+    if memory.process_reserved_bytes is not None and torch:  # the driver and others have their part
+        now_bytes = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
+        return max(int(now_bytes) - memory.process_reserved_bytes, 0)
+    free, resident = available_bytes(), resident_bytes()
+    if free is None or resident is None or memory.peak_rss_bytes is None:
+        return free
+    return max(free + min(resident - memory.peak_rss_bytes, 0), 0)
