@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 import weakref
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,14 +67,14 @@ class Seen:
         """Return seconds on the script's clock, which stands still while we measure."""
         return time.perf_counter() - self.paused_s if self.stands_s is None else self.stands_s
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> None:
         """Let the script's clock stand."""
         self.stands_s = self.now_s()
-        try:
-            yield
-        finally:
-            self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
+
+    def go_on(self) -> None:
+        """Let the script's clock go on from where it stands."""
+        assert self.stands_s is not None
+        self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
 
     def stepped(self) -> None:
         """Note the end of a step."""
