@@ -26,6 +26,16 @@ def peak_rss_bytes(root: Path = ROOT) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def resident_bytes() -> int | None:
+    """Return this process's resident memory now, in bytes; None if psutil can't tell."""
+    try:
+        import psutil
+
+        return int(psutil.Process().memory_info().rss)
+    except Exception:
+        return None
+
+
 def host_available_bytes() -> int | None:
     """Return the bytes that the machine can give without swapping; None if psutil can't tell."""
     try:

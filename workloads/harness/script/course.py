@@ -31,6 +31,7 @@ SHORTEST_S = 1e-9
 SINGLES = 3  # steps that are timed one by one, to see how short one is
 CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
 PROFILED = 4  # steps
+LOOK_S = 0.05  # of steps between two looks at whether to wait longer: a look costs as much as several hooks
 EPOCHS = 3  # whose ends are seen where a job is predicted
 
 
@@ -40,6 +41,7 @@ class Taken:
 
     Attributes:
         warm_steps: steps before the samples: with them warm-up was over.
+        plain_steps: steps before the profiler, which makes them longer.
         block, count: steps of a block, and blocks of a sample.
         blocks: those behind the samples.
         profile: of torch, over the last steps, and how many they were.
@@ -49,6 +51,7 @@ class Taken:
     sampled: Sampled | None = None
     warm_steps: int | None = None
     window_steps: int = 0
+    plain_steps: int | None = None
     block: int = 1
     count: int = 1
     blocks: list[TimedBlock] = field(default_factory=list)
@@ -96,8 +99,10 @@ def course(
         taken.loader_share = min((seen.loader_s - loader_s) / (seen.now_s() - started_s), 1.0)
     with phases("wall"):
         step_s = statistics.median(block.step_s for block in taken.blocks)
+        block = max(taken.block, round(LOOK_S / max(step_s, SHORTEST_S)))
         while _awaits_more(plan, taken, seen, seen.now_s() - begun_s, step_s):
-            yield taken.block
+            yield block
+    taken.plain_steps = len(seen.ends_s)
     if plan.profiled:
         with phases("profile"):
             yield from _profiled(plan.profiled, taken)

@@ -12,6 +12,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from workloads.harness.script.seen import FIRST_BATCHES, LOSSES, Seen, first_tensor, is_token_ids
@@ -102,12 +103,14 @@ class Hooks:
         def timed(iterator: Any) -> Any:
             if not self.active:
                 return real(iterator)
-            started_s = time.perf_counter()
+            seen.loading, started_s = get_ident(), time.perf_counter()
             try:
                 batch = real(iterator)
             except StopIteration:
                 seen.loader_ended(iterator)
                 raise
+            finally:
+                seen.loading = 0
             seen.loader_s += time.perf_counter() - started_s
             if iterator._num_yielded < FIRST_BATCHES:
                 seen.batch_came(iterator, batch)
@@ -116,17 +119,22 @@ class Hooks:
         kind.__next__ = _wrapping(safe(timed), real)
 
     def _watch_models(self) -> None:
-        """Wait for the first call of any module: the outermost one, which is then watched itself."""
+        """Wait for the first call of any module: the outermost one, which is then watched itself.
+
+        What a loader calls makes its samples, and what is called without gradients only evaluates once
+        something is trained.
+        """
         from torch.nn.modules.module import register_module_forward_pre_hook
 
-        left = MOST_CALLS
+        left, seen, trained = MOST_CALLS, self._seen, self._torch.is_grad_enabled
 
         def first_call(module: Any, args: Any) -> None:
             nonlocal left
-            left -= 1
+            loading = seen.loading == get_ident()
+            left -= not loading
             if left < 0:
                 self._model_hooks.pop(0).remove()
-            if not self.active or left < 0:
+            if not self.active or left < 0 or loading or (seen.backwards and not trained()):
                 return
             tensor = first_tensor(args)
             if not self._seen.backwards and not self._seen.forwards and len(self._model_hooks) == 1:
@@ -170,15 +178,17 @@ class Hooks:
         self._watch_compiled(torch._dynamo.eval_frame.OptimizedModule)
 
     def _watch_compiled(self, kind: Any) -> None:
-        real = kind.__call__
+        real, seen, trained = kind.__call__, self._seen, self._torch.is_grad_enabled
 
         @functools.wraps(real)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.active and (tensor := first_tensor((*args, *kwargs.values()))) is not None:
-                self._seen.shape, self._seen.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
+            if self.active and len(seen.ends_s) < 2 and (trained() or not seen.backwards):
+                tensor = first_tensor((*args, *kwargs.values()))
+                if tensor is not None:
+                    seen.shape, seen.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
             made = real(module, *args, **kwargs)
-            if self.active and not self._seen.backwards:
-                self._seen.forwards += 1
+            if self.active and not seen.backwards:
+                seen.forwards += 1
                 self._on_forward()
             return made
 

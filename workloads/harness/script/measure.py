@@ -16,7 +16,7 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules, rules_of
 from workloads.harness.group.ranks import FOLDER, Membership, membership_in
-from workloads.harness.probes.memory import available_bytes
+from workloads.harness.probes.memory import available_bytes, resident_bytes
 from workloads.harness.records.record import Memory, Record, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
@@ -201,8 +201,11 @@ def _seen_run(
 ) -> ScriptRun:
     seen, turns = measurement.seen, measurement.turns
     steps = len(seen.ends_s)
-    calls, world = measurement.calls, measurement.world
-    pace = pace_of(seen.ends_s, seen.epochs_at, seen.steps_of_epoch(calls), measurement.taken.warm_steps or 1)
+    calls = measurement.calls
+    batches = seen.batches_of_step(calls) * measurement.world
+    taken = measurement.taken
+    plain_s = seen.ends_s[: None if script.whole else taken.plain_steps]
+    pace = pace_of(plain_s, seen.epochs_at, seen.steps_of_epoch(calls), taken.warm_steps or 1)
     mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,
@@ -212,12 +215,10 @@ def _seen_run(
         steps=steps,
         optimizers=tuple(turns.names),
         accumulation=calls if seen.backwards and steps else None,
-        samples=round(seen.samples * calls * world) if seen.samples else None,
-        tokens=round(seen.tokens * calls * world) if seen.tokens else None,
+        samples=round(seen.samples * batches) if seen.samples else None,
+        tokens=round(seen.tokens * batches) if seen.tokens else None,
         losses=losses,
-        shares=shares_of(measurement.taken.profile, measurement.taken.loader_share)
-        if measurement.taken.profile
-        else {},
+        shares=shares_of(taken.profile, taken.loader_share) if taken.profile else {},
         mean_s=mean[0],
         mean_low_s=mean[1],
         mean_high_s=mean[2],
@@ -261,7 +262,10 @@ def _threads() -> int | None:
 def _left_bytes(memory: Memory) -> int | None:
     """Return the bytes that were left at the peak: of the GPU if it was used, or of the host."""
     torch: Any = sys.modules.get("torch")
-    if memory.process_reserved_bytes is not None and torch:
-        return int(torch.cuda.mem_get_info()[1]) - memory.process_reserved_bytes
-    free = available_bytes()
-    return free
+    if memory.process_reserved_bytes is not None and torch:  # the driver and others have their part
+        now_bytes = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
+        return max(int(now_bytes) - memory.process_reserved_bytes, 0)
+    free, resident = available_bytes(), resident_bytes()
+    if free is None or resident is None or memory.peak_rss_bytes is None:
+        return free
+    return max(free + min(resident - memory.peak_rss_bytes, 0), 0)

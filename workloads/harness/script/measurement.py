@@ -132,11 +132,13 @@ class Measurement:
             self._begin()
             return
         block = self._marks.end(self._asked)
-        with self.seen.paused():
-            try:
-                self._asked = self._left = self._course.send(block)
-            except StopIteration:
-                self._measured()
+        self.seen.pause()
+        try:
+            self._asked = self._left = self._course.send(block)
+        except StopIteration:
+            self._measured()
+        finally:
+            self.seen.go_on()
         self._marks.begin()
 
     def _begin(self) -> None:
@@ -149,8 +151,9 @@ class Measurement:
             nullcontext() if self._whole else self._readings.window(self._phases)
         )  # which resets peaks
         self._course = course(self._plan, self.taken, self.seen, self._marks, self._phases, window)
-        with self.seen.paused():
-            self._asked = self._left = next(self._course)
+        self.seen.pause()
+        self._asked = self._left = next(self._course)
+        self.seen.go_on()
         self._marks.begin()
 
     @property

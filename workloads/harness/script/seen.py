@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
+import weakref
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 _BEGUN = "_gridbench_begun"  # of a loader's iterator: the steps that were done at its first batch
+_STEPPED = "_gridbench_stepped"  # of one: its batches and the steps when a step was first made of it
 FIRST_BATCHES = 100  # of a loader, at which its length is read: once a step was made from it
 LOSSES = 64  # of the first steps, held against those of other machines: a fall shows in so many
 _INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
@@ -26,9 +26,11 @@ class Seen:
         loss_due: whether the next backward call is the first of its step.
         backwards: backward calls so far; `first_backward_s` is when the first came.
         loader_s: seconds that the script's main process waited for its loaders.
+        loading: the thread in which a loader is making a batch, perhaps by modules of its own; else 0.
         shape: of the first tensor that went into the model; `is_tokens` if it holds ids in 2 dimensions.
         loaded: the same of the last batch of a loader, for models whose calls we don't see.
         epoch_batches: batches of an epoch, by the loader that steps were last made from.
+        step_batches: batches of that loader in a step; None where they were not counted.
         epochs_at: how many steps were done each time that such a loader came to its end.
         epoch_steps: steps from the beginning of one to its end, where one was seen.
         counts: how often steps began to be counted anew.
@@ -44,30 +46,35 @@ class Seen:
     backwards: int = 0
     first_backward_s: float | None = None
     loader_s: float = 0.0
+    loading: int = 0
     shape: tuple[int, ...] = ()
     is_tokens: bool = False
     loaded: tuple[int, ...] = ()
     loaded_tokens: bool = False
     epoch_batches: int | None = None
+    step_batches: float | None = None
     epochs_at: list[int] = field(default_factory=list)
     epoch_steps: int | None = None
     counts: int = 0
     forwards: int = 0
     compiled: bool = False
     imported: bool = False
+    _looked: int = 0  # steps at the last batch
+    _source: Any = None  # a weak reference to the iterator that steps were last made from
+    _source_begun: tuple[int, int] = (0, 0)
 
     def now_s(self) -> float:
         """Return seconds on the script's clock, which stands still while we measure."""
         return time.perf_counter() - self.paused_s if self.stands_s is None else self.stands_s
 
-    @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> None:
         """Let the script's clock stand."""
         self.stands_s = self.now_s()
-        try:
-            yield
-        finally:
-            self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
+
+    def go_on(self) -> None:
+        """Let the script's clock go on from where it stands."""
+        assert self.stands_s is not None
+        self.paused_s, self.stands_s = time.perf_counter() - self.stands_s, None
 
     def stepped(self) -> None:
         """Note the end of a step."""
@@ -91,13 +98,39 @@ class Seen:
     def batch_came(self, iterator: Any, batch: Any) -> None:
         """Note a batch of a loader: steps are made from it if one was made since its first batch."""
         begun = self._begun(iterator)
+        steps = len(self.ends_s)
         if begun is None:
-            setattr(iterator, _BEGUN, (self.counts, len(self.ends_s)))
+            self._end_left_loader()
+            setattr(iterator, _BEGUN, (self.counts, steps))
+            setattr(iterator, _STEPPED, None)
             tensor = first_tensor(batch)
             if tensor is not None:
                 self.loaded, self.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
-        elif begun < len(self.ends_s):
+        elif begun < steps:
             self.epoch_batches = _length(iterator)
+            self._source, self._source_begun = weakref.ref(iterator), getattr(iterator, _BEGUN)
+            if steps != self._looked:
+                self._count_batches(iterator, steps - begun)
+        self._looked = steps
+
+    def _count_batches(self, iterator: Any, steps: int) -> None:
+        """Note the batches in a step: between two that have both just ended, for a script may read ahead."""
+        batches, first = iterator._num_yielded - 1, getattr(iterator, _STEPPED, None)
+        if first is None:
+            setattr(iterator, _STEPPED, (batches, steps))
+            self.step_batches = self.step_batches or batches / steps
+        elif steps > first[1]:
+            self.step_batches = (batches - first[0]) / (steps - first[1])
+
+    def _end_left_loader(self) -> None:
+        """Note the end of an epoch that the script has left by a break: its iterator is gone."""
+        if self._source is None or self._source() is not None:
+            return
+        counts, begun = self._source_begun
+        if counts == self.counts and begun < len(self.ends_s):
+            self.epochs_at.append(len(self.ends_s))
+            self.epoch_steps = len(self.ends_s) - begun
+        self._source = None
 
     def loader_ended(self, iterator: Any) -> None:
         """Note the end of a loader: of an epoch, if steps were made from it."""
@@ -106,6 +139,8 @@ class Seen:
             self.epochs_at.append(len(self.ends_s))
             self.epoch_steps = len(self.ends_s) - begun
         setattr(iterator, _BEGUN, None)
+        if self._source is not None and self._source() is iterator:
+            self._source = None
 
     def _begun(self, iterator: Any) -> int | None:
         """Return how many steps were done at a loader's first batch; None before it."""
@@ -116,10 +151,19 @@ class Seen:
         return int(steps) if counts == self.counts else 0
 
     def steps_of_epoch(self, calls: float) -> int | None:
-        """Return the steps of an epoch, each of so many batches; None where no loader tells."""
+        """Return the steps of an epoch, each of so many backward calls; None where no loader tells."""
         if self.epoch_steps is not None or self.epoch_batches is None:
             return self.epoch_steps
-        return max(round(self.epoch_batches / calls), 1)
+        return max(round(self.epoch_batches / (self.step_batches or calls)), 1)
+
+    def batches_of_step(self, calls: float) -> float:
+        """Return the batches of a step that has so many backward calls: several may be of one batch.
+
+        Where the model gets other batches than the loader makes, each call has its own.
+        """
+        if self.step_batches and (not self.shape or self.shape[:1] == self.loaded[:1]):
+            return self.step_batches
+        return calls
 
     @property
     def samples(self) -> int | None:

@@ -79,3 +79,18 @@ def test_without_epochs_a_job_is_predicted_from_all_of_the_time():
     seen = Walk(0.02)
     walk(seen, plan(predicts=True, cap_s=40.0))
     assert 40 <= seen.at_s < 41
+
+
+def test_waiting_takes_few_looks_and_steps_under_the_profiler_are_apart():
+    seen, looks = Walk(1e-4), []
+    asked = course(plan(predicts=True, cap_s=20.0), taken := Taken(), seen, Cost(), Phases(), nullcontext())
+    block = next(asked)
+    with pytest.raises(StopIteration):
+        while True:
+            for _ in range(block):
+                seen.at_s += seen.step_s
+                seen.ends_s.append(seen.at_s)
+            looks += [block] * (taken.sampled is not None)
+            block = asked.send(TimedBlock(seen.step_s))
+    assert len(looks) < 20 / 0.04
+    assert taken.plain_steps == len(seen.ends_s)

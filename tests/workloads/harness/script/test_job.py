@@ -72,3 +72,43 @@ def test_a_job_that_is_shorter_than_what_was_seen_is_what_was_seen_of_it():
 
 def test_too_few_steps_have_no_pace():
     assert pace_of(ends_of(4), [], None, 1) is None
+
+
+def test_an_epoch_that_ends_for_nothing_adds_nothing_however_uneven_steps_are():
+    draw = random.Random(0)
+    ends = list(accumulate(STEP_S * draw.lognormvariate(0, 1.0) for _ in range(20_000)))
+    pace = pace_of(ends, range(2, 20_000, 2), 2, 20)  # as many ends as steps between them
+    assert pace.mean()[0] == pytest.approx((ends[-1] - ends[19]) / (20_000 - 20), rel=0.002)
+
+
+def test_where_each_step_is_an_epoch_its_end_is_part_of_it():
+    ends = ends_of(100)
+    pace = pace_of(ends, range(1, 100), 1, 20)
+    assert pace.end is None
+    assert pace.mean()[0] == pytest.approx((ends[-1] - ends[19]) / 80)
+
+
+def uneven(kind, seed, steps=4000):
+    """When each step ended, of a script with pauses by chance, heavy tails, or a machine with moods."""
+    draw, mood, lengths = random.Random(seed), 0.0, []
+    for _ in range(steps):
+        mood = 0.98 * mood + draw.gauss(0, 0.02)
+        factors = {
+            "pauses": 1 + 20 * (draw.random() < 0.02),
+            "tails": draw.lognormvariate(0, 1.0),
+            "moods": max(1 + mood, 0.3),
+        }
+        lengths.append(STEP_S * factors[kind])
+    return list(accumulate(lengths))
+
+
+@pytest.mark.parametrize(("kind", "widest"), [("pauses", 0.5), ("tails", 0.2), ("moods", 0.15)])
+def test_the_interval_holds_for_uneven_steps_and_is_not_the_wider_for_it(kind, widest):
+    covered, widths = 0, []
+    for seed in range(40):
+        ends = uneven(kind, seed)
+        job = job_time(pace_of(ends[:600], [], None, 20), ends[:600], [], START_S, 20, len(ends))
+        covered += job.low_s <= START_S + ends[-1] - ends[0] <= job.high_s
+        widths.append((job.high_s - job.low_s) / 2 / job.seconds)
+    assert covered / 40 >= 0.9
+    assert sorted(widths)[20] < widest

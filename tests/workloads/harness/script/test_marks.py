@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from workloads.harness.engine.sampling.rules import Rules, block_size
 from workloads.harness.script import marks
 from workloads.harness.script.marks import Marks
 from workloads.harness.script.seen import Seen
@@ -52,6 +53,11 @@ def test_the_clock_of_a_script_stands_while_we_measure(monkeypatch):
     now = iter([5.0, 8.0, 9.0])
     monkeypatch.setattr("workloads.harness.script.seen.time.perf_counter", lambda: next(now))
     seen = Seen()
-    with seen.paused():
-        assert seen.now_s() == seen.now_s() == 5.0
+    seen.pause()
+    assert seen.now_s() == seen.now_s() == 5.0
+    seen.go_on()
     assert seen.now_s() == pytest.approx(6.0)
+
+
+def test_the_ends_of_blocks_are_a_small_part_of_steps_of_a_millisecond():
+    assert block_size(1e-3, Marks(Seen()).cost_s, Rules()) >= 5  # one takes 30 µs where caches are cold

@@ -1,0 +1,133 @@
+"""Samples, epochs and batches of a step, seen by the real hooks in loops as scripts have them."""
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+from workloads.harness.script.hooks import Hooks
+from workloads.harness.script.seen import Seen
+
+
+class Doubled(torch.nn.Module):
+    """A transform that is a module, as those of torchvision are."""
+
+    def forward(self, x):
+        return 2 * x
+
+
+class Data(Dataset):
+    def __init__(self, count):
+        self.count, self.transform = count, Doubled()
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        return self.transform(torch.ones(3, 2)).flatten()
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """Notes of a script that trains in this process, between hooks that go away again."""
+    places = (
+        (torch.autograd, "backward"),
+        (torch.amp.GradScaler, "scale"),
+        (torch, "compile"),
+        (_BaseDataLoaderIter, "__next__"),
+    )
+    for owner, name in places:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    notes, hooks = Seen(), None
+
+    def stepped(*_):
+        notes.stepped()
+        if len(notes.ends_s) == 1:
+            hooks.watch_next_call()
+
+    hooks = Hooks(notes, stepped, lambda: None)
+    hooks.install(torch)
+    yield notes
+    hooks.switch_off()
+    hooks._step_hook.remove()
+    hooks._drop_model_hooks()
+
+
+class Loop:
+    def __init__(self, batches=6, size=8):
+        self.model = torch.nn.Linear(6, 1)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
+        self.loader = DataLoader(Data(batches * size), batch_size=size)
+
+    def backward(self, x):
+        self.model(x).sum().backward()
+
+
+def batch_of_step(seen):
+    """Return the samples of a step, of one with as many backward calls as there were."""
+    return seen.samples * seen.batches_of_step(seen.backwards / len(seen.ends_s))
+
+
+@pytest.mark.parametrize(("backwards", "accumulated"), [(1, 1), (2, 1), (1, 3), (2, 3)])
+def test_several_backward_calls_on_a_batch_count_it_once(seen, backwards, accumulated):
+    loop = Loop()
+    for place, x in enumerate(loop.loader, 1):
+        for _ in range(backwards):
+            loop.backward(x)
+        if place % accumulated == 0:
+            loop.optimizer.step()
+        if len(seen.ends_s) == 1 and place == accumulated + 1:
+            assert seen.steps_of_epoch(seen.backwards) == 6 / accumulated
+    assert batch_of_step(seen) == 8 * accumulated
+    assert (seen.epochs_at, seen.epoch_steps) == ([6 // accumulated], 6 // accumulated)
+
+
+def test_a_batch_in_pieces_is_all_of_its_pieces(seen):
+    loop = Loop()
+    for x in loop.loader:
+        for piece in x.split(2):
+            loop.backward(piece)
+        loop.optimizer.step()
+    assert batch_of_step(seen) == 8
+
+
+def test_a_script_that_reads_a_batch_ahead_trains_on_one_each(seen):
+    loop = Loop()
+    batches = iter(loop.loader)
+    ahead = next(batches)
+    for following in batches:
+        loop.backward(ahead)
+        loop.optimizer.step()
+        ahead = following
+    assert batch_of_step(seen) == 8
+
+
+def test_an_evaluation_after_the_first_step_does_not_say_the_batch(seen):
+    loop = Loop()
+    for x in loop.loader:
+        loop.backward(x)
+        loop.optimizer.step()
+        with torch.no_grad():
+            loop.model(torch.ones(100, 6))
+    assert batch_of_step(seen) == 8
+
+
+def test_transforms_of_the_loader_are_not_the_model(seen):
+    loop = Loop()
+    with torch.no_grad():
+        for x in loop.loader:
+            loop.model(x)
+    assert (seen.samples, seen.forwards) == (8, 6)
+
+
+def test_a_loop_that_is_left_early_ends_its_epoch_there(seen):
+    loop = Loop()
+    for _ in range(3):
+        for place, x in enumerate(loop.loader):
+            if place == 4:
+                break
+            loop.backward(x)
+            loop.optimizer.step()
+            for _ in loop.loader:  # an evaluation, left early as well
+                break
+    assert (seen.epochs_at, seen.epoch_steps) == ([4, 8], 4)
