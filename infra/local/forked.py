@@ -79,7 +79,8 @@ class Forks:
             except OSError:
                 return None
             with anyio.CancelScope(shield=True):  # the answer of one start is never that of the next
-                return await self._news
+                forked = await self._news
+        return forked
 
     async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
         """Stand in for the worker's look at its pool: go on looking while more may come soon."""
