@@ -88,10 +88,10 @@ def _read(client: SyncPrefectClient, flow_run_id: UUID, key: str) -> str:
 
 def _download(link: str, most_bytes: int) -> bytes:
     """Return what is behind a link; nothing of the link is said, because it opens the file for anybody."""
-    content = b""
+    content = bytearray()  # bytes would be copied for each chunk
     try:
         with httpx.stream("GET", link, timeout=ANSWER_S) as answer:
-            if answer.is_error:
+            if not answer.is_success:  # a redirection leads to another bucket, or to a login
                 raise GridbenchError(
                     f"the results bucket does not give the run's code (status {answer.status_code}); a link "
                     f"is good for {LINK_S // 3600} h at most: start or resume the run again"
@@ -105,4 +105,4 @@ def _download(link: str, most_bytes: int) -> bytes:
         raise GridbenchError(
             f"this machine does not reach the results bucket for the run's code ({kind})"
         ) from None
-    return content
+    return bytes(content)
