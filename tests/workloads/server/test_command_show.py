@@ -98,7 +98,7 @@ class TestShow:
         out, err = capsys.readouterr()
         assert len(out.splitlines()) == 5
         assert re.fullmatch(
-            r"error: .*bad.json, line 1: the record has schema 99, this version reads 1 to 4; [^\n]+\n", err
+            r"error: .*bad.json, line 1: the record has schema 99, this version reads 1 to 5; [^\n]+\n", err
         )
 
     @pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["compare", "."]])

@@ -18,9 +18,10 @@ from prefect.client.schemas.filters import (
 from prefect.states import Pending
 
 from infra.workers.base.ad_hoc import unbundled_settings
-from tasks.delivery.orders import give, identity
+from tasks.delivery.orders import identity
 from tasks.delivery.parcels import records_in
 from tests.infra.workers.ssh.proxy.box_side import far_end
+from tests.infra.workers.ssh.proxy.inputs import send
 from tests.infra.workers.ssh.proxy.lane_flow import REPEATS, lane
 
 ROOT = Path(__file__).parents[6]
@@ -52,7 +53,7 @@ async def test_a_bundle_runs_through_its_tunnel(locked, theirs, tmp_path, caplog
     """A flow without a deployment, as `worker.submit` gives it to a pool."""
     async with locked.client() as client:
         made = await client.create_flow_run(lane, state=Pending())
-        await give(client, made.id, REPEATS)
+        await send(client, made.id)
         own = await client.read_flow_run(made.id)
     with locked.settings(), unbundled_settings():
         bound = copy.copy(lane)
