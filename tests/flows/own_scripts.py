@@ -21,9 +21,8 @@ def check_records(records, is_copy):
     failed = {name: record.reasons for name, record in by_name.items() if record.wall is None}
     assert not failed
     runs = {name: record.script for name, record in by_name.items()}
-    assert {name: run.ended for name, run in runs.items() if run.ended != "stopped"} == dict.fromkeys(
-        BY_THEMSELVES, "finished"
-    )
+    ended = {name: run.ended for name, run in runs.items() if name != "plain"}  # which a fast machine ends
+    assert ended == dict.fromkeys(ended, "stopped") | dict.fromkeys(BY_THEMSELVES, "finished")
     assert all(isinstance(run, ScriptRun) and run.steps >= 3 for run in runs.values())
     (code,) = {run.code for run in runs.values()}
     assert code.startswith("sha256:")
