@@ -233,14 +233,14 @@ def _seen_run(
 
 def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:
     """Return the time of the whole job: as it was, or as it is predicted where its length is known."""
-    seen = measurement.seen
-    if ending.ended == "finished" and not ending.code and seen.ends_s:
+    seen, steps = measurement.seen, script.steps
+    if script.epochs and pace and pace.epoch_steps:
+        steps = script.epochs * pace.epoch_steps
+    is_asked_for = (script.steps or script.epochs) is None or steps == len(seen.ends_s)
+    if is_asked_for and ending.ended == "finished" and not ending.code and seen.ends_s:
         seconds = measurement.wall_s()
         epochs = len(seen.epochs_at) or None
         return JobTime(len(seen.ends_s), seconds, seconds, seconds, epochs, measured=True)
-    steps = script.steps
-    if script.epochs and pace and pace.epoch_steps:
-        steps = script.epochs * pace.epoch_steps
     if steps is None or pace is None or measurement.first_step_s is None:
         return None
     warm_steps = measurement.taken.warm_steps or 1
