@@ -1,5 +1,6 @@
 """The code of users' scripts at the time of a plan: the id of its tree, and whether it is in a commit."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -29,17 +30,29 @@ def with_code(suite: Suite, version: Version | None = None) -> Suite:
 
 def script_notes(suite: Suite) -> tuple[str, ...]:
     """Return what is to be said of a suite's scripts before they are paid for."""
-    notes: list[str] = []
-    for entry in suite.entries:
-        script, name = entry.script, entry.case.workload
-        if script and script.dirty:
-            notes.append(f"the code in {script.folder} is not all in a commit; it is measured as it is.")
-        if script and entry.assumed:
-            guess = f"{entry.estimate_s:g} s a repeat are a guess for {name}"
-            notes.append(f"{guess}: its suite has no estimate_s, the seconds of one.")
-        if script and not (script.steps or script.epochs or script.whole):
-            notes.append(f"{name} has no length: give steps or epochs, for hours and USD of its job.")
-    return tuple(dict.fromkeys(notes))
+    scripts = [(entry, entry.script) for entry in suite.entries if entry.script]
+    folders = dict.fromkeys(script.folder for _, script in scripts if script.dirty)
+    guessed: dict[float, list[str]] = {}
+    for entry, _ in scripts:
+        if entry.assumed:
+            guessed.setdefault(entry.estimate_s, []).append(entry.case.workload)
+    endless = [
+        e.case.workload for e, script in scripts if not (script.steps or script.epochs or script.whole)
+    ]
+    return (
+        *(f"the code in {folder} is not all in a commit; it is measured as it is." for folder in folders),
+        *(
+            f"{seconds:g} s a repeat are a guess for {_names(names)}: "
+            "nobody has said estimate_s, the seconds of one."
+            for seconds, names in guessed.items()
+        ),
+        *([f"Without steps or epochs no hours and USD of a job: {_names(endless)}."] if endless else []),
+    )
+
+
+def _names(names: Sequence[str]) -> str:
+    """Return names in one list, each once."""
+    return ", ".join(dict.fromkeys(names))
 
 
 def short(code: str) -> str:

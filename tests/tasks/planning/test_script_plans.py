@@ -41,7 +41,7 @@ def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
         subprocess.run(["git", *words], cwd=code, check=True, capture_output=True)
     clean = plan_of(tmp_path, more="steps = 900")
     assert clean.notes == (
-        "90 s a repeat are a guess for train: its suite has no estimate_s, the seconds of one.",
+        "90 s a repeat are a guess for train: nobody has said estimate_s, the seconds of one.",
     )
     assert clean.estimate_s == 10 + 2 * 3 * 90 and plan.estimate_s == 10 + 2 * 3 * 20
     assert not clean.cases[0].script.dirty
@@ -53,7 +53,7 @@ def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
 
 @pytest.mark.parametrize("length", ["steps = 900", "epochs = 3", "whole = true", ""])
 def test_a_job_of_no_length_is_said(tmp_path, length):
-    said = "train has no length: give steps or epochs, for hours and USD of its job."
+    said = "Without steps or epochs no hours and USD of a job: train."
     assert (said in plan_of(tmp_path, more=length).notes) == (not length)
 
 
