@@ -12,6 +12,7 @@ import pytest
 from tests.workloads.command_line import ROOT, command
 from workloads.__main__ import main
 from workloads.command import measure
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.records.record import Record
 
 pytestmark = pytest.mark.flaky(
@@ -53,7 +54,9 @@ class TestRun:
         names = ["process_start", "waiting", "import", "probe", "context", "build", "first_call", "search"]
         assert [*record.phases_s][:8] == names
         assert record.phases_s["import"] > 0.1
-        assert record.phases_s["samples"] == pytest.approx(record.wall.mean_s * record.wall.steps, rel=0.2)
+        timed_s, cap_s = record.wall.mean_s * record.wall.steps, Rules().sample_cap_s
+        # more than the steps that count: samples that still drifted are left to the warm-up
+        assert 0.8 * timed_s <= record.phases_s["samples"] <= 1.2 * timed_s + cap_s
 
     def test_what_a_workload_prints_is_not_on_standard_output(self, cheats):
         code, out, err = command("run", "prints_garbage", "--size=n=64", "--quick")
