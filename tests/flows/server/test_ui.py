@@ -11,9 +11,10 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterDeploymen
 
 from infra.local.access import auth_file
 
-pytestmark = pytest.mark.flaky(
-    reruns=2, reason="Chromium loses a click or draws late where the machine is busy"
-)
+pytestmark = [
+    pytest.mark.flaky(reruns=2, reason="Chromium loses a click or draws late where the machine is busy"),
+    pytest.mark.alone,
+]
 playwright_api = pytest.importorskip("playwright.async_api")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE_MS = 150_000
@@ -102,6 +103,7 @@ async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
     await shot(page, "night")
 
 
+@pytest.mark.chaos  # one try in two or so needs another one, for a reason that is not known yet
 async def test_a_run_from_the_form_shows_a_task_a_cell_and_its_artifacts(bench, page):
     deployment, before = await runs_before(bench, "bench/quick")
     await open_form(page, bench, deployment)
