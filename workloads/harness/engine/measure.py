@@ -280,17 +280,10 @@ def _record(
     parts = {name: getattr(draft, name) for name in Draft.__dataclass_fields__}
     parts["layout_trials_s"] = draft.layout_trials_s or {}
     wall_s, unattributed_s = phases.close()
-    return Record(
-        run=repeat.run,
-        hardware=repeat.hardware,
-        case=repeat.case,
-        repeat=repeat.repeat,
+    return repeat.record(
         verdict=findings[0][0] if findings else Verdict.OK,
         reasons=tuple(text for _, text in findings),
-        order=repeat.order,
-        seed=repeat.seed,
         started_at=started_at,
-        device=repeat.device,
         threads=threads,
         wall_s=wall_s,
         phases_s=phases.seconds,

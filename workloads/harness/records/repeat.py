@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
+from typing import Any
 
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
@@ -96,21 +97,27 @@ class Repeat:
 
     def failed(self, verdict: Verdict, reason: str, wall_s: float = 0.0) -> Record:
         """Make the record of a repeat whose process left none."""
-        return Record(
-            run=self.run,
-            hardware=self.hardware,
-            case=self.case,
-            repeat=self.repeat,
+        return self.record(
             verdict=verdict,
             reasons=(printable(reason),),
-            order=self.order,
-            seed=self.seed,
-            device=self.device,
             threads=self.threads,
             started_at=now_text(),
             wall_s=wall_s,
             unattributed_s=wall_s,
             script=self.script.died() if self.script else None,
+        )
+
+    def record(self, **found: Any) -> Record:
+        """Make the record of this repeat, with the fields that were found out beside those of its order."""
+        return Record(
+            run=self.run,
+            hardware=self.hardware,
+            case=self.case,
+            repeat=self.repeat,
+            order=self.order,
+            seed=self.seed,
+            device=self.device,
+            **found,
         )
 
 

@@ -167,17 +167,10 @@ def _record(
     parts = readings.parts()
     run = _seen_run(script, words, measurement, ending, losses, parts["memory"])
     wall_s, unattributed_s = phases.close()
-    return Record(
-        run=repeat.run,
-        hardware=repeat.hardware,
-        case=repeat.case,
-        repeat=repeat.repeat,
+    return repeat.record(
         verdict=findings[0][0] if findings else Verdict.OK,
         reasons=tuple(text for _, text in findings),
-        order=repeat.order,
-        seed=repeat.seed,
         started_at=started_at,
-        device=repeat.device,
         threads=_threads(),
         wall_s=wall_s,
         phases_s=phases.seconds,
