@@ -13,6 +13,8 @@ from pathlib import Path
 import prefect
 from filelock import FileLock
 from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.sorting import FlowRunSort, LogSort
 
 from infra.local.access import auth_string
 from infra.local.certificate import ensure_certificate
@@ -57,3 +59,12 @@ def tables() -> Path:
                     opened.execute("pragma wal_checkpoint(truncate)")  # this one file is copied
                 database.replace(made)
     return made
+
+
+async def account_of_runs(client: PrefectClient, runs: int = 12, lines: int = 60) -> str:
+    """Return the states of a server's latest runs and their last log lines, for a test that waited in vain."""
+    latest = await client.read_flow_runs(sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=runs)
+    states = [f"{run.name}: {run.state.name if run.state else None}" for run in latest]
+    of_these = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id for run in latest]))
+    logs = await client.read_logs(of_these, limit=lines, sort=LogSort.TIMESTAMP_DESC)
+    return "\n".join([*states, *(f"{log.timestamp:%X} {log.name}: {log.message}" for log in reversed(logs))])

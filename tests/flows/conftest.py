@@ -18,7 +18,7 @@ from gridbench.run.session import ROOT, deploy
 from infra.local.stack import LocalStack
 from tasks.store.store import Store
 from tests.emulators.fixtures import environment
-from tests.emulators.prefect_api import client_of, with_tables
+from tests.emulators.prefect_api import account_of_runs, client_of, with_tables
 from tests.infra.local.stack_probe import is_worker
 
 HERE = Path(__file__).parent
@@ -60,7 +60,9 @@ class Bench:
         deadline = time.monotonic() + within_s
         async with self.client() as client:
             while not (state := (await client.read_flow_run(run_id)).state).is_final():
-                assert time.monotonic() < deadline, f"still {state.name} after {within_s} s"
+                if time.monotonic() > deadline:
+                    told = await account_of_runs(client)
+                    raise AssertionError(f"still {state.name} after {within_s} s:\n{told}")
                 await asyncio.sleep(0.5)
         return state
 

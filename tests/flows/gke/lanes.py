@@ -38,7 +38,7 @@ def notes(store):
 
 async def finished(bench, run_id):
     """The store of a run that went to its end, with its records."""
-    state = await bench.end(run_id, within_s=1200)
+    state = await bench.end(run_id, within_s=500)
     assert state.is_completed(), state.message
     store = await bench.store(run_id)
     records, odd = store.records()
