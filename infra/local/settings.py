@@ -62,11 +62,14 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
 
 
 def server_environment(state: Path, api_url: str) -> dict[str, str]:
-    """Return the settings of the server itself: it answers who has the auth string, and its own pages."""
+    """Return the settings of the server itself: it answers who has the auth string, and its own pages.
+
+    A page of another site cannot know the string, which no browser adds by itself. Tokens against such
+    pages would add nothing, and of two requests that fetch one at once, both can be refused for good.
+    """
     return SERVER | {
         "PREFECT_SERVER_API_AUTH_STRING": auth_string(state),
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api_url.removesuffix("/api"),
-        "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
         "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{state / 'prefect.db'}",
     }
 

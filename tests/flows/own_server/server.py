@@ -22,7 +22,7 @@ START_S = 280
 
 
 class OwnServer:
-    """One server or two, with an auth string and CSRF protection, and what people do with them.
+    """One server or two, with an auth string, and what people do with them.
 
     Attributes:
         url: API of the first server.

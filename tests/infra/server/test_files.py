@@ -44,7 +44,7 @@ def test_prefect_knows_every_setting_and_takes_its_value(settings, monkeypatch):
     for name, value in ours.items():
         monkeypatch.setenv(name, value)
     taken = Settings()
-    assert taken.server.api.csrf_protection_enabled is True
+    assert taken.server.api.csrf_protection_enabled is False
     assert taken.server.events.retention_period.total_seconds() == 2 * 86400
     assert taken.server.api.cors_allowed_origins.startswith("https://")
 
