@@ -25,9 +25,11 @@ RUNGS = unit or server or journey
 ALONE = grep -rl --include="test_*.py" "mark\.alone" tests # to collect all others takes half a minute
 test-all: RUNGS = unit or server or cloud or chaos
 test-all: databases
-test test-all: install browser containers lint
-	$(BIN)/python -m tests.emulators >/dev/null
-	@failed=0; \
+test test-all: install browser containers
+	@$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(BIN)/python -m tests.emulators >/dev/null || exit 1; \
+	wait $$lint || exit 1; \
+	failed=0; \
 	$(BIN)/python -m pytest -m "($(RUNGS)) and not alone" -n 2 --dist loadfile --no-loadscope-reorder -rfER || failed=1; \
 	$(BIN)/python -m pytest -m "($(RUNGS)) and alone" -rfER $$($(ALONE)) || failed=1; \
 	exit $$failed

@@ -8,6 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from flows import form
 from flows.hooks import collect_and_stop
+from flows.opaque import opaque
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
@@ -80,7 +81,8 @@ async def measured(request: RunRequest) -> str | State[str]:
             cells = further_cells(lanes)
     await loading
     records = gather(store)
-    report = await publish(records, compare(records, store), store)
+    comparison = compare(opaque(records), store)
+    report = await publish(opaque(records), opaque(comparison), store)
     if why := nothing_measured(records, store.plan):  # green would say that there is an answer
         return Failed(name=NOTHING, message=why)
     return report

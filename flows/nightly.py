@@ -6,6 +6,7 @@ from prefect.states import Completed, Failed
 from flows import form
 from flows.bench import bench
 from flows.hooks import end_children
+from flows.opaque import opaque
 from tasks.dispatch.catch_up import superseded
 from tasks.errors import GridbenchError
 from tasks.judge import judge_stored_night, publish_night, spent_on
@@ -53,7 +54,7 @@ async def nightly(
         if judged.to_confirm:
             await _confirm_suspects(judged, request)
             judged = await judge_stored_night(results, run)
-        verdicts = await publish_night(judged, results)
+        verdicts = await publish_night(opaque(judged), results)
     except GridbenchError as error:
         return Failed(message=str(error))
     if verdicts.is_empty:
@@ -72,7 +73,7 @@ async def _judge_after_unfiled(results: str | None, run: str) -> JudgedNight:
     judged = await judge_stored_night(results, run)
     for earlier in judged.unfiled:
         get_run_logger().info(f"night {earlier} was not filed, which is done now")
-        await publish_night(await judge_stored_night(results, earlier), results)
+        await publish_night(opaque(await judge_stored_night(results, earlier)), results)
     return await judge_stored_night(results, run) if judged.unfiled else judged
 
 

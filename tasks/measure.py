@@ -32,7 +32,7 @@ FAILURES = frozenset(
 )
 
 
-@task(name="measure", cache_policy=NO_CACHE, persist_result=False)
+@task(name="measure", task_run_name="{cell.id}", cache_policy=NO_CACHE, persist_result=False)
 async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
     """Have `cell` measured; the task's state says what its records are worth."""
     try:
@@ -95,7 +95,7 @@ async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Cal
     while queue and await turns.take(needed):
         if queue:
             cell = queue.popleft()
-            task_run: Any = measure.with_options(task_run_name=cell.id)(cell, lanes, return_state=True)
+            task_run: Any = measure(cell, lanes, return_state=True)
             await task_run
 
 

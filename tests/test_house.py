@@ -52,6 +52,18 @@ def bindings(tree):
             yield from names_in(node.optional_vars)
 
 
+def paths_of_tests(tree):
+    """Return the texts in a source, docstrings aside, that name something in the folder of tests."""
+    nodes = list(ast.walk(tree))
+    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    docstrings = {
+        ast.get_docstring(node, clean=False)
+        for node in nodes
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    return [text for text in texts if text not in docstrings and re.search(r"\btests/", text)]
+
+
 def test_a_folder_holds_few_files():
     files = [*FILES, *(ROOT / "tests").rglob("*.py")]
     counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in files if path.name != "__init__.py")
@@ -97,19 +109,21 @@ def test_a_name_says_what_a_value_is():
     assert sum(vague.values()) <= MOST_VAGUE_SHARE * counts.total(), vague
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_product_never_opens_tests(path):
-    texts = [
-        node.value
-        for node in ast.walk(TREES[path])
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
-    docstrings = {
-        ast.get_docstring(node, clean=False)
-        for node in ast.walk(TREES[path])
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-    assert [text for text in texts if text not in docstrings and re.search(r"\btests/", text)] == []
+def test_the_product_never_opens_tests():
+    opened = {path.relative_to(ROOT).as_posix(): paths_of_tests(tree) for path, tree in TREES.items()}
+    assert {path: texts for path, texts in opened.items() if texts} == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "texts"),
+    [
+        ("open('tests/x.json')", ["tests/x.json"]),
+        ("def f():\n    'See tests/x.'\n    return 'tests/y'", ["tests/y"]),
+        ("'latests/x'", []),
+    ],
+)
+def test_a_path_of_tests_is_seen(source, texts):
+    assert paths_of_tests(ast.parse(source)) == texts
 
 
 @pytest.mark.parametrize(

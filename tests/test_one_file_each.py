@@ -58,7 +58,7 @@ def run(copy, *arguments, codes=(0,)):
 def test_a_workload_is_one_file(copy):
     (copy / "workloads" / "vector_sum.py").write_text(WORKLOAD)
     assert "vector_sum" in run(copy, "-m", "workloads", "list")
-    words = ("run", "vector_sum", "--size", "n=1000", "--quick")
+    words = ("run", "vector_sum", "--size", "n=1000", "--brief")
     record = json.loads(run(copy, "-m", "workloads", *words, codes=(0, 1)))  # 1: measured, on a busy machine
     assert record["case"]["workload"] == "vector_sum" and record["check"]["error"] < 1e-4
 

@@ -33,6 +33,9 @@ class CourierSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_COURIER_")
 
+    every_s: float = Field(
+        default=0.5, ge=0, description="The least between two parcels: what is over sooner goes together."
+    )
     retry_s: float = Field(default=1, gt=0, description="Wait after a failed try; later ones double it.")
     longest_retry_s: float = Field(default=15, gt=0, description="The longest wait between two tries.")
     patience_s: float = Field(
@@ -58,12 +61,13 @@ class Courier:
         Args:
             flow_run_id: of the lane job, to which the artifacts belong.
             say: told when the API goes away, and when it is back.
-            every_s: the shortest time between two parcels; each record goes at once by default.
+            every_s: the shortest time between two parcels, where it is longer than that of the settings.
             deadline: the job's own, on the monotonic clock.
             settings: from the environment by default.
         """
         self._settings = settings or CourierSettings()
-        self._flow_run_id, self._say, self._every_s = flow_run_id, say, every_s
+        self._flow_run_id, self._say = flow_run_id, say
+        self._every_s = max(every_s, self._settings.every_s)
         self._deadline, self._until = deadline, float("inf")
         self._queue: deque[Record] = deque()
         self._kept: set[str] = set()  # ids of those that are on the box, too

@@ -46,6 +46,21 @@ def test_without_one_there_are_no_controls(measured):
     assert not any("control" in line for line in said)
 
 
+def test_a_repeat_hears_of_those_before_it_that_tell_it_something(monkeypatch, tmp_path):
+    """All of them would be gone through a thousand times in a job of a thousand."""
+    heard = []
+
+    def measure(repeat, ended, say, command, reference):
+        heard.append([record.repeat for record in ended])
+        return repeat.failed(Verdict.OUT_OF_MEMORY if repeat.repeat == 2 else Verdict.CRASHED, "by order")
+
+    monkeypatch.setattr(lane, "measure_or_skip", measure)
+    monkeypatch.setattr(unsent, "FOLDER", tmp_path)
+    four = [replace(REPEATS[0], repeat=number) for number in (1, 2, 3, 4)]
+    assert lane.measure_all(four, print, lambda record: None, ["python"], []) == 4
+    assert heard == [[], [], [2], [2]]
+
+
 def test_auto_is_the_machines_own_and_without_one_there_are_no_controls(monkeypatch):
     made, warned = Reference("frozen", ("python-of-it", "-m", "workloads")), []
     monkeypatch.setattr(lane, "standing", lambda say: made)

@@ -27,19 +27,15 @@ def opened(monkeypatch):
 
     cells = Opened()
 
-    class Task:
-        def with_options(self, task_run_name):
-            return self.begin
+    async def begin(cell, lanes, return_state):
+        cells.append(cell)
+        cells.now += 1
+        cells.most = max(cells.most, cells.now)
+        records = await lanes.records_of(cell)
+        cells.now -= 1
+        return records
 
-        async def begin(self, cell, lanes, return_state):
-            cells.append(cell)
-            cells.now += 1
-            cells.most = max(cells.most, cells.now)
-            records = await lanes.records_of(cell)
-            cells.now -= 1
-            return records
-
-    monkeypatch.setattr(module, "measure", Task())
+    monkeypatch.setattr(module, "measure", begin)
     return cells
 
 

@@ -23,6 +23,8 @@ Scaling = Literal["strong", "weak"]
 Task = Literal["training", "inference"]
 Bound = Callable[..., float]
 _found: dict[str, "Workload"] = {}
+_looked_in: set[str | None] = set()  # folders of GRIDBENCH_WORKLOADS, None for none
+FOLDER = "GRIDBENCH_WORKLOADS"  # the environment variable that names a folder of one's own
 OWN_MODULES = "gridbench_workloads_"  # how modules from the folder GRIDBENCH_WORKLOADS are called
 
 
@@ -155,14 +157,15 @@ def all_workloads() -> dict[str, Workload]:
     for module in pkgutil.iter_modules(workloads.__path__):
         if not module.ispkg and not module.name.startswith("_"):
             importlib.import_module(f"workloads.{module.name}")
-    if folder := os.environ.get("GRIDBENCH_WORKLOADS"):
+    if folder := os.environ.get(FOLDER):
         _import_folder(Path(folder))
+    _looked_in.add(folder)
     return dict(sorted(_found.items()))
 
 
 def _import_folder(folder: Path) -> None:
     if not folder.is_dir():
-        raise WorkloadsError(f"GRIDBENCH_WORKLOADS={folder} is no folder; name one with workload files")
+        raise WorkloadsError(f"{FOLDER}={folder} is no folder; name one with workload files")
     for path in sorted(folder.glob("[!_]*.py")):
         name = f"{OWN_MODULES}{path.stem}"
         if name in sys.modules:
@@ -180,11 +183,13 @@ def _import_folder(folder: Path) -> None:
 
 
 def find(name: str) -> Workload:
-    """Return the workload of this name.
+    """Return the workload of this name; files are looked for once a folder: every record asks for one.
 
     Raises:
         WorkloadsError: there is none; the message names the nearest ones.
     """
+    if name in _found and os.environ.get(FOLDER) in _looked_in:
+        return _found[name]
     registered = all_workloads()
     if name in registered:
         return registered[name]

@@ -12,7 +12,7 @@ from tasks.delivery.unsent import kept
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
 
-QUICK = CourierSettings(retry_s=0.01, longest_retry_s=0.02, patience_s=20)
+QUICK = CourierSettings(every_s=0, retry_s=0.01, longest_retry_s=0.02, patience_s=20)
 
 
 @pytest.fixture
@@ -130,8 +130,10 @@ def test_a_record_that_is_too_large_goes_in_pieces(api, records):
     assert records_in("".join(piece.text for piece in sorted(whole, key=lambda p: p.place))) == ([large], [])
 
 
-def test_a_pace_puts_records_together(api, records):
-    with Courier(uuid4(), pytest.fail, every_s=30.0, settings=QUICK) as courier:
+@pytest.mark.parametrize(("pace_s", "least_s"), [(30.0, 0.0), (0.0, 30.0)])
+def test_a_pace_puts_records_together_and_so_do_the_settings(api, records, pace_s, least_s):
+    settings = QUICK.model_copy(update={"every_s": least_s})
+    with Courier(uuid4(), pytest.fail, every_s=pace_s, settings=settings) as courier:
         for record in records:
             courier.put(record)
             time.sleep(0.1)

@@ -94,6 +94,16 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
     return None
 
 
+def tells_of_others(record: Record) -> bool:
+    """Return whether a record can bear on later repeats of its machine: by its memory, its time, its layout.
+
+    Thousands of short steps do not, and each later repeat would go through all of them.
+    """
+    shortest_s = min(record.wall.samples_s, default=0.0) if record.wall else 0.0
+    by_layout = bool(record.layout_trials_s)
+    return record.verdict is Verdict.OUT_OF_MEMORY or by_layout or shortest_s >= TELLING_STEP_S
+
+
 def at_least(case: Case, other: Case) -> bool:
     """True if `case` is `other`, or the same workload and precision with no parameter smaller.
 

@@ -5,6 +5,7 @@ import os
 import resource
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
     if device == "cuda":
         memory_bytes, gpus = gpus_here()
         return Limits(name, memory_bytes, processes=gpus)
-    facts, used = fingerprint(), threads or cores()
+    facts, used = _facts(), threads or cores()
     peaks = {precision: peak_flops_bound(facts, used, precision) for precision in PRECISIONS}
     return Limits(
         name,
@@ -29,6 +30,12 @@ def limits_here(name: str, device: str, threads: int | None = None) -> Limits:
         {precision: peak for precision, peak in peaks.items() if peak},
         max(len(affinity()) // (threads or 1), 1),
     )
+
+
+@cache
+def _facts() -> dict[str, Any]:
+    """Return the fingerprint, read once a process: each repeat of a lane asks for its processor's peak."""
+    return fingerprint()
 
 
 def host_bytes(root: Path = ROOT) -> int | None:

@@ -90,10 +90,12 @@ def _watch(
     ]
     for thread in threads:
         thread.start()
+    has_ended = False
     try:
-        return _ended_within(process, timeout_s)
+        has_ended = _ended_within(process, timeout_s)
+        return has_ended
     finally:
-        _stop(process)  # before its streams end: a child that a workload left behind would hold them open
+        _stop(process, has_ended)  # before its streams end: a child that is left behind would hold them open
         for thread in threads:
             thread.join(timeout=LAST_S)
 
@@ -141,9 +143,12 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
     return limited
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
-    """Kill the process with all that it started, and reap it: ranks have sessions of their own."""
-    family = _family(process.pid)
+def _stop(process: subprocess.Popen[str], has_ended: bool) -> None:
+    """Kill the process with all that it started, and reap it: ranks have sessions of their own.
+
+    One that `has_ended` has no children any more: the kernel has given them to another parent.
+    """
+    family = [] if has_ended else _family(process.pid)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -9,7 +9,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.control import run_with_control
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.limits import too_large, too_much_for
+from workloads.harness.repeat.limits import tells_of_others, too_large, too_much_for
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 from workloads.harness.repeat.suite import Suite
@@ -64,7 +64,8 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
     for repeat in todo:
         say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
         record = measure_or_skip(repeat, ended, say)
-        ended.append(record)
+        if tells_of_others(record):
+            ended.append(record)
         keep(record)
 
 
@@ -76,6 +77,8 @@ def measure_or_skip(
     reference: Sequence[str] = (),
 ) -> Record:
     """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
+
+    Of earlier records, those are enough that `tells_of_others` selects.
 
     `reference` is the command of a frozen environment, in which a control is measured beside it. A user's
     script has none: the same code would run in both, so a control would hide what the code changed.

@@ -26,12 +26,10 @@ def browser():
         yield found
 
 
-@pytest.fixture(scope="module")
-def paths(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("axe")
-    for name, make in PAGES.items():
-        (folder / f"{name}.html").write_text(report_html(*make(), RUN), "utf-8")
-    return folder
+def written(folder, name):
+    path = folder / f"{name}.html"
+    path.write_text(report_html(*PAGES[name](), RUN), "utf-8")
+    return path
 
 
 # Each page, width and scheme at least once, and the fullest page in both: a look takes half a minute.
@@ -45,8 +43,8 @@ LOOKS = [
 
 
 @pytest.mark.parametrize(("name", "width", "scheme"), LOOKS)
-def test_axe_finds_no_violation(browser, paths, name, width, scheme):
-    page = opened(browser, paths / f"{name}.html", width, 900, scheme, bypass_csp=True)
+def test_axe_finds_no_violation(browser, tmp_path, name, width, scheme):
+    page = opened(browser, written(tmp_path, name), width, 900, scheme, bypass_csp=True)
     page.evaluate("for (const e of document.querySelectorAll('details')) e.open = true")
     for button in page.locator(".more").all()[:2]:
         button.click()

@@ -14,6 +14,7 @@ from workloads.harness.repeat.limits import (
     LEAST_STEPS,
     Limits,
     at_least,
+    tells_of_others,
     too_large,
     too_much_for,
 )
@@ -110,6 +111,13 @@ class TestTooMuch:
     )
     def test_but_only_one_that_counts_of_the_same_case(self, record):
         assert too_much_for(self.LARGER, [record], 0.001) is None
+
+    def test_a_record_that_could_tell_something_is_kept_for_the_next(self):
+        layout = measured(0.01, layout_trials_s={"contiguous": 0.01, "channels_last": 0.02})
+        for record in (measured(1.0), measured(0.01, verdict=Verdict.OUT_OF_MEMORY), layout):
+            assert tells_of_others(record)
+        died = replace(measured(1.0, verdict=Verdict.CRASHED), wall=None)
+        assert not tells_of_others(measured(0.09)) and not tells_of_others(died)
 
     def test_out_of_memory_is_for_all_that_is_no_smaller(self):
         record = measured(1.0, verdict=Verdict.OUT_OF_MEMORY)

@@ -62,6 +62,7 @@ class TestForReal:
         program = [sys.executable, "-m", "workloads", "suite", *map(str, arguments)]
         return subprocess.run(program, capture_output=True, text=True, cwd=ROOT, timeout=600)
 
+    @pytest.mark.chaos
     def test_quick(self, box_lock, tmp_path):
         found = self.call("loadtest", "--quick", "--output", tmp_path / "r.json")
         assert found.returncode == 0, found.stderr
@@ -80,7 +81,6 @@ class TestForReal:
             assert result["cpu_usage_stats"]["sample_count"] >= 1  # however short it was
             assert result["process_memory_stats"]["max"] > 50
 
-    @pytest.mark.chaos
     def test_a_test_that_dies_leaves_the_others_alone(self, use_workloads, box_lock, tmp_path):
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "dies.py").write_text(DIES)
