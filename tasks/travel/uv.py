@@ -11,13 +11,15 @@ from tasks.errors import GridbenchError, one_line
 from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
-# No other Python than the machine's own.
+# Of the machine's variables, those that installer and build need; no other: a build runs what others wrote.
 VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "NETRC", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH"),
+    *("GIT_SSH_COMMAND", "GIT_ASKPASS", "CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME"),
     *("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH", "MAX_JOBS"),
-)  # of the machine, that installer and build need; no other, because a build runs what others wrote
-FAMILIES = ("UV_", "LC_", "XDG_", "SSL_CERT_", "CUDA_", "TORCH_", "CMAKE_", "NVCC_", "PKG_CONFIG_")
+)
+FAMILIES = ("UV_", "LC_", "XDG_", "SSL_CERT_", "CUDA_", "TORCH_", "CMAKE_", "NVCC_", "ROCM_", "PKG_CONFIG_")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")  # also in capitals
+# No other Python than the machine's own.
 SETTINGS = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # prctl(2)
 ROOT = "/"  # a folder without a project, whose settings uv would take
