@@ -1,7 +1,7 @@
 """Predicted times of whole jobs against the clock: ten scripts, each measured and each run to its end by plain Python.
 
 `python -m tests.benchmarks job-time [--minutes 2.3] [--only SCRIPT…] [--out FOLDER]`, 40 minutes on two idle cores. Each
-result is added to FOLDER/rows.jsonl at once; a folder of an interrupted run is taken up where it ended.
+result is added to FOLDER/rows.jsonl at once, with its record beside it; an interrupted run is taken up where it ended.
 """
 
 import argparse
@@ -43,19 +43,27 @@ def main(words: Sequence[str] = ()) -> None:
     for number, job in enumerate(tomllib.loads((HERE / "jobs.toml").read_text())["jobs"]):
         script = job["run"].partition(".")[0]
         if script not in done and script in (options.only or [script]):
-            add(file, row_of(job, script, options.minutes, is_measured_first=number % 2 == 0))
+            row, record = row_of(job, script, options.minutes, is_measured_first=number % 2 == 0)
+            (options.out / f"{script}.json").write_text(json.dumps(record))
+            add(file, row)
             print(report(kept(file)[-1:]), flush=True)
     print(report(kept(file)))
 
 
-def row_of(job: Mapping[str, Any], script: str, minutes: float, is_measured_first: bool) -> JobRow:
-    """Measure a job and run it, in this order or the other: machines have moods that outlast a job."""
+def row_of(
+    job: Mapping[str, Any], script: str, minutes: float, is_measured_first: bool
+) -> tuple[JobRow, dict[str, Any]]:
+    """Measure a job and run it, in this order or the other: machines have moods that outlast a job.
+
+    Returns:
+        its row, and the record of the measurement.
+    """
     length = length_of(job, minutes)
     steps = {True: lambda: measured(job, length), False: lambda: run(job, length)}
     done = {which: steps[which]() for which in (is_measured_first, not is_measured_first)}
     (record, measured_s), (real_s, failed) = done[True], done[False]
     predicted = (record["script"] or {}).get("job") or {}
-    return JobRow(
+    row = JobRow(
         script,
         job["kind"],
         f"{length} {job['unit']}",
@@ -68,6 +76,7 @@ def row_of(job: Mapping[str, Any], script: str, minutes: float, is_measured_firs
         record["reasons"],
         failed,
     )
+    return row, record
 
 
 def length_of(job: Mapping[str, Any], minutes: float) -> int:

@@ -15,7 +15,7 @@ net = nn.Sequential(
     nn.Linear(1, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1)
 )
 optimizer = torch.optim.LBFGS(
-    net.parameters(), lr=0.5, max_iter=10, history_size=50, line_search_fn="strong_wolfe"
+    net.parameters(), lr=0.5, max_iter=10, tolerance_grad=0, tolerance_change=0, line_search_fn="strong_wolfe"
 )
 
 
