@@ -11,6 +11,7 @@ from flows.bench import measured
 from flows.hooks import collect_and_stop
 from tasks.errors import GridbenchError
 from tasks.own_script import OwnScript, sizes_of, write_suite
+from tasks.planning.machines import machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
 from tasks.store.bucket import folder_of
@@ -62,6 +63,7 @@ async def bench(
             "whole": whole,
             "repeats": repeats or None,
         }
+        machines_of(hardware, None, 1)  # a mistake in a name leaves no suite behind
         suite = write_suite(validated(OwnScript, given, "script"), folder_of(results or None))
         request = RunRequest(
             suite=str(suite), hardware=tuple(hardware), budget_usd=budget_usd, results=results or None

@@ -12,6 +12,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
 from tasks.store.block import is_block
+from tasks.travel.requirements import check_packages
 from tasks.travel.run_code import refusal
 from tasks.travel.tree import take
 
@@ -34,13 +35,16 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
 
 
 def check_code_reach(plan: Plan, results: str | None) -> None:
-    """Refuse a machine that could not get the code of a script of the plan, before anything starts.
+    """Refuse code that a machine could not get, and packages that none could, before anything starts.
 
     Raises:
-        GridbenchError: there is such a machine; with the reason.
+        GridbenchError: there is such a machine or package; with the reason.
     """
-    folders = dict.fromkeys(planned.script.folder for planned in plan.cases if planned.script)
-    for tree in (take(Path(folder)) for folder in folders):
+    scripts = [planned.script for planned in plan.cases if planned.script]
+    for folder, file in dict.fromkeys((script.folder, script.packages) for script in scripts):
+        if file:
+            check_packages(Path(folder), file)
+    for tree in (take(Path(folder)) for folder in dict.fromkeys(script.folder for script in scripts)):
         for machine in plan.hardware:
             if why := refusal(tree, machine, results):
                 raise GridbenchError(why)

@@ -11,6 +11,7 @@ from gridbench.run.reach import for_flow
 from gridbench.terminal import Results, say
 from tasks.own_script import OwnScript, sizes_of, write_suite
 from tasks.planning.hardware import hardware_names
+from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
 from tasks.store.bucket import folder_of
@@ -77,11 +78,13 @@ def train(
         "repeats": repeats,
         "timeout_s": timeout_s,
     }
+    hardware = tuple(on or this_machine())
+    baseline_of(baseline, machines_of(hardware, None, 1))  # a mistake in a name leaves no suite behind
     path = write_suite(validated(OwnScript, given, "train"), folder_of(results))
     say(f"suite {path}")
     request = RunRequest(
         suite=str(path),
-        hardware=tuple(on or this_machine()),
+        hardware=hardware,
         baseline=baseline,
         budget_usd=budget_usd,
         results=for_flow(results),

@@ -96,7 +96,7 @@ class Dispatcher:
         )
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
-        await forget_code(self._client, self.store, self._desk.orders)
+        await forget_code(self._client, self.store, self._desk.orders, self.say)
         if kind is None and self._error is None:
             await forget(self._client, [job for job, order in self._desk.orders.items() if order])
         await self._client.__aexit__(None, None, None)

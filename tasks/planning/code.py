@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tasks.planning.channel import Version
 from tasks.travel.tree import take
+from workloads.harness.repeat.scripts import S3
 from workloads.harness.repeat.suite import Suite, SuiteCase
 
 
@@ -39,6 +40,15 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
     endless = [
         e.case.workload for e, script in scripts if not (script.steps or script.epochs or script.whole)
     ]
+    uncounted = dict.fromkeys(
+        words
+        for _, script in scripts
+        for words in (
+            f"the installation of {script.packages}" if script.packages else "",
+            f"the copy of {script.data}" if (script.data or "").startswith(S3) else "",
+        )
+        if words
+    )
     return (
         *(f"the code in {folder} is not all in a commit; it is measured as it is." for folder in folders),
         *(
@@ -47,6 +57,7 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
             for seconds, names in guessed.items()
         ),
         *([f"Without steps or epochs no hours and USD of a job: {_names(endless)}."] if endless else []),
+        *([f"The estimate counts no time for {' and '.join(uncounted)}."] if uncounted else []),
     )
 
 

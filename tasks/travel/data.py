@@ -4,7 +4,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -41,10 +41,13 @@ def data_for(data: str, folder: Path) -> str:
     if data.startswith(S3):
         return str(_copied(data))
     path = folder / Path(data).expanduser()
-    if not path.exists():
+    try:
+        path.stat()
+    except OSError as error:
         raise GridbenchError(
-            f"data={data!r} is not on this machine; put it there, or name an {S3} address that it can read"
-        )
+            f"data={data!r} is not on this machine ({error.strerror}); put it there, or name an {S3} address "
+            "that it can read"
+        ) from None
     return str(path)
 
 
@@ -63,18 +66,27 @@ def _copied(address: str) -> Path:
     rows = sorted((file.name, file.bytes, file.etag) for file in files)
     name = hashlib.sha256(json.dumps([bucket, prefix, rows]).encode()).hexdigest()[:32]
     single = files[0].name if len(files) == 1 and files[0].key == prefix else ""
-    for kept in places(DATA):
-        if (kept / name).is_dir():
-            touch(kept / name)
-            return kept / name / single
     try:
+        for kept in places(DATA):
+            if _is_whole(kept / name, files):
+                touch(kept / name)
+                return kept / name / single
         with alone_with(DATA, name) as path:
-            if not path.is_dir():
+            if not _is_whole(path, files):
+                shutil.rmtree(path, ignore_errors=True)  # a script has changed it
                 _copy(client, bucket, files, path)
         prune(DATA)
     except (OSError, WorkloadsError) as error:
         raise GridbenchError(f"data={address!r} can't be kept on this machine: {one_line(error)}") from None
     return path / single
+
+
+def _is_whole(folder: Path, files: Sequence[RemoteFile]) -> bool:
+    """Return whether a folder has all files in their sizes; to hash them would take as long as a copy."""
+    try:
+        return all((folder / file.name).stat().st_size == file.bytes for file in files)
+    except FileNotFoundError:
+        return False
 
 
 def _client() -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
 from tasks.travel.kept import ENVIRONMENTS, alone_with, places, prune, touch
-from tasks.travel.requirements import Wanted, is_the_machines, plain, wanted
+from tasks.travel.requirements import ALL_HASHED, Wanted, is_the_machines, plain, wanted
 from tasks.travel.secrets import without_logins
 from tasks.travel.uv import call_uv
 
@@ -32,6 +32,17 @@ facts = {"python": platform.python_version(), "base": sys.base_prefix, "paths": 
 print(json.dumps(facts))
 """
 LOOK_S = 60.0
+# Nothing stands in for what builds packages: a build would get it, and it is empty.
+BUILDERS = {
+    "setuptools",
+    "wheel",
+    "hatchling",
+    "flit-core",
+    "poetry-core",
+    "setuptools-scm",
+    "cython",
+    "pybind11",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +133,8 @@ def look_at(python: Path) -> MachinePython:
 
 def _name(asked: Wanted, here: MachinePython) -> str:
     rows = [asked.lines, asked.constraints, asked.options, here.version, here.base, here.paths]
+    if asked.hashes or asked.all_hashed:
+        rows += [sorted(asked.hashes.items()), asked.all_hashed]
     text = json.dumps([*rows, sorted(here.installed.items())])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
@@ -140,7 +153,7 @@ def _make(path: Path, asked: Wanted, here: MachinePython, python: Path, file: st
         with tempfile.TemporaryDirectory(prefix="gridbench-packages-") as scratch:
             packages = _resolved(Path(scratch), asked, here, python, file)
             _lay_over(path, here, python)
-            _install(Path(scratch), path, packages, asked.options)
+            _install(Path(scratch), path, packages, asked)
         told = [without_logins(package) for package in packages]  # records and logs have them
         (path / NOTE).write_text(json.dumps({"packages": told}))
     except BaseException:
@@ -152,23 +165,18 @@ def _make(path: Path, asked: Wanted, here: MachinePython, python: Path, file: st
 def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> list[str]:
     """Return what has to be installed: versions that fit the machine's own, without those that are there."""
     own = {name: version for name, version in here.installed.items() if is_the_machines(name)}
-    for name, version in here.installed.items():  # an index may not have them, or not be reached
-        _stand_in(scratch / "own", name, version, here.headers[name])
+    for name in here.installed.keys() - BUILDERS:  # an index may not have them, or not be reached
+        _stand_in(scratch / "own", name, here.installed[name], here.headers[name])
     pins = [f"{name}=={version}" for name, version in own.items()]
     (scratch / "asked.in").write_text("\n".join([*asked.options, *asked.lines, ""]))
     (scratch / "constraints.txt").write_text("\n".join([*asked.constraints, *pins, ""]))
     # Versions in the file that is to be written are preferred: what is there already is taken where it fits.
     (scratch / "resolved.txt").write_text("".join(f"{n}=={v}\n" for n, v in sorted(here.installed.items())))
     words = ["--constraints", str(scratch / "constraints.txt"), "--find-links", str(scratch / "own")]
-    words += [
-        "--index-strategy",
-        "unsafe-best-match",
-        "--python",
-        str(python),
-    ]  # as pip reads several indexes
+    words += ["--index-strategy", "unsafe-best-match", "--python", str(python)]  # as pip reads several
     words += ["--no-annotate", "--no-header", "--quiet", "-o", str(scratch / "resolved.txt")]
     try:
-        call_uv("pip", "compile", str(scratch / "asked.in"), *words)
+        call_uv("pip", "compile", str(scratch / "asked.in"), *words, names=asked.variables)
     except GridbenchError as error:
         torch = f" beside this machine's torch {own['torch']}" if "torch" in own else ""
         raise GridbenchError(f"{file} can't be had{torch}: {error}") from None
@@ -208,9 +216,12 @@ def _lay_over(path: Path, here: MachinePython, python: Path) -> None:
     (site / PATH_FILE).write_text("\n".join([*lines, ""]))
 
 
-def _install(scratch: Path, path: Path, packages: Sequence[str], options: Sequence[str]) -> None:
+def _install(scratch: Path, path: Path, packages: Sequence[str], asked: Wanted) -> None:
+    """Install packages as they were resolved; of those with hashes no other file than these name."""
     if packages:
-        (scratch / "install.txt").write_text("\n".join([*options, *packages, ""]))
+        lines = [" ".join([line, *(f"--hash={each}" for each in asked.hashes_of(line))]) for line in packages]
+        (scratch / "install.txt").write_text("\n".join([*asked.options, *lines, ""]))
         words = ["--python", str(path / "bin" / "python"), "--no-deps", "--quiet"]
         words += ["--index-strategy", "unsafe-best-match", "--requirement", str(scratch / "install.txt")]
-        call_uv("pip", "install", *words)
+        words += [ALL_HASHED] if asked.all_hashed else []
+        call_uv("pip", "install", *words, names=asked.variables)

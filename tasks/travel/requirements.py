@@ -1,9 +1,10 @@
 """The packages that a folder of code asks for, by requirements.txt, pyproject.toml or uv.lock."""
 
 import re
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tasks.errors import GridbenchError
@@ -15,7 +16,10 @@ OWN = ("torch", "numpy", "psutil", "triton", "pytorch-triton")  # of the machine
 NVIDIA, NVML = "nvidia-", "nvidia-ml-py"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--pre")
-IGNORED = ("--trusted-host", "--no-binary", "--only-binary", "--prefer-binary", "--require-hashes", "--use-")
+IGNORED = ("--trusted-host", "--no-binary", "--only-binary", "--prefer-binary", "--use-")
+ALL_HASHED = "--require-hashes"
+VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
+HASH = re.compile(r"\s--hash[= ](\S+)")
 ITSELF = (".", "./", "-e .", "-e ./", "--editable .", "--editable ./")
 
 
@@ -27,18 +31,42 @@ class Wanted:
         lines: requirements.
         constraints: requirements that hold for what the others bring along.
         options: where the packages are, as in a requirements.txt.
+        hashes: of the files that may be installed, by name; of a package without any, each may.
+        all_hashed: nothing may be installed that has no hash.
         notes: what was asked for and is the machine's own, a sentence each.
     """
 
     lines: tuple[str, ...]
     constraints: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    all_hashed: bool = False
     notes: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Return the machine's variables that lines and options name, such as those of a login."""
+        return frozenset(VARIABLE.findall(" ".join((*self.lines, *self.constraints, *self.options))))
+
+    def hashes_of(self, line: str) -> tuple[str, ...]:
+        """Return the hashes of a package, by a line of requirements."""
+        found = NAME.match(line)
+        return self.hashes.get(plain(found[0]), ()) if found else ()
 
 
 def packages_file(folder: Path) -> str | None:
     """Return the file in a folder that names its packages, the most exact one; None where there is none."""
     return next((name for name in FILES if (folder / name).is_file()), None)
+
+
+def check_packages(folder: Path, file: str) -> None:
+    """Refuse what could not be installed on any machine, before one is paid; a lock is read there alone.
+
+    Raises:
+        GridbenchError: the file has it.
+    """
+    if Path(file).name != "uv.lock":
+        wanted(folder, file, {}, Path(sys.executable))
 
 
 def is_the_machines(name: str) -> bool:
@@ -77,18 +105,21 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
         rows = list(_of_file(folder, path, ""))
     lines: list[str] = []
     constraints: list[str] = []
-    options: list[str] = []
-    notes: list[str] = []
-    for kind, line in rows:
+    options: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    hashes: dict[str, tuple[str, ...]] = {}
+    for kind, row in rows:
+        line = HASH.sub("", row).strip()
         if line.startswith("-") and not line.startswith("-e "):  # as a lock names a part of a workspace
-            options.append(line)
-        elif is_the_machines(name_of(line, file)):
-            notes += _note(line, file, installed) if kind == "" else []
+            options[line] = None
+        elif is_the_machines(name := name_of(line, file)):
+            notes |= dict.fromkeys(_note(line, file, installed) if kind == "" else [])
         else:
             (constraints if kind else lines).append(line)
-    return Wanted(
-        tuple(lines), tuple(constraints), tuple(dict.fromkeys(options)), tuple(dict.fromkeys(notes))
-    )
+            if found := HASH.findall(row):
+                hashes[name] = (*hashes.get(name, ()), *found)
+    all_hashed = options.pop(ALL_HASHED, 0) is None
+    return Wanted(tuple(lines), tuple(constraints), tuple(options), hashes, all_hashed, tuple(notes))
 
 
 def name_of(line: str, file: str) -> str:
@@ -122,20 +153,30 @@ def _note(line: str, file: str, installed: Mapping[str, str]) -> list[str]:
 
 
 def _of_lock(path: Path, python: Path) -> str:
-    words = ("export", "--frozen", "--no-hashes", "--no-header", "--no-annotate", "--no-emit-project")
+    words = ("export", "--frozen", "--no-header", "--no-annotate", "--no-emit-project")
     return call_uv(*words, "--directory", str(path.parent), "--python", str(python))
 
 
 def _of_project(path: Path) -> list[str]:
     try:
-        project = tomllib.loads(path.read_text()).get("project", {})
+        text = tomllib.loads(path.read_text())
+        project, sources = text.get("project", {}), text.get("tool", {}).get("uv", {}).get("sources", {})
     except (OSError, ValueError) as error:
         raise GridbenchError(f"{path} can't be read: {error}") from None
     if "dependencies" in project.get("dynamic", []):
         raise GridbenchError(
             f"{path.name} finds its dependencies only when it is built; name them in requirements.txt"
         )
-    return [str(line) for line in project.get("dependencies", [])]
+    lines = [str(line) for line in project.get("dependencies", [])]
+    elsewhere = {plain(name) for name in sources}
+    if named := [
+        n for n in (name_of(line, path.name) for line in lines) if n in elsewhere and not is_the_machines(n)
+    ]:
+        raise GridbenchError(
+            f"{path.name} takes {named[0]} from [tool.uv.sources], which only a lock tells in full; "
+            "run `uv lock` and give uv.lock as the packages"
+        )
+    return lines
 
 
 def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
@@ -148,6 +189,9 @@ def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
         )
         if line in ITSELF or word.startswith(IGNORED):
             continue  # the code itself is found by its folder
+        if line == ALL_HASHED:
+            yield kind, line
+            continue
         if word in ("-r", "--requirement", "-c", "--constraint"):
             further = path.parent / rest.strip()
             yield from _of_file(folder, further, kind or ("c" if word in ("-c", "--constraint") else ""))
@@ -168,8 +212,7 @@ def _option(folder: Path, word: str, value: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a requirements file without comments and hashes, continued ones as one."""
+    """Return the lines of a requirements file without comments, continued ones as one."""
     whole = re.sub(r"\\\r?\n", " ", text)
     bare = (re.sub(r"(^|\s)#.*", "", line) for line in whole.splitlines())
-    stripped = (re.sub(r"\s--hash[= ]\S+", "", line).strip() for line in bare)
-    return [line for line in stripped if line]
+    return [line for line in map(str.strip, bare) if line]

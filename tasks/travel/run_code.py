@@ -12,6 +12,7 @@ from tasks.planning.plan import Plan
 from tasks.store.block import S3
 from tasks.store.store import Store
 from tasks.travel.packing import pack
+from tasks.travel.requirements import check_packages
 from tasks.travel.tree import MIB, Tree, hex_of, take
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_whole
@@ -69,9 +70,13 @@ def keep_code(store: Store) -> None:
     """Pack what lanes on other machines need into the folder of a new run.
 
     Raises:
-        GridbenchError: it may not travel, has changed since the plan was made, or can't be written.
+        GridbenchError: packages can't be had anywhere, or code may not travel, has changed since the plan
+            was made, or can't be written.
     """
     plan = store.plan
+    for planned in plan.cases:
+        if planned.script and planned.script.packages:
+            check_packages(Path(planned.script.folder), planned.script.packages)
     away = [machine for machine in plan.hardware if travels_to(machine)]
     repeats = [repeat for machine in away for repeat in plan.repeats_on(machine)]
     scripts = {r.script.code: Path(r.script.folder) for r in repeats if r.script and r.script.code}

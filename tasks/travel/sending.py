@@ -2,8 +2,7 @@
 
 import asyncio
 import base64
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 from uuid import UUID
 
@@ -11,8 +10,8 @@ import httpx
 from prefect.client.orchestration import PrefectClient
 from pydantic import TypeAdapter
 
-from tasks.delivery.api_trouble import LOST_TOUCH, status_code
-from tasks.delivery.orders import THERE_ALREADY
+from tasks.delivery.api_trouble import LOST_TOUCH, status_code, words_of
+from tasks.delivery.orders import NOT_THERE, THERE_ALREADY
 from tasks.errors import GridbenchError
 from tasks.store.store import Store
 from tasks.travel.run_code import FOLDER, MOST_API_BYTES, key_of, packed
@@ -70,15 +69,33 @@ async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids:
         await _give(client, flow_run_id, name_of(tree_id), CONSIGNMENT.dump_json(consignment).decode())
 
 
-async def forget_code(client: PrefectClient, store: Store, flow_run_ids: Iterable[UUID]) -> None:
-    """Remove the code of a run that lane jobs were sent, once none of them can need it."""
+async def forget_code(
+    client: PrefectClient, store: Store, flow_run_ids: Iterable[UUID], say: Callable[[str], None]
+) -> None:
+    """Remove the code of a run that lane jobs were sent, once none can need it; say what may be left."""
     sizes = {f"sha256:{path.stem}": path.stat().st_size for path in (store.folder / FOLDER).glob("*.pack")}
     for flow_run_id in flow_run_ids if sizes else ():
-        for tree_id, packed_bytes in sizes.items():
-            pieces = [piece_name(tree_id, place) for place in range(_pieces(packed_bytes))]
-            with suppress(*LOST_TOUCH):  # the first one fails where it was not sent
-                for name in (name_of(tree_id), *pieces):
-                    await client.delete_flow_run_input(flow_run_id, name)
+        names = [name for tree_id, size in sizes.items() for name in _input_names(tree_id, size)]
+        if why := await _delete(client, flow_run_id, names):
+            say(f"code may be left in the inputs of flow run {flow_run_id}: {why}")
+
+
+async def _delete(client: PrefectClient, flow_run_id: UUID, names: Iterable[str]) -> str:
+    """Delete inputs, those that are there; return why one may be left, empty where none is."""
+    why = ""
+    for name in names:
+        try:
+            await client.delete_flow_run_input(flow_run_id, name)
+        except LOST_TOUCH as error:
+            if status_code(error) != NOT_THERE:  # of a tree that this job was not sent
+                why = why or words_of(error) or type(error).__name__
+            if not status_code(error):  # nobody answers: the next one would wait as long
+                break
+    return why
+
+
+def _input_names(tree_id: str, packed_bytes: int) -> list[str]:
+    return [name_of(tree_id), *(piece_name(tree_id, place) for place in range(_pieces(packed_bytes)))]
 
 
 def _pieces(packed_bytes: int) -> int:

@@ -15,6 +15,7 @@ MIB = 1024 * 1024
 MOST_FILE_BYTES = 25 * MIB
 MOST_BYTES = 1024 * MIB
 MOST_FILES = 20_000
+POINTER = b"version https://git-lfs.github.com/spec/"  # how a file begins that Git LFS has not fetched
 MOST_WORDS = 9000  # two paths of the longest kind, in characters
 
 
@@ -139,6 +140,11 @@ def _look_at(folder: Path, name: str) -> tuple[TreeFile, str]:
         reason = (
             f"the code folder {folder} holds {name}, which looks like a secret, and secrets do not travel; "
             "move it out of the folder, or have git ignore it"
+        )
+    elif content.startswith(POINTER):
+        reason = (
+            f"the code folder {folder} holds {name} only as a pointer of Git LFS, and the file itself would "
+            "not travel; fetch it with `git lfs pull`, or remove it and put data into --data"
         )
     return TreeFile(name, bool(mode & stat.S_IXUSR), len(content), digest), reason
 

@@ -122,7 +122,12 @@ def arrived(
     if not scripts and not code.workloads:
         yield Trip()
         return
-    work = Path(tempfile.mkdtemp(prefix="gridbench-code-"))
+    try:
+        work = Path(tempfile.mkdtemp(prefix="gridbench-code-"))
+    except OSError as error:
+        raise GridbenchError(
+            f"nothing can be written to {tempfile.gettempdir()} ({error.strerror}); free some, or set TMPDIR"
+        ) from None
     try:
         trip, environ = Trip(), {}
         with _box(say):

@@ -4,20 +4,33 @@ import ctypes
 import os
 import signal
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
 from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
+# Of the machine's variables, those that installer and build need; no other: a build runs what others wrote.
+VARIABLES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "NETRC", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH"),
+    *("GIT_SSH_COMMAND", "GIT_ASKPASS", "CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME"),
+    *("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "CPATH", "LIBRARY_PATH", "MAX_JOBS"),
+)
+FAMILIES = ("UV_", "LC_", "XDG_", "SSL_CERT_", "CUDA_", "TORCH_", "CMAKE_", "NVCC_", "ROCM_", "PKG_CONFIG_")
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")  # also in capitals
 # No other Python than the machine's own.
 SETTINGS = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # prctl(2)
 ROOT = "/"  # a folder without a project, whose settings uv would take
 
 
-def call_uv(*arguments: str) -> str:
+def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
     """Run uv and return its output.
+
+    Args:
+        arguments: what follows `uv`.
+        names: of further variables that it gets, as requirements name them.
 
     Raises:
         GridbenchError: it is not there, takes too long or fails; the sentence has its own words.
@@ -30,10 +43,9 @@ def call_uv(*arguments: str) -> str:
         raise GridbenchError(
             "packages can't be installed here, because uv is not; `pip install uv`, or build the image anew"
         ) from None
-    env = os.environ | SETTINGS
+    env = _environ(names)
     if not os.access(Path.home(), os.W_OK):  # as in some containers
         env["UV_NO_CACHE"] = "1"
-    env.pop("VIRTUAL_ENV", None)
     try:
         done = subprocess.run(
             command,
@@ -50,6 +62,12 @@ def call_uv(*arguments: str) -> str:
     if done.returncode:
         raise GridbenchError(f"packages can't be installed: {one_line(without_logins(done.stderr), 600)}")
     return done.stdout
+
+
+def _environ(names: Collection[str]) -> dict[str, str]:
+    """Return what uv, and what it builds, see of this process's variables: no login but a named one."""
+    seen = (*VARIABLES, *PROXIES, *map(str.upper, PROXIES), *names)
+    return {k: v for k, v in os.environ.items() if k in seen or k.startswith(FAMILIES)} | SETTINGS
 
 
 def _end_with_parent() -> None:

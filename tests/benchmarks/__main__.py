@@ -17,6 +17,7 @@ from tests.benchmarks import (
     ssh_many,
     through_prefect,
 )
+from tests.benchmarks.jobs import times
 from tests.benchmarks.scripts import hooks
 
 BENCHMARKS = {
@@ -40,5 +41,7 @@ BENCHMARKS = {
 }
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["job-time"]:  # 40 minutes: only where it is asked for
+        sys.exit(times.main(sys.argv[2:]))
     for name in sys.argv[1:] or BENCHMARKS:
         BENCHMARKS[name]()

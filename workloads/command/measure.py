@@ -166,5 +166,6 @@ def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
         with whole_box(say) as lock:
             record = lead(repeat, lock, phases.wall_s())
         keep(record)
-        return 0 if record.ok else 1
+        ended = record.script.exit_code if record.script and repeat.script.whole else None
+        return int(not record.ok) if ended is None else ended
     return measure_script(repeat, phases, keep)

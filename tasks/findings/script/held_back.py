@@ -129,7 +129,7 @@ class HeldBacks(Finding):
                 cell.repeats.cell.case.id,
                 _parts(cell),
                 cell.step_s,
-                cell.largest or ("nothing but compute" if "compute" in cell.shares else None),
+                cell.largest or ("only compute" if "compute" in cell.shares else None),
                 cell.share,
                 cell.peak_bytes,
                 cell.left_bytes,

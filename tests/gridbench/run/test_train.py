@@ -66,7 +66,6 @@ def test_one_cell_with_one_repeat_is_said_so(run):
         (("--folder", "gone", "train.py"), "gone', and there is no folder "),
         (("--size", "n", "train.py"), "error: size 'n' is not of the form name=number,number"),
         (("--budget-usd", "0.0001", "train.py"), "is above budget_usd=0.0001"),
-        (("--on", "laptop", "train.py"), "error: hardware 'laptop' is unknown"),
         (("run.toml",), "error: run names the file 'run.toml', which "),
     ],
 )
@@ -75,12 +74,26 @@ def test_a_mistake_is_one_sentence_and_code_2(run, words, sentence):
     assert code == 2 and sentence in said and "Traceback" not in said
 
 
+@pytest.mark.parametrize("words", [("--on", "laptop"), ("--baseline", "laptop")])
+def test_a_machine_that_nobody_knows_leaves_no_suite_behind(run, tmp_path, words):
+    code, said = run("train", *OPTIONS, *words, "train.py")
+    assert code == 2 and "'laptop' is" in said and not list(tmp_path.rglob("*.toml"))
+
+
 def test_code_that_a_machine_could_not_get_is_refused_before_anything_starts(run, tmp_path):
     """A secret in the folder never leaves this machine, so a machine elsewhere can't measure it."""
     (tmp_path / ".env").write_text("KEY=1\n")
     code, said = run("train", "--on", "aws-c5.2xlarge", "--results", "out", "--dry-run", "train.py")
     assert code == 2 and "looks like a secret, and secrets do not travel" in said
     assert run("train", *OPTIONS, "train.py")[0] == 0, "this machine has the folder itself"
+
+
+def test_packages_that_no_machine_could_have_are_refused_before_anything_starts(run, tmp_path):
+    (tmp_path / "requirements.txt").write_text("./part\n")
+    code, said = run("train", *OPTIONS, "--packages", "requirements.txt", "train.py")
+    assert code == 2 and "asks for './part', which has no name of a package" in said
+    (tmp_path / "requirements.txt").write_text("tqdm\n")
+    assert run("train", *OPTIONS, "--packages", "requirements.txt", "train.py")[0] == 0
 
 
 def test_results_in_the_code_are_refused_because_each_run_would_change_it(run, tmp_path):

@@ -18,15 +18,15 @@ def own(batch: int, name: str = "train") -> Case:
     return Case.of(name, {"batch": batch}, OWN)
 
 
-def suite_of(folder: Path, sizes: str = "[16, 32]", more: str = "") -> Path:
+def suite_of(
+    folder: Path, sizes: str = "[16, 32]", more: str = "", run: str = "train.py --batch {batch}"
+) -> Path:
     """Write a script into `folder/code`, and a suite that measures it beside that folder."""
     code = folder / "code"
     code.mkdir(exist_ok=True, parents=True)
     (code / "train.py").write_text("print('a step')\n")
     path = folder / "mine.toml"
-    table = (
-        f'[[scripts]]\nrun = "train.py --batch {{batch}}"\nfolder = "code"\nsize = {{ batch = {sizes} }}\n'
-    )
+    table = f'[[scripts]]\nrun = "{run}"\nfolder = "code"\nsize = {{ batch = {sizes} }}\n'
     path.write_text(f"{table}{more}\n")
     return path
 

@@ -14,6 +14,7 @@ import pytest
 from tasks.findings.compare import compare
 from tasks.findings.script.held_back import HeldBacks
 from tasks.findings.script.job import JobPrediction, WholeJobs
+from tasks.findings.script.refused_job import RefusedJobs
 from tasks.findings.script.training import SameTraining
 from tasks.report.artifacts import stage_tables
 from tasks.report.files.benchmark_results import benchmark_json
@@ -24,7 +25,7 @@ from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import A10G, machine
 from tests.tasks.examples.script_records import losses, run, script_repeats
 from workloads.harness.records.case import Case
-from workloads.harness.records.record import Memory
+from workloads.harness.records.record import Memory, Verdict
 from workloads.harness.records.script import JobTime
 
 STEADY = (0.0999, 0.1, 0.1001)
@@ -107,6 +108,23 @@ def test_without_a_length_nothing_is_said_of_a_job():
     found = compared(three("a", steps=None), three("b", steps=None))
     assert found.finding(WholeJobs).table() is None and found.finding(WholeJobs).answer() == ()
     assert found.finding(HeldBacks).table() is not None
+
+
+def test_a_job_that_is_refused_for_its_machine_is_named_with_what_was_seen():
+    busy = {"foreign_cores": 1.9, "foreign_load_share": 0.9}
+    noisy = [
+        replace(record, verdict=Verdict.NOISY, probes=busy, environment={"logical_cpus": 2})
+        for record in three("a")
+    ]
+    found = compared(noisy)
+    assert found.finding(WholeJobs).answer() == ()
+    (sentence,) = found.finding(RefusedJobs).answer()
+    assert sentence in found.answer and sentence.endswith(
+        "repeats are refused (noisy). What they saw says 16.9 min to 17.3 min, which is a hint and no result."
+    )
+    wrong = [replace(record, verdict=Verdict.WRONG) for record in three("a")]
+    assert compared(wrong).finding(RefusedJobs).answer() == ()
+    assert compared(three("a")).finding(RefusedJobs).answer() == ()
 
 
 def test_a_job_outside_of_its_own_interval_is_refused():

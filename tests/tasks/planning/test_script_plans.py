@@ -57,6 +57,19 @@ def test_a_job_of_no_length_is_said(tmp_path, length):
     assert (said in plan_of(tmp_path, more=length).notes) == (not length)
 
 
+def test_what_the_estimate_does_not_count_is_said(tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "requirements.txt").write_text("tqdm\n")
+    more = 'packages = "requirements.txt"\ndata = "s3://sets/x"\nsteps = 9'
+    suite = suite_of(tmp_path, more=more, run="train.py --batch {batch} --data {data}")
+    plan = make_plan(RunRequest(suite=str(suite), hardware=["local-cpu"]))
+    assert (
+        "The estimate counts no time for the installation of requirements.txt and the copy of s3://sets/x."
+        in plan.notes
+    )
+    assert not any("counts no time" in note for note in plan_of(tmp_path, more="steps = 9").notes)
+
+
 def test_ranks_that_a_machine_has_no_room_for_are_skipped(tmp_path):
     plan = plan_of(tmp_path, more="processes = 4096")
     assert (

@@ -37,7 +37,8 @@ def test_a_folder_of_the_machine_is_looked_for(tmp_path):
     (tmp_path / "data").mkdir()
     assert data_for("data", tmp_path) == data_for(str(tmp_path / "data"), tmp_path) == str(tmp_path / "data")
     with pytest.raises(
-        GridbenchError, match=r"data='/no/such' is not on this machine; put it there, or name"
+        GridbenchError,
+        match=r"data='/no/such' is not on this machine \(No such file or directory\); put it there, or name",
     ):
         data_for("/no/such", tmp_path)
 
@@ -51,6 +52,14 @@ def test_what_a_bucket_holds_is_copied_once(bucket, tmp_path, monkeypatch):
     bucket.put_object(Bucket="sets", Key="mnist/b.bin", Body=b"newer")
     second = data_for("s3://sets/mnist", tmp_path)
     assert second != first and files(tmp_path / second)["b.bin"] == "newer"
+
+
+def test_what_a_script_has_spoiled_is_copied_again(bucket, tmp_path):
+    path = data_for("s3://sets/mnist", tmp_path)
+    for spoil in (lambda file: file.write_text("cut"), lambda file: file.unlink()):
+        spoil(tmp_path / path / "b.bin")
+        assert data_for("s3://sets/mnist", tmp_path) == path
+        assert files(tmp_path / path)["b.bin"] == "mnist/b.bin"
 
 
 def test_a_single_file_and_a_whole_bucket(bucket, tmp_path):
@@ -71,6 +80,14 @@ def test_a_single_file_and_a_whole_bucket(bucket, tmp_path):
 def test_what_can_not_be_copied_is_said(bucket, tmp_path, address, words):
     with pytest.raises(GridbenchError, match=words):
         data_for(address, tmp_path)
+
+
+def test_a_machine_that_can_keep_nothing_says_so(bucket, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / ("k" * 300)))  # no such name can be
+    with pytest.raises(GridbenchError, match=r"data='s3://sets/mnist' can't be kept on this machine"):
+        data_for("s3://sets/mnist", tmp_path)
+    with pytest.raises(GridbenchError, match=r"is not on this machine \(File name too long\)"):
+        data_for("d" * 300, tmp_path)
 
 
 def test_a_hostile_key_and_a_full_disk_leave_nothing(bucket, tmp_path, monkeypatch):

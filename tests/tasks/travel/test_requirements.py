@@ -56,6 +56,8 @@ def test_a_requirements_file_with_all_that_people_write(folder):
         "git-package @ git+https://example.org/x.git",
     )
     assert set(asked.constraints) == {"pillow<12"}
+    assert asked.hashes == {"timm": ("sha256:aaaa", "sha256:bbbb")} and not asked.all_hashed
+    assert asked.hashes_of("timm==1.0.9") == asked.hashes["timm"] and asked.hashes_of("tqdm==4") == ()
     assert asked.options == ("--index-url https://example.org/simple",)
     assert asked.notes == (
         "requirements.txt asks for torch>=2.0, and this machine's torch 2.13.0+cu130 is used",
@@ -73,6 +75,32 @@ def test_the_dependencies_of_a_project(folder):
         wanted(folder, "pyproject.toml", HERE, PYTHON)
 
 
+def test_hashes_may_be_asked_of_all(folder):
+    (folder / "requirements.txt").write_text(
+        "--require-hashes\ntorch==2.13.0 --hash=sha256:cccc\ntqdm==4.1 --hash=sha256:dddd\n"
+    )
+    asked = wanted(folder, "requirements.txt", HERE, PYTHON)
+    assert asked.all_hashed and asked.hashes == {"tqdm": ("sha256:dddd",)}
+    assert asked.lines == ("tqdm==4.1",) and asked.options == ()
+
+
+def test_a_project_whose_packages_come_from_elsewhere_is_refused_but_for_torch(folder):
+    project = '[project]\nname = "mine"\nversion = "1"\ndependencies = ["torch", "My_Part>=1", "einops"]\n'
+    sources = '[tool.uv.sources]\ntorch = { index = "pytorch" }\n'
+    (folder / "pyproject.toml").write_text(project + sources)
+    assert wanted(folder, "pyproject.toml", HERE, PYTHON).lines == ("My_Part>=1", "einops")
+    (folder / "pyproject.toml").write_text(f'{project}{sources}my-part = {{ path = "part" }}\n')
+    with pytest.raises(
+        GridbenchError, match=r"takes my-part from \[tool\.uv\.sources\].*`uv lock` and give uv\.lock"
+    ):
+        wanted(folder, "pyproject.toml", HERE, PYTHON)
+
+
+def test_the_variables_that_it_names(folder):
+    (folder / "requirements.txt").write_text("-i https://${USER}:${MY_TOKEN}@example.org/simple\ntqdm\n")
+    assert wanted(folder, "requirements.txt", HERE, PYTHON).variables == {"USER", "MY_TOKEN"}
+
+
 def test_a_lock_is_read_by_uv(folder):
     project = (
         '[project]\nname = "mine"\nversion = "1"\nrequires-python = ">=3.11"\ndependencies = ["gb-leaf"]\n'
@@ -88,7 +116,8 @@ def test_a_lock_is_read_by_uv(folder):
         'dependencies = [{ name = "gb-leaf" }]\n'
     )
     (folder / "uv.lock").write_text(lock)
-    assert wanted(folder, "uv.lock", HERE, PYTHON).lines == ("gb-leaf==1.5",)
+    asked = wanted(folder, "uv.lock", HERE, PYTHON)
+    assert asked.lines == ("gb-leaf==1.5",) and asked.hashes == {"gb-leaf": (f"sha256:{'0' * 64}",)}
     leaf = '[{ name = "gb-leaf" }'
     (folder / "uv.lock").write_text(lock.replace(leaf, f'{leaf}, {{ name = "part" }}') + PART)
     (folder / "pyproject.toml").write_text(project + '[tool.uv.workspace]\nmembers = ["more"]\n')

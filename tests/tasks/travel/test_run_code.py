@@ -9,6 +9,7 @@ from functools import partial
 from types import SimpleNamespace
 from uuid import uuid4
 
+import httpx
 import pytest
 
 from tasks.delivery.pace import Pace
@@ -213,3 +214,33 @@ async def test_what_is_too_large_for_the_api_comes_by_a_link_that_ends(kept, cod
         placing._download(f"{shelf.url}/{kept.folder.name}", way.bytes)
     with pytest.raises(GridbenchError, match="too large for the Prefect API, and its results no S3 bucket"):
         await give_code(prefect, flow_run_id, kept, [tree.id])
+
+
+class Inputs:
+    """The inputs of flow runs, as far as they can be deleted; under a name, a status that comes in its place."""
+
+    def __init__(self, statuses):
+        self.statuses, self.asked = statuses, []
+
+    async def delete_flow_run_input(self, flow_run_id, key):
+        self.asked.append(key)
+        status = self.statuses.get(key)
+        request = httpx.Request("DELETE", "http://api/inputs")
+        if status == "away":
+            raise httpx.ConnectError("nobody answers")
+        if status:
+            raise httpx.HTTPStatusError(
+                "no", request=request, response=httpx.Response(status, request=request)
+            )
+
+
+@pytest.mark.parametrize(
+    ("status", "asked", "said"),
+    [(404, 3, ""), (None, 3, ""), (500, 3, "may be left in the inputs of"), ("away", 1, "nobody answers")],
+)
+def test_what_can_not_be_removed_stops_nothing_and_is_said(kept, monkeypatch, status, asked, said):
+    (tree_id,) = code_for(kept, kept.plan.hardware[0], kept.plan.repeats_on(kept.plan.hardware[0])).ids
+    monkeypatch.setattr(sending, "PIECE_BYTES", -(-packed(kept, tree_id).stat().st_size // 2))
+    client, sentences = Inputs({name_of(tree_id): status}), []
+    asyncio.run(sending.forget_code(client, kept, [uuid4()], sentences.append))
+    assert len(client.asked) == asked and bool(sentences) == bool(said) and said in "".join(sentences)

@@ -136,6 +136,15 @@ def test_what_only_sounds_like_one_does(code, name):
     assert take(code).hindrance == ""
 
 
+def test_a_pointer_of_git_lfs_is_not_the_file(code):
+    (code / "weights.bin").write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{'a' * 64}\nsize 12345\n"
+    )
+    assert "holds weights.bin only as a pointer of Git LFS" in take(code).hindrance
+    (code / "weights.bin").write_text("see version https://git-lfs.github.com/spec/v1")
+    assert take(code).hindrance == ""
+
+
 def test_a_refusal_is_one_line_whatever_a_file_is_called(code):
     (code / "two\nlines.pem").write_text("x")
     assert "holds two lines.pem, which looks like a secret" in take(code).hindrance

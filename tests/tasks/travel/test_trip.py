@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tempfile
 from dataclasses import replace
 
 import pytest
@@ -45,6 +46,13 @@ def test_here_a_script_runs_in_its_own_folder(code):
         assert came.noted(repeat, record) == record
     elsewhere = arrived(of(Script(("a.py",), folder="/not/here")), COMMAND, JobCode(), nothing, print)
     with pytest.raises(GridbenchError, match="/not/here is not on this machine, and no copy"), elsewhere:
+        pass
+
+
+def test_a_machine_without_room_says_so(code, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    way = arrived(of(Script(("train.py",), folder=str(code))), COMMAND, JobCode(), nothing, print)
+    with pytest.raises(GridbenchError, match=r"nothing can be written to .*/full \(No such file"), way:
         pass
 
 

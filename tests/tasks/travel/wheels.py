@@ -3,13 +3,13 @@
 import zipfile
 
 
-def wheel(folder, name, version, *requires):
-    """A wheel of one module."""
+def wheel(folder, name, version, *requires, text=""):
+    """A wheel of one module, with a text behind its version."""
     stem = f"{name}-{version}"
     info = f"{stem}.dist-info"
     needs = "".join(f"Requires-Dist: {line}\n" for line in requires)
     files = {
-        f"{name}.py": f"__version__ = {version!r}\n",
+        f"{name}.py": f"__version__ = {version!r}\n{text}",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -1,8 +1,11 @@
 """A user's own command as a case: what is run, and what was seen of it."""
 
+import re
 from dataclasses import dataclass, field
 
 OWN = "own"  # precision of a case whose script chooses its own
+DATA = "data"  # the placeholder of a folder, where those of sizes are numbers
+PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
 @dataclass(frozen=True, slots=True)

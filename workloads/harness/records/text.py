@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from workloads.harness.records.grade import counts
 from workloads.harness.records.intervals import ratio_interval
 from workloads.harness.records.parts import Profile
-from workloads.harness.records.record import Cache, Record
+from workloads.harness.records.record import Cache, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptRun
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+LOOSEST, UNKNOWN = 2.0, "unknown"  # a bound that is further from the median, by this factor, says nothing
 BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -47,20 +48,27 @@ def table(rows: Iterable[Sequence[str]]) -> str:
 def line(record: Record) -> list[str]:
     """Return a record's row: cell, time, its interval, throughput, verdict and reasons."""
     timing = record.device_time or record.wall
-    spread = "–"
-    if timing and timing.median_s > 0 and timing.ci_low_s is not None and timing.ci_high_s is not None:
-        spread = f"±{(timing.ci_high_s - timing.ci_low_s) / 2 / timing.median_s:.1%}"
     rate = "–"
     if record.work and timing and timing.total_mean_s > 0:
         rate = f"{record.work.units / timing.total_mean_s:.4g} {record.work.unit}/s"
     return [
         record.id,
         seconds(record.compute_s),
-        spread,
+        (precision(timing) or "–") if timing else "–",
         rate,
         record.verdict.value,
         "; ".join(record.reasons),
     ]
+
+
+def precision(timing: Timing) -> str:
+    """Return how well the median is known, `±1.2%`; `unknown` beyond a factor, empty without bounds."""
+    low_s, high_s = timing.ci_low_s, timing.ci_high_s
+    if low_s is None or high_s is None or timing.median_s <= 0:
+        return ""
+    if high_s > LOOSEST * timing.median_s or low_s < timing.median_s / LOOSEST:
+        return UNKNOWN
+    return f"±{(high_s - low_s) / 2 / timing.median_s:.1%}"
 
 
 HEAD = ["cell", "time per step", "median ±", "throughput", "verdict", "why"]

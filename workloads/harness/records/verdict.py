@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
 from workloads.harness.records.record import Timing, Verdict
-from workloads.harness.records.text import duration
+from workloads.harness.records.text import LOOSEST, UNKNOWN, duration, precision
 
 # Shares over the sampling window above which a reading taints the time: proposals, until records set them.
 THROTTLED_SHARE = 0.02
@@ -108,6 +108,7 @@ def _imprecise(wall: Timing) -> str:
     text = f"{count} samples did not make the median precise before the cap"
     if wall.needed_s is not None:
         text = f"{count} samples showed that a precise median would take {duration(wall.needed_s)}"
-    if wall.ci_low_s is None or wall.ci_high_s is None or wall.median_s <= 0:
-        return text
-    return f"{text}; it is known to ±{(wall.ci_high_s - wall.ci_low_s) / 2 / wall.median_s:.1%}"
+    known = precision(wall)
+    if known == UNKNOWN:
+        return f"{text}; it may be wrong by more than a factor of {LOOSEST:g}"
+    return f"{text}; it is known to {known}" if known else text

@@ -9,7 +9,7 @@ from typing import Any
 
 from workloads.harness.records.case import HELPERS, Case, whole
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.script import OWN, Script
+from workloads.harness.records.script import DATA, OWN, PLACE, Script
 from workloads.harness.registry import declared
 from workloads.harness.repeat.tables import check_keys, choices_of
 
@@ -29,7 +29,6 @@ KEYS = {
     "device": str,
 }
 ESTIMATE_S = 90.0  # of a repeat that nobody has measured: the engine seldom needs longer
-DATA = "data"  # the placeholder of the data, which is no size
 S3 = "s3://"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose names end in .txt
@@ -37,7 +36,6 @@ PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose 
 _NAME = re.compile(r"\w[\w.-]{0,59}")
 _SIZE_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _PYTHON = re.compile(r"python[\d.]*")
-_PLACEHOLDER = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
 
 
 def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
@@ -136,7 +134,7 @@ def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) ->
     Raises:
         WorkloadsError: a size or the data has no place, or a placeholder no size or no data.
     """
-    run, places = shlex.join(words), dict.fromkeys(_PLACEHOLDER.findall(" ".join(words)))
+    run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
         raise WorkloadsError(f"data has no place in run: write {{{DATA}}} where its folder belongs")
     for name in choices:

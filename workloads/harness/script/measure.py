@@ -95,7 +95,10 @@ def _seat(member: Membership | None) -> Seat | None:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the script's threads, as Python does before it ends."""
+    """Wait for the script's threads, as Python does before it ends: those of pools are told to end first."""
+    calls = getattr(threading, "_threading_atexits", [])
+    while calls:
+        calls.pop()()
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

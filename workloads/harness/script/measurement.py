@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from typing import Any
@@ -56,6 +57,7 @@ class Measurement:
         self._ending = threading.Lock()
         self._done = False
         self._code = 0
+        self._early_s = array("d")  # when each of the first steps of optimizers ended
         self._first = (0, 0)  # backward calls and steps at the end of the first step
 
     def when_done(self, finish: Finish) -> None:
@@ -83,8 +85,10 @@ class Measurement:
         if self.counted != "optimizer":
             self._count("optimizer")
         ends, changed = self.turns.stepped(optimizer)
+        if self.turns.is_looking:
+            self._early_s.append(self.seen.now_s())
         if changed:
-            self._begin_anew()
+            self._count_turns_anew()
         if ends:
             self._stepped()
             if len(self.seen.ends_s) == 1:
@@ -109,6 +113,17 @@ class Measurement:
         """Count steps in this way from now on."""
         self.counted, self.first_step_s = kind, None
         self.seen.forget_steps()
+        self._begin_anew()
+
+    def _count_turns_anew(self) -> None:
+        """Make steps of the turns of optimizers so far, whose length is another one than it seemed."""
+        ends_s, length = self.seen.ends_s, self.turns.length
+        before_s = ends_s[0] if ends_s else None
+        ends_s[:] = self._early_s[length - 1 : -1 : length]  # without this one, which is noted as any step
+        if self.first_step_s is not None and before_s is not None:
+            first_s = ends_s[0] if ends_s else self._early_s[-1]
+            self.first_step_s += first_s - before_s
+        self.seen.losses[:] = self.seen.losses[::length]
         self._begin_anew()
 
     def _begin_anew(self) -> None:

@@ -19,6 +19,11 @@ class OptimizerTurns:
         self._order: list[int] = []
         self._place = 0
 
+    @property
+    def is_looking(self) -> bool:
+        """True while another length may still be found."""
+        return len(self._order) < LOOKED_AT
+
     def stepped(self, optimizer: object) -> tuple[bool, bool]:
         """Note a step; return whether it ends an iteration, and whether their length has changed."""
         number = self._known.get(id(optimizer))

@@ -1,15 +1,11 @@
 """A script's command: placeholders filled in, and mistakes said before anything starts."""
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from workloads.harness.records.case import Case, whole
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.script import OWN, Script
-
-_PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
-DATA = "data"  # the placeholder of a folder, where the others are numbers
+from workloads.harness.records.script import DATA, OWN, PLACE, Script
 
 
 def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -> Case:
@@ -49,7 +45,7 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
     values = {name: str(value) for name, value in case.size}
     if script.data is not None:
         values[DATA] = script.data
-    places = {name for word in script.command for name in _PLACE.findall(word)}
+    places = {name for word in script.command for name in PLACE.findall(word)}
     if DATA in places - values.keys():
         raise WorkloadsError("the command has {data} and no data is given; give --data FOLDER")
     if DATA in values.keys() - places:
@@ -63,7 +59,7 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
             f"size {name} has no place in the command; write {{{name}}} where its value belongs, "
             f"such as --{name} {{{name}}}"
         )
-    return tuple(_PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
+    return tuple(PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
 
 
 def check_script(script: Script, world: int | None = None) -> None:

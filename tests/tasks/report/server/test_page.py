@@ -5,12 +5,18 @@ import re
 import pytest
 
 from tasks.report.html.page import report_html
+from tests.tasks.examples import script_records
 from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
 from tests.tasks.report.report_browser import chromium, opened, sync_api
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="Chromium loses a click or draws late where the machine is busy"
 )
+
+WIDER = """
+them => them.filter(it => it.scrollWidth > it.clientWidth)
+  .map(it => [it.ariaLabel, it.scrollWidth, it.clientWidth, [...it.querySelectorAll("thead th")].map(th => th.offsetWidth)])
+"""
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,15 @@ def test_it_asks_for_nothing_complains_of_nothing_and_never_scrolls_sideways(bro
     assert page.heard == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.locator("html").get_attribute("data-drawn") == scheme
+
+
+def test_the_tables_of_a_script_fit_a_laptop(browser, tmp_path):
+    file = tmp_path / "report.html"
+    file.write_text(report_html(*script_records.run(), RUN), "utf-8")
+    page = opened(browser, file, 1280)
+    tables = page.locator("#script .scroll")
+    assert tables.count() >= 3
+    assert tables.evaluate_all(WIDER) == []
 
 
 def test_hostile_text_runs_nothing(page):

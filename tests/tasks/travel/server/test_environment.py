@@ -1,8 +1,10 @@
 """Packages go over the machine's own: torch and what is there stay, the rest comes from an index made here."""
 
+import hashlib
 import json
 import subprocess
 import sys
+import tarfile
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +24,20 @@ import json
 from importlib.metadata import version
 from importlib.util import find_spec
 print(json.dumps({{name: [find_spec(name).origin, version(name)] for name in {0}}}))
+"""
+
+PROJECT = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools"\n'
+BACKEND = """
+import json, os, zipfile
+INFO = "gb_built-1.0.dist-info"
+
+def build_wheel(folder, *options):
+    json.dump(dict(os.environ), open({0!r}, "w"))
+    with zipfile.ZipFile(f"{{folder}}/gb_built-1.0-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(f"{{INFO}}/METADATA", "Metadata-Version: 2.1\\nName: gb_built\\nVersion: 1.0\\n")
+        wheel.writestr(f"{{INFO}}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{{INFO}}/RECORD", "")
+    return "gb_built-1.0-py3-none-any.whl"
 """
 
 
@@ -96,6 +112,35 @@ def test_a_login_is_used_and_never_told(folder, index):
         (package,) = made.packages
         assert package.startswith("gb-leaf @ http://***@127.0.0.1:") and sees(made.python, "gb_leaf")
     assert said and "sesame" not in f"{said}{(made.python.parents[1] / environment.NOTE).read_text()}"
+
+
+def test_a_file_with_another_hash_is_not_installed(folder):
+    digest = hashlib.sha256((folder / "wheels" / "gb_leaf-1.5-py3-none-any.whl").read_bytes()).hexdigest()
+    asks(folder, f"gb_leaf==1.5 --hash=sha256:{'0' * 64}")
+    with pytest.raises(GridbenchError, match=r"packages can't be installed: .*[Hh]ash mismatch"):
+        environment_for(folder, "requirements.txt", PYTHON, print)
+    asks(folder, f"gb_leaf==1.5 --hash=sha256:{digest}", "gb_needy")
+    made = environment_for(folder, "requirements.txt", PYTHON, print)
+    assert made.packages == ("gb-leaf==1.5", "gb-needy==1.0")
+    asks(folder, "--require-hashes", f"gb_leaf==1.5 --hash=sha256:{digest}", "gb_needy==1.0")
+    with pytest.raises(GridbenchError, match=r"--require-hashes.*gb-needy"):
+        environment_for(folder, "requirements.txt", PYTHON, print)
+
+
+def test_a_build_has_its_tools_and_sees_no_variable_but_those_that_are_named(folder, monkeypatch):
+    monkeypatch.setenv("PREFECT_API_KEY", "sesame")
+    monkeypatch.setenv("NAMED", str(folder))
+    (folder / "part").mkdir()
+    (folder / "part" / "pyproject.toml").write_text(PROJECT)
+    backend = BACKEND.format(str(folder / "seen.json"))
+    wheel(folder / "wheels", "setuptools", look_at(PYTHON).installed["setuptools"], text=backend)
+    with tarfile.open(folder / "wheels" / "gb_built-1.0.tar.gz", "w:gz") as archive:
+        archive.add(folder / "part", "gb_built-1.0")
+    asks(folder, "-f ${NAMED}/wheels", "gb_built")
+    made = environment_for(folder, "requirements.txt", PYTHON, print)
+    assert made.packages == ("gb-built==1.0",)
+    seen = json.loads((folder / "seen.json").read_text())
+    assert seen["NAMED"] == str(folder) and "PATH" in seen and "PREFECT_API_KEY" not in seen
 
 
 def test_a_machine_has_what_it_imports_from_each_of_its_folders(tmp_path, monkeypatch):

@@ -121,7 +121,7 @@ async def test_nothing_of_it_is_left_in_the_api(prefect, sent, store):
         async with prefect.client() as client:
             run, other = [await job(client, store, sent, []) for _ in range(2)]
             await give_code(client, run.id, store, [sent.id])  # an answer was lost: it is sent again
-            await forget_code(client, store, [run.id])
+            await forget_code(client, store, [run.id], print)
             assert [i.key for i in await client.filter_flow_run_input(run.id, "", 200, set())] == [orders.KEY]
             assert len(await client.filter_flow_run_input(other.id, "code-", 200, set())) > 5
             with pytest.raises(GridbenchError, match="this lane job's code did not come"):

@@ -1,9 +1,14 @@
 """Records in words: what a terminal shows of a user's own script."""
 
+from dataclasses import replace
+
 import pytest
 
+from tests.workloads.harness.records.timings import FULL, timing
+from workloads.harness.records.record import Verdict
 from workloads.harness.records.script import JobTime, ScriptRun
-from workloads.harness.records.text import script_facts
+from workloads.harness.records.text import line, script_facts
+from workloads.harness.records.verdict import judge
 
 
 @pytest.mark.parametrize(
@@ -20,6 +25,23 @@ from workloads.harness.records.text import script_facts
 def test_the_whole_job_of_a_script_is_said(job, words):
     ((name, text),) = script_facts(ScriptRun(("train.py",), job=job))
     assert name == "whole job" and text.startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("low_s", "high_s", "words", "reason"),
+    [
+        (0.99, 1.02, "±1.5%", "it is known to ±1.5%"),
+        (0.6, 1.9, "±65.0%", "it is known to ±65.0%"),
+        (0.9, 339.0, "unknown", "it may be wrong by more than a factor of 2"),
+        (0.4, 1.1, "unknown", "it may be wrong by more than a factor of 2"),
+        (None, None, "–", "before the cap"),
+    ],
+)
+def test_a_precision_that_says_nothing_has_no_percent(low_s, high_s, words, reason):
+    wall = timing(median_s=1.0, ci_low_s=low_s, ci_high_s=high_s)
+    assert line(replace(FULL, wall=wall, device_time=None))[2] == words
+    ((verdict, text),) = judge(wall, {}, 0.0, None)
+    assert verdict is Verdict.IMPRECISE and text.endswith(reason)
 
 
 def test_what_a_step_goes_to_is_said_with_the_largest_first():

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.workloads.harness.script.scripts import ROOT, measured
+from tests.workloads.harness.script.scripts import ROOT, measured, start
 from workloads.harness.records.files import read_records
 
 WHOLE = """
@@ -124,6 +124,17 @@ def test_ranks_stop_after_the_same_step(tmp_path, box_lock):
     assert record.script.samples == 16
     counts = {len((tmp_path / f"steps-{rank}").read_text()) for rank in range(2)}
     assert counts == {record.script.steps - 1}  # the last one is stopped before it is written down
+
+
+def test_ranks_run_to_the_end_and_leave_one_record_of_the_whole_job(tmp_path, box_lock):
+    words = ("--brief", "--whole", "--processes=2", "--threads=1", f"--out={tmp_path / 'records'}")
+    environ = {"LAST": "40", "STEPS": str(tmp_path / "steps")}
+    code, _, err = start(*words, "--", "ddp.py", environ=environ)
+    assert code == 0, err
+    (record,) = read_records(tmp_path / "records")
+    assert (record.script.ended, record.script.exit_code, record.script.samples) == ("finished", 0, 16)
+    assert record.script.job.measured and record.script.job.steps == record.script.steps == 40
+    assert [len((tmp_path / f"steps-{rank}").read_text()) for rank in range(2)] == [40, 40]
 
 
 def test_ranks_under_torchrun_leave_one_record(tmp_path, box_lock):

@@ -14,6 +14,7 @@ ENDS = {
     "raises": ("crashed", "the script raised ValueError: the data set is empty before its first step"),
     "exits": ("crashed", "the script ended with code 1 before its first step"),
     "three": ("imprecise", "the script ended by itself after 3 steps"),
+    "pool": ("imprecise", "the script ended by itself after 5 steps"),
     "none": ("unsupported", "call `workloads.mark.step()` at the end of each step"),
     "os-exit": ("crashed", "the script's process ended with code 3"),
     "nan": ("wrong", "the loss of step 1 is nan"),

@@ -3,6 +3,7 @@ import contextlib
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 how = sys.argv[1]
 if how == "missing":
@@ -51,6 +52,10 @@ if how == "exits":
 if how == "three":
     for _ in range(3):
         step()
+if how == "pool":  # that nobody shuts down, as the one that torch.compile makes
+    pool = ThreadPoolExecutor(1)
+    for _ in range(5):
+        pool.submit(step).result()
 if how == "none":
     torch.randn(4, 8) @ model.weight.T
 if how == "swallows":

@@ -1,0 +1,96 @@
+"""Predicted and real times of jobs, as a file keeps them and a table shows them."""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from workloads.harness.records.text import duration, table
+
+GOAL = 9  # of ten
+
+
+@dataclass(frozen=True, slots=True)
+class JobRow:
+    """One script: the time of its job as predicted from a measurement, and by the clock.
+
+    Attributes:
+        seconds, low_s, high_s: predicted, with the 95 % interval; None where there is no prediction.
+        real_s: from the start of the plain process to its end; None where it failed.
+        measured_s: what the measurement took.
+        verdict, reasons: of the record; `failed` is what the plain run said if it failed.
+    """
+
+    script: str
+    kind: str
+    length: str
+    seconds: float | None
+    low_s: float | None
+    high_s: float | None
+    real_s: float | None
+    measured_s: float
+    verdict: str
+    reasons: Sequence[str] = ()
+    failed: str = ""
+
+    @property
+    def inside(self) -> bool:
+        """True if the real time lies in the predicted interval."""
+        if self.low_s is None or self.high_s is None or self.real_s is None:
+            return False
+        return self.low_s <= self.real_s <= self.high_s
+
+    @property
+    def ratio(self) -> float:
+        """Return predicted over real time; NaN where either is missing."""
+        return self.seconds / self.real_s if self.seconds and self.real_s else math.nan
+
+
+def add(file: Path, row: JobRow) -> None:
+    """Append a row at once, so that an interrupted run keeps what it has."""
+    with file.open("a") as lines:
+        lines.write(json.dumps(asdict(row)) + "\n")
+
+
+def kept(file: Path) -> list[JobRow]:
+    """Return the rows of a file; none where there is no file."""
+    return [JobRow(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def report(rows: Iterable[JobRow]) -> str:
+    """Return the table of all rows, and how many predictions hold."""
+    rows = list(rows)
+    head = [
+        "script",
+        "kind",
+        "job",
+        "predicted",
+        "interval",
+        "real",
+        "inside",
+        "predicted / real",
+        "measured in",
+        "verdict",
+    ]
+    body = [
+        [
+            row.script,
+            row.kind,
+            row.length,
+            _duration(row.seconds),
+            f"{_duration(row.low_s)} – {_duration(row.high_s)}",
+            row.failed or _duration(row.real_s),
+            "yes" if row.inside else "no",
+            f"{row.ratio:.3f}",
+            _duration(row.measured_s),
+            row.verdict,
+        ]
+        for row in rows
+    ]
+    inside = sum(row.inside for row in rows)
+    return f"{table([head, *body])}\n{inside} of {len(rows)} real times inside of the interval (goal {GOAL} of 10)"
+
+
+def _duration(value_s: float | None) -> str:
+    return "–" if value_s is None else duration(value_s)
