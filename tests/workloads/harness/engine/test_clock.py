@@ -147,7 +147,7 @@ def test_the_window_is_entered_around_the_samples_only(cuda, monkeypatch):
 def test_the_hosts_clock_times_a_block_and_hands_back_the_last_result():
     results = iter(range(100))
     reading = HostClock().time(lambda: (time.sleep(0.002), next(results))[1], 5)
-    assert 5 * 0.002 <= reading.wall_s < 0.1
+    assert 5 * 0.002 <= reading.wall_s < 5  # seconds of a block, on however busy a machine
     assert (reading.result, reading.device_s, reading.straggle_s) == (4, None, 0.0)
 
 
