@@ -37,6 +37,7 @@ class Hardware(Strict):
         threads: CPU threads; the physical cores that the job may use where None.
         gpus: accelerators in it; 0 for a CPU machine.
         gpu: model, a key of `deployments/gpus.yaml`; None where unknown before the run.
+        gpu_memory_gb: of each accelerator, where its model comes in several sizes; the model's where None.
         price: stated here, or a `PriceOf`, whose amount is in the snapshot of facts.
         memory_gb: the host's; None where unknown before the run. A GPU's is in `gpus.yaml`.
         job_variables: passed to the work pool with each lane job.
@@ -62,6 +63,7 @@ class Hardware(Strict):
     threads: PositiveInt | None = None
     gpus: Annotated[int, Field(ge=0)] = 0
     gpu: str | None = None
+    gpu_memory_gb: PositiveFloat | None = None
     memory_gb: PositiveFloat | None = None
     job_variables: dict[str, Any] = Field(default_factory=dict)
     instance_type: str | None = None
@@ -108,7 +110,8 @@ class Hardware(Strict):
 class GpuPeaks(Strict):
     """Dense peak rates of a GPU model in TFLOP/s by precision, its memory and its bandwidth in GB/s.
 
-    `called` are the words of a driver's name for it; empty where they are unknown.
+    `called` are the words of a driver's name for it; empty where they are unknown. `capability` is NVIDIA's
+    compute capability. `unsupported` says why no machine with it can be measured on; None where one can.
     """
 
     tflops: dict[str, float]
@@ -116,6 +119,8 @@ class GpuPeaks(Strict):
     memory_gb: PositiveFloat
     source: str
     called: str = ""
+    capability: str | None = None
+    unsupported: str | None = None
 
 
 def hardware_names(folder: Path = DEPLOYMENTS) -> list[str]:
@@ -144,9 +149,12 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = No
     if named(raw.get("price")):
         raw["price"] = _looked_up(raw, facts, day, where)
     hardware = validated(Hardware, raw, where)
-    if hardware.gpu and hardware.gpu not in (gpus := load_gpus(folder)):
+    gpus = load_gpus(folder) if hardware.gpu else {}
+    if hardware.gpu and hardware.gpu not in gpus:
         raise GridbenchError(f"{where}: gpu {hardware.gpu!r} is unknown; {hint(hardware.gpu, [*gpus])}")
-    return hardware.model_copy(update={"price": flagged(hardware.price, hardware.gpus, facts, day)})
+    unsupported = hardware.unsupported or (gpus[hardware.gpu].unsupported if hardware.gpu else None)
+    price = flagged(hardware.price, hardware.gpus, facts, day)
+    return hardware.model_copy(update={"price": price, "unsupported": unsupported})
 
 
 def _rented(raw: dict[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,9 @@ def limits_of(machine: Hardware, threads: int | None) -> Limits:
     if machine.gpu is None:
         return here
     peaks = load_gpus()[machine.gpu]
+    memory_gb = machine.gpu_memory_gb or peaks.memory_gb
     rates = {precision: tflops * 1e12 * MARGIN for precision, tflops in peaks.tflops.items()}
-    return replace(here, memory_bytes=peaks.memory_gb * GPU_GB, peak_flops=rates)
+    return replace(here, memory_bytes=memory_gb * GPU_GB, peak_flops=rates)
 
 
 def threads_on(machine: Hardware, case_threads: int | None) -> int | None:

@@ -5,14 +5,7 @@ import re
 import pytest
 
 from infra.images.flavours import flavours
-from tasks.planning.hardware import hardware_names, load_hardware
-
-# Compute capabilities: https://developer.nvidia.com/cuda-gpus, and its page of legacy GPUs.
-CAPABILITY = {
-    **{"k80": "3.7", "p100-pcie": "6.0", "p4": "6.1", "v100-sxm2": "7.0", "t4": "7.5"},
-    **{"a100-40-sxm": "8.0", "a100-80-sxm": "8.0", "a10": "8.6", "a10g": "8.6", "l4": "8.9", "l40s": "8.9"},
-    **{"h100-sxm": "9.0", "h100-pcie": "9.0", "h200-sxm": "9.0", "gh200": "9.0", "b200-sxm": "10.0"},
-}
+from tasks.planning.hardware import hardware_names, load_gpus, load_hardware
 
 
 def flavour_of(machine):
@@ -38,7 +31,7 @@ def test_the_image_of_a_machine_runs_on_it(name):
     if machine.device == "cpu":
         assert flavour.name == "cpu"
     elif not machine.unsupported:
-        assert has_kernels(flavour, CAPABILITY[machine.gpu])
+        assert has_kernels(flavour, load_gpus()[machine.gpu].capability)
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,11 @@ def test_the_gpu_that_it_names_or_none_is_well(roomy, monkeypatch, model, names)
 
 
 def test_a_gpu_of_a_name_that_nobody_knows_is_measured_with_a_warning(roomy, monkeypatch):
-    hindrance, (warning,) = held_against(monkeypatch, "h100-sxm", "NVIDIA H100 NVL")
+    hindrance, (warning,) = held_against(monkeypatch, "h100-sxm", "NVIDIA H100 GEN2")
     assert not hindrance
-    assert "NVIDIA H100 NVL, which is no name of gpu: h100-sxm of hardware gpu-box (H100 80GB HBM3" in warning
+    assert (
+        "NVIDIA H100 GEN2, which is no name of gpu: h100-sxm of hardware gpu-box (H100 80GB HBM3" in warning
+    )
 
 
 def test_a_lane_knows_the_gpu_by_its_repeats(plan):

@@ -248,7 +248,7 @@ CALLED = (("a10", "A10"), ("a10g", "A10G"), ("h100-sxm", "H100 80GB HBM3"))
             "it was measured on NVIDIA A10G (a10g), what was planned and is priced is a10",
         ),
         ("a10g", [{"name": "NVIDIA A10G"}], None),
-        ("h100-sxm", [{"name": "NVIDIA H100 NVL"}], None),  # of a name that is on no list
+        ("h100-sxm", [{"name": "NVIDIA H100 GEN2"}], None),  # of a name that is on no list
         ("a6000", [{"name": "NVIDIA A10G"}], None),  # whose names are unknown
         (None, [{"name": "NVIDIA A10G"}], None),
         ("a10", [], None),
