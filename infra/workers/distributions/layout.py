@@ -82,7 +82,7 @@ def sources(distribution: Distribution) -> dict[str, Path]:
     return _files(WORKERS / BASE, f"{BASE}/") | _files(WORKERS / distribution.folder) | own
 
 
-def tests_of(distribution: Distribution, tests: Path) -> dict[str, Path]:
+def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
     """Return the unit tests that need nothing but the package; `tests` mirrors the workers' folder."""
     folders = (BASE, distribution.folder)
     candidates = [path for folder in folders for path in sorted((tests / folder).glob("test_*.py"))]
@@ -95,8 +95,9 @@ def tests_of(distribution: Distribution, tests: Path) -> dict[str, Path]:
 
 def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> None:
     """Write the project into a new folder; `tests` is the folder of the workers' tests."""
-    laid = {f"{distribution.package}/{name}": path for name, path in sources(distribution).items()}
-    laid |= {f"tests/{name}": path for name, path in (tests_of(distribution, tests) if tests else {}).items()}
+    laid = {Path(distribution.package, name): path for name, path in sources(distribution).items()}
+    if tests:
+        laid |= {Path("tests", name): path for name, path in own_tests(distribution, tests).items()}
     for name, path in laid.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(distribution.adapt(path.read_text()))

@@ -18,8 +18,8 @@ def registry():
     known.pop(KIND, None)
 
 
-def copy_of(module, name="Copy"):
-    return type(name, (FollowingWorker,), {"type": KIND, "__module__": module})
+def copy_of(module):
+    return type("Copy", (FollowingWorker,), {"type": KIND, "__module__": module})
 
 
 @pytest.mark.parametrize("order", [("a.worker", "b.worker"), ("b.worker", "a.worker")])
@@ -31,7 +31,12 @@ def test_the_copy_whose_package_sorts_first_is_registered_without_a_warning(regi
 
 
 def test_another_worker_of_the_type_still_takes_its_place_as_prefect_has_it(registry):
-    copy_of("a.worker")
-    with pytest.warns(UserWarning, match="will be overridden"):
-        another = copy_of(__name__, name="Another")
-    assert registry[KIND] is another
+    class Copy(FollowingWorker):
+        type = KIND
+
+    with pytest.warns(UserWarning, match="'Another' .* matches existing registered type 'Copy'"):
+
+        class Another(FollowingWorker):
+            type = KIND
+
+    assert registry[KIND] is Another

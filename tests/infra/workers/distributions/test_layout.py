@@ -17,8 +17,8 @@ from infra.workers.distributions.layout import (
     SUFFIXES,
     WORKERS,
     lay,
+    own_tests,
     sources,
-    tests_of,
 )
 
 TESTS = Path(__file__).parents[1]
@@ -106,8 +106,8 @@ def test_a_distribution_has_one_top_package_which_prefect_loads(distribution):
 
 
 @EACH
-def test_a_distribution_has_tests_of_its_worker_and_of_what_workers_share(distribution, laid):
-    own = tests_of(distribution, TESTS)
+def test_a_distribution_has_own_tests_its_worker_and_of_what_workers_share(distribution, laid):
+    own = own_tests(distribution, TESTS)
     assert {name.partition("/")[0] for name in own} == {BASE, distribution.folder}
     for name in own:
         text = (laid[distribution] / "tests" / name).read_text()
