@@ -2,7 +2,7 @@
 
 What lies in the workers' folders is copied under the name of the distribution's package, and every word of
 ours in it becomes one of the distribution's: the names of our modules, and those that a worker leaves on
-boxes and in runs.
+boxes and in runs. A file of the distribution's own takes the place of ours.
 """
 
 import re
@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 HERE = Path(__file__).parent
 WORKERS = HERE.parent
-BASE = "base"  # the folder that each distribution has a copy of
 SUFFIXES = {".py", ".sh"}
 OURS = "infra.workers."
 OTHERS = re.compile(
@@ -25,12 +24,12 @@ class Distribution(NamedTuple):
 
     Attributes:
         name: on an index.
-        folder: of its worker.
+        folders: each of ours with its place in the package; the worker's own folder is the package itself.
         words: each of ours with its own, put in this order.
     """
 
     name: str
-    folder: str
+    folders: dict[str, str]
     words: tuple[tuple[str, str], ...]
 
     @property
@@ -39,8 +38,13 @@ class Distribution(NamedTuple):
         return self.name.replace("-", "_")
 
     @property
+    def folder(self) -> str:
+        """Return the worker's own folder."""
+        return next(folder for folder, place in self.folders.items() if not place)
+
+    @property
     def project(self) -> Path:
-        """Return the folder of what is its own: pyproject.toml, README.md, __init__.py."""
+        """Return the folder of what is its own: pyproject.toml, README.md, __init__.py and other files."""
         return HERE / self.package
 
     def adapt(self, text: str) -> str:
@@ -51,14 +55,15 @@ class Distribution(NamedTuple):
 
     def with_own_modules(self, text: str) -> str:
         """Return a source that names the package's modules in place of ours."""
-        text = text.replace(f"{OURS}{self.folder}", self.package)
-        return text.replace(f"{OURS}{BASE}", f"{self.package}.{BASE}")
+        for folder, place in self.folders.items():
+            text = text.replace(f"{OURS}{folder}", f"{self.package}.{place}".rstrip("."))
+        return text
 
 
 DISTRIBUTIONS = (
     Distribution(
         "prefect-ssh",
-        "ssh",
+        {"base": "base", "ssh": ""},
         (
             ("/home/gridbench/.gridbench/kept", "/kept"),
             ("dev.gridbench.measuring", "dev.prefect-ssh.container"),
@@ -70,7 +75,7 @@ DISTRIBUTIONS = (
     ),
     Distribution(
         "prefect-aws-batch-worker",
-        "batch",
+        {"base": "base", "batch": ""},
         (("GRIDBENCH_", "AWS_BATCH_WORKER_"), ("gridbench", "aws-batch")),
     ),
 )
@@ -78,13 +83,15 @@ DISTRIBUTIONS = (
 
 def sources(distribution: Distribution) -> dict[str, Path]:
     """Return the files of the package: paths in it, with the files of ours that they are made from."""
-    own = {"__init__.py": distribution.project / "__init__.py"}
-    return _files(WORKERS / BASE, f"{BASE}/") | _files(WORKERS / distribution.folder) | own
+    laid: dict[str, Path] = {}
+    for folder, place in distribution.folders.items():
+        laid |= {Path(place, name).as_posix(): path for name, path in _files(WORKERS / folder).items()}
+    return laid | _files(distribution.project)
 
 
 def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
     """Return the unit tests that need nothing but the package; `tests` mirrors the workers' folder."""
-    folders = (BASE, distribution.folder)
+    folders = distribution.folders
     candidates = [path for folder in folders for path in sorted((tests / folder).glob("test_*.py"))]
     return {
         path.relative_to(tests).as_posix(): path
@@ -106,6 +113,6 @@ def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> 
     (folder / "MANIFEST.in").write_text(MANIFEST)
 
 
-def _files(folder: Path, prefix: str = "") -> dict[str, Path]:
+def _files(folder: Path) -> dict[str, Path]:
     paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-    return {f"{prefix}{path.relative_to(folder).as_posix()}": path for path in paths}
+    return {path.relative_to(folder).as_posix(): path for path in paths}

@@ -11,7 +11,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from infra.workers.distributions.layout import (
-    BASE,
     DISTRIBUTIONS,
     OURS,
     SUFFIXES,
@@ -50,14 +49,25 @@ def imported(folder):
 
 @EACH
 def test_every_file_of_a_worker_is_in_its_distribution(distribution, laid):
-    ours = {path for folder in (BASE, distribution.folder) for path in (WORKERS / folder).rglob("*")}
-    files = {path for path in ours if path.is_file() and "__pycache__" not in path.parts}
-    assert {path.suffix for path in files} <= SUFFIXES
-    init = WORKERS / distribution.folder / "__init__.py"  # in its place the distribution's own
-    own = distribution.project / "__init__.py"
-    assert set(sources(distribution).values()) == files - {init} | {own}
-    written = {path for path in (laid[distribution] / distribution.package).rglob("*") if path.is_file()}
-    assert len(written) == len(files)
+    for folder, place in distribution.folders.items():
+        files = [path for path in (WORKERS / folder).rglob("*") if path.is_file()]
+        files = [path for path in files if "__pycache__" not in path.parts]
+        assert {path.suffix for path in files} <= SUFFIXES
+        for path in files:
+            name = Path(distribution.package, place, path.relative_to(WORKERS / folder))
+            assert (laid[distribution] / name).is_file(), name
+
+
+@EACH
+def test_no_file_of_ours_takes_the_place_of_another(distribution):
+    names = [
+        Path(place, path.relative_to(WORKERS / folder))
+        for folder, place in distribution.folders.items()
+        for path in (WORKERS / folder).rglob("*.py")
+    ]
+    packages = {parent for name in names for parent in name.parents}
+    assert len(names) == len(set(names))
+    assert not [name for name in names if name.with_suffix("") in packages]
 
 
 @EACH
@@ -108,7 +118,7 @@ def test_a_distribution_has_one_top_package_which_prefect_loads(distribution):
 @EACH
 def test_a_distribution_has_own_tests_its_worker_and_of_what_workers_share(distribution, laid):
     own = own_tests(distribution, TESTS)
-    assert {name.partition("/")[0] for name in own} == {BASE, distribution.folder}
+    assert {name.partition("/")[0] for name in own} == set(distribution.folders)
     for name in own:
         text = (laid[distribution] / "tests" / name).read_text()
         ast.parse(text)
