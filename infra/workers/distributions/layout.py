@@ -69,6 +69,7 @@ DISTRIBUTIONS = (
             ("dev.gridbench.measuring", "dev.prefect-ssh.container"),
             ("measuring container", "container"),
             ("nobody measures", "nobody has the box"),
+            ("measures for somebody else", "is taken by somebody else"),
             ("GRIDBENCH_", "SSH_WORKER_"),
             ("gridbench", "prefect-ssh"),
         ),

@@ -97,7 +97,7 @@ class Launcher:
     def _log_wait(self, host: Host, reason: Exception) -> None:
         who = f" ({reason})" if str(reason) else ""
         sentence = (
-            f"Box {host} is taken by somebody else{who}." if isinstance(reason, BoxBusy) else str(reason)
+            f"Box {host} measures for somebody else{who}." if isinstance(reason, BoxBusy) else str(reason)
         )
         if self._logged.get(host) != sentence:
             self._log.info("%s Waiting up to %s s for a box.", sentence, self._configuration.wait_s)
