@@ -29,7 +29,7 @@ class Distribution(NamedTuple):
     """
 
     name: str
-    folders: dict[str, str]
+    folders: tuple[tuple[str, str], ...]
     words: tuple[tuple[str, str], ...]
 
     @property
@@ -40,7 +40,7 @@ class Distribution(NamedTuple):
     @property
     def folder(self) -> str:
         """Return the worker's own folder."""
-        return next(folder for folder, place in self.folders.items() if not place)
+        return next(folder for folder, place in self.folders if not place)
 
     @property
     def project(self) -> Path:
@@ -55,7 +55,7 @@ class Distribution(NamedTuple):
 
     def with_own_modules(self, text: str) -> str:
         """Return a source that names the package's modules in place of ours."""
-        for folder, place in self.folders.items():
+        for folder, place in self.folders:
             text = text.replace(f"{OURS}{folder}", f"{self.package}.{place}".rstrip("."))
         return text
 
@@ -63,7 +63,7 @@ class Distribution(NamedTuple):
 DISTRIBUTIONS = (
     Distribution(
         "prefect-ssh",
-        {"base": "base", "ssh": ""},
+        (("base", "base"), ("ssh", "")),
         (
             ("/home/gridbench/.gridbench/kept", "/kept"),
             ("dev.gridbench.measuring", "dev.prefect-ssh.container"),
@@ -76,7 +76,7 @@ DISTRIBUTIONS = (
     ),
     Distribution(
         "prefect-aws-batch-worker",
-        {"base": "base", "batch": ""},
+        (("base", "base"), ("batch", "")),
         (("GRIDBENCH_", "AWS_BATCH_WORKER_"), ("gridbench", "aws-batch")),
     ),
 )
@@ -85,15 +85,16 @@ DISTRIBUTIONS = (
 def sources(distribution: Distribution) -> dict[str, Path]:
     """Return the files of the package: paths in it, with the files of ours that they are made from."""
     laid: dict[str, Path] = {}
-    for folder, place in distribution.folders.items():
+    for folder, place in distribution.folders:
         laid |= {Path(place, name).as_posix(): path for name, path in _files(WORKERS / folder).items()}
     return laid | _files(distribution.project)
 
 
 def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
     """Return the unit tests that need nothing but the package; `tests` mirrors the workers' folder."""
-    folders = distribution.folders
-    candidates = [path for folder in folders for path in sorted((tests / folder).glob("test_*.py"))]
+    candidates = [
+        path for folder, _ in distribution.folders for path in sorted((tests / folder).glob("test_*.py"))
+    ]
     return {
         path.relative_to(tests).as_posix(): path
         for path in candidates

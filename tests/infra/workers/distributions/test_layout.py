@@ -49,7 +49,7 @@ def imported(folder):
 
 @EACH
 def test_every_file_of_a_worker_is_in_its_distribution(distribution, laid):
-    for folder, place in distribution.folders.items():
+    for folder, place in distribution.folders:
         files = [path for path in (WORKERS / folder).rglob("*") if path.is_file()]
         files = [path for path in files if "__pycache__" not in path.parts]
         assert {path.suffix for path in files} <= SUFFIXES
@@ -62,7 +62,7 @@ def test_every_file_of_a_worker_is_in_its_distribution(distribution, laid):
 def test_no_file_of_ours_takes_the_place_of_another(distribution):
     names = [
         Path(place, path.relative_to(WORKERS / folder))
-        for folder, place in distribution.folders.items()
+        for folder, place in distribution.folders
         for path in (WORKERS / folder).rglob("*.py")
     ]
     packages = {parent for name in names for parent in name.parents}
@@ -118,7 +118,7 @@ def test_a_distribution_has_one_top_package_which_prefect_loads(distribution):
 @EACH
 def test_a_distribution_has_own_tests_its_worker_and_of_what_workers_share(distribution, laid):
     own = own_tests(distribution, TESTS)
-    assert {name.partition("/")[0] for name in own} == set(distribution.folders)
+    assert {name.partition("/")[0] for name in own} == {folder for folder, _ in distribution.folders}
     for name in own:
         text = (laid[distribution] / "tests" / name).read_text()
         ast.parse(text)
