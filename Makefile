@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf browser containers databases clean
+.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf workers browser containers databases clean
 
 install: $(STAMP)
 
@@ -51,6 +51,10 @@ lint: install
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy --no-error-summary
 
+# The workers alone, as source distributions and wheels: dist/. Nothing is uploaded.
+workers: install
+	$(BIN)/python -m infra.workers.distributions --out dist --tests tests/infra/workers
+
 perf: install
 	$(BIN)/python -m tests.benchmarks
 
@@ -81,4 +85,4 @@ databases:
 
 
 clean:
-	rm -rf $(VENV) .gridbench build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .gridbench build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -64,6 +64,7 @@ ROOMS = (
     Room("infra.workers.batch", "flows as AWS Batch jobs", _I),
     Room("infra.workers.kubernetes", "flows as Kubernetes jobs", _I),
     Room("infra.workers.ssh", "flows in containers on boxes behind SSH", _I),
+    Room("infra.workers.distributions", "workers as projects that anyone can install", _I),
     Room("infra.local", "a Prefect server and workers on this machine", _I),
     Room(
         "infra.images", "the container image of lanes, the frozen reference", ("workloads.harness", "infra")

@@ -1,7 +1,7 @@
 """Runs that a worker gets without a deployment: `await worker.submit(flow)`, or a flow bound to a work pool.
 
-`prefect.flows.bind_flow_to_infrastructure` binds a flow to a work pool and a class of worker. Such a run
-needs
+A decorator of the worker's binds a flow to a work pool, as those of Prefect's own collections do. Such a
+run needs
 
 - a work pool with storage for bundles (`prefect work-pool storage configure`): the flow is pickled, one
   step uploads it from the worker's machine, and another one executes it in the container;
@@ -16,15 +16,55 @@ Leaving `async with worker` waits until the jobs of its ad-hoc runs have ended.
 """
 
 import copy
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from anyio.abc import TaskStatus
 from prefect.client.schemas.objects import FlowRun
 from prefect.context import SettingsContext, get_settings_context
-from prefect.flows import Flow, InfrastructureBoundFlow
+from prefect.flows import Flow, InfrastructureBoundFlow, bind_flow_to_infrastructure
 from prefect.workers.base import BaseWorker
 
 from infra.workers.base.job_configuration import JobRefused
+
+if TYPE_CHECKING:
+    from prefect.bundles import BundleLauncher
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def binder(
+    worker_cls: type[BaseWorker[Any, Any, Any]],
+    work_pool: str,
+    job_variables: dict[str, Any],
+    launcher: "BundleLauncher | None",
+    include_files: Sequence[str] | None,
+    include_files_base_dir: Path | str | None,
+) -> Callable[[Flow[P, R]], InfrastructureBoundFlow[P, R]]:
+    """Return the decorator that binds a flow to a work pool of a worker.
+
+    Raises:
+        ValueError: a file pattern is no text, or empty.
+    """
+    patterns = None if include_files is None else list(include_files)
+    for pattern in patterns or []:
+        if not isinstance(pattern, str) or not pattern.strip():
+            raise ValueError(f"include_files has {pattern!r}: a pattern is a text that names files.")
+
+    def bind(flow: Flow[P, R]) -> InfrastructureBoundFlow[P, R]:
+        return bind_flow_to_infrastructure(
+            flow,
+            work_pool,
+            worker_cls,
+            job_variables,
+            launcher,
+            patterns,
+            include_files_base_dir=include_files_base_dir,
+        )
+
+    return bind
 
 
 class AdHocStatus(TaskStatus[FlowRun]):

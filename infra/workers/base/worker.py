@@ -6,7 +6,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
-import anyio
 import anyio.abc
 from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
@@ -17,6 +16,7 @@ from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
 from infra.workers.base.outcome import EXPLAINED_LABEL, Cause, JobOutcome
 from infra.workers.base.pool_runs import PoolRuns
+from infra.workers.base.registration import RegisteredOnce
 from infra.workers.base.retry import call_until_answered
 from infra.workers.base.run_log import REFUSED, RunLog
 from infra.workers.base.seldom import Seldom
@@ -34,7 +34,7 @@ V = TypeVar("V", bound=BaseVariables)
 R = TypeVar("R", bound=BaseWorkerResult)
 
 
-class FollowingWorker(BaseWorker[C, V, R], ABC, Generic[C, V, R]):
+class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]):
     """A Prefect worker that starts flow runs as jobs and follows them, those of an earlier worker too.
 
     A backend has three hooks: `start_job`, `find_job` and `follower`. `ABC` among the bases keeps Prefect

@@ -121,7 +121,7 @@ class SshBox:
             await self._put(made, f"{HOME}/{name}/{path}", content)
 
     async def free(self, lock: str, wait_s: int) -> None:
-        """Return when nobody measures on the box.
+        """Return when nobody has the box.
 
         Raises:
             BoxBusy: somebody still does after `wait_s` seconds.
@@ -139,7 +139,7 @@ class SshBox:
         box's memory as long as the container is there, and nowhere else.
 
         Raises:
-            BoxBusy: somebody else measures there.
+            BoxBusy: somebody else has the box.
             JobRefused: the box could not.
         """
         hidden = (profile.encode(), env.encode())

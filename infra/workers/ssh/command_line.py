@@ -65,7 +65,7 @@ def run_command(
 
 
 def kept_volume(home: str) -> str:
-    """Return the name of the volume in which a box keeps what a user's lanes have brought there."""
+    """Return the name of the volume in which a box keeps what a user's jobs have brought there."""
     return f"gridbench-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 

@@ -175,7 +175,7 @@ class SshJobFields(BaseModel):
     lock_file: str = Field(
         default="~/.gridbench/box.lock",
         title="Lock File",
-        description="Who holds it has the box: the same file for all who measure there. One that other users "
+        description="Who holds it has the box: the same file for all who use it alone. One that other users "
         "may open, too, they can also hold for as long as they like.",
         pattern=r"^~?/[^\x00\n]*$",
     )

@@ -28,7 +28,7 @@ async def stream(
 
     Raises:
         JobRefused: the worker does not have it, or the box does not take it.
-        BoxBusy: somebody measures on the box.
+        BoxBusy: somebody has the box.
         BoxUnreachable: the connection was lost.
     """
     image = str(configuration.image)

@@ -72,7 +72,7 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
         ("GET", "/admin/storage"): Rule(),
         ("GET", "/admin/version"): Rule(),
         ("GET", own): Rule(),
-        ("GET", f"{own}/input/repeats"): Rule(),  # what a lane is to measure
+        ("GET", f"{own}/input/repeats"): Rule(),  # an order that was sent to it
         ("PATCH", own): Rule(bodies.update_body),
         ("POST", f"{own}/set_state"): Rule(bodies.state_body),
         ("POST", "/logs/"): Rule(bodies.lines_body),

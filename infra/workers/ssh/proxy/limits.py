@@ -43,7 +43,7 @@ class Allowance:
 
 @dataclass
 class Allowances:
-    """The allowances of one flow run: many times what a lane of 1000 repeats sends."""
+    """The allowances of one flow run: many times what a flow of a thousand tasks sends."""
 
     requests: Allowance = field(default_factory=lambda: Allowance(300, 10))
     sent_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 1024 * 1024, 1024 * 1024))

@@ -1,0 +1,1 @@
+"""The workers that anyone can install, built by `python -m infra.workers.distributions`."""

@@ -1,0 +1,19 @@
+"""A flow of a user's, in the image."""
+
+import time
+
+from prefect import flow
+from prefect.client.orchestration import get_client
+from prefect.runtime import flow_run
+
+
+def told_to_go() -> bool:
+    with get_client(sync_client=True) as client:
+        return bool(client.read_flow_run(flow_run.id).labels.get("go"))
+
+
+@flow(log_prints=True)
+def hello(wait: bool = False) -> None:
+    while wait and not told_to_go():
+        time.sleep(0.5)
+    print("Hello from the container!")
