@@ -11,4 +11,5 @@ mount -t tmpfs -o mode=1777 tmpfs "$box/tmp"
 mkdir -p /run/sshd /run/box
 mount --bind "$box/bin" /usr/local/bin
 mount --bind "$box/tmp" /tmp
+[ ! -f "$box/etc/boot.sh" ] || . "$box/etc/boot.sh" # what else the box is
 exec /usr/sbin/sshd -D -f "$box/etc/sshd_config" -E "$box/etc/sshd.log"

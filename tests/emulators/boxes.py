@@ -111,7 +111,17 @@ class Box:
         """Boot: a new boot id, nothing runs."""
         (self.folder / "etc/boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "etc/sshd.pid").unlink(missing_ok=True)
-        init = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", str(INIT), str(self.folder)]
+        init = [
+            "unshare",
+            "--mount",
+            "--uts",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "sh",
+            str(INIT),
+            str(self.folder),
+        ]
         command = ["nsenter", f"--net=/run/netns/{self.name}", *init]
         with (self.folder / "init.log").open("ab") as log:
             self._init = subprocess.Popen(
