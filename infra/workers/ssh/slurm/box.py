@@ -24,7 +24,8 @@ PATHS = {
     name: f"{HOME}/{name}-{hashlib.sha256(content).hexdigest()[:12]}.sh" for name, content in SCRIPTS.items()
 }
 RUN = b"run\0"  # the verb in the words of a process tree: a batch script waits for its end
-SUBMIT_S = 300  # a busy controller takes its time
+SUBMIT_S = 1800  # its environment is made first, and a busy controller takes its time
+CANCEL_S = 300
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class SlurmLook(Look):
     """The state of a job on its cluster: Slurm's word, and what lies in its folder."""
 
     job: SlurmJob | None = None
+    waited_s: int = 0  # since it was submitted
     written: Written = field(default_factory=Written)
 
 
@@ -83,7 +85,8 @@ class SlurmBox(SshBox):
         options = submission(self.configuration, request, name, folder)
         script = (f"{self.home}/{PATHS['job']}", folder, str(limit_s), port, request.login or "-")
         hidden = (profile.encode(), env.encode())
-        words = (folder, *(str(len(content)) for content in hidden), *options, *script, *self._runtime)
+        sizes = [str(len(content)) for content in hidden]
+        words = (folder, *sizes, *self._runtime, *options, *script, *self._runtime)
         done = await self._slurm("start", *words, content=b"".join(hidden), within_s=SUBMIT_S)
         if done.exit_status:
             reason = refusal_in(text_of(done.stderr))
@@ -92,7 +95,8 @@ class SlurmBox(SshBox):
     async def look(self, name: str) -> SlurmLook:
         """Read the state of a job; one that Slurm would keep for nothing is cancelled."""
         look = await self._look(name)
-        if look.job and not look.written.given_up and (why := to_give_up(look.job)):
+        wait_s = self.configuration.wait_s
+        if look.job and not look.written.given_up and (why := to_give_up(look.job, look.waited_s, wait_s)):
             await self.note(name, "given_up", why)
             await self.stop(name)
             look = await self._look(name)
@@ -119,7 +123,11 @@ class SlurmBox(SshBox):
             seen=int(facts.get("seen") or 0),
             port=int(facts["port"]) if facts.get("port") else None,
             last=facts.get("last", ""),
+            waits=f"Slurm job {job.number} waits: {job.reason or 'not looked at yet'}."
+            if job and job.waits
+            else "",
             job=job,
+            waited_s=int(facts.get("waited") or 0),
             written=written,
         )
 
@@ -128,7 +136,7 @@ class SlurmBox(SshBox):
 
     async def stop(self, name: str, grace_s: int = 30) -> bool:
         """Cancel a job. Returns whether Slurm has none of that name any more."""
-        done = await self._slurm("stop", await self._folder(name), str(grace_s), within_s=grace_s + SUBMIT_S)
+        done = await self._slurm("stop", await self._folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:

@@ -1,11 +1,11 @@
 #!/bin/sh
-# The batch script of a lane, on a compute node: its environment, the way to the Prefect API, then the root of the lane's
-# processes. It runs once: Slurm is asked not to queue it again, and an administrator may all the same.
+# The batch script of a lane, on a compute node: the way to the Prefect API, then the root of the lane's processes. It
+# runs once: Slurm is asked not to queue it again, and an administrator may all the same.
 #
 #   job.sh FOLDER LIMIT_S PORT LOGIN PYTHON TREE
 #
-# FOLDER/run holds the words for the verb `hold` of TREE, FOLDER/pull those of `pull`, each ended by NUL. PORT is the
-# tunnel's on the login node, 0 without one; LOGIN the login node as compute nodes reach it, - for its own name.
+# FOLDER/run holds the words for the verb `hold` of TREE, each ended by NUL. PORT is the tunnel's on the login node, 0
+# without one; LOGIN the login node as compute nodes reach it, - for its own name.
 set -u
 umask 077
 REACH_S=60
@@ -64,10 +64,6 @@ if [ "$port" -ne 0 ] && [ "$(cat "$folder/login")" != "$(cat /proc/sys/kernel/ra
         sleep 1
         waited=$((waited + 1))
     done
-fi
-if [ -f "$folder/pull" ] && ! timeout "$limit" xargs -0 -x -n $WORDS "$python" "$tree" <"$folder/pull"; then
-    printf 'unpulled none\n' >"$folder/exit"
-    exit 1
 fi
 xargs -0 -x -n $WORDS "$python" "$tree" hold --limit-s "$limit" <"$folder/run"
 "$python" "$tree" logs -f "$name" # until the tree has ended: a signal ends xargs before it

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from infra.workers.base.outcome import JobOutcome, StateName
+from infra.workers.base.outcome import JobOutcome, StateName, is_state_name
 from infra.workers.ssh.configuration import SshJobConfiguration
 from infra.workers.ssh.slurm.states import ROOT, SlurmJob
 from infra.workers.ssh.slurm.submission import limit_minutes
@@ -58,7 +58,7 @@ def slurm_outcome(
         return None
     if written.given_up:
         name, _, sentence = written.given_up.partition(": ")
-        return JobOutcome("Preempted" if name == "Preempted" else "Unschedulable", sentence)
+        return JobOutcome(name if is_state_name(name) else "Crashed", sentence)
     if written.unreached:
         text = (
             "The compute node can't log in to the login node, over which its way to the Prefect API leads "

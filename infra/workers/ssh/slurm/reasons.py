@@ -50,13 +50,25 @@ def never_starts(job: SlurmJob) -> str | None:
     return None
 
 
-def to_give_up(job: SlurmJob) -> str | None:
+def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
     """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None where not.
 
     A job that can never start would wait for nothing, and one that was paused has measured the pause.
+
+    Args:
+        job: Slurm's word.
+        waited_s: seconds since it was submitted.
+        wait_s: how long it may wait.
     """
-    if clause := never_starts(job):
-        return f"Unschedulable: Slurm can never start job {job.number} ({job.reason}): {clause}."
+    if job.ended:
+        return None
+    if job.restarts:
+        return f"Preempted: Slurm has queued job {job.number} again, and a lane runs once; it was cancelled."
     if job.paused:
         return f"Preempted: Slurm has paused job {job.number}, so that its times are wrong; it was cancelled."
+    if clause := never_starts(job):
+        return f"Unschedulable: Slurm can never start job {job.number} ({job.reason}): {clause}."
+    if job.waits and waited_s > wait_s:
+        reason = f" ({job.reason})" if job.reason else ""
+        return f"NoCapacity: Slurm had no node for job {job.number} in wait_s {wait_s}{reason}; it was cancelled."
     return None

@@ -3,18 +3,23 @@
 # lost answer or another worker changes nothing. Called as `sh slurm.sh VERB …`; FOLDER is a job's own, in a home that
 # the compute nodes share, and its name the job's in Slurm.
 #
-#   start FOLDER PROFILE_BYTES ENV_BYTES OPTION… SCRIPT ARGUMENT…
-#                         `sbatch OPTION… SCRIPT ARGUMENT…`: 0 Slurm has the job, or had it already; 74 not (stderr: why)
-#   look FOLDER           key=value lines: state, job, scontrol, sacct, exit, late, unreached, given_up, last, seen, port
+#   start FOLDER PROFILE_BYTES ENV_BYTES PYTHON TREE OPTION… SCRIPT ARGUMENT…
+#                         makes the lane's environment, and `sbatch OPTION… SCRIPT ARGUMENT…`: 0 Slurm has the job, or
+#                         had it already; 74 not (stderr: why)
+#   look FOLDER           key=value lines: state, job, scontrol, sacct, exit, waited, …
 #   lines FOLDER OFFSET   the log from a byte on, until the job has ended; nothing for one that has not begun
 #   stop FOLDER GRACE_S   cancels the job, whatever it does; 0 once Slurm has none of that name
 #   check                 key=value lines about the login node and the cluster, for the preflight
 #
-# FOLDER/profiles.toml and FOLDER/env hold what nobody else may read; they are there as long as the job may need them.
+# FOLDER/pull holds the words of `PYTHON TREE pull …`, each ended by NUL. It runs here, because compute nodes often reach
+# no package index, and the home is theirs, too. FOLDER/profiles.toml and FOLDER/env hold what nobody else may
+# read; they are there as long as the job may need them.
 set -u
 umask 077
 BROKEN=74
 PENDING_S=10 # how long `lines` waits for a job to begin
+PULL_S=1500
+WORDS=100000 # with a limit of words, xargs refuses what does not fit instead of splitting it
 ROUND_S=15   # between questions to Slurm about a job that runs: its controller serves everybody
 verb=$1
 shift
@@ -34,12 +39,19 @@ hide() { # FOLDER PROFILE_BYTES ENV_BYTES: what comes over stdin, for the job's 
         head -c "$2" "$1/both" >"$1/profiles.toml" && tail -c "+$(($2 + 1))" "$1/both" >"$1/env" && rm -f "$1/both"
 }
 
-forget() { rm -f "$1/profiles.toml" "$1/env" "$1/both"; }
+forget() { # FOLDER: nothing secret stays, and in a while nothing at all
+    rm -f "$1/profiles.toml" "$1/env" "$1/both"
+    [ ! -d "$1" ] || : >"$1/ended"
+}
 
-active() { # FOLDER: does Slurm have the job in its queue? No answer does not say that it has not.
-    left=$(mine "$(basename "$1")" --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING,STOPPED,RESIZING,SIGNALING %i 2>/dev/null) || return 0
+has() { # FOLDER STATES: is the job in one of them? Where Slurm gives no answer, it may be.
+    left=$(mine "$(basename "$1")" --states="$2" %i 2>/dev/null) || return 0
     [ -n "$left" ]
 }
+
+runs() { has "$1" CONFIGURING,RUNNING,COMPLETING,RESIZING,SIGNALING; }
+
+active() { has "$1" PENDING,CONFIGURING,RUNNING,SUSPENDED,COMPLETING,STOPPED,RESIZING,SIGNALING; }
 
 ended() { # FOLDER: has the root of the job's processes written down how it ended?
     [ -f "$1/exit" ] && read -r code _ <"$1/exit" && [ "$code" != none ]
@@ -47,11 +59,16 @@ ended() { # FOLDER: has the root of the job's processes written down how it ende
 
 case $verb in
 start)
-    folder=$1 profile=$2 env=$3
-    shift 3
+    folder=$1 profile=$2 env=$3 python=$4 tree=$5
+    shift 5
     exec 8>"$folder/starting" || exit $BROKEN
     flock -w 60 8 2>/dev/null # some shared file systems have no locks: one worker alone starts a job there
-    [ -z "$(number "$folder")" ] || exit 0
+    if [ -n "$(number "$folder")" ] || ended "$folder"; then exit 0; fi
+    if [ -f "$folder/pull" ] &&
+        ! timeout $PULL_S xargs -0 -x -n $WORDS "$python" "$tree" <"$folder/pull" >>"$folder/log" 2>&1 8>&-; then
+        echo 'unpulled none' >"$folder/exit"
+        exit 0
+    fi
     hide "$folder" "$profile" "$env" || exit $BROKEN
     cat /proc/sys/kernel/random/boot_id >"$folder/login"
     said=$(sbatch "$@" 2>"$folder/refusal" 8>&-)
@@ -74,7 +91,9 @@ look)
         exit 0
     fi
     job=$(number "$folder")
-    if [ -z "$job" ]; then
+    if [ -z "$job" ] && ended "$folder"; then
+        echo state=ended
+    elif [ -z "$job" ]; then
         echo state=prepared
     else
         printf 'state=running\njob=%s\n' "$job"
@@ -85,17 +104,25 @@ look)
             printf 'sacct=%s\n' "$(sacct -X -n -P -j "$job" -o JobIDRaw,State,ExitCode,NodeList 2>&1 | tail -n 1)"
             ;;
         esac
+        case $said in
+        *JobState=PENDING* | *JobState=CONF* | *JobState=RUN* | *JobState=COMPLETING* | *JobState=S* | *JobState=RE*) ;;
+        *JobState=* | *"Invalid job id"*) forget "$folder" ;;
+        esac
     fi
     [ ! -s "$folder/log" ] || printf 'last=%s\n' "$(tail -n 1 "$folder/log" | head -c 600)"
     for fact in exit unreached given_up seen port; do
         [ ! -f "$folder/$fact" ] || printf '%s=%s\n' "$fact" "$(cat "$folder/$fact")"
     done
     [ ! -f "$folder/late" ] || echo late=1
+    [ ! -f "$folder/login" ] || echo "waited=$(($(date +%s) - $(stat -c %Y "$folder/login")))"
     ;;
 lines)
     folder=$1 from=$(($2 + 1)) waited=0
-    until [ -f "$folder/log" ]; do
-        [ "$waited" -lt $PENDING_S ] || exit 0
+    until [ -e "$folder/begun" ]; do
+        if [ "$waited" -ge $PENDING_S ] || ended "$folder"; then
+            [ ! -f "$folder/log" ] || exec tail -c "+$from" "$folder/log"
+            exit 0
+        fi
         sleep 1
         waited=$((waited + 1))
     done
@@ -104,7 +131,7 @@ lines)
         waited=0
         until ended "$folder"; do
             if [ "$waited" -ge $ROUND_S ]; then
-                active "$folder" || break
+                runs "$folder" || break
                 waited=0
             fi
             sleep 1

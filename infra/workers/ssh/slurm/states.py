@@ -29,6 +29,7 @@ class SlurmJob:
         partition: that it was given.
         ended_by: the user id of whoever cancelled it; None where nobody did, or nobody knows who.
         paused: it has been suspended, or is.
+        restarts: how often Slurm has queued it again.
     """
 
     number: str
@@ -39,6 +40,7 @@ class SlurmJob:
     partition: str = ""
     ended_by: int | None = None
     paused: bool = False
+    restarts: int = 0
 
     @property
     def waits(self) -> bool:
@@ -71,6 +73,7 @@ def from_scontrol(text: str) -> SlurmJob | None:
         code=_code(fields.get("ExitCode", "")) if state in ENDED else None,
         node=_known(fields.get("NodeList")),
         partition=_known(fields.get("Partition")),
+        restarts=int(fields["Restarts"]) if fields.get("Restarts", "").isdigit() else 0,
         paused=state == "SUSPENDED" or (paused_s.isdigit() and int(paused_s) > 0),
     )
 
