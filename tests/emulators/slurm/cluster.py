@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 USER, UID, GID = "ada", 6001, 100
 LAN = "10.200.{node}.{end}"  # a cable between the login node and each other one
 CPUS, MEMORY_MIB = 4, 4000  # of a node, by its own word
-WITHIN_S = 120
+WITHIN_S = 60
 CONFIGURATION = """
 ClusterName=gridbench
 SlurmctldHost=login({login})
@@ -165,7 +165,10 @@ def cluster(many: int = 1, remembered_s: int = 300, with_accounting: bool = Fals
 def _lay_out(many: int, remembered_s: int, with_accounting: bool) -> Cluster:
     shared = Path(tempfile.mkdtemp(prefix="gridbench-slurm-", dir="/var/tmp"))
     shared.chmod(0o755)
-    login, nodes = make(), {f"n{number}": make() for number in range(1, many + 1)}
+    login, nodes = (
+        make(),
+        {f"n{os.getpid()}-{number}": make() for number in range(1, many + 1)},
+    )  # a cgroup has its name
     laid = Cluster(shared, login, nodes)
     for path in ("home", "etc"):
         (shared / path).mkdir()
@@ -250,8 +253,8 @@ def _equip(
     (etc / "hosts").write_text(
         "127.0.0.1 localhost\n" + "".join(f"{at} {name}\n" for name, at in addresses.items())
     )
-    with (etc / "passwd").open("a") as users:
-        users.write(f"{USER}:x:{UID}:{GID}::/home/{USER}:/bin/sh\n")
+    users = Path("/etc/passwd").read_text()  # root has one name: that of Slurm's user
+    (etc / "passwd").write_text(f"{users}{USER}:x:{UID}:{GID}::/home/{USER}:/bin/sh\n")
     keys = f"AuthorizedKeysFile {etc}/authorized"
     (etc / "sshd_config").write_text(
         SSHD_CONFIG.format(etc=etc).replace(keys, f"{keys} .ssh/authorized_keys")

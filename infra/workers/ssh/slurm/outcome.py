@@ -85,7 +85,7 @@ def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguratio
         memory=_limit(configuration),
     )
     reason = f": {job.reason}" if job.state == "DEADLINE" and job.reason not in ("", "DeadLine") else ""
-    return JobOutcome(name, f"{text}{reason}.", written.code or job.code)
+    return JobOutcome(name, f"{text}{reason}.", written.code)
 
 
 def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConfiguration) -> JobOutcome:

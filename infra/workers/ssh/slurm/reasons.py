@@ -7,6 +7,7 @@ from infra.workers.ssh.slurm.states import SlurmJob
 # By Slurm's name of the reason. All others may pass: the job waits for as long as wait_s says.
 NEVER = {
     "PartitionTimeLimit": "partition {partition} gives no job that much time: lower timeout_s",
+    "PartitionConfig": "no node of partition {partition} is that large: lower slurm.cpus, memory_mib or gpus",
     "PartitionNodeLimit": "partition {partition} gives no job so many nodes: name another in slurm.partition",
     "BadConstraints": "no node has all of it: change slurm.constraint, slurm.cpus, gpus or memory_mib",
     "InvalidAccount": "slurm.account is none of yours: `sacctmgr show associations user=$USER` lists them",
@@ -21,6 +22,8 @@ NEVER = {
     "ReservationDeleted": "slurm.reservation is gone: name another, or none",
     "FedJobLock": "the federation holds it: ask who runs the cluster",
 }
+# Newer versions say AccountNotAllowed and QOSNotAllowed.
+SENTENCES = {"Job's_account_not": "AccountNotAllowed", "Job's_QOS_not": "QOSNotAllowed"}
 # A limit on what one job may have stays; one on what all jobs of an account have together passes.
 TOO_MUCH = re.compile(r"(Assoc|QOS)Max(?P<what>\w*?)(PerJob|PerNode)(Limit)?$")
 FIELDS = {
@@ -41,7 +44,8 @@ def never_starts(job: SlurmJob) -> str | None:
     """Return why a job that waits can never start, as a clause; None where it may."""
     if not job.waits:
         return None
-    reason = job.reason.partition(",")[0].strip()
+    reason = job.reason.partition(",")[0].strip().replace(" ", "_")
+    reason = next((name for begins, name in SENTENCES.items() if reason.startswith(begins)), reason)
     if clause := NEVER.get(reason):
         return clause.format(partition=job.partition or "of the cluster")
     if over := TOO_MUCH.match(reason):
@@ -70,5 +74,6 @@ def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
         return f"Unschedulable: Slurm can never start job {job.number} ({job.reason}): {clause}."
     if job.waits and waited_s > wait_s:
         reason = f" ({job.reason})" if job.reason else ""
-        return f"NoCapacity: Slurm had no node for job {job.number} in wait_s {wait_s}{reason}; it was cancelled."
+        late = f"Slurm had no node for job {job.number} in wait_s {wait_s}{reason}"
+        return f"NoCapacity: {late}; it was cancelled."
     return None

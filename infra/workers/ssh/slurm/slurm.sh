@@ -74,9 +74,9 @@ start)
     said=$(sbatch "$@" 2>"$folder/refusal" 8>&-)
     case $said in
     [0-9]*) printf '%s\n' "${said%%;*}" >"$folder/slurm" ;;
-    *) # its answer can be lost, and the job be there
+    *) # its answer can be lost, and the job be there; one that it refuses is there as well, and has failed
         sleep 2
-        if [ -z "$(number "$folder")" ]; then
+        if ! active "$folder" && [ ! -e "$folder/begun" ]; then
             cat "$folder/refusal" >&2
             forget "$folder"
             exit $BROKEN

@@ -72,19 +72,21 @@ def test_a_job_that_can_never_start_is_given_up_with_what_would_be_right(reason)
     assert "{" not in why
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "Resources",
-        "Priority",
-        "ReqNodeNotAvail, UnavailableNodes:n1",
-        "AssocGrpGRES",
-        "QOSMaxJobsPerUserLimit",
-    ]
-    + ["PartitionDown", "JobHeldAdmin", "BeginTime", "Licenses", "QOSGrpCpuLimit", ""],
+PASSES = (
+    *("Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:n1", "AssocGrpGRES", "QOSGrpCpuLimit", ""),
+    *("QOSMaxJobsPerUserLimit", "PartitionDown", "JobHeldAdmin", "BeginTime", "Licenses"),
 )
+
+
+@pytest.mark.parametrize("reason", PASSES)
 def test_a_reason_that_may_pass_is_waited_for(reason):
     assert given_up(SlurmJob("7", "PENDING", reason)) is None
+
+
+def test_a_partition_that_takes_others_is_told_in_a_sentence_by_older_versions():
+    said = "Job's_account_not_known,_so_it_can't_use_this_partition_(closed_allows_nobody)"
+    why = given_up(SlurmJob("7", "PENDING", said, partition="closed"))
+    assert "partition closed does not take slurm.account" in why
 
 
 def test_a_limit_on_one_job_names_its_field():

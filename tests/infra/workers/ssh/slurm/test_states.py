@@ -15,7 +15,9 @@ def test_what_a_controller_prints_is_read(name):
 
 
 def test_a_reason_may_have_spaces_and_commas():
-    text = PENDING.replace("Reason=None", "Reason=Nodes required for job are DOWN, DRAINED or reserved")
+    text = PENDING.replace(
+        "Reason=PartitionTimeLimit", "Reason=Nodes required for job are DOWN, DRAINED or reserved"
+    )
     assert from_scontrol(text).reason == "Nodes required for job are DOWN, DRAINED or reserved"
 
 
@@ -37,7 +39,7 @@ def test_a_job_that_the_controller_has_forgotten_is_none():
     ],
 )
 def test_no_answer_is_no_end_of_a_job(text):
-    with pytest.raises(ValueError, match="error|nothing"):
+    with pytest.raises(ValueError, match=r"error|nothing"):
         from_scontrol(text)
     with pytest.raises(BoxUnreachable, match="Slurm gives no answer"):
         job_in({"job": "7", "scontrol": text})
