@@ -2,11 +2,13 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
+from tasks.travel.kept import INSTALLERS, kept_folder
 from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
@@ -22,14 +24,11 @@ def call_uv(*arguments: str) -> str:
     Raises:
         GridbenchError: it is not there, takes too long or fails; the sentence has its own words.
     """
-    try:
-        from uv import find_uv_bin
-
-        command = [find_uv_bin(), *arguments]
-    except (ImportError, FileNotFoundError):
+    if not (uv := find_uv()):
         raise GridbenchError(
             "packages can't be installed here, because uv is not; `pip install uv`, or build the image anew"
-        ) from None
+        )
+    command = [uv, *arguments]
     env = os.environ | SETTINGS
     if not os.access(Path.home(), os.W_OK):  # as in some containers
         env["UV_NO_CACHE"] = "1"
@@ -50,6 +49,21 @@ def call_uv(*arguments: str) -> str:
     if done.returncode:
         raise GridbenchError(f"packages can't be installed: {one_line(without_logins(done.stderr), 600)}")
     return done.stdout
+
+
+def find_uv() -> str | None:
+    """Return the path of uv: this Python's own, the user's, or the one that a lane has brought."""
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv") or next((str(path) for path in [kept_uv()] if path.exists()), None)
+
+
+def kept_uv() -> Path:
+    """Return where a lane brings uv, on a machine that has none."""
+    return kept_folder(INSTALLERS) / "uv" / "bin" / "uv"
 
 
 def _end_with_parent() -> None:

@@ -178,6 +178,15 @@ class Box:
         """The names of the containers that the box has, whatever they do."""
         return self.run("docker ps -a --format '{{.Names}}'").split()
 
+    def trees(self) -> list[str]:
+        """The names of the process trees that the box has."""
+        marked = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | sed -n 's/^GRIDBENCH_TREE=//p'"
+        return sorted(set(self.run(marked, check=False).split()))
+
+    def jobs(self) -> list[str]:
+        """The names of all that runs there for somebody, in containers and without."""
+        return [*self.containers(), *self.trees()]
+
     def remove(self) -> None:
         """Nothing is left of it."""
         with contextlib.suppress(Exception):
@@ -229,6 +238,13 @@ def make() -> Box:
     ip("-n", box.name, "link", "set", "eth0", "up")
     ip("-n", box.name, "link", "set", "lo", "up")
     return box
+
+
+def has_all_packages(box: Box) -> None:
+    """The box has our own Python, and no way to an index of packages: nothing is to be installed."""
+    settings = box.folder / "home/.config/uv/uv.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("offline = true\n")
 
 
 @contextlib.contextmanager

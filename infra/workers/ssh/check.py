@@ -27,7 +27,7 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
         for tool in facts.get("missing", [])
     ]
-    if facts["runtime"] != ["ok"]:
+    if facts["runtime"] != ["ok"] and configuration.has_containers:
         problems.append(_no_runtime(configuration.container_command, facts.get("info", [""])[0]))
         return problems
     if _info(facts).get("host", {}).get("security", {}).get("rootless") and facts.get("lingers") == ["no"]:
@@ -35,7 +35,7 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
             "podman without root ends containers at the last logout: run `loginctl enable-linger` there."
         )
     problems += _disk(facts, configuration.least_free_mib)
-    if configuration.pull == "never" and not has_image(facts):
+    if configuration.has_containers and configuration.pull == "never" and not has_image(facts):
         problems.append(
             f"image {configuration.image} is not there, and pull is never: bring it there, or change pull."
         )
@@ -94,7 +94,7 @@ def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
     )
     if required > len(gpus):
         problems.append(f"gpus is {configuration.gpus}, and the box has {len(gpus)}.")
-    if not _sees_gpus(_info(facts)):
+    if configuration.has_containers and not _sees_gpus(_info(facts)):
         runtime = configuration.container_command[-1]
         problems.append(
             f"{runtime} can't hand GPUs to containers: install the NVIDIA container toolkit and restart it."

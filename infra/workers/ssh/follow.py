@@ -19,7 +19,7 @@ from infra.workers.ssh.tunnel import Tunnel
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
 STOPS = 3  # how often a container is asked to stop
 LAST_LINES_S = 10
-LOGGER = "ssh.container"
+LOGGER = "ssh.job"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -49,7 +49,7 @@ class SshFollow(JobFollow):
     @property
     def cancelled_message(self) -> str:
         """Return the sentence of a run whose job was cancelled."""
-        return "Cancelled from Prefect; the container was stopped."
+        return "Cancelled from Prefect; the job was stopped."
 
     def wake(self) -> None:
         """Have the job looked at now."""
@@ -73,7 +73,7 @@ class SshFollow(JobFollow):
                     return outcome
                 if box is not None or self._lines is None:
                     lost_s = self.configuration.lost_s
-                    self.log.warning("%s The container runs on; trying again for %s s.", error, lost_s)
+                    self.log.warning("%s The job runs on; trying again for %s s.", error, lost_s)
             finally:
                 if box is not None:
                     box.connection.abort()
@@ -91,7 +91,7 @@ class SshFollow(JobFollow):
 
     def _lost(self, error: Exception) -> JobOutcome:
         if self.stop:
-            rest = f"it stops its container itself after timeout_s {self.configuration.timeout_s}"
+            rest = f"it stops the job itself after timeout_s {self.configuration.timeout_s}"
             return JobOutcome(
                 "Cancelled", f"Cancelled from Prefect while box {self.host} was out of reach; {rest}."
             )
@@ -107,9 +107,7 @@ class SshFollow(JobFollow):
 
     async def _connected(self) -> SshBox:
         """Connect to the box anew, with the tunnel that the container knows."""
-        box = SshBox(
-            await connect(self.host, self.secret_of, in_before=True), self.configuration.container_command
-        )
+        box = SshBox.of(await connect(self.host, self.secret_of, in_before=True), self.configuration)
         try:
             await self.tunnel.take_over(box, self.name, await box.look(self.name), self.host)
         except BaseException:
@@ -181,5 +179,5 @@ class SshFollow(JobFollow):
                 with suppress(TimeoutError, BoxUnreachable):
                     await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
                 return cancelled
-        rest = f"its runtime did not stop the container {self.name}: stop it by hand"
+        rest = f"it did not stop the job {self.name}: stop it by hand"
         return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")
