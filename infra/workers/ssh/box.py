@@ -45,6 +45,7 @@ class Look:
         seen: bytes of the log that Prefect has.
         port: of the tunnel that the container was started with.
         last: line of the log.
+        waits: what it waits for, as a sentence; empty where it doesn't.
     """
 
     state: State
@@ -55,6 +56,7 @@ class Look:
     seen: int = 0
     port: int | None = None
     last: str = ""
+    waits: str = ""
 
 
 class SshBox:
@@ -62,6 +64,8 @@ class SshBox:
 
     Without one it is what answers the same commands of process trees, run by the box's `python`.
     """
+
+    _script_at = SCRIPT_AT
 
     def __init__(
         self, connection: asyncssh.SSHClientConnection, runtime: Sequence[str], python: str | None = None
@@ -145,7 +149,10 @@ class SshBox:
 
     async def check(self, image: str) -> dict[str, list[str]]:
         """Return the facts that the box reports about itself, by their name."""
-        done = await self._engine("check", image)
+        return self._facts(await self._engine("check", image))
+
+    @staticmethod
+    def _facts(done: asyncssh.SSHCompletedProcess) -> dict[str, list[str]]:
         facts: dict[str, list[str]] = {}
         for line in text_of(done.stdout).splitlines():
             name, _, value = line.partition("=")
@@ -219,9 +226,9 @@ class SshBox:
         Raises:
             BoxUnreachable: the connection was lost.
         """
-        command = shlex.join(["sh", SCRIPT_AT, "lines", await self._folder(name), str(offset)])
+        words = ["sh", self._script_at, "lines", await self._folder(name), str(offset)]
         try:
-            async with self.connection.create_process(command, encoding=None) as process:
+            async with self.connection.create_process(shlex.join(words), encoding=None) as process:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield chunk
                 await process.wait()

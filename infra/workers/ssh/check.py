@@ -13,6 +13,10 @@ PACKAGES = {
     "xargs": "findutils",
     "tail": "coreutils",
     "ps": "procps",
+    "sbatch": "slurm-client",
+    "squeue": "slurm-client",
+    "scontrol": "slurm-client",
+    "scancel": "slurm-client",
 }
 
 
@@ -27,6 +31,8 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
         for tool in facts.get("missing", [])
     ]
+    if configuration.scheduler:
+        return problems + _controller(facts) + _disk(facts, configuration.least_free_mib)
     if facts["runtime"] != ["ok"] and configuration.has_containers:
         problems.append(_no_runtime(configuration.container_command, facts.get("info", [""])[0]))
         return problems
@@ -66,6 +72,13 @@ def _no_runtime(command: list[str], message: str) -> str:
     if "password" in message:
         return f"{named} asks for a password: allow it without one."
     return f"{named} does not work: {message.strip()[:200] or 'it says nothing'}."
+
+
+def _controller(facts: Facts) -> list[str]:
+    if facts["runtime"] == ["ok"]:
+        return []
+    said = facts.get("info", [""])[0].strip()[:200]
+    return [f"Slurm's controller does not answer ({said}): ask who runs the cluster."]
 
 
 def _disk(facts: Facts, least_mib: int) -> list[str]:

@@ -103,7 +103,7 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
     """
     env = plain(configuration.env)
     env.setdefault("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))
-    if not configuration.has_containers:
+    if not configuration.has_containers and not configuration.scheduler:  # Slurm shows a job its own
         env = visible_gpus(configuration.gpus) | env
     if port is not None:
         env["PREFECT_API_URL"] = f"http://127.0.0.1:{port}{ROOT}"

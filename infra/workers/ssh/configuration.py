@@ -9,6 +9,7 @@ from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
+from infra.workers.ssh.slurm.request import SlurmRequest
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
@@ -17,7 +18,7 @@ USER = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOUNT = re.compile(r"(/[^:,\0\n]*|[A-Za-z0-9][\w.-]*):/[^:,\0\n]*(:(ro|rw))?")
 NONE = "none"  # in place of a container command
-OF_CONTAINERS = ("image", "memory_mib", "shared_memory_mib", "mounts")
+OF_CONTAINERS = ("image", "shared_memory_mib", "mounts", "memory_mib")  # the last one is Slurm's, too
 # Rented boxes get no credentials of anybody's cloud.
 CREDENTIALS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET"),
@@ -110,6 +111,16 @@ class SshJobFields(BaseModel):
         default=None,
         title="Python",
         description="Without containers: the box's Python that has torch. Empty: the first that is found.",
+    )
+    scheduler: Literal["slurm"] | None = Field(
+        default=None,
+        title="Scheduler",
+        description="slurm: the hosts are login nodes of a cluster, and the job is one of Slurm's.",
+    )
+    slurm: SlurmRequest = Field(
+        default=SlurmRequest(),
+        title="Slurm",
+        description="What the job asks of Slurm beside time, memory and GPUs.",
     )
     image: Word | None = Field(
         default=None, title="Image", description="Image with Prefect and the flow's packages."
@@ -208,8 +219,18 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
     def _has_what_it_runs_in(self) -> Self:
         if self.has_containers and not self.image:
             raise ValueError("image is not set: name the image that has the flow's packages.")
-        if not self.has_containers and (field := next(filter(self.__getattribute__, OF_CONTAINERS), None)):
+        of_containers = OF_CONTAINERS[:-1] if self.scheduler else OF_CONTAINERS
+        if not self.has_containers and (field := next(filter(self.__getattribute__, of_containers), None)):
             raise ValueError(f"{field} is set, and container_command is none: only a container has it.")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_scheduler(self) -> Self:
+        if self.scheduler and self.has_containers:
+            command = self.container_command
+            raise ValueError(f"container_command is {command} and scheduler is {self.scheduler}: it is none.")
+        if not self.scheduler and self.slurm != SlurmRequest():
+            raise ValueError("slurm is set and scheduler is not: set scheduler to slurm.")
         return self
 
     @model_validator(mode="after")

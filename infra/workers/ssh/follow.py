@@ -14,6 +14,7 @@ from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.settings import SshSettings
+from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.tunnel import Tunnel
 
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
@@ -45,6 +46,7 @@ class SshFollow(JobFollow):
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: Lines | None = None
     _stops: int = 0
+    _waits: str = ""
 
     @property
     def cancelled_message(self) -> str:
@@ -107,7 +109,7 @@ class SshFollow(JobFollow):
 
     async def _connected(self) -> SshBox:
         """Connect to the box anew, with the tunnel that the container knows."""
-        box = SshBox.of(await connect(self.host, self.secret_of, in_before=True), self.configuration)
+        box = box_of(await connect(self.host, self.secret_of, in_before=True), self.configuration)
         try:
             await self.tunnel.take_over(box, self.name, await box.look(self.name), self.host)
         except BaseException:
@@ -125,6 +127,9 @@ class SshFollow(JobFollow):
             look = await box.look(self.name)
             if outcome := outcome_of(look, self.host, self.configuration):
                 return outcome if outcome.name == "Exited" else self.end_of(outcome)
+            if look.waits != self._waits:
+                self.log.info("%s", look.waits or "It has begun.")
+                self._waits = look.waits
             await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:

@@ -3,12 +3,16 @@
 from infra.workers.base.outcome import KILLED, JobOutcome
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
+from infra.workers.ssh.slurm.box import SlurmLook
+from infra.workers.ssh.slurm.outcome import slurm_outcome
 
 
 def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
     """Return how a job ended, or None where it still runs."""
     if look.state in ("running", "prepared"):
         return None
+    if isinstance(look, SlurmLook) and look.state == "ended":
+        return slurm_outcome(look.job, look.written, configuration)
     return _interrupted(look, host, configuration) or _ended(look, host, configuration)
 
 

@@ -17,6 +17,7 @@ from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
 from infra.workers.ssh.processes import bring_lane
+from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.tunnel import Tunnel
 
 COMMIT = "GRIDBENCH_COMMIT"  # as an image names it: a box has no git
@@ -107,7 +108,7 @@ class Launcher:
             self._logged[host] = sentence
 
     async def _on(self, host: Host) -> Started:
-        box = SshBox.of(await connect(host, self._secret_of), self._configuration)
+        box = box_of(await connect(host, self._secret_of), self._configuration)
         try:
             await self._begin(host, box)
         except BaseException as error:

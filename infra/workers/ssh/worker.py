@@ -22,6 +22,7 @@ from infra.workers.ssh.configuration import (
 from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.follow import SshFollow
 from infra.workers.ssh.settings import SshSettings
+from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.start import Launcher
 from infra.workers.ssh.tunnel import Tunnel
 
@@ -167,7 +168,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         host, name = job
         try:
             async with await connect(host, self._secret) as connection:
-                box = SshBox.of(connection, configuration)
+                box = box_of(connection, configuration)
                 if (await box.look(name)).state != "running":
                     raise InfrastructureNotFound(f"Box {host} has no job {name} that has not ended.")
                 if not await box.stop(name, grace_seconds):

@@ -69,6 +69,7 @@ def books(shared: Path) -> Books:
     (shared / "etc/slurmdbd.conf").write_text(DBD)
     (shared / "etc/slurmdbd.conf").chmod(0o600)
     return Books(
-        "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=login",
+        "AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageHost=login\n"
+        "AccountingStorageEnforce=associations,limits,qos",
         START.format(shared=shared),
     )

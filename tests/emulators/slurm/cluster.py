@@ -239,7 +239,10 @@ def _settle_user(shared: Path, login: Box) -> None:
     allowed = [keygen(ssh / "id_ed25519"), (login.folder / "etc/authorized").read_text().strip()]
     (ssh / "authorized_keys").write_text("\n".join(allowed) + "\n")
     (ssh / "known_hosts").write_text(f"login {' '.join(login.host_key.split()[:2])}\n")
-    for path in (ssh.parent, ssh, *ssh.iterdir()):
+    offline = ssh.parent / ".config/uv/uv.toml"  # its Python has all packages: nothing is to be installed
+    offline.parent.mkdir(parents=True)
+    offline.write_text("offline = true\n")
+    for path in (ssh.parent, *ssh.parent.rglob("*")):
         os.chown(path, UID, GID)
         path.chmod(0o700 if path.is_dir() else 0o600)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -40,6 +39,7 @@ class SlurmLook(Look):
 class SlurmBox(SshBox):
     """A login node behind a connection."""
 
+    _script_at = PATHS["slurm"]
     configuration: SshJobConfiguration
 
     @classmethod
@@ -64,7 +64,7 @@ class SlurmBox(SshBox):
 
     async def check(self, image: str) -> dict[str, list[str]]:
         """Return the facts that the login node reports about itself and the cluster, by their name."""
-        return self.facts_of(await self._slurm("check"))
+        return self._facts(await self._slurm("check"))
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
         """Write the files that a job needs."""
@@ -131,9 +131,6 @@ class SlurmBox(SshBox):
             written=written,
         )
 
-    def _reading(self, folder: str, offset: int) -> str:
-        return shlex.join(["sh", PATHS["slurm"], "lines", folder, str(offset)])
-
     async def stop(self, name: str, grace_s: int = 30) -> bool:
         """Cancel a job. Returns whether Slurm has none of that name any more."""
         done = await self._slurm("stop", await self._folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
@@ -142,6 +139,11 @@ class SlurmBox(SshBox):
     async def secret(self, name: str) -> str:
         """Read the secret that the shared home keeps for a job; empty without one."""
         return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
+
+
+def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> SshBox:
+    """Return the box of a job: a machine, or a login node."""
+    return (SlurmBox if configuration.scheduler else SshBox).of(connection, configuration)
 
 
 def job_in(facts: dict[str, str]) -> SlurmJob | None:
