@@ -72,16 +72,16 @@ def check(
 
 async def _examine(configuration: Any) -> list[tuple[bool, str]]:
     """Return findings about the box: good or not, and a sentence."""
-        from infra.workers.ssh.check import has_image, unmet_requirements
+    from infra.workers.ssh.box import SshBox
+    from infra.workers.ssh.check import has_image, unmet_requirements
     from infra.workers.ssh.connection import connect
-    from infra.workers.ssh.slurm.box import box_of
 
     async def no_blocks(name: str) -> str:
         raise GridbenchError(f"--key is block:{name}: name a file here")
 
     host = configuration.hosts[0]
     async with await connect(host, no_blocks) as connection:
-        facts = await box_of(connection, configuration).check(configuration.image or "")
+        facts = await SshBox.of(connection, configuration).check(configuration.image or "")
     gpus = facts.get("gpu", [])
     findings = [(True, f"{host} accepts the login, kernel {facts['kernel'][0]}, {facts['architecture'][0]}")]
     findings += [(True, f"GPU {number}: driver {gpu}") for number, gpu in enumerate(gpus)]

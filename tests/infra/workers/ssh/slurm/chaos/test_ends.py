@@ -67,6 +67,7 @@ DEATHS = {
 ADA = "cd /home/ada; setpriv --reuid=6001 --regid=100 --clear-groups"
 URGENT = f"{ADA} sbatch --partition=urgent --cpus-per-task=4 --output=/dev/null --wrap='sleep 2'"
 
+
 @pytest.mark.parametrize("death", DEATHS)
 async def test_what_slurm_and_people_do_to_a_job_is_told(pool, machines, death):
     command, state, cause, words = DEATHS[death]
