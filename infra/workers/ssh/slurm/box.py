@@ -116,6 +116,7 @@ class SlurmBox(SshBox):
             late="late" in facts,
             unreached=facts.get("unreached", ""),
             given_up=facts.get("given_up", ""),
+            last=facts.get("last", ""),
         )
         ended = facts["state"] == "running" and (job is None or job.ended)
         return SlurmLook(

@@ -8,7 +8,7 @@
 # without one; LOGIN the login node as compute nodes reach it, - for its own name.
 set -u
 umask 077
-REACH_S=60
+TRIES=6 # of the way to the login node, five seconds apart
 WORDS=100000 # with a limit of words, xargs refuses what does not fit instead of splitting it
 AGAIN=75 UNREACHED=69
 folder=$1 limit=$2 port=$3 login=$4 python=$5 tree=$6
@@ -26,44 +26,41 @@ hide() { # in this node's memory, as on a box: nobody else gets to it
         cp "$folder/profiles.toml" "$hidden/prefect-secrets/profiles.toml" && rm "$folder/env"
 }
 
-reached() {
-    "$python" -c 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5)' "$port" 2>/dev/null
+way() { # opens the login node's port of the tunnel here; 0 once it is open, and by us
+    ssh -f -N -T -a -x -M -S "$hidden/way" -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=10 \
+        -o ConnectTimeout=20 -L "127.0.0.1:$port:127.0.0.1:$port" "$login" </dev/null >/dev/null 2>"$folder/way"
 }
 
-way() { # the login node's port of the tunnel, here: as long as the job runs, whatever becomes of the connection
-    trap 'kill "$child" 2>/dev/null; exit' TERM
-    while :; do
-        ssh -N -T -a -x -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=10 -o ConnectTimeout=20 \
-            -L "127.0.0.1:$port:127.0.0.1:$port" "$login" </dev/null 2>"$folder/way" &
-        child=$!
-        wait "$child"
-        sleep 3 &
-        child=$!
-        wait "$child"
+keep_open() {
+    while sleep 5; do
+        ssh -S "$hidden/way" -O check "$login" >/dev/null 2>&1 || way
     done
 }
 
 clean() {
-    [ -z "$tunnel" ] || kill "$tunnel" 2>/dev/null
+    if [ -n "$keeper" ]; then
+        kill "$keeper" 2>/dev/null
+        ssh -S "$hidden/way" -O exit "$login" >/dev/null 2>&1
+    fi
     "$python" "$tree" rm -f -v "$name" >/dev/null 2>&1
     rm -rf -- "$hidden" "$folder/env" "$folder/profiles.toml"
 }
 
-tunnel=''
+keeper='' waited=0
 trap clean EXIT
 trap : TERM # Slurm tells all processes of a job: the root ends the lane, and this script what is left
 hide || exit 1
 if [ "$port" -ne 0 ] && [ "$(cat "$folder/login")" != "$(cat /proc/sys/kernel/random/boot_id)" ]; then
-    way &
-    tunnel=$! waited=0
-    until reached; do
-        if [ "$waited" -ge $REACH_S ]; then
+    until way; do
+        waited=$((waited + 1))
+        if [ "$waited" -ge $TRIES ]; then
             printf '%s to %s: %s\n' "$(hostname)" "$login" "$(tr '\n' ' ' <"$folder/way")" >"$folder/unreached"
             exit $UNREACHED
         fi
-        sleep 1
-        waited=$((waited + 1))
+        sleep 5
     done
+    keep_open &
+    keeper=$!
 fi
 xargs -0 -x -n $WORDS "$python" "$tree" hold --limit-s "$limit" <"$folder/run"
 "$python" "$tree" logs -f "$name" # until the tree has ended: a signal ends xargs before it

@@ -34,6 +34,7 @@ class Written:
         late: it was ended after timeout_s.
         unreached: the login node that its node did not reach, and why; empty otherwise.
         given_up: why the worker cancelled it; empty otherwise.
+        last: line of its log.
     """
 
     code: int | None = None
@@ -42,6 +43,7 @@ class Written:
     late: bool = False
     unreached: str = ""
     given_up: str = ""
+    last: str = ""
 
 
 def slurm_outcome(
@@ -66,7 +68,7 @@ def slurm_outcome(
         )
         return JobOutcome("Unfit", text)
     if written.unpulled:
-        text = "The lane's environment could not be made on the compute node; its log says why."
+        text = f"The lane's environment could not be made on the login node: {written.last or 'no word'}"
         return JobOutcome("ImagePullFailed", text)
     if written.late:
         text = f"The lane was ended after timeout_s {configuration.timeout_s}."
