@@ -27,6 +27,7 @@ hide() { # in this node's memory, as on a box: nobody else gets to it
 }
 
 way() { # opens the login node's port of the tunnel here; 0 once it is open, and by us
+    rm -f "$hidden/way" # of one that was killed
     ssh -f -N -T -a -x -M -S "$hidden/way" -o BatchMode=yes -o ExitOnForwardFailure=yes -o ServerAliveInterval=10 \
         -o ConnectTimeout=20 -L "127.0.0.1:$port:127.0.0.1:$port" "$login" </dev/null >/dev/null 2>"$folder/way"
 }
