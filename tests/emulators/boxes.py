@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -49,6 +50,9 @@ exec podman --tmpdir /run/box/tmp "$@"
 """
 # What is rented is logged in to as ubuntu: here another name of root, who alone has this machine's containers.
 UBUNTU = "ubuntu:x:0:0::/root:/bin/sh\n"
+
+# Our Python and the checkout, where they are in the home that a box has another one in place of.
+OURS = [path for path in (sys.base_prefix, str(Path(__file__).parents[2])) if path.startswith("/root/")]
 
 _numbers = count(1)
 
@@ -107,21 +111,13 @@ class Box:
         key = " ".join(self.host_key.split()[:2])
         return {"address": self.address, "user": "root", "key": str(self.key), "host_key": key}
 
-    def start(self) -> None:
-        """Boot: a new boot id, nothing runs."""
-        (self.folder / "etc/boot_id").write_text(f"{uuid.uuid4()}\n")
+    def start(self, same_kernel: bool = False) -> None:
+        """Boot: a new boot id, nothing runs. With the `same_kernel` only the container starts that a box may be."""
+        if not same_kernel:
+            (self.folder / "etc/boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "etc/sshd.pid").unlink(missing_ok=True)
-        init = [
-            "unshare",
-            "--mount",
-            "--uts",
-            "--pid",
-            "--fork",
-            "--kill-child",
-            "sh",
-            str(INIT),
-            str(self.folder),
-        ]
+        alone = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
+        init = [*alone, "sh", str(INIT), str(self.folder), *OURS]
         command = ["nsenter", f"--net=/run/netns/{self.name}", *init]
         with (self.folder / "init.log").open("ab") as log:
             self._init = subprocess.Popen(
@@ -148,10 +144,10 @@ class Box:
             self._init.kill()
             self._init.wait()
 
-    def reboot(self) -> None:
+    def reboot(self, same_kernel: bool = False) -> None:
         """Power off and on."""
         self.stop()
-        self.start()
+        self.start(same_kernel)
 
     def restart_sshd(self) -> None:
         """sshd's listener and its sessions die; it listens again. Containers run on."""

@@ -76,15 +76,15 @@ def reap() -> dict[int, int]:
     return ended
 
 
-def oom_kills() -> tuple[int, int]:
+def oom_kills(root: Path = Path("/")) -> tuple[int, int]:
     """Return how many processes the kernel has killed for memory: of our cgroups, of the machine."""
     own = 0
     with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text().splitlines():
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, kinds, path = line.split(":", 2)
-            place = Path("/sys/fs/cgroup", kinds, path.lstrip("/"))
+            place = root / "sys/fs/cgroup" / kinds / path.lstrip("/")
             own += _count(place / "memory.events") + _count(place / "memory.oom_control")
-    return own, _count(Path("/proc/vmstat"))
+    return own, _count(root / "proc/vmstat")
 
 
 def _count(file: Path) -> int:

@@ -16,7 +16,8 @@ There are
     exit   `CODE OOM` at the end, such as `3 false` or `137 true`
 
 All processes of the tree have the job's name in their variable `GRIDBENCH_TREE`, and descend from the root,
-which adopts orphans. Whoever starts it holds the box's lock for it.
+which adopts orphans. Whoever starts it holds the box's lock for it; a script may do so by
+`flock -n -o ~/.gridbench/box.lock python3 tree.pyz hold …`.
 """
 
 import argparse

@@ -274,7 +274,7 @@ python)
         ls -d /opt/*/bin/python /venv/*/bin/python "$HOME"/*/bin/python "$HOME"/.*/bin/python /workspace/*/bin/python
     } </dev/null 2>/dev/null | if [ -n "${1:-}" ]; then at "$1"; echo; else cat; fi | while read -r python; do
         has='import importlib.util as u, sys; sys.exit(sys.version_info < (3, 11) or not u.find_spec("torch"))'
-        if "$python" -c "$has" </dev/null 2>/dev/null; then
+        if "$python" -P -c "$has" </dev/null 2>/dev/null; then
             echo "$python"
             break
         fi

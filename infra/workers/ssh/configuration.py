@@ -219,9 +219,13 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
     def _has_what_it_runs_in(self) -> Self:
         if self.has_containers and not self.image:
             raise ValueError("image is not set: name the image that has the flow's packages.")
+        if self.has_containers:
+            return self
         of_containers = OF_CONTAINERS[:-1] if self.scheduler else OF_CONTAINERS
-        if not self.has_containers and (field := next(filter(self.__getattribute__, of_containers), None)):
+        if field := next(filter(self.__getattribute__, of_containers), None):
             raise ValueError(f"{field} is set, and container_command is none: only a container has it.")
+        if self.pull != "if-not-present":
+            raise ValueError(f"pull is {self.pull}, and container_command is none: no image is pulled.")
         return self
 
     @model_validator(mode="after")

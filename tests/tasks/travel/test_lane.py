@@ -1,7 +1,9 @@
 """What a lane without a container is sent: put in place once, made anew where it is not whole."""
 
 import sys
+import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -59,6 +61,23 @@ def test_code_that_is_not_as_it_was_sent_comes_anew(sent, made, tmp_path, harm):
     kept.touch()
     put_in_place(sent, Path("/python"), print)
     assert kept.exists(), "whole code is left as it is"
+
+
+def test_two_that_start_at_once_take_turns(sent, monkeypatch, tmp_path):
+    inside, together = [], []
+
+    def environment_for(*_):
+        inside.append(1)
+        together.append(len(inside))
+        time.sleep(0.05)
+        inside.pop()
+        return Environment(tmp_path / "bin/python")
+
+    monkeypatch.setattr(lane, "environment_for", environment_for)
+    monkeypatch.setattr(lane, "find_uv", lambda: "uv")
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: put_in_place(sent, Path("/python"), print), range(3)))
+    assert together == [1, 1, 1]
 
 
 def test_old_lanes_go_but_those_that_may_be_in_use(sent, made, tmp_path, monkeypatch):

@@ -163,6 +163,7 @@ def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
             "image is set, and container_command is none: only a container has it",
         ),
         (BARE | {"memory_mib": 100}, "memory_mib is set, and container_command is none"),
+        (BARE | {"pull": "stream"}, "pull is stream, and container_command is none"),
         (BARE | {"mounts": ["/a:/b"]}, "mounts is set, and container_command is none"),
     ],
 )

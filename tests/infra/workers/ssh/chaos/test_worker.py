@@ -79,11 +79,12 @@ async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, machine, pre
     assert len(lines) <= 30
 
 
-async def test_a_reboot_is_told(pool, two):
+@pytest.mark.parametrize("same_kernel", [False, True])
+async def test_a_reboot_is_told(pool, two, same_kernel):
     run_id = await pool.start("rebooted", script="echo on; sleep 100")
     async with pool.worker():
         assert await pool.lines_when(run_id, bool)
-        two[0].reboot()
+        two[0].reboot(same_kernel)
         ended = await pool.end(run_id)
     assert ended.name == "Rebooted", ended.message
     assert two[0].jobs() == []
