@@ -232,7 +232,9 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
     def _fits_its_scheduler(self) -> Self:
         if self.scheduler and self.has_containers:
             command = self.container_command
-            raise ValueError(f"container_command is {command} and scheduler is {self.scheduler}: it is none.")
+            raise ValueError(
+                f"container_command is {command} and scheduler is {self.scheduler}: set it to none."
+            )
         if not self.scheduler and self.slurm != SlurmRequest():
             raise ValueError("slurm is set and scheduler is not: set scheduler to slurm.")
         return self

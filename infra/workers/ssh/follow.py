@@ -9,7 +9,7 @@ from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines, Send
 from infra.workers.base.outcome import JobOutcome
-from infra.workers.ssh.box import SshBox
+from infra.workers.ssh.box import Look, SshBox
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.outcome import outcome_of
@@ -120,17 +120,23 @@ class SshFollow(JobFollow):
     async def _attend(self, box: SshBox) -> JobOutcome | None:
         """Pass lines on until the job has ended or is stopped, or the connection is lost."""
         if self._lines is None:
-            self._lines = Lines(self.run.id, self.send, (await box.look(self.name)).seen, LOGGER)
+            look = await box.look(self.name)
+            self._tell(look)
+            self._lines = Lines(self.run.id, self.send, look.seen, LOGGER)
         while True:
             if (done := await self._until_read(box, self._lines)) is not None or self.handed_over:
                 return done
             look = await box.look(self.name)
             if outcome := outcome_of(look, self.host, self.configuration):
                 return outcome if outcome.name == "Exited" else self.end_of(outcome)
-            if look.waits != self._waits:
-                self.log.info("%s", look.waits or "It has begun.")
-                self._waits = look.waits
+            self._tell(look)
             await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
+
+    def _tell(self, look: Look) -> None:
+        """Log what a job waits for, once."""
+        if look.waits != self._waits:
+            self.log.info("%s", look.waits or "The job has begun.")
+            self._waits = look.waits
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
         """Pass lines on to their end; returns an outcome where the job is stopped before."""

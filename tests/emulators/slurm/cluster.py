@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 USER, UID, GID = "ada", 6001, 100
 LAN = "10.200.{node}.{end}"  # a cable between the login node and each other one
 CPUS, MEMORY_MIB = 4, 4000  # of a node, by its own word
-WITHIN_S = 60
+WITHIN_S = 120
 CONFIGURATION = """
 ClusterName=gridbench
 SlurmctldHost=login({login})
@@ -126,6 +126,9 @@ class Cluster:
         """Nothing is left of it."""
         for box in (*self.nodes.values(), self.login):
             box.remove()
+        for name in self.nodes:
+            for group in Path("/sys/fs/cgroup").glob(f"*/slurm_{name}"):
+                subprocess.run(["find", str(group), "-depth", "-type", "d", "-delete"], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
