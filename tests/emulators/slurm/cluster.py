@@ -7,6 +7,7 @@ ordinary one. Needs root, like all boxes.
 import contextlib
 import os
 import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
