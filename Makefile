@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf workers browser containers databases clean
+.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf workers browser containers databases slurm clean
 
 install: $(STAMP)
 
@@ -24,7 +24,7 @@ bench: install
 RUNGS = unit or server or journey
 ALONE = grep -rl --include="test_*.py" "mark\.alone" tests # to collect all others takes half a minute
 test-all: RUNGS = unit or server or cloud or chaos
-test-all: databases
+test-all: databases slurm
 test test-all: install browser containers
 	@$(MAKE) --no-print-directory lint & lint=$$!; \
 	$(BIN)/python -m tests.emulators >/dev/null || exit 1; \
@@ -83,6 +83,14 @@ databases:
 	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
 	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends postgresql redis-server >/dev/null; }
 
+# A cluster of network namespaces: controller, nodes, accounting.
+slurm:
+	@command -v slurmctld >/dev/null && command -v slurmd >/dev/null && command -v slurmdbd >/dev/null \
+	  && command -v munged >/dev/null && command -v mariadbd >/dev/null || { \
+	  echo "installing Slurm for the tests of lanes on a cluster"; \
+	  SUDO=$$([ "$$(id -u)" = 0 ] || echo sudo); \
+	  $$SUDO apt-get update -qq && $$SUDO apt-get install -y -qq --no-install-recommends slurmctld slurmd slurmdbd \
+	    slurm-client slurm-wlm-basic-plugins munge mariadb-server >/dev/null; }
 
 clean:
 	rm -rf $(VENV) .gridbench build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

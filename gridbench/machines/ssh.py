@@ -29,7 +29,10 @@ def check(
         typer.Option(help="Public host key, 'ssh-ed25519 AAAA…'; by default the one in known_hosts"),
     ] = None,
     command: Annotated[
-        str, typer.Option(help="Container command there: docker, podman or 'sudo docker'")
+        str,
+        typer.Option(
+            help="Container command there: docker, podman, 'sudo docker'; or none, for a box with torch"
+        ),
     ] = "docker",
     image: Annotated[str, typer.Option(help="Image that the box has or can pull")] = "an-image",
     gpus: Annotated[int, typer.Option(help="GPUs that a container must get", min=0)] = 0,
@@ -47,7 +50,10 @@ def check(
 
     user, _, address = host.rpartition("@")
     box = {"address": address, "user": user or None, "port": port, "key": key, "host_key": host_key}
-    container = {"container_command": command.split(), "image": image, "gpus": gpus, "env": {}, "labels": {}}
+    container = {"container_command": command.split(), "image": image}
+    if command == "none":
+        container = {"container_command": command}
+    container |= {"gpus": gpus, "env": {}, "labels": {}}
     try:
         way = {"jump": [hop(text) for text in jump or ()]}
         configuration = SshJobConfiguration.model_validate({"hosts": [box | way], **container})
@@ -75,7 +81,7 @@ async def _examine(configuration: Any) -> list[tuple[bool, str]]:
 
     host = configuration.hosts[0]
     async with await connect(host, no_blocks) as connection:
-        facts = await SshBox(connection, configuration.container_command).check(configuration.image)
+        facts = await SshBox.of(connection, configuration).check(configuration.image or "")
     gpus = facts.get("gpu", [])
     findings = [(True, f"{host} accepts the login, kernel {facts['kernel'][0]}, {facts['architecture'][0]}")]
     findings += [(True, f"GPU {number}: driver {gpu}") for number, gpu in enumerate(gpus)]

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from gridbench.run.box import with_boxes
 from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
 from gridbench.terminal import Results, RunName, console, say
 from tasks.dispatch.rental_order import order_for
@@ -35,7 +36,10 @@ def run(
     ] = "quick",
     on: Annotated[
         list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
+        typer.Option(
+            help=f"Hardware, several times for several: {', '.join(hardware_names())}; or a box of your own "
+            "with torch, ssh://USER@HOST?usd=1.99"
+        ),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="What speedups are taken against; the first by default")
@@ -72,6 +76,7 @@ def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
 
     Exits with 1 if a cell was not measured.
     """
+    request = with_boxes(request)
     plan = make_plan(request)
     show_plan(plan)
     say_worst_cases(plan, request.budget_usd)

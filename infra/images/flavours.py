@@ -72,11 +72,16 @@ def flavour(name: str) -> Flavour:
     return all_flavours[name]
 
 
-def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
-    """List what is installed: the dependencies that a lane uses, and the torch build."""
+def lane_packages(root: Path = ROOT) -> list[str]:
+    """List the dependencies that a lane uses, without torch."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     without = {*load()["left_out"], "torch"}
-    return [*(line for line in project["dependencies"] if package(line) not in without), chosen.torch]
+    return [line for line in project["dependencies"] if package(line) not in without]
+
+
+def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
+    """List what is installed: the dependencies that a lane uses, and the torch build."""
+    return [*lane_packages(root), chosen.torch]
 
 
 def project(chosen: Flavour, has_build: bool, root: Path = ROOT) -> str:

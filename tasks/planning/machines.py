@@ -4,21 +4,23 @@ from collections.abc import Sequence
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Version
-from tasks.planning.cluster import Cluster, expand, multiplied
+from tasks.planning.cluster import expand, multiplied
 from tasks.planning.hardware import Hardware, load_hardware
+from tasks.planning.request import RunRequest
 
 
-def machines_of(
-    hardware: Sequence[str], cluster: Cluster | None, boxes: int, version: Version | None = None
-) -> list[Hardware]:
+def machines_of(request: RunRequest, version: Version | None = None) -> list[Hardware]:
     """Return the machines of a run, each with the version to measure, if any.
 
     Raises:
         GridbenchError: there is no machine, or one is unknown, unsupported or can't be had like this.
     """
+    cluster, boxes = request.cluster, request.boxes
     if cluster and boxes != 1:
         raise GridbenchError(f"boxes={boxes} is for rented machines; a cluster file names its boxes itself")
-    loaded = [] if cluster else [load_hardware(name) for name in dict.fromkeys(hardware)]
+    found = {machine.name: machine for machine in request.found}
+    names = () if cluster else dict.fromkeys(request.hardware)
+    loaded = [found.get(name) or load_hardware(name) for name in names]
     machines = expand(cluster) if cluster else multiplied(loaded, boxes)
     if not machines:
         raise GridbenchError("hardware is empty; name at least one machine, such as local-cpu")

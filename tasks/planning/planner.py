@@ -30,7 +30,7 @@ def make_plan(request: RunRequest) -> Plan:
     """
     version_measured = request.night.version if request.night else None
     suite = with_code(watched(load_suite_checked(request.suite), request.night), version_measured)
-    machines = machines_of(request.hardware, request.cluster, request.boxes, version_measured)
+    machines = machines_of(request, version_measured)
     suite = _for_devices(suite, machines)
     repeats = suite.repeats if request.repeats is None else request.repeats
     if repeats < 1:

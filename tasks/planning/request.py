@@ -4,6 +4,7 @@ from pydantic import Field
 
 from tasks.planning.channel import Night
 from tasks.planning.cluster import Cluster
+from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan, digest
 from tasks.schema import Strict
 
@@ -13,7 +14,9 @@ class RunRequest(Strict):
 
     Attributes:
         suite: name of a file in `deployments/suites`, or a path.
-        hardware: names of files in `deployments/hardware`; ignored where there is a `cluster`.
+        hardware: names of files in `deployments/hardware`, or of what was `found`; ignored where
+            there is a `cluster`.
+        found: machines without a file: boxes that were asked what they are.
         baseline: the machine or box that speedups are relative to; the first one by default.
         repeats: fresh processes per cell; the suite's own number by default.
         budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None: no limit.
@@ -29,6 +32,7 @@ class RunRequest(Strict):
 
     suite: str = "quick"
     hardware: tuple[str, ...] = ()
+    found: tuple[Hardware, ...] = ()
     baseline: str | None = None
     repeats: int | None = None
     budget_usd: float | None = None

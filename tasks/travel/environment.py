@@ -76,7 +76,9 @@ class MachinePython:
     headers: Mapping[str, str]
 
 
-def environment_for(folder: Path, file: str, python: Path, say: Callable[[str], None]) -> Environment:
+def environment_for(
+    folder: Path, file: str, python: Path, say: Callable[[str], None], least: Sequence[str] = ()
+) -> Environment:
     """Return the environment for a folder's packages; made where none is kept for the same ones.
 
     Args:
@@ -84,17 +86,19 @@ def environment_for(folder: Path, file: str, python: Path, say: Callable[[str], 
         file: in it, that names the packages.
         python: the machine's own interpreter, over whose packages it lies.
         say: is told what is asked for and not installed, and what is.
+        least: `name==version` of what is installed after all where the machine's own lacks it.
 
     Raises:
         GridbenchError: the packages can't be had, or need another torch than the machine's.
     """
     here = look_at(python)
     asked = wanted(folder, file, here.installed, python)
+    lacking = tuple(line for line in least if line.partition("==")[0] not in here.installed)
     for note in asked.notes:
         say(note)
-    if not asked.lines:
+    if not asked.lines and not lacking:
         return Environment(python)
-    name = _name(asked, here)
+    name = _name(asked, here, lacking)
     for kept in places(ENVIRONMENTS):
         if made := _made(kept / name):
             touch(kept / name)
@@ -103,7 +107,7 @@ def environment_for(folder: Path, file: str, python: Path, say: Callable[[str], 
         with alone_with(ENVIRONMENTS, name) as path:
             if made := _made(path):  # by somebody else, meanwhile
                 return made
-            made = _make(path, asked, here, python, file)
+            made = _make(path, asked, here, python, file, lacking)
         prune(ENVIRONMENTS)
     except OSError as error:
         raise GridbenchError(
@@ -131,8 +135,8 @@ def look_at(python: Path) -> MachinePython:
     return MachinePython(facts["python"], facts["base"], tuple(facts["paths"]), versions, headers)
 
 
-def _name(asked: Wanted, here: MachinePython) -> str:
-    rows = [asked.lines, asked.constraints, asked.options, here.version, here.base, here.paths]
+def _name(asked: Wanted, here: MachinePython, lacking: Sequence[str]) -> str:
+    rows = [asked.lines, asked.constraints, asked.options, lacking, here.version, here.base, here.paths]
     if asked.hashes or asked.all_hashed:
         rows += [sorted(asked.hashes.items()), asked.all_hashed]
     text = json.dumps([*rows, sorted(here.installed.items())])
@@ -147,11 +151,13 @@ def _made(path: Path) -> Environment | None:
     return Environment(path / "bin" / "python", tuple(packages))
 
 
-def _make(path: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> Environment:
+def _make(
+    path: Path, asked: Wanted, here: MachinePython, python: Path, file: str, lacking: Sequence[str]
+) -> Environment:
     shutil.rmtree(path, ignore_errors=True)  # half made, when the machine went down
     try:
         with tempfile.TemporaryDirectory(prefix="gridbench-packages-") as scratch:
-            packages = _resolved(Path(scratch), asked, here, python, file)
+            packages = [*_resolved(Path(scratch), asked, here, python, file), *lacking]
             _lay_over(path, here, python)
             _install(Path(scratch), path, packages, asked)
         told = [without_logins(package) for package in packages]  # records and logs have them

@@ -14,7 +14,7 @@ from pathlib import Path
 
 BAKED = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # what an image has brought
 DAY_S = 24 * 3600.0
-CODE, ENVIRONMENTS, DATA = "code", "environments", "data"
+CODE, ENVIRONMENTS, DATA, INSTALLERS = "code", "environments", "data", "installers"
 MOST = {CODE: 10, ENVIRONMENTS: 10, DATA: 3}  # the newest that stay
 IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # others may run in them for so long
 

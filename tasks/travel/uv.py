@@ -2,12 +2,14 @@
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
+from tasks.travel.kept import INSTALLERS, kept_folder
 from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
@@ -35,14 +37,11 @@ def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
     Raises:
         GridbenchError: it is not there, takes too long or fails; the sentence has its own words.
     """
-    try:
-        from uv import find_uv_bin
-
-        command = [find_uv_bin(), *arguments]
-    except (ImportError, FileNotFoundError):
+    if not (uv := find_uv()):
         raise GridbenchError(
             "packages can't be installed here, because uv is not; `pip install uv`, or build the image anew"
-        ) from None
+        )
+    command = [uv, *arguments]
     env = _environ(names)
     if not os.access(Path.home(), os.W_OK):  # as in some containers
         env["UV_NO_CACHE"] = "1"
@@ -68,6 +67,19 @@ def _environ(names: Collection[str]) -> dict[str, str]:
     """Return what uv, and what it builds, see of this process's variables: no login but a named one."""
     seen = (*VARIABLES, *PROXIES, *map(str.upper, PROXIES), *names)
     return {k: v for k, v in os.environ.items() if k in seen or k.startswith(FAMILIES)} | SETTINGS
+def find_uv() -> str | None:
+    """Return the path of uv: this Python's own, the user's, or the one that a lane has brought."""
+    try:
+        from uv import find_uv_bin
+
+        return find_uv_bin()
+    except (ImportError, FileNotFoundError):
+        return shutil.which("uv") or next((str(path) for path in [kept_uv()] if path.exists()), None)
+
+
+def kept_uv() -> Path:
+    """Return where a lane brings uv, on a machine that has none."""
+    return kept_folder(INSTALLERS) / "uv" / "bin" / "uv"
 
 
 def _end_with_parent() -> None:

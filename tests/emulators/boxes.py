@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -49,6 +50,9 @@ exec podman --tmpdir /run/box/tmp "$@"
 """
 # What is rented is logged in to as ubuntu: here another name of root, who alone has this machine's containers.
 UBUNTU = "ubuntu:x:0:0::/root:/bin/sh\n"
+
+# Our Python and the checkout, where they are in the home that a box has another one in place of.
+OURS = [path for path in (sys.base_prefix, str(Path(__file__).parents[2])) if path.startswith("/root/")]
 
 _numbers = count(1)
 
@@ -107,11 +111,13 @@ class Box:
         key = " ".join(self.host_key.split()[:2])
         return {"address": self.address, "user": "root", "key": str(self.key), "host_key": key}
 
-    def start(self) -> None:
-        """Boot: a new boot id, nothing runs."""
-        (self.folder / "etc/boot_id").write_text(f"{uuid.uuid4()}\n")
+    def start(self, same_kernel: bool = False) -> None:
+        """Boot: a new boot id, nothing runs. With the `same_kernel` only the container starts that a box may be."""
+        if not same_kernel:
+            (self.folder / "etc/boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "etc/sshd.pid").unlink(missing_ok=True)
-        init = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", str(INIT), str(self.folder)]
+        alone = ["unshare", "--mount", "--uts", "--pid", "--fork", "--kill-child"]
+        init = [*alone, "sh", str(INIT), str(self.folder), *OURS]
         command = ["nsenter", f"--net=/run/netns/{self.name}", *init]
         with (self.folder / "init.log").open("ab") as log:
             self._init = subprocess.Popen(
@@ -138,10 +144,10 @@ class Box:
             self._init.kill()
             self._init.wait()
 
-    def reboot(self) -> None:
+    def reboot(self, same_kernel: bool = False) -> None:
         """Power off and on."""
         self.stop()
-        self.start()
+        self.start(same_kernel)
 
     def restart_sshd(self) -> None:
         """sshd's listener and its sessions die; it listens again. Containers run on."""
@@ -167,6 +173,15 @@ class Box:
     def containers(self) -> list[str]:
         """The names of the containers that the box has, whatever they do."""
         return self.run("docker ps -a --format '{{.Names}}'").split()
+
+    def trees(self) -> list[str]:
+        """The names of the process trees that the box has."""
+        marked = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | sed -n 's/^GRIDBENCH_TREE=//p'"
+        return sorted(set(self.run(marked, check=False).split()))
+
+    def jobs(self) -> list[str]:
+        """The names of all that runs there for somebody, in containers and without."""
+        return [*self.containers(), *self.trees()]
 
     def remove(self) -> None:
         """Nothing is left of it."""
@@ -219,6 +234,13 @@ def make() -> Box:
     ip("-n", box.name, "link", "set", "eth0", "up")
     ip("-n", box.name, "link", "set", "lo", "up")
     return box
+
+
+def has_all_packages(box: Box) -> None:
+    """The box has our own Python, and no way to an index of packages: nothing is to be installed."""
+    settings = box.folder / "home/.config/uv/uv.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("offline = true\n")
 
 
 @contextlib.contextmanager

@@ -11,7 +11,17 @@ import psutil
 
 from gridbench.run.session import ROOT
 
-CHECKOUT = ("deployments", "flows", "gridbench", "infra", "tasks", "workloads", "prefect.yaml")
+CHECKOUT = (
+    "deployments",
+    "flows",
+    "gridbench",
+    "infra",
+    "tasks",
+    "workloads",
+    "prefect.yaml",
+    "pyproject.toml",
+    "requirements.lock",
+)
 
 
 def copy_of_checkout(folder):

@@ -13,6 +13,8 @@ from uuid import uuid4
 import asyncssh
 
 from infra.workers.base.job_configuration import JobRefused
+from infra.workers.processes.bundle import bundle
+from infra.workers.ssh.configuration import NONE, SshJobConfiguration
 from infra.workers.ssh.connection import ANSWER_S, LOST, BoxUnreachable, call, error_text
 
 SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
@@ -38,10 +40,12 @@ class Look:
 
     Attributes:
         code: the container's exit code; None where it had none.
-        unpulled: its image could not be brought.
+        unpulled: its image or its environment could not be brought.
         late: the box stopped it after its time.
         seen: bytes of the log that Prefect has.
         port: of the tunnel that the container was started with.
+        last: line of the log.
+        waits: what it waits for, as a sentence; empty where it doesn't.
     """
 
     state: State
@@ -51,14 +55,30 @@ class Look:
     late: bool = False
     seen: int = 0
     port: int | None = None
+    last: str = ""
+    waits: str = ""
 
 
 class SshBox:
-    """A box behind a connection, with the command of its container runtime."""
+    """A box behind a connection, with the command of its container runtime.
 
-    def __init__(self, connection: asyncssh.SSHClientConnection, runtime: Sequence[str]) -> None:
-        self.connection, self.runtime = connection, tuple(runtime)
-        self._home = ""  # the user's, once the script lies there
+    Without one it is what answers the same commands of process trees, run by the box's `python`.
+    """
+
+    _script_at = SCRIPT_AT
+
+    def __init__(
+        self, connection: asyncssh.SSHClientConnection, runtime: Sequence[str], python: str | None = None
+    ) -> None:
+        self.connection = connection
+        self._runtime = () if runtime == NONE else tuple(runtime)
+        self._python = python
+        self.home = ""  # the user's, once the script lies there
+
+    @classmethod
+    def of(cls, connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> "SshBox":
+        """Return the box of a job."""
+        return cls(connection, configuration.container_command, configuration.python)
 
     async def _do(
         self, *command: str, content: bytes = b"", within_s: float = ANSWER_S
@@ -71,21 +91,48 @@ class SshBox:
         await self._install()
         return await self._do("sh", SCRIPT_AT, *arguments, content=content, within_s=within_s)
 
+    async def _engine(
+        self, verb: str, *arguments: str, content: bytes = b"", within_s: float = ANSWER_S
+    ) -> asyncssh.SSHCompletedProcess:
+        """Have the script do what needs the runtime."""
+        await self._install()
+        return await self._script(verb, *arguments, *self._runtime, content=content, within_s=within_s)
+
+    async def bring(self, path: str, content: bytes) -> None:
+        """Bring a file to a box that does not have it; its name says what it holds."""
+        if (await self._do("test", "-s", path)).exit_status:
+            await self._put(await self._do("mkdir", "-p", "-m", "700", HOME), path, content)
+
     async def _install(self) -> None:
         """Bring the script to the box once a connection, and forget what ended long ago."""
-        if self._home:
+        if self.home:
             return
-        if (await self._do("test", "-s", SCRIPT_AT)).exit_status:
-            made = await self._do("mkdir", "-p", "-m", "700", HOME)
-            await self._put(made, SCRIPT_AT, SCRIPT)
+        await self.bring(SCRIPT_AT, SCRIPT)
         old = ["-mindepth", "2", "-maxdepth", "2", "-name", "ended", "-mtime", f"+{KEEP_DAYS}"]
         await self._do("find", HOME, *old, "-exec", "sh", "-c", FORGET, "sh", "{}", "+")
-        self._home = text_of((await self._do("printenv", "HOME")).stdout)
+        home = text_of((await self._do("printenv", "HOME")).stdout)
+        if not self._runtime:
+            name, program = bundle()
+            await self.bring(f"{HOME}/{name}", program)
+            self._runtime = (await self._with_torch(), f"{home}/{HOME}/{name}")
+        self.home = home
+
+    async def _with_torch(self) -> str:
+        """Return the box's Python that has torch."""
+        found = text_of((await self._do("sh", SCRIPT_AT, "python", self._python or "")).stdout)
+        if not found and self._python:
+            raise JobRefused(
+                f"python is {self._python}: it is not there, has no torch or is older than 3.11.", "Unfit"
+            )
+        if not found:
+            text = "It has no Python 3.11 or newer with torch where one is looked for: name it in python."
+            raise JobRefused(text, "Unfit")
+        return found
 
     async def _folder(self, name: str) -> str:
         """Return the job's folder as an absolute path: its watcher is found by it."""
         await self._install()
-        return f"{self._home}/{HOME}/{name}"
+        return f"{self.home}/{HOME}/{name}"
 
     async def _put(self, made: asyncssh.SSHCompletedProcess, path: str, content: bytes) -> None:
         """Write a file whole or not at all; nobody but the user reads it."""
@@ -102,7 +149,10 @@ class SshBox:
 
     async def check(self, image: str) -> dict[str, list[str]]:
         """Return the facts that the box reports about itself, by their name."""
-        done = await self._script("check", image, *self.runtime)
+        return self._facts(await self._engine("check", image))
+
+    @staticmethod
+    def _facts(done: asyncssh.SSHCompletedProcess) -> dict[str, list[str]]:
         facts: dict[str, list[str]] = {}
         for line in text_of(done.stdout).splitlines():
             name, _, value = line.partition("=")
@@ -144,8 +194,8 @@ class SshBox:
         """
         hidden = (profile.encode(), env.encode())
         sizes = [str(len(content)) for content in hidden]
-        words = (await self._folder(name), lock, str(limit_s), *sizes, *self.runtime)
-        done = await self._script("start", *words, content=b"".join(hidden))
+        words = (await self._folder(name), lock, str(limit_s), *sizes)
+        done = await self._engine("start", *words, content=b"".join(hidden))
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))
         if done.exit_status:
@@ -154,7 +204,7 @@ class SshBox:
 
     async def look(self, name: str) -> Look:
         """Read the state of a job."""
-        done = await self._script("look", await self._folder(name), *self.runtime)
+        done = await self._engine("look", await self._folder(name))
         facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
         if "state" not in facts:
             raise BoxUnreachable(f"The box gave no answer ({text_of(done.stderr)}).")
@@ -167,6 +217,7 @@ class SshBox:
             late="late" in facts,
             seen=int(facts.get("seen") or 0),
             port=int(facts["port"]) if facts.get("port") else None,
+            last=facts.get("last", ""),
         )
 
     async def lines(self, name: str, offset: int) -> AsyncIterator[bytes]:
@@ -175,9 +226,9 @@ class SshBox:
         Raises:
             BoxUnreachable: the connection was lost.
         """
-        command = shlex.join(["sh", SCRIPT_AT, "lines", await self._folder(name), str(offset)])
+        words = ["sh", self._script_at, "lines", await self._folder(name), str(offset)]
         try:
-            async with self.connection.create_process(command, encoding=None) as process:
+            async with self.connection.create_process(shlex.join(words), encoding=None) as process:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield chunk
                 await process.wait()
@@ -187,10 +238,9 @@ class SshBox:
             raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
 
     async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
-        """Stop a job's container. Returns whether it is gone."""
-        done = await self._script(
-            "stop", await self._folder(name), str(grace_s), *self.runtime, within_s=grace_s + STOP_S
-        )
+        """Stop a job. Returns whether it is gone."""
+        words = (await self._folder(name), str(grace_s))
+        done = await self._engine("stop", *words, within_s=grace_s + STOP_S)
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:

@@ -1,6 +1,7 @@
 #!/bin/sh
-# What the ssh worker does on a box: one measuring container at a time, watched by a process of the box itself, so
-# that a lost connection changes nothing. Called as `sh ssh_box.sh VERB …`; FOLDER is a job's own, its name the job's.
+# What the ssh worker does on a box: one measuring job at a time, watched by a process of the box itself, so that a
+# lost connection changes nothing. Called as `sh ssh_box.sh VERB …`; FOLDER is a job's own, its name the job's.
+# RUNTIME is docker, podman, or what answers the same commands of a process tree: infra/workers/processes.
 #
 #   free LOCK WAIT_S                     0 nobody measures, at the latest after so long; 75 somebody does (stdout: who)
 #   start FOLDER LOCK LIMIT_S PROFILE_BYTES ENV_BYTES RUNTIME…
@@ -11,6 +12,7 @@
 #   load LOCK RUNTIME…                   an image from stdin, while nobody measures; 75 the box is taken
 #   session FOLDER                       ends the SSH session that followed the job before: it may hold the tunnel
 #   check IMAGE RUNTIME…                 key=value lines about the box, for the preflight
+#   python [PYTHON]                      the first Python that has torch, or this one if it has
 #
 # FOLDER/run and FOLDER/pull hold the words of `RUNTIME run …` and `RUNTIME pull …`, each ended by NUL: no shell
 # reads what a user wrote. What nobody may read comes over stdin once the box is taken, lies in memory, and goes away
@@ -25,7 +27,8 @@ MARK=dev.gridbench.measuring
 verb=$1
 shift
 
-boot() { cat /proc/sys/kernel/random/boot_id; }
+# A rented box is often a container itself: where that starts anew, its first process does, and not the kernel.
+boot() { echo "$(cat /proc/sys/kernel/random/boot_id)-$(cut -d' ' -f22 /proc/1/stat)"; }
 
 alive() { # does the process that watches this job run, since this boot?
     [ -f "$1/watcher" ] && read -r pid of <"$1/watcher" && [ "$of" = "$(boot)" ] &&
@@ -192,6 +195,7 @@ look)
         clean "$folder" "$@"
     fi
     [ ! -f "$folder/late" ] || echo late=1
+    [ ! -s "$folder/log" ] || printf 'last=%s\n' "$(tail -n 1 "$folder/log" | head -c 600)"
     for fact in seen port; do
         [ ! -f "$folder/$fact" ] || printf '%s=%s\n' "$fact" "$(cat "$folder/$fact")"
     done
@@ -257,8 +261,24 @@ check)
     done
     printf 'image=%s\n' "$("$@" image inspect -f '{{.Id}}' "$image" 2>/dev/null)"
     printf 'lingers=%s\n' "$(loginctl show-user "$(id -un)" -p Linger --value 2>/dev/null)"
+    sed -n 's/^MemTotal: *\([0-9]*\) kB/memory_kib=\1/p' /proc/meminfo
+    sed -n 's/^model name[^:]*: /cpu=/p' /proc/cpuinfo | head -n 1
     nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | sed 's/^/gpu=/'
     exit 0
+    ;;
+python)
+    # What is rented often has torch in an environment that only a shell for people knows.
+    {
+        command -v python3 python
+        timeout 20 bash -ilc 'command -v python3; command -v python' 2>/dev/null
+        ls -d /opt/*/bin/python /venv/*/bin/python "$HOME"/*/bin/python "$HOME"/.*/bin/python /workspace/*/bin/python
+    } </dev/null 2>/dev/null | if [ -n "${1:-}" ]; then at "$1"; echo; else cat; fi | while read -r python; do
+        has='import importlib.util as u, sys; sys.exit(sys.version_info < (3, 11) or not u.find_spec("torch"))'
+        if "$python" -P -c "$has" </dev/null 2>/dev/null; then
+            echo "$python"
+            break
+        fi
+    done
     ;;
 *) exit 64 ;;
 esac

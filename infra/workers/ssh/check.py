@@ -13,6 +13,10 @@ PACKAGES = {
     "xargs": "findutils",
     "tail": "coreutils",
     "ps": "procps",
+    "sbatch": "slurm-client",
+    "squeue": "slurm-client",
+    "scontrol": "slurm-client",
+    "scancel": "slurm-client",
 }
 
 
@@ -27,7 +31,9 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
         for tool in facts.get("missing", [])
     ]
-    if facts["runtime"] != ["ok"]:
+    if configuration.scheduler:
+        return problems + _controller(facts) + _disk(facts, configuration.least_free_mib)
+    if facts["runtime"] != ["ok"] and configuration.has_containers:
         problems.append(_no_runtime(configuration.container_command, facts.get("info", [""])[0]))
         return problems
     if _info(facts).get("host", {}).get("security", {}).get("rootless") and facts.get("lingers") == ["no"]:
@@ -35,7 +41,7 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
             "podman without root ends containers at the last logout: run `loginctl enable-linger` there."
         )
     problems += _disk(facts, configuration.least_free_mib)
-    if configuration.pull == "never" and not has_image(facts):
+    if configuration.has_containers and configuration.pull == "never" and not has_image(facts):
         problems.append(
             f"image {configuration.image} is not there, and pull is never: bring it there, or change pull."
         )
@@ -68,6 +74,13 @@ def _no_runtime(command: list[str], message: str) -> str:
     return f"{named} does not work: {message.strip()[:200] or 'it says nothing'}."
 
 
+def _controller(facts: Facts) -> list[str]:
+    if facts["runtime"] == ["ok"]:
+        return []
+    said = facts.get("info", [""])[0].strip()[:200]
+    return [f"Slurm's controller does not answer ({said}): ask who runs the cluster."]
+
+
 def _disk(facts: Facts, least_mib: int) -> list[str]:
     problems = []
     for entry in dict.fromkeys(facts.get("free_kib", [])):
@@ -94,7 +107,7 @@ def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
     )
     if required > len(gpus):
         problems.append(f"gpus is {configuration.gpus}, and the box has {len(gpus)}.")
-    if not _sees_gpus(_info(facts)):
+    if configuration.has_containers and not _sees_gpus(_info(facts)):
         runtime = configuration.container_command[-1]
         problems.append(
             f"{runtime} can't hand GPUs to containers: install the NVIDIA container toolkit and restart it."

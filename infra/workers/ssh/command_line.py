@@ -81,6 +81,11 @@ def gpu_options(configuration: SshJobConfiguration) -> list[str]:
     return ["--gpus", str(configuration.gpus)]
 
 
+def visible_gpus(gpus: int | str | list[str]) -> dict[str, str]:
+    """Return the variable by which CUDA shows a process these GPUs and no others."""
+    return {} if gpus == "all" else {"CUDA_VISIBLE_DEVICES": ",".join(_ids(gpus))}
+
+
 def _ids(gpus: int | str | list[str]) -> list[str]:
     return [str(index) for index in range(gpus)] if isinstance(gpus, int) else list(gpus)
 
@@ -90,20 +95,25 @@ def pull_command(configuration: SshJobConfiguration) -> tuple[str, ...]:
     return ("pull", str(configuration.image))
 
 
-def env_file(configuration: SshJobConfiguration, port: int | None) -> str:
-    """Return the file of the container's variables, a line each, as `--env-file` reads it.
+def env_file(configuration: SshJobConfiguration, name: str, port: int | None) -> str:
+    """Return the file of the job's variables, a line each, as `--env-file` reads it.
 
     Raises:
         JobRefused: a value has a line break, or the API's address a password.
     """
     env = plain(configuration.env)
     env.setdefault("PREFECT_CLIENT_MAX_RETRIES", str(RETRIES))
+    if not configuration.has_containers and not configuration.scheduler:  # Slurm shows a job its own
+        env = visible_gpus(configuration.gpus) | env
     if port is not None:
         env["PREFECT_API_URL"] = f"http://127.0.0.1:{port}{ROOT}"
     elif fault := password_fault(env.get("PREFECT_API_URL")):
         raise JobRefused(fault)
     if port is not None or secrets(configuration.env):
-        env["PREFECT_PROFILES_PATH"] = f"{SECRETS_AT}/profiles.toml"
+        hidden = f"{HIDDEN.format(name=name)}/prefect-secrets"
+        env["PREFECT_PROFILES_PATH"] = (
+            f"{SECRETS_AT if configuration.has_containers else hidden}/profiles.toml"
+        )
     for name, value in env.items():
         if "\n" in value or "\r" in value:
             raise JobRefused(f"env sets {name} to several lines: a box's container takes one; mount a file.")

@@ -9,6 +9,7 @@ from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
+from infra.workers.ssh.slurm.request import SlurmRequest
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
@@ -16,6 +17,8 @@ DEFAULT_USER, DEFAULT_PORT = "ubuntu", 22
 USER = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOUNT = re.compile(r"(/[^:,\0\n]*|[A-Za-z0-9][\w.-]*):/[^:,\0\n]*(:(ro|rw))?")
+NONE = "none"  # in place of a container command
+OF_CONTAINERS = ("image", "shared_memory_mib", "mounts", "memory_mib")  # the last one is Slurm's, too
 # Rented boxes get no credentials of anybody's cloud.
 CREDENTIALS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET"),
@@ -98,11 +101,26 @@ class SshJobFields(BaseModel):
         title="Hosts",
         description="Boxes: the first that is free takes the job. One job at a time runs on a box.",
     )
-    container_command: list[Word] = Field(
+    container_command: Literal["none"] | Annotated[list[Word], Field(min_length=1)] = Field(
         default=["docker"],
         title="Container Command",
-        description="What runs containers there: docker, podman, or sudo and docker as two words.",
-        min_length=1,
+        description="What runs containers there: docker, podman, or sudo and docker as two words. With none "
+        "the job is a process tree of its own over the box's Python and torch.",
+    )
+    python: Word | None = Field(
+        default=None,
+        title="Python",
+        description="Without containers: the box's Python that has torch. Empty: the first that is found.",
+    )
+    scheduler: Literal["slurm"] | None = Field(
+        default=None,
+        title="Scheduler",
+        description="slurm: the hosts are login nodes of a cluster, and the job is one of Slurm's.",
+    )
+    slurm: SlurmRequest = Field(
+        default=SlurmRequest(),
+        title="Slurm",
+        description="What the job asks of Slurm beside time, memory and GPUs.",
     )
     image: Word | None = Field(
         default=None, title="Image", description="Image with Prefect and the flow's packages."
@@ -192,14 +210,41 @@ class SshWorkerResult(BaseWorkerResult):
 class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
     """One flow run's job, ready to be started."""
 
+    @property
+    def has_containers(self) -> bool:
+        """Return whether the job runs in a container, not as a process tree of its own."""
+        return self.container_command != NONE
+
+    @model_validator(mode="after")
+    def _has_what_it_runs_in(self) -> Self:
+        if self.has_containers and not self.image:
+            raise ValueError("image is not set: name the image that has the flow's packages.")
+        if self.has_containers:
+            return self
+        of_containers = OF_CONTAINERS[:-1] if self.scheduler else OF_CONTAINERS
+        if field := next(filter(self.__getattribute__, of_containers), None):
+            raise ValueError(f"{field} is set, and container_command is none: only a container has it.")
+        if self.pull != "if-not-present":
+            raise ValueError(f"pull is {self.pull}, and container_command is none: no image is pulled.")
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_scheduler(self) -> Self:
+        if self.scheduler and self.has_containers:
+            command = self.container_command
+            raise ValueError(
+                f"container_command is {command} and scheduler is {self.scheduler}: set it to none."
+            )
+        if not self.scheduler and self.slurm != SlurmRequest():
+            raise ValueError("slurm is set and scheduler is not: set scheduler to slurm.")
+        return self
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not self.hosts:
             raise ValueError("hosts is not set: name the box or the boxes that may run the job.")
         if twice := [str(host) for host in self.hosts if self.hosts.count(host) > 1]:
             raise ValueError(f"hosts names {twice[0]} more than once.")
-        if not self.image:
-            raise ValueError("image is not set: name the image that has the flow's packages.")
         if isinstance(self.gpus, int) and self.gpus < 0:
             raise ValueError(f"gpus is {self.gpus}: it is all, a count, or a list of indices.")
         for mount in self.mounts:

@@ -9,17 +9,18 @@ from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines, Send
 from infra.workers.base.outcome import JobOutcome
-from infra.workers.ssh.box import SshBox
+from infra.workers.ssh.box import Look, SshBox
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.settings import SshSettings
+from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.tunnel import Tunnel
 
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
 STOPS = 3  # how often a container is asked to stop
 LAST_LINES_S = 10
-LOGGER = "ssh.container"
+LOGGER = "ssh.job"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -45,11 +46,12 @@ class SshFollow(JobFollow):
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: Lines | None = None
     _stops: int = 0
+    _waits: str = ""
 
     @property
     def cancelled_message(self) -> str:
         """Return the sentence of a run whose job was cancelled."""
-        return "Cancelled from Prefect; the container was stopped."
+        return "Cancelled from Prefect; the job was stopped."
 
     def wake(self) -> None:
         """Have the job looked at now."""
@@ -73,7 +75,7 @@ class SshFollow(JobFollow):
                     return outcome
                 if box is not None or self._lines is None:
                     lost_s = self.configuration.lost_s
-                    self.log.warning("%s The container runs on; trying again for %s s.", error, lost_s)
+                    self.log.warning("%s The job runs on; trying again for %s s.", error, lost_s)
             finally:
                 if box is not None:
                     box.connection.abort()
@@ -91,7 +93,7 @@ class SshFollow(JobFollow):
 
     def _lost(self, error: Exception) -> JobOutcome:
         if self.stop:
-            rest = f"it stops its container itself after timeout_s {self.configuration.timeout_s}"
+            rest = f"it stops the job itself after timeout_s {self.configuration.timeout_s}"
             return JobOutcome(
                 "Cancelled", f"Cancelled from Prefect while box {self.host} was out of reach; {rest}."
             )
@@ -107,9 +109,7 @@ class SshFollow(JobFollow):
 
     async def _connected(self) -> SshBox:
         """Connect to the box anew, with the tunnel that the container knows."""
-        box = SshBox(
-            await connect(self.host, self.secret_of, in_before=True), self.configuration.container_command
-        )
+        box = box_of(await connect(self.host, self.secret_of, in_before=True), self.configuration)
         try:
             await self.tunnel.take_over(box, self.name, await box.look(self.name), self.host)
         except BaseException:
@@ -120,14 +120,23 @@ class SshFollow(JobFollow):
     async def _attend(self, box: SshBox) -> JobOutcome | None:
         """Pass lines on until the job has ended or is stopped, or the connection is lost."""
         if self._lines is None:
-            self._lines = Lines(self.run.id, self.send, (await box.look(self.name)).seen, LOGGER)
+            look = await box.look(self.name)
+            self._tell(look)
+            self._lines = Lines(self.run.id, self.send, look.seen, LOGGER)
         while True:
             if (done := await self._until_read(box, self._lines)) is not None or self.handed_over:
                 return done
             look = await box.look(self.name)
             if outcome := outcome_of(look, self.host, self.configuration):
                 return outcome if outcome.name == "Exited" else self.end_of(outcome)
+            self._tell(look)
             await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
+
+    def _tell(self, look: Look) -> None:
+        """Log what a job waits for, once."""
+        if look.waits != self._waits:
+            self.log.info("%s", look.waits or "The job has begun.")
+            self._waits = look.waits
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
         """Pass lines on to their end; returns an outcome where the job is stopped before."""
@@ -181,5 +190,5 @@ class SshFollow(JobFollow):
                 with suppress(TimeoutError, BoxUnreachable):
                     await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
                 return cancelled
-        rest = f"its runtime did not stop the container {self.name}: stop it by hand"
+        rest = f"it did not stop the job {self.name}: stop it by hand"
         return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")

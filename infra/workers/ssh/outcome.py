@@ -3,42 +3,47 @@
 from infra.workers.base.outcome import KILLED, JobOutcome
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
+from infra.workers.ssh.slurm.box import SlurmLook
+from infra.workers.ssh.slurm.outcome import slurm_outcome
 
 
 def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
     """Return how a job ended, or None where it still runs."""
     if look.state in ("running", "prepared"):
         return None
+    if isinstance(look, SlurmLook) and look.state == "ended":
+        return slurm_outcome(look.job, look.written, configuration)
     return _interrupted(look, host, configuration) or _ended(look, host, configuration)
 
 
 def _interrupted(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
-    """Return the outcome of a container that something else has ended; None where it ended itself."""
+    """Return the outcome of a job that something else has ended; None where it ended itself."""
     if look.state == "rebooted":
-        text = f"Box {host} was restarted while the container ran; the container is gone."
+        text = f"Box {host} was restarted while the job ran; the job is gone."
         return JobOutcome("Rebooted", text)
     if look.state == "absent":
         return JobOutcome("Crashed", f"Box {host} knows nothing of the job: somebody has removed its folder.")
     if look.state == "abandoned":
-        text = f"The process that watched the container on box {host} was killed; it was removed, too."
+        text = f"The process that watched the job on box {host} was killed; the job was ended, too."
         return JobOutcome("Crashed", text)
     if look.late:
-        text = f"Box {host} stopped the container after timeout_s {configuration.timeout_s}."
+        text = f"Box {host} stopped the job after timeout_s {configuration.timeout_s}."
         return JobOutcome("TimedOut", text, look.code)
     return None
 
 
 def _ended(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome:
     if look.unpulled:
-        text = f"Image {configuration.image} could not be pulled on box {host}; its log says why."
-        return JobOutcome("ImagePullFailed", text)
+        image = configuration.image
+        what = f"Image {image} could not be pulled" if image else "The lane's environment could not be made"
+        return JobOutcome("ImagePullFailed", f"{what} on box {host}: {look.last or 'its log says why'}")
     if look.code is None:
-        return JobOutcome("Crashed", f"The container could not be started on box {host}; its log says why.")
+        return JobOutcome("Crashed", f"The job could not be started on box {host}; its log says why.")
     if look.code == 0:
-        return JobOutcome("Exited", "The container ended with exit code 0.", 0)
+        return JobOutcome("Exited", "The job ended with exit code 0.", 0)
     memory_mib = configuration.memory_mib
     if look.oom or (look.code == KILLED and memory_mib):
         limit = f"memory_mib {memory_mib} was" if memory_mib else "the box's memory was"
-        text = f"The container ran out of memory ({limit} not enough, exit code {look.code})."
+        text = f"The job ran out of memory ({limit} not enough, exit code {look.code})."
         return JobOutcome("OutOfMemory", text, look.code)
-    return JobOutcome("Crashed", f"The container ended with exit code {look.code}.", look.code)
+    return JobOutcome("Crashed", f"The job ended with exit code {look.code}.", look.code)

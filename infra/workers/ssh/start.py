@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+from infra.images.context import revision
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.outcome import StateName
 from infra.workers.ssh.box import BoxBusy, SshBox
@@ -15,8 +16,11 @@ from infra.workers.ssh.command_line import env_file, pull_command, run_command, 
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
+from infra.workers.ssh.processes import bring_lane
+from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.tunnel import Tunnel
 
+COMMIT = "GRIDBENCH_COMMIT"  # as an image names it: a box has no git
 UNFIT: StateName = "Unfit"
 WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
 
@@ -104,7 +108,7 @@ class Launcher:
             self._logged[host] = sentence
 
     async def _on(self, host: Host) -> Started:
-        box = SshBox(await connect(host, self._secret_of), self._configuration.container_command)
+        box = box_of(await connect(host, self._secret_of), self._configuration)
         try:
             await self._begin(host, box)
         except BaseException as error:
@@ -134,11 +138,14 @@ class Launcher:
         port = None
         if configuration.tunnel:
             port = await self._tunnel.open(box.connection, host, None)
-        files = {"run": run_command(configuration, name, port, home_of(facts))}
-        if configuration.pull == "always" or (
-            configuration.pull == "if-not-present" and not has_image(facts)
-        ):
-            files["pull"] = pull_command(configuration)
+        if configuration.has_containers:
+            files = {"run": run_command(configuration, name, port, home_of(facts))}
+            if configuration.pull == "always" or (
+                configuration.pull == "if-not-present" and not has_image(facts)
+            ):
+                files["pull"] = pull_command(configuration)
+        else:
+            files = await bring_lane(box, configuration, name, self._log)
         contents = {path: "".join(f"{word}\0" for word in words).encode() for path, words in files.items()}
         await box.prepare(name, contents | ({"port": str(port).encode()} if port else {}))
         await box.own(name)
@@ -149,7 +156,9 @@ class Launcher:
         """Have a prepared box start the job; only its own answer proves that it did not."""
         configuration = self._configuration
         token = self._tunnel.token if configuration.tunnel else None
-        hidden = env_file(configuration, port), secret_profile(configuration.env, token)
+        if not configuration.has_containers:
+            configuration.env.setdefault(COMMIT, revision())
+        hidden = env_file(configuration, self._name, port), secret_profile(configuration.env, token)
         self._asked_host = host
         try:
             await box.start(self._name, configuration.lock_file, configuration.timeout_s, *hidden)

@@ -22,6 +22,7 @@ from infra.workers.ssh.configuration import (
 from infra.workers.ssh.connection import BoxUnreachable, connect
 from infra.workers.ssh.follow import SshFollow
 from infra.workers.ssh.settings import SshSettings
+from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.start import Launcher
 from infra.workers.ssh.tunnel import Tunnel
 
@@ -37,7 +38,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     """Runs flow runs on boxes and follows them, those of an earlier worker too."""
 
     type = "ssh"
-    thing = "container"
+    thing = "job"
     job_configuration = SshJobConfiguration
     job_configuration_variables = SshVariables
     result_type = SshWorkerResult
@@ -46,8 +47,8 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     explained_within_s = 30.0
 
     _description = (
-        "Execute flow runs in containers on machines that SSH reaches, one at a time on each. Requires "
-        "Docker or podman there."
+        "Execute flow runs on machines that SSH reaches, one at a time on each: in containers of Docker or "
+        "podman, or as processes over the Python and torch that is there."
     )
     _display_name = "SSH"
     _documentation_url = "https://asyncssh.readthedocs.io"
@@ -62,7 +63,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         await super().setup()
 
     async def start_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
-        """Have one of the boxes start this try's container, unless one has it."""
+        """Have one of the boxes start this try's job, unless one has it."""
         number = await self.runs.try_number(flow_run.id)
         name = job_name(flow_run.id, number)
 
@@ -89,7 +90,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             configuration, name, tunnel, self._secret, note, given_up, log, self.settings.poll_s, before
         )
         started = await starter.start()
-        log.info("Box %s runs the container %s.", started.host, name)
+        log.info("Box %s runs the job %s.", started.host, name)
         self._started[flow_run.id] = started.box, tunnel
         return identifier(started.host, name)
 
@@ -155,7 +156,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: SshJobConfiguration, grace_seconds: int = 30
     ) -> None:
-        """Stop a container.
+        """Stop a job.
 
         Raises:
             InfrastructureNotFound: there is no such job, or it has ended.
@@ -167,11 +168,11 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         host, name = job
         try:
             async with await connect(host, self._secret) as connection:
-                box = SshBox(connection, configuration.container_command)
+                box = box_of(connection, configuration)
                 if (await box.look(name)).state != "running":
-                    raise InfrastructureNotFound(f"Box {host} has no container {name} that has not ended.")
+                    raise InfrastructureNotFound(f"Box {host} has no job {name} that has not ended.")
                 if not await box.stop(name, grace_seconds):
-                    raise InfrastructureNotAvailable(f"Box {host} has not stopped the container {name}.")
+                    raise InfrastructureNotAvailable(f"Box {host} has not stopped the job {name}.")
         except (JobRefused, BoxUnreachable) as error:
             raise InfrastructureNotAvailable(str(error)) from error
 

@@ -1,12 +1,15 @@
 """The commands of docs/ssh.md, as they stand but for the address, from a home directory with one key."""
 
+import json
 import re
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 from tests.docs.shown import DOCS, block_of
-from tests.emulators.boxes import boxes
+from tests.emulators.boxes import boxes, has_all_packages
 from tests.emulators.own_server import AUTH, PrefectServer
 
 pytestmark = pytest.mark.timeout(1200)
@@ -64,6 +67,34 @@ def test_a_box_is_checked_and_measured(owner, box, bench_image):
     code, told = owner(run, timeout=900)
     assert code == 0 and "report: " in told, told
     assert not owner.processes()
+
+
+def test_a_box_with_torch_is_measured_by_its_address(owner, box):
+    """No container, no file about it: the lane's code goes there, and our own Python has its packages.
+
+    The same box in containers, in the same run, has records of the same form.
+    """
+    has_all_packages(box)
+    (box.folder / "home" / "venv").symlink_to(Path(sys.executable).parents[1])
+    owner(f"ssh-keyscan {box.address} 2>/dev/null >> $HOME/.ssh/known_hosts")
+    (command,) = block_of(PAGE, "gridbench run loadtest --on 'ssh://")
+    code, told = owner(f"{at_box(command, box, '')} --on my-box", timeout=900)
+    assert code == 0 and f"at {box.address}" in told and "report: " in told, told
+    assert box.jobs() == [] and not owner.processes()
+    records = Path(owner.environment["GRIDBENCH_RESULTS"]).glob("*/records/**/*.json")
+    found = {record["hardware"]: record for record in map(json.loads, map(Path.read_text, records))}
+    bare, contained = found[box.address], found["my-box"]
+    assert bare["environment"]["container"] is None and contained["environment"]["container"]
+    assert forms(bare) == forms(contained)
+    assert {bare["verdict"], contained["verdict"]} <= {"ok", "noisy"}
+
+
+def forms(record):
+    """The names of all that a record and its parts have; values of measurements differ."""
+    return {
+        name: sorted(value) if isinstance(value, dict) else type(value).__name__
+        for name, value in record.items()
+    }
 
 
 def test_a_box_is_measured_by_workers_of_a_server_elsewhere(owner, box, tmp_path, bench_image):

@@ -29,7 +29,7 @@ KINDS = "infra.workers.batch.worker, infra.workers.ssh.worker, infra.workers.kub
 WORKER = f"import {KINDS}; from prefect.cli import app; app()"
 LOGGERS = {
     "aws-batch": "aws_batch.",
-    "ssh": "ssh.container",
+    "ssh": "ssh.job",
     "kubernetes-jobs": "kubernetes.container",
 }  # of what a container prints
 WITHIN_S = 400  # of a machine that others use too

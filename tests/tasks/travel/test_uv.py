@@ -7,7 +7,23 @@ import sys
 
 import pytest
 
+from tasks.travel import uv
+
 CALL = "from tasks.travel.uv import call_uv; call_uv('pip')"
+
+
+def test_it_is_this_pythons_own_or_the_users_or_what_a_lane_has_brought(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert uv.find_uv()
+    monkeypatch.setitem(sys.modules, "uv", None)  # this Python has none
+    assert uv.find_uv() is None
+    uv.kept_uv().parent.mkdir(parents=True)
+    uv.kept_uv().touch(mode=0o755)
+    assert uv.find_uv() == str(uv.kept_uv())
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/uv").touch(mode=0o755)
+    assert uv.find_uv() == str(tmp_path / "bin/uv")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's end")

@@ -79,7 +79,7 @@ async def ssh(**values):
         client=object(),
     )
     asked.prepare_for_flow_run(RUN, worker_name="w")
-    lines = env_file(asked, None)
+    lines = env_file(asked, "n", None)
     env = dict(line.split("=", 1) for line in lines.splitlines())
     return json.dumps([run_command(asked, "n", None), lines]), env
 

@@ -1,12 +1,15 @@
 """Jobs that tests begin on a box by hand."""
 
 import asyncio
+import logging
 import shlex
 import uuid
 
 from infra.workers.ssh.command_line import env_file, run_command
 from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.processes import bring_lane
 
+LOG = logging.getLogger("ssh")
 LOCK = "~/.gridbench/box.lock"
 
 
@@ -16,7 +19,7 @@ import base64, os, sys, tomllib, urllib.error, urllib.request
 path = sys.argv[1].replace("own", os.environ["PREFECT__FLOW_RUN_ID"])
 request = urllib.request.Request(os.environ["PREFECT_API_URL"] + path)
 if sys.argv[2] == "True":
-    profile = tomllib.load(open("/run/prefect-secrets/profiles.toml", "rb"))["profiles"]["box"]
+    profile = tomllib.load(open(os.environ["PREFECT_PROFILES_PATH"], "rb"))["profiles"]["box"]
     token = base64.b64encode(profile["PREFECT_API_AUTH_STRING"].encode()).decode()
     request.add_header("Authorization", "Basic " + token)
 try:
@@ -35,11 +38,11 @@ async def nothing(name):
     return ""
 
 
-def asked(machine, base_image, script, **changes):
+def asked(machine, variables, script, **changes):
     return SshJobConfiguration(
         **{
             "hosts": [machine.host],
-            "image": base_image,
+            **variables,
             "command": f"sh -c '{script}'",
             "env": {},
             "tunnel": False,
@@ -55,9 +58,16 @@ def new_name():
 
 
 async def begin(box, job, name, limit_s=600, secret="", **files):
-    words = "".join(f"{word}\0" for word in run_command(job, name, None)).encode()
-    await box.prepare(name, {"run": words, **files})
-    await box.start(name, LOCK, limit_s, env_file(job, None), secret)
+    if job.has_containers:
+        wanted = {"run": run_command(job, name, None)}
+    else:
+        wanted = await bring_lane(box, job, name, LOG)
+    await box.prepare(name, {path: as_file(words) for path, words in wanted.items()} | files)
+    await box.start(name, LOCK, limit_s, env_file(job, name, None), secret)
+
+
+def as_file(words):
+    return "".join(f"{word}\0" for word in words).encode()
 
 
 async def until(box, name, *states):

@@ -1,13 +1,15 @@
 """A pool of the ssh worker, with boxes behind a real sshd."""
 
+import sys
+
 import pytest
 
 from infra.workers.ssh.box import SshBox
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import connect
 from infra.workers.ssh.worker import SshWorker
-from tests.emulators.boxes import boxes
-from tests.infra.workers.ssh.box_jobs import LOCK, nothing
+from tests.emulators.boxes import boxes, has_all_packages
+from tests.infra.workers.ssh.box_jobs import LOCK, asked, nothing
 from tests.infra.workers.worker_prefect import POLL_S, Pool
 
 
@@ -23,11 +25,30 @@ def fast(monkeypatch):
     monkeypatch.setenv("SSH_WORKER_FLUSH_S", "0.3")
 
 
+CONTAINERS, PROCESSES = "containers", "processes"
+
+
+@pytest.fixture(params=[CONTAINERS, PROCESSES])
+def kind(request):
+    """What jobs run in; each ending has the same name and message in both."""
+    return request.param
+
+
 @pytest.fixture
-async def pool(fast, prefect, two, base_image):
+def variables(kind, two, base_image):
+    """The job variables by which a job runs in what it is to run in."""
+    if kind == CONTAINERS:
+        return {"image": base_image}
+    for each in two:
+        has_all_packages(each)
+    return {"container_command": "none", "python": sys.executable}
+
+
+@pytest.fixture
+async def pool(fast, prefect, two, variables):
     with prefect.settings():
         yield await Pool.make(
-            prefect, SshWorker, hosts=[two[0].host], image=base_image, least_free_mib=1, wait_s=120
+            prefect, SshWorker, hosts=[two[0].host], **variables, least_free_mib=1, wait_s=120
         )
 
 
@@ -36,16 +57,16 @@ def machine(two):
     """A box with nothing on it, before and after; its runtime works again at the end."""
     docker = two[0].folder / "bin/docker"
     before = docker.read_text()
-    assert two[0].containers() == []
+    assert two[0].jobs() == []
     yield two[0]
     docker.write_text(before)
-    left = two[0].containers()
+    left = two[0].jobs()
     two[0].run("docker rm -f -a -t 0", check=False)  # one test's mistake is no other's
     two[0].run(f"flock -w 60 {LOCK} true", check=False)  # what watched the container ends a moment later
     assert left == []
 
 
 @pytest.fixture
-async def box(machine):
+async def box(machine, variables):
     async with await connect(Host(**machine.host), nothing) as connection:
-        yield SshBox(connection, ["docker"])
+        yield SshBox.of(connection, asked(machine, variables, "true"))

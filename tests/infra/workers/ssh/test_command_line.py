@@ -15,9 +15,13 @@ from infra.workers.ssh.check import unmet_requirements
 from infra.workers.ssh.command_line import env_file, gpu_options, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration, host_and_name, identifier, job_name
 from infra.workers.ssh.outcome import outcome_of
+from infra.workers.ssh.processes import run_words
 
 BOX = {"address": "box.example", "host_key": "ssh-ed25519 AAAA"}
 URL = "http://127.0.0.1:4200/api"
+
+
+BARE = {"image": None, "container_command": "none"}
 
 
 def asked(**changes):
@@ -37,7 +41,7 @@ def test_the_words_of_a_run():
     words = run_command(job, "a-name", 40123)
     assert words[:2] == ("run", "--detach")
     assert words[-4:] == ("an-image", "sh", "-c", 'echo "a b"')
-    env = env_file(job, 40123).splitlines()
+    env = env_file(job, "a-name", 40123).splitlines()
     assert "A=it's; a `value`" in env and not any(line.startswith("B=") for line in env)
     assert "PREFECT_API_URL=http://127.0.0.1:40123/api" in env
     assert "PREFECT_PROFILES_PATH=/run/prefect-secrets/profiles.toml" in env
@@ -60,7 +64,7 @@ def test_a_box_keeps_nothing_unless_it_is_asked_to_and_each_users_apart():
 def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
     words = " ".join(run_command(asked(), "a-name", None))
     assert "prefect-secrets" not in words and "--add-host" not in words
-    assert f"PREFECT_API_URL={URL}" in env_file(asked(), None).splitlines()
+    assert f"PREFECT_API_URL={URL}" in env_file(asked(), "n", None).splitlines()
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,7 @@ def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
 def test_behind_a_tunnel_is_the_workers_proxy_and_no_credential_of_the_workers(url):
     names = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS")
     job = asked(env={"PREFECT_API_URL": url} | dict.fromkeys(names, "k3y"))
-    words, env = " ".join(run_command(job, "n", 5)), env_file(job, 5)
+    words, env = " ".join(run_command(job, "n", 5)), env_file(job, "n", 5)
     assert "PREFECT_API_URL=http://127.0.0.1:5/api" in env.splitlines()
     assert not any(hidden in words + env for hidden in (url, "k3y", "--add-host"))
     assert "/dev/shm/n/prefect-secrets:/run/prefect-secrets:ro" in words
@@ -92,6 +96,30 @@ def test_how_gpus_are_asked_for(command, gpus, words):
     assert gpu_options(asked(container_command=[command], gpus=gpus)) == words
 
 
+@pytest.mark.parametrize(
+    ("gpus", "visible"), [("all", None), (0, ""), (2, "0,1"), (["1", "GPU-5"], "1,GPU-5")]
+)
+def test_a_job_without_a_container_gets_the_same_variables_and_sees_the_same_gpus(gpus, visible):
+    job = asked(**BARE, gpus=gpus, env={"PREFECT_API_KEY": "secret", "A": "b"})
+    env = dict(line.split("=", 1) for line in env_file(job, "a-name", 40123).splitlines())
+    assert env.pop("CUDA_VISIBLE_DEVICES", None) == visible
+    in_container = dict(
+        line.split("=", 1) for line in env_file(asked(env=job.env), "a-name", 40123).splitlines()
+    )
+    assert env.pop("PREFECT_PROFILES_PATH") == "/dev/shm/a-name/prefect-secrets/profiles.toml"
+    assert in_container.pop("PREFECT_PROFILES_PATH") == "/run/prefect-secrets/profiles.toml"
+    assert env == in_container and "secret" not in str(env)
+
+
+def test_the_words_of_a_process_tree():
+    job = asked(**BARE, timeout_s=60, command="sh -c 'echo \"a b\"'")
+    assert run_words(job, "a-name", "/root/.prefect-ssh/lane-1") == (
+        *("run", "--env-file", "/dev/shm/a-name/env", "--limit-s", "60"),
+        *("--code", "/root/.prefect-ssh/lane-1/code", "--bin", "/root/.prefect-ssh/lane-1/bin"),
+        *("/root/.prefect-ssh/a-name", "sh", "-c", 'echo "a b"'),
+    )
+
+
 def test_secrets_are_a_profile_of_prefect():
     tricky = 'a"b\\c\ud83d'.encode("utf-16", "surrogatepass").decode("utf-16", "replace") + "ü"
     profile = tomllib.loads(secret_profile({"PREFECT_API_KEY": tricky, "OTHER": "x"}, None))
@@ -108,7 +136,7 @@ def test_secrets_are_a_profile_of_prefect():
 )
 def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
     with pytest.raises(JobRefused, match=words) as refusal:
-        env_file(asked(env=env), None)
+        env_file(asked(env=env), "n", None)
     assert "two" not in str(refusal.value) and "hush" not in str(refusal.value)
 
 
@@ -129,7 +157,14 @@ def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
         ({"env": {"LAMBDA_API_KEY": "x"}}, "env sets LAMBDA_API_KEY: a box gets no cloud credentials"),
         ({"env": {"A B": "x"}}, "env sets 'A B'"),
         ({"lock_file": "lock"}, "lock_file is 'lock'"),
-        ({"container_command": []}, "container_command is []"),
+        ({"container_command": []}, "container_command"),
+        (
+            {"container_command": "none"},
+            "image is set, and container_command is none: only a container has it",
+        ),
+        (BARE | {"memory_mib": 100}, "memory_mib is set, and container_command is none"),
+        (BARE | {"pull": "stream"}, "pull is stream, and container_command is none"),
+        (BARE | {"mounts": ["/a:/b"]}, "mounts is set, and container_command is none"),
     ],
 )
 def test_a_mistake_is_a_sentence(changes, words):
@@ -174,6 +209,12 @@ def test_what_a_box_lacks_is_a_sentence(facts, changes, words):
     assert len(found) == 1 and words in found[0]
 
 
+def test_a_box_without_containers_needs_neither_them_nor_an_image():
+    bare = {"runtime": ["failed"], "free_kib": ["2097152 /root"], "gpu": ["535, A10"]}
+    assert unmet_requirements(bare, asked(**BARE, gpus="all")) == []
+    assert unmet_requirements(bare | {"missing": ["flock"]}, asked(**BARE)) != []
+
+
 def test_a_fit_box_lacks_nothing():
     assert unmet_requirements(FIT, asked()) == []
     assert unmet_requirements(FIT | NVIDIA | {"gpu": ["535, A10"]}, asked(gpus="all")) == []
@@ -201,6 +242,13 @@ def test_what_a_look_means(look, name):
     found = outcome_of(look, Host(address="box"), asked())
     assert (found.name if found else None) == name
     assert found is None or found.name == "Exited" or found.status_code != 0
+
+
+@pytest.mark.parametrize("changes", [{}, BARE])
+def test_what_could_not_be_brought_is_said_with_the_last_line_of_the_log(changes):
+    found = outcome_of(Look("ended", unpulled=True, last="no route."), Host(address="box"), asked(**changes))
+    what = "The lane's environment could not be made" if changes else "Image an-image could not be pulled"
+    assert (found.name, found.message) == ("ImagePullFailed", f"{what} on box ubuntu@box:22: no route.")
 
 
 def test_killed_within_a_limit_of_memory_is_out_of_memory():

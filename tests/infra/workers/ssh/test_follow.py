@@ -61,5 +61,5 @@ async def test_a_cancelled_container_that_does_not_stop_is_not_called_stopped():
         follow.cancel()
         ended = await ending
     assert box.asked == STOPS
-    assert ended.name == "Cancelled" and "the container was stopped" not in ended.message
-    assert "did not stop the container lane-1: stop it by hand" in ended.message
+    assert ended.name == "Cancelled" and "the job was stopped" not in ended.message
+    assert "did not stop the job lane-1: stop it by hand" in ended.message

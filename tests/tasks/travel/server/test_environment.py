@@ -94,6 +94,14 @@ def test_it_is_kept_by_what_was_asked_for(folder, monkeypatch):
     assert first.python.is_file() and other.python != first.python
 
 
+def test_what_a_lane_stands_on_comes_where_the_machine_lacks_it_and_never_in_its_place(folder):
+    asks(folder, "gb_needy")
+    least = ("gb_leaf==1.5", "numpy==9.0")
+    made = environment_for(folder, "requirements.txt", PYTHON, print, least)
+    assert "gb_leaf==1.5" in made.packages and not any("numpy" in package for package in made.packages)
+    assert sees(made.python, "numpy") == sees(PYTHON, "numpy")
+
+
 @pytest.fixture
 def index(folder):
     """The address of a server of the folder's wheels, with a login in it."""

@@ -1,4 +1,4 @@
-"""A container on a box that takes too long."""
+"""A job on a box that takes too long."""
 
 import pytest
 
@@ -14,8 +14,8 @@ pytestmark = [
 ]
 
 
-async def test_the_box_ends_a_container_that_takes_too_long(box, machine, base_image):
-    job, name = asked(machine, base_image, "echo on; sleep 600"), new_name()
+async def test_the_box_ends_a_job_that_takes_too_long(box, machine, variables):
+    job, name = asked(machine, variables, "echo on; sleep 600"), new_name()
     await begin(box, job, name, limit_s=3)
     look = await until(box, name, "ended")
     assert outcome_of(look, Host(**machine.host), job).name == "TimedOut"

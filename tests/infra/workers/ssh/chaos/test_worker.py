@@ -24,9 +24,7 @@ async def test_one_job_at_a_time_on_a_box(pool, machine):
     async with pool.worker():
         for run_id in runs:
             assert (await pool.end(run_id)).name == "Completed"
-        turns = [
-            [line.timestamp for line in await pool.logs(run) if line.name == "ssh.container"] for run in runs
-        ]
+        turns = [[line.timestamp for line in await pool.logs(run) if line.name == "ssh.job"] for run in runs]
     begun = sorted(turns)
     assert all(before[-1] <= after[0] for before, after in pairwise(begun))
 
@@ -57,7 +55,7 @@ async def test_two_boxes_share_the_work_and_a_cut_one_is_waited_for(pool, two):
             assert await pool.lines(run) == ["on", "off"]
         pids = {(await pool.run(run)).infrastructure_pid.partition("/")[0] for run in runs}
     assert pids == {f"root@{box.address}:22" for box in two}
-    assert [box.containers() for box in two] == [[], []]
+    assert [box.jobs() for box in two] == [[], []]
 
 
 async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, machine, prefect):
@@ -81,17 +79,18 @@ async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, machine, pre
     assert len(lines) <= 30
 
 
-async def test_a_reboot_is_told(pool, two):
+@pytest.mark.parametrize("same_kernel", [False, True])
+async def test_a_reboot_is_told(pool, two, same_kernel):
     run_id = await pool.start("rebooted", script="echo on; sleep 100")
     async with pool.worker():
         assert await pool.lines_when(run_id, bool)
-        two[0].reboot()
+        two[0].reboot(same_kernel)
         ended = await pool.end(run_id)
     assert ended.name == "Rebooted", ended.message
-    assert two[0].containers() == []
+    assert two[0].jobs() == []
 
 
-async def test_cancelling_stops_the_container_and_frees_the_box(pool, machine):
+async def test_cancelling_stops_the_job_and_frees_the_box(pool, machine):
     runs, waits = await pool.start("runs", script="echo on; sleep 600"), None
     async with pool.worker():
         assert await pool.lines_when(runs, bool)
@@ -101,6 +100,43 @@ async def test_cancelling_stops_the_container_and_frees_the_box(pool, machine):
         assert (await pool.end(waits)).name == "Cancelled"
         await pool.cancel(runs)
         assert (await pool.end(runs)).name == "Cancelled"
-        assert machine.containers() == []
+        assert machine.jobs() == []
         after = await pool.start("after", script="true")
         assert (await pool.end(after)).name == "Completed"
+
+
+async def test_a_job_that_somebody_kills_is_told_and_nothing_of_it_runs_on(pool, kind, machine):
+    run_id = await pool.start("killed", script="(setsid sleep 600 &); echo on; sleep 600")
+    kill = {
+        "containers": "docker kill $(docker ps -q)",
+        "processes": "kill -9 $(cat /root/.prefect-ssh/prefect-*/root)",
+    }
+    async with pool.worker():
+        assert await pool.lines_when(run_id, bool)
+        machine.run(kill[kind], check=False)
+        ended = await pool.end(run_id)
+        assert (ended.name, ended.message) == ("Crashed", "The job ended with exit code 137.")
+        assert machine.jobs() == [] and machine.run("pgrep sleep", check=False) == ""
+
+
+async def test_who_watches_a_job_may_be_killed_and_the_job_goes_with_it(pool, machine):
+    """The session that started it is gone, and a process of the box's own watches: it is killed, too."""
+    run_id = await pool.start("unwatched", script="echo on; sleep 600")
+    async with pool.worker():
+        assert await pool.lines_when(run_id, bool)
+        machine.run("pkill -KILL -f '[w]atch /root/.prefect-ssh/'")
+        ended = await pool.end(run_id)
+        assert ended.name == "Crashed" and "that watched the job" in ended.message
+        assert machine.jobs() == []
+
+
+async def test_a_box_that_somebody_else_uses_is_waited_for(pool, machine):
+    """By whatever holds the lock of the box: a measurement by hand does."""
+    machine.run(
+        "mkdir -p -m 700 /root/.gridbench; setsid flock /root/.gridbench/box.lock sleep 6 >/dev/null 2>&1 &"
+    )
+    run_id = await pool.start("waits", script="echo on")
+    async with pool.worker():
+        assert (await pool.end(run_id)).name == "Completed"
+        said = [line.message for line in await pool.logs(run_id)]
+    assert any("measures for somebody else" in line for line in said), said

@@ -43,8 +43,8 @@ def broken_runtime(machine, *verbs):
         docker.write_text(whole)
 
 
-async def test_a_job_runs_once_however_often_it_is_started(box, machine, base_image):
-    job, name = asked(machine, base_image, "echo on; sleep 3"), new_name()
+async def test_a_job_runs_once_however_often_it_is_started(box, machine, variables):
+    job, name = asked(machine, variables, "echo on; sleep 3"), new_name()
     await begin(box, job, name)
     await asyncio.gather(*(box.start(name, LOCK, 600) for _ in range(3)))
     assert (await until(box, name, "ended")).code == 0
@@ -52,7 +52,8 @@ async def test_a_job_runs_once_however_often_it_is_started(box, machine, base_im
     assert await text(box, name) == "on\n"
 
 
-async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_else(box, machine, base_image):
+@pytest.mark.parametrize("kind", ["containers"], indirect=True)
+async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_else(box, machine, variables):
     shows = f"ls {KEPT_AT} /left 2>/dev/null"
     for keep, script, printed in (
         (True, f"echo code >{KEPT_AT}/tree.pack; touch /left; echo done", "done\n"),
@@ -60,14 +61,14 @@ async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_e
         (True, shows, f"{KEPT_AT}:\ntree.pack\n"),
     ):
         name = new_name()
-        await begin(box, asked(machine, base_image, f"{script}; true", keep=keep), name)
+        await begin(box, asked(machine, variables, f"{script}; true", keep=keep), name)
         assert (await until(box, name, "ended")).code == 0
         assert await text(box, name) == printed
     machine.run(f"docker volume rm {kept_volume('')}")
 
 
-async def test_who_has_the_box_is_told_and_waited_for(box, machine, base_image):
-    job, name, other = asked(machine, base_image, "sleep 4"), new_name(), new_name()
+async def test_who_has_the_box_is_told_and_waited_for(box, machine, variables):
+    job, name, other = asked(machine, variables, "sleep 4"), new_name(), new_name()
     await begin(box, job, name)
     with pytest.raises(BoxBusy, match=name):
         await begin(box, job, other)
@@ -78,8 +79,9 @@ async def test_who_has_the_box_is_told_and_waited_for(box, machine, base_image):
     assert (await box.look(other)).state == "prepared"
 
 
-async def test_a_runtime_that_gives_no_answer_has_not_ended_the_container(box, machine, base_image):
-    job, name = asked(machine, base_image, "sleep 600"), new_name()
+@pytest.mark.parametrize("kind", ["containers"], indirect=True)
+async def test_a_runtime_that_gives_no_answer_has_not_ended_the_container(box, machine, variables):
+    job, name = asked(machine, variables, "sleep 600"), new_name()
     await begin(box, job, name)
     while not machine.containers():
         await asyncio.sleep(0.1)
@@ -95,8 +97,9 @@ async def test_a_runtime_that_gives_no_answer_has_not_ended_the_container(box, m
     assert machine.containers() == []
 
 
-async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, machine, base_image):
-    job, name = asked(machine, base_image, "sleep 600"), new_name()
+@pytest.mark.parametrize("kind", ["containers"], indirect=True)
+async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, machine, variables):
+    job, name = asked(machine, variables, "sleep 600"), new_name()
     docker = machine.folder / "bin/docker"
     shell, rest = docker.read_text().split("\n", 1)
     docker.write_text(f"{shell}\n[ $1 != pull ] || sleep 600\n{rest}")
@@ -106,34 +109,39 @@ async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, mach
     await box.free(LOCK, 30)
 
 
-async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box, machine, base_image):
-    job, name = asked(machine, base_image, "sleep 4; exit 3"), new_name()
-    machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=128k tmpfs /root/.prefect-ssh")
+DISKS = {"containers": "128k", "processes": "16m"}  # the second has the code as well
+
+
+async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box, kind, machine, variables):
+    job, name = asked(machine, variables, "sleep 4; seq 1 10000; exit 3"), new_name()
+    size = DISKS[kind]
+    machine.run(f"mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size={size} tmpfs /root/.prefect-ssh")
     try:
-        fresh = SshBox(box.connection, ["docker"])
+        fresh = SshBox.of(box.connection, job)
         await begin(fresh, job, name)
         machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
         async with await connect(Host(**machine.host), nothing) as connection:
-            look = await until(SshBox(connection, ["docker"]), name, "ended", "abandoned", "rebooted")
+            look = await until(SshBox.of(connection, job), name, "ended", "abandoned", "rebooted")
         assert (look.state, look.code) == ("ended", 3)
     finally:
         machine.run("umount -l /root/.prefect-ssh")
 
 
-async def test_a_full_disk_at_the_start_is_said_and_leaves_nothing(box, machine, base_image):
-    job, name = asked(machine, base_image, "true"), new_name()
+async def test_a_full_disk_at_the_start_is_said_and_leaves_nothing(box, machine, variables):
+    job, name = asked(machine, variables, "true"), new_name()
     machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=16k tmpfs /root/.prefect-ssh")
     try:
         machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
         with pytest.raises(JobRefused, match="can't be written to"):
-            await begin(SshBox(box.connection, ["docker"]), job, name)
+            await begin(SshBox.of(box.connection, job), job, name)
     finally:
         machine.run("umount -l /root/.prefect-ssh")
     await box.free(LOCK, 0)
 
 
-async def test_words_that_are_too_many_are_refused_whole(box, machine, base_image):
-    job = asked(machine, base_image, "true", labels={f"label-{n}": "x" * 1000 for n in range(200)})
+@pytest.mark.parametrize("kind", ["containers"], indirect=True)
+async def test_words_that_are_too_many_are_refused_whole(box, machine, variables):
+    job = asked(machine, variables, "true", labels={f"label-{n}": "x" * 1000 for n in range(200)})
     name = new_name()
     await begin(box, job, name)
     look = await until(box, name, "ended")
@@ -141,9 +149,9 @@ async def test_words_that_are_too_many_are_refused_whole(box, machine, base_imag
     assert "too long" in await text(box, name)
 
 
-async def test_secrets_are_nobody_elses(box, machine, base_image):
+async def test_secrets_are_nobody_elses(box, machine, variables):
     place = f"/dev/shm/{(name := new_name())}"
-    job = asked(machine, base_image, "sleep 600", env={"PREFECT_API_KEY": "pnu_secret"})
+    job = asked(machine, variables, "sleep 600", env={"PREFECT_API_KEY": "pnu_secret"})
     machine.run(f"mkdir -m 777 {place} {place}/prefect-secrets && chmod 777 {place} {place}/prefect-secrets")
     await begin(box, job, name, secret="a secret")
     assert machine.run(f"stat -c %a {place}") == "700"
@@ -172,9 +180,10 @@ class LostAnswer:
         return start
 
 
-async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machine, base_image, monkeypatch):
+@pytest.mark.parametrize("kind", ["containers"], indirect=True)
+async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machine, variables, monkeypatch):
     monkeypatch.setattr(start.SshBox, "start", LostAnswer(SshBox.start))
-    job = asked(machine, base_image, "echo on; sleep 3", hosts=[box.host for box in two])
+    job = asked(machine, variables, "echo on; sleep 3", hosts=[box.host for box in two])
     noted = []
 
     async def note(host):
@@ -192,7 +201,7 @@ async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machin
     assert two[1].run(f"ls -d /root/{HOME}/{name}", check=False) == ""
 
 
-async def test_an_image_comes_over_the_connection_once(machine, base_image, caplog):
+async def test_an_image_comes_over_the_connection_once(machine, caplog):
     """The box has an image store of its own that knows nothing of this machine's."""
     store = machine.folder / "etc/storage.conf"
     whole = store.read_text()
@@ -209,7 +218,7 @@ async def test_an_image_comes_over_the_connection_once(machine, base_image, capl
             (folder / "Dockerfile").write_text(tiny)
             containers.podman("build", "--quiet", "--tag", image, str(folder))
         undo.callback(containers.podman, "rmi", "-f", image, check=False)
-        job = asked(machine, image, "true", pull="stream", stream_command=["podman"])
+        job = asked(machine, {"image": image}, "true", pull="stream", stream_command=["podman"])
         monkey = pytest.MonkeyPatch()
         undo.callback(monkey.undo)
         monkey.setenv("CONTAINERS_CONF", containers.environment()["CONTAINERS_CONF"])

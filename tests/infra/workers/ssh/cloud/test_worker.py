@@ -14,19 +14,17 @@ pytestmark = [
     pytest.mark.timeout(600),
 ]
 
+# Without containers the memory that a job may use is the machine's, or what its administrator gives a user.
+SMALL = "/sys/fs/cgroup/memory/gridbench-small"
+HUNGRY = (
+    f"mkdir -p {SMALL}; echo 100M >{SMALL}/memory.limit_in_bytes; echo $$ >{SMALL}/cgroup.procs; "
+    'exec python3 -c "x = bytearray(600 << 20)"'
+)
 ENDS = {
     # name: job variables, state, words of its message
     "exits-0": ({"script": "echo fine"}, "Completed", "exit code 0"),
     "exits-9": ({"script": "echo oops >&2; exit 9"}, "Crashed", "exit code 9"),
-    "memory": (
-        {"command": 'python3 -c "x = bytearray(600 << 20)"', "memory_mib": 100},
-        "OutOfMemory",
-        "memory_mib 100",
-    ),
     "late": ({"script": "sleep 100", "timeout_s": 10}, "TimedOut", "timeout_s 10"),
-    "pull": ({"script": "true", "image": "localhost/nothing:1"}, "ImagePullFailed", "localhost/nothing:1"),
-    "never": ({"script": "true", "image": "localhost/nothing:1", "pull": "never"}, "Unfit", "pull is never"),
-    "no-docker": ({"script": "true", "container_command": ["nodocker"]}, "Unfit", "not installed"),
     "no-gpu": ({"script": "true", "gpus": 1}, "Unfit", "nvidia-smi finds no GPU"),
     "disk": ({"script": "true", "least_free_mib": 10**9}, "Unfit", "less than least_free_mib"),
     "credentials": ({"script": "true", "env": {"AWS_SECRET_ACCESS_KEY": "x"}}, "Crashed", "no cloud cred"),
@@ -35,32 +33,51 @@ ENDS = {
 }
 
 
+OF_ONE_KIND = {
+    "containers": {
+        "memory": (
+            {"command": 'python3 -c "x = bytearray(600 << 20)"', "memory_mib": 100},
+            "OutOfMemory",
+            "memory_mib 100",
+        ),
+        "pull": ({"script": "true", "image": "localhost/no:1"}, "ImagePullFailed", "localhost/no:1"),
+        "never": ({"script": "true", "image": "localhost/no:1", "pull": "never"}, "Unfit", "pull is never"),
+        "nothing": ({"script": "true", "container_command": ["nodocker"]}, "Unfit", "not installed"),
+    },
+    "processes": {
+        "memory": ({"script": HUNGRY}, "OutOfMemory", "the box's memory was not enough, exit code 137"),
+        "nothing": ({"script": "true", "python": "/no/python"}, "Unfit", "python is /no/python"),
+        "mounts": ({"script": "true", "mounts": ["/a:/b"]}, "Crashed", "only a container has it"),
+    },
+}
 LATE = {"memory", "late", "pull"}  # they take seconds each
 
 
-async def ends(pool, names, read=()):
-    """Run these jobs on one box, and hold each one's end against its own; returns the lines of some of them."""
-    runs = {name: await pool.start(name, **ENDS[name][0]) for name in names}
+async def ends(pool, kind, *, late, read=()):
+    """Run jobs on one box, and hold each one's end against its own; returns the lines of some of them."""
+    every = ENDS | OF_ONE_KIND[kind]
+    names = [name for name in every if (name in LATE) == late]
+    runs = {name: await pool.start(name, **every[name][0]) for name in names}
     async with pool.worker():
         states = {name: await pool.end(run_id) for name, run_id in runs.items()}
         lines = [await pool.lines(runs[name]) for name in read]
-    assert {name: state.name for name, state in states.items()} == {name: ENDS[name][1] for name in names}
+    assert {name: state.name for name, state in states.items()} == {name: every[name][1] for name in names}
     for name in names:
-        assert ENDS[name][2] in states[name].message, name
+        assert every[name][2] in states[name].message, name
     return lines
 
 
-async def test_every_job_ends_in_the_right_state(pool, machine):
-    quick = [name for name in ENDS if name not in LATE]
-    chatty, quotes = await ends(pool, quick, read=("chatty", "quotes"))
+async def test_every_job_ends_in_the_right_state(pool, kind, machine):
+    chatty, quotes = await ends(pool, kind, late=False, read=("chatty", "quotes"))
     assert chatty == [*(str(n) for n in range(1, 1501)), "unfinished"]
     assert quotes == ["; rm -rf '/' & `id` $(id) a b"]
 
 
-async def test_a_job_that_is_ended_and_one_without_an_image_say_why(pool, machine):
-    await ends(pool, sorted(LATE))
+async def test_a_job_that_is_ended_and_one_without_an_image_say_why(pool, kind, machine):
+    await ends(pool, kind, late=True)
 
 
+@pytest.mark.parametrize("kind", ["containers"], indirect=True)
 async def test_who_the_box_is_not_gets_nothing(pool, two, tmp_path, prefect, base_image):
     other = " ".join(keygen(tmp_path / "other").split()[:2])
     hosts = {
@@ -80,21 +97,24 @@ async def test_who_the_box_is_not_gets_nothing(pool, two, tmp_path, prefect, bas
             assert (ended.name, words in ended.message) == (state, True), ended.message
 
 
-async def test_the_container_reaches_its_run_alone_and_nobody_finds_a_key(pool, machine, monkeypatch):
+async def test_the_job_reaches_its_run_alone_and_nobody_finds_a_key(pool, machine, monkeypatch):
     """What it has is a token of its tunnel, which opens nothing else; the worker's key stays where it is."""
-    script = f"{asks(OWN_RUN)}; {asks('/variables/name/any')}; {asks('/health', token=False)}; sleep 5"
+    others = f"{asks('/variables/name/any')}; {asks('/health', token=False)}"
+    script = f"{asks(OWN_RUN)}; {others}; printenv HF_TOKEN; sleep 5"
     secret, own = "pnu_verysecretkey", "hf_token of my's; $(own)"
     run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret, "HF_TOKEN": own})
     async with pool.worker():
-        assert await pool.lines_when(run_id, lambda lines: len(lines) >= 3) == ["200", "403", "200"]
-        name = machine.containers()[0]
+        told = await pool.lines_when(run_id, lambda lines: len(lines) >= 4)
+        assert told == ["200", "403", "200", own]
+        (name,) = machine.jobs()
         token = re.search(
             r'"(box:[^"]+)"', machine.run(f"cat /dev/shm/{name}/prefect-secrets/profiles.toml")
         )[1]
-        seen = machine.run(f"ps axeww; docker inspect {name}; cat /root/.prefect-ssh/*/*; docker logs {name}")
+        seen = machine.run(
+            f"ps axeww; docker inspect {name}; cat /root/.prefect-ssh/*/*; docker logs {name}", check=False
+        )
         assert name in seen and secret not in seen and token not in seen
         assert own not in machine.run("ps axww; cat /root/.prefect-ssh/*/*"), "nor on a command line"
-        assert machine.run(f"docker exec {name} printenv HF_TOKEN").strip() == own
         assert machine.run(f"stat -c %a /dev/shm/{name} /dev/shm/{name}/env").split() == ["700", "600"]
         assert secret not in machine.run("cat /dev/shm/*/* /dev/shm/*/*/*", check=False)
         assert (await pool.end(run_id)).name == "Completed"

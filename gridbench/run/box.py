@@ -1,0 +1,137 @@
+"""Boxes that are named by their address alone, `--on ssh://USER@HOST`: they are asked what they are."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import RENTED_POOL, Hardware, load_gpus, names_of
+from tasks.planning.request import RunRequest
+from tasks.plausibility.gpu_names import models_called
+from tasks.schema import validated
+
+SCHEME = "ssh://"
+EXAMPLE = "ssh://USER@HOST, ssh://HOST:PORT?usd=1.99"
+SAYS = ("usd", "python")  # what an address may say of its box besides
+UNKNOWN_USD = 1.0
+START_S, FIRST_START_S = 20.0, 1200.0  # the first lane on a box installs its packages
+GB_PER_KIB = 1024 / 1e9
+
+
+def with_boxes(request: RunRequest) -> RunRequest:
+    """Return the request with the facts of each box that it names by an address.
+
+    Raises:
+        GridbenchError: an address has a mistake, or its box can't be reached or is not fit.
+    """
+    addresses = [name for name in request.hardware if name.startswith(SCHEME)]
+    if not addresses:
+        return request
+    found = {address: ask(address) for address in dict.fromkeys(addresses)}
+    names = tuple(found[name].name if name in found else name for name in request.hardware)
+    return request.model_copy(update={"hardware": names, "found": tuple(found.values())})
+
+
+def ask(address: str) -> Hardware:
+    """Ask a box what it is.
+
+    Raises:
+        GridbenchError: the address has a mistake, or the box can't be reached or is not fit.
+    """
+    host, says = read(address)
+    variables: dict[str, Any] = {"hosts": [host], "container_command": "none"}
+    variables |= {"python": says["python"]} if "python" in says else {}
+    facts = asyncio.run(_facts(variables))
+    return hardware_of(host, facts, says, variables)
+
+
+def read(address: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Read `ssh://[USER@]HOST[:PORT][?usd=…]`: an entry of `hosts`, and what else it says of the box.
+
+    Raises:
+        GridbenchError: it is something else; the sentence repeats nothing but the name of a parameter.
+    """
+    from infra.workers.base.job_configuration import JobRefused
+    from infra.workers.ssh.client_config import hop
+
+    where, _, query = address.partition("?")
+    says = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
+    if wrong := next((name for name in says if name not in SAYS), None):
+        raise GridbenchError(f"--on ssh://… has {wrong!r}: it may say {' and '.join(SAYS)}")
+    if "usd" in says and not re.fullmatch(r"\d+(\.\d+)?", says["usd"]):
+        raise GridbenchError(f"--on ssh://… says usd={says['usd']}: write USD an hour, such as usd=1.99")
+    try:
+        host = hop(where.removesuffix("/"))
+    except JobRefused:
+        raise GridbenchError(f"--on ssh://… is no address of a box: write {EXAMPLE}") from None
+    return host.model_dump(exclude_none=True), says
+
+
+def hardware_of(
+    host: Mapping[str, Any],
+    facts: Mapping[str, list[str]],
+    says: Mapping[str, str],
+    variables: Mapping[str, Any],
+) -> Hardware:
+    """Return a box as a hardware file would describe it.
+
+    Args:
+        host: an entry of `hosts`.
+        facts: that the box reports about itself.
+        says: what its address says of it.
+        variables: job variables by which it is reached.
+    """
+    gpus = [entry.partition(",")[2].strip() for entry in facts.get("gpu", [])]
+    models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
+    title = f"{len(gpus)} x {gpus[0]}" if gpus else next(iter(facts.get("cpu", [])), "CPU")
+    port = f"-{host['port']}" if host.get("port", 22) != 22 else ""
+    memory_kib = next((int(kib) for kib in facts.get("memory_kib", []) if kib.isdigit()), 0)
+    source = "said with --on" if "usd" in says else "nobody said: ssh://…?usd=1.99 does"
+    raw = {
+        "name": re.sub(r"[^A-Za-z0-9.-]", "-", str(host["address"])) + port,
+        "title": f"{title} at {host['address']}",
+        "pool": RENTED_POOL,
+        "device": "cuda" if gpus else "cpu",
+        "gpus": len(gpus),
+        "gpu": models[0] if len(models) == 1 else None,
+        "memory_gb": memory_kib * GB_PER_KIB or None,
+        "price": {
+            "usd_per_hour": float(says.get("usd", UNKNOWN_USD)),
+            "purchase": "assumption",
+            "source": source,
+            "date": datetime.now(UTC).date(),
+        },
+        "start_s": START_S,
+        "start_within_s": FIRST_START_S,
+        "job_variables": {**variables, "gpus": "all" if gpus else 0},
+    }
+    return validated(Hardware, raw, f"box {host['address']}")
+
+
+async def _facts(variables: Mapping[str, Any]) -> dict[str, list[str]]:
+    from pydantic import ValidationError
+
+    from infra.workers.base.job_configuration import JobRefused, one_sentence
+    from infra.workers.ssh.box import SshBox
+    from infra.workers.ssh.check import unmet_requirements
+    from infra.workers.ssh.configuration import SshJobConfiguration
+    from infra.workers.ssh.connection import BoxUnreachable, connect
+
+    async def no_blocks(name: str) -> str:
+        raise GridbenchError(f"the key is block:{name}: name a file in ~/.ssh/config")
+
+    try:
+        job = SshJobConfiguration.model_validate({**variables, "env": {}, "labels": {}})
+        async with await connect(job.hosts[0], no_blocks) as connection:
+            facts = await SshBox.of(connection, job).check("")
+        problems = unmet_requirements(facts, job)
+    except (JobRefused, BoxUnreachable) as error:
+        raise GridbenchError(str(error).rstrip(".")) from None
+    except ValidationError as error:
+        raise GridbenchError(one_sentence(error).rstrip(".")) from None
+    if problems:
+        raise GridbenchError(f"box {job.hosts[0]} is not fit: {' '.join(problems)}".rstrip("."))
+    return facts

@@ -1,0 +1,143 @@
+"""Process trees as a container runtime: the commands that `box.sh` gives to one, and `hold`, a root.
+
+    hold OPTIONS FOLDER COMMAND…         the root of a tree, in the foreground: see `tree`
+    run OPTIONS FOLDER COMMAND…          the same in a session of its own; returns once it has begun
+    ps -q [--filter name=^NAME$]         the names of all trees of which a process runs, or this one's
+    logs [-f] NAME                       nothing, for the log is in FOLDER; with -f once the tree has ended
+    inspect -f FORMAT NAME               `CODE OOM`
+    stop -t S NAME                       ends a tree within S seconds
+    rm -f -v NAME                        ends at once what is left of it
+    pull NAME WORD…                      this Python with these words, as a part of the tree
+    info …                               what this Python is, as JSON
+
+FOLDER lies beside this file, so that a name is enough to find it.
+"""
+
+import argparse
+import fcntl
+import importlib.util
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from infra.workers.processes.processes import KILL_S, MARK, running, sweep
+from infra.workers.processes.tree import KILLED, forget_scratch, hold
+
+HERE = Path(sys.argv[0]).absolute().parent
+POLL_S = 0.05
+UNKNOWN = 64
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Start a tree that outlives this session; returns 0 once it has begun."""
+    with (asked.folder / "log").open("ab") as log:
+        words = [sys.executable, sys.argv[0], "hold", *sys.argv[2:]]
+        environ = os.environ | {MARK: asked.folder.name}
+        root = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environ, start_new_session=True
+        )
+    while not root_of(asked.folder):
+        if root.poll() is not None:
+            return 0 if (asked.folder / "exit").exists() else 1
+        time.sleep(POLL_S)
+    return 0
+
+
+def root_of(folder: Path, within_s: float = 0.0) -> int | None:
+    """Return the process id of a tree's root; None as soon as there is none, the id after so long."""
+    until = time.monotonic() + within_s
+    while True:
+        try:
+            with (folder / "root").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None
+        except FileNotFoundError:
+            return None
+        except BlockingIOError:
+            pid = int((folder / "root").read_text() or 0)
+        if time.monotonic() >= until:
+            return pid or None
+        time.sleep(POLL_S)
+
+
+def follow(folder: Path) -> int:
+    """Return once a tree has ended; one whose root was killed is ended."""
+    with suppress(FileNotFoundError), (folder / "root").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)  # it does nothing while others measure
+    return remove(folder)
+
+
+def stop(folder: Path, grace_s: float) -> int:
+    """End a tree: by itself within so long, then at once; returns 0 when nothing of it is left."""
+    for wait_s in (grace_s, KILL_S):
+        if pid := root_of(folder):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        root_of(folder, within_s=wait_s)
+    return remove(folder)
+
+
+def remove(folder: Path) -> int:
+    """End at once what is left of a tree; returns 0 when nothing of it is left."""
+    gone = sweep(folder.name)
+    forget_scratch(folder)
+    return 0 if gone else 1
+
+
+def end_of(folder: Path) -> str:
+    """Return how a tree ended, `CODE OOM`: one whose root could not write it down was killed."""
+    text = (folder / "exit").read_text().strip()
+    return f"{KILLED} false" if text.startswith("none") else text
+
+
+def facts() -> dict[str, object]:
+    """Return what this Python is, and which of the modules it has that a lane stands on."""
+    has = [name for name in ("torch", "pip", "uv") if importlib.util.find_spec(name)]
+    return {"python": sys.executable, "version": sys.version.split()[0], "has": has}
+
+
+def asked_for(arguments: list[str]) -> argparse.Namespace:
+    """Read the words of `hold` and `run`."""
+    parser = argparse.ArgumentParser("tree.pyz", allow_abbrev=False)
+    parser.add_argument("--limit-s", type=float)
+    parser.add_argument("--env-file", type=Path)
+    parser.add_argument("--code")
+    parser.add_argument("--bin")
+    parser.add_argument("folder", type=lambda path: Path(path).absolute())
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    return parser.parse_args(arguments)
+
+
+def main(verb: str, *words: str) -> int:
+    """Do what a command says; returns an exit code."""
+    os.umask(0o077)
+    if verb in ("hold", "run"):
+        return {"hold": hold, "run": run}[verb](asked_for([*words]))
+    last = words[-1] if words else ""
+    folder = HERE / last
+    if verb == "ps":
+        name = re.fullmatch(r"name=\^(.*)\$", last)
+        print("\n".join(sorted(running() & {name[1]} if name else running())))
+    elif verb == "logs" and "-f" in words:
+        return follow(folder)
+    elif verb == "inspect":
+        print(end_of(folder))
+    elif verb == "stop":
+        return stop(folder, float(words[1]))
+    elif verb == "rm":
+        return remove(folder)
+    elif verb == "pull":
+        os.execve(sys.executable, [sys.executable, *words[1:]], os.environ | {MARK: words[0]})
+    elif verb == "info":
+        print(json.dumps(facts()))
+    return 0 if verb in ("ps", "logs", "inspect", "info") else UNKNOWN
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

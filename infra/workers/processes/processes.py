@@ -1,0 +1,93 @@
+"""The processes of a tree, as the kernel lists them: found by their mark and by who began them."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+MARK = "GRIDBENCH_TREE"
+KILL_S = 10.0  # for killed processes to be gone: a driver may hold one
+
+
+def environ_of(pid: int) -> dict[str, str]:
+    """Return the variables that a process began with; none of another user's, or of one that has ended."""
+    with suppress(OSError):
+        return variables(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
+    return {}
+
+
+def variables(lines: list[bytes]) -> dict[str, str]:
+    """Return the variables of lines `NAME=VALUE`."""
+    pairs = (os.fsdecode(line).partition("=") for line in lines if line)
+    return {name: value for name, _, value in pairs}
+
+
+def parents() -> dict[int, int]:
+    """Return the parent of each process that has not ended."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with suppress(OSError, ValueError):
+                state, parent = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[:2]
+                if state not in "ZX":
+                    found[int(entry)] = int(parent)
+    return found
+
+
+def members(name: str, root: int = 0) -> set[int]:
+    """Return the processes of a tree but its root: those with its mark, and all that descend from them."""
+    above = parents()
+    found = {pid for pid in above if environ_of(pid).get(MARK) == name} | {root}
+    while further := {pid for pid, parent in above.items() if parent and parent in found} - found:
+        found |= further
+    return found - {0, root, os.getpid()}
+
+
+def running() -> set[str]:
+    """Return the names of the trees of which a process runs."""
+    return {environ_of(pid).get(MARK, "") for pid in parents()} - {""}
+
+
+def sweep(name: str, root: int = 0, bury: Callable[[], object] = lambda: None) -> bool:
+    """Kill all of a tree but its root, however it forks meanwhile; return whether all of it is gone."""
+    until = time.monotonic() + KILL_S
+    while (left := members(name, root)) and time.monotonic() < until:
+        for pid in left:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        bury()
+        time.sleep(0.02)
+    return not left
+
+
+def reap() -> dict[int, int]:
+    """Bury the children that have ended; returns their exit codes, 128 + N after signal N."""
+    ended = {}
+    with suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                break
+            code = os.waitstatus_to_exitcode(status)
+            ended[pid] = code if code >= 0 else 128 - code
+    return ended
+
+
+def oom_kills(root: Path = Path("/")) -> tuple[int, int]:
+    """Return how many processes the kernel has killed for memory: of our cgroups, of the machine."""
+    own = 0
+    with suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            place = root / "sys/fs/cgroup" / kinds / path.lstrip("/")
+            own += _count(place / "memory.events") + _count(place / "memory.oom_control")
+    return own, _count(root / "proc/vmstat")
+
+
+def _count(file: Path) -> int:
+    with suppress(OSError):
+        return sum(map(int, re.findall(r"^oom_kill (\d+)$", file.read_text(), re.MULTILINE)))
+    return 0

@@ -1,0 +1,1 @@
+"""Lanes as jobs of Slurm, submitted and followed on a login node behind SSH."""

@@ -1,0 +1,172 @@
+"""A login node of Slurm as a box: the verbs of `slurm.sh` in place of those of `box.sh`."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import asyncssh
+
+from infra.workers.base.job_configuration import JobRefused
+from infra.workers.ssh.box import ANSWER_S, HOME, Look, SshBox, text_of
+from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.connection import BoxUnreachable
+from infra.workers.ssh.slurm.outcome import Written
+from infra.workers.ssh.slurm.reasons import to_give_up
+from infra.workers.ssh.slurm.states import SlurmJob, from_sacct, from_scontrol
+from infra.workers.ssh.slurm.submission import submission
+
+HERE = Path(__file__).parent
+SCRIPTS = {name: (HERE / f"{name}.sh").read_bytes() for name in ("slurm", "job")}
+PATHS = {
+    name: f"{HOME}/{name}-{hashlib.sha256(content).hexdigest()[:12]}.sh" for name, content in SCRIPTS.items()
+}
+RUN = b"run\0"  # the verb in the words of a process tree: a batch script waits for its end
+SUBMIT_S = 1800  # its environment is made first, and a busy controller takes its time
+CANCEL_S = 300
+
+
+@dataclass(frozen=True)
+class SlurmLook(Look):
+    """The state of a job on its cluster: Slurm's word, and what lies in its folder."""
+
+    job: SlurmJob | None = None
+    waited_s: int = 0  # since it was submitted
+    written: Written = field(default_factory=Written)
+
+
+class SlurmBox(SshBox):
+    """A login node behind a connection."""
+
+    _script_at = PATHS["slurm"]
+    configuration: SshJobConfiguration
+
+    @classmethod
+    def of(cls, connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> Self:
+        """Return the login node for a job."""
+        box = cls(connection, configuration.container_command, configuration.python)
+        box.configuration = configuration
+        return box
+
+    async def _slurm(
+        self, verb: str, *arguments: str, content: bytes = b"", within_s: float = ANSWER_S
+    ) -> asyncssh.SSHCompletedProcess:
+        await self._install()
+        return await self._do("sh", PATHS["slurm"], verb, *arguments, content=content, within_s=within_s)
+
+    async def _install(self) -> None:
+        if self.home:
+            return
+        for name, content in SCRIPTS.items():
+            await self.bring(PATHS[name], content)
+        await super()._install()
+
+    async def check(self, image: str) -> dict[str, list[str]]:
+        """Return the facts that the login node reports about itself and the cluster, by their name."""
+        return self._facts(await self._slurm("check"))
+
+    async def prepare(self, name: str, files: dict[str, bytes]) -> None:
+        """Write the files that a job needs."""
+        words = {path: content.removeprefix(RUN) for path, content in files.items() if path == "run"}
+        await super().prepare(name, files | words)
+
+    async def free(self, lock: str, wait_s: int) -> None:
+        """Return at once: Slurm's queue is the lock of its nodes."""
+
+    async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
+        """Submit a prepared job; nothing is changed where Slurm has it, or had it already.
+
+        Raises:
+            JobRefused: Slurm does not take it.
+        """
+        folder, request = await self._folder(name), self.configuration.slurm
+        port = text_of((await self._do("cat", f"{HOME}/{name}/port")).stdout) or "0"
+        options = submission(self.configuration, request, name, folder)
+        script = (f"{self.home}/{PATHS['job']}", folder, str(limit_s), port, request.login or "-")
+        hidden = (profile.encode(), env.encode())
+        sizes = [str(len(content)) for content in hidden]
+        words = (folder, *sizes, *self._runtime, *options, *script, *self._runtime)
+        done = await self._slurm("start", *words, content=b"".join(hidden), within_s=SUBMIT_S)
+        if done.exit_status:
+            reason = refusal_in(text_of(done.stderr))
+            raise JobRefused(f"Slurm does not take the job: {reason}.", "Unschedulable")
+
+    async def look(self, name: str) -> SlurmLook:
+        """Read the state of a job; one that Slurm would keep for nothing is cancelled."""
+        look = await self._look(name)
+        wait_s = self.configuration.wait_s
+        if look.job and not look.written.given_up and (why := to_give_up(look.job, look.waited_s, wait_s)):
+            await self.note(name, "given_up", why)
+            await self.stop(name)
+            look = await self._look(name)
+        return look
+
+    async def _look(self, name: str) -> SlurmLook:
+        done = await self._slurm("look", await self._folder(name))
+        facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
+        if "state" not in facts:
+            raise BoxUnreachable(f"The login node gave no answer ({text_of(done.stderr)}).")
+        job = job_in(facts)
+        code, _, oom = facts.get("exit", "").partition(" ")
+        written = Written(
+            code=int(code) if code.isdigit() else None,
+            unpulled=code == "unpulled",
+            oom=oom.strip() == "true",
+            late="late" in facts,
+            unreached=facts.get("unreached", ""),
+            given_up=facts.get("given_up", ""),
+            last=facts.get("last", ""),
+        )
+        ended = facts["state"] == "running" and (job is None or job.ended)
+        return SlurmLook(
+            "ended" if ended else facts["state"],  # type: ignore[arg-type]
+            seen=int(facts.get("seen") or 0),
+            port=int(facts["port"]) if facts.get("port") else None,
+            last=facts.get("last", ""),
+            waits=f"Slurm job {job.number} waits: {job.reason or 'not looked at yet'}."
+            if job and job.waits
+            else "",
+            job=job,
+            waited_s=int(facts.get("waited") or 0),
+            written=written,
+        )
+
+    async def stop(self, name: str, grace_s: int = 30) -> bool:
+        """Cancel a job. Returns whether Slurm has none of that name any more."""
+        done = await self._slurm("stop", await self._folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
+        return done.exit_status == 0
+
+    async def secret(self, name: str) -> str:
+        """Read the secret that the shared home keeps for a job; empty without one."""
+        return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
+
+
+def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> SshBox:
+    """Return the box of a job: a machine, or a login node."""
+    return (SlurmBox if configuration.scheduler else SshBox).of(connection, configuration)
+
+
+def job_in(facts: dict[str, str]) -> SlurmJob | None:
+    """Return Slurm's word on a job: its controller's, and accounting's where that knows more.
+
+    Raises:
+        BoxUnreachable: Slurm does not answer.
+    """
+    if "job" not in facts:
+        return None
+    accounted = from_sacct(facts.get("sacct", ""))
+    try:
+        job = from_scontrol(facts.get("scontrol", ""))
+    except ValueError as error:
+        raise BoxUnreachable(f"Slurm gives no answer ({error}).") from None
+    if job is None or (accounted and accounted.state == job.state):
+        return accounted
+    return job
+
+
+def refusal_in(said: str) -> str:
+    """Return the reason in what `sbatch` says as it refuses a job."""
+    prefix = r"^sbatch: (error|fatal): (Batch job submission failed: )?"
+    reasons = [re.sub(prefix, "", line) for line in said.splitlines() if line.strip()]
+    return "; ".join(dict.fromkeys(reasons)).rstrip(".") or "it says nothing"

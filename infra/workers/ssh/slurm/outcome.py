@@ -1,0 +1,119 @@
+"""The outcome of a job on Slurm: Slurm's word, and what the root of its processes has written down."""
+
+from dataclasses import dataclass
+
+from infra.workers.base.outcome import JobOutcome, StateName, is_state_name
+from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.slurm.states import ROOT, SlurmJob
+from infra.workers.ssh.slurm.submission import limit_minutes
+
+# States in which Slurm itself has ended the job: name, and the sentence.
+ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
+    "TIMEOUT": ("TimedOut", "Slurm ended job {job.number} at its time limit of {minutes} minutes"),
+    "PREEMPTED": (
+        "Preempted",
+        "Slurm gave node {job.node} of job {job.number} to another of higher priority",
+    ),
+    "NODE_FAIL": ("NodeLost", "Slurm lost the node {job.node} of job {job.number}"),
+    "BOOT_FAIL": ("NodeLost", "The node {job.node} for job {job.number} did not boot"),
+    "OUT_OF_MEMORY": ("OutOfMemory", "Job {job.number} ran out of memory on node {job.node} ({memory})"),
+    "DEADLINE": ("NoCapacity", "Slurm had no node for job {job.number} in wait_s {wait_s}"),
+    "REVOKED": ("Preempted", "Slurm gave job {job.number} to another cluster of its federation"),
+    "SPECIAL_EXIT": ("Preempted", "Slurm has queued job {job.number} again, and a lane runs once"),
+}
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is in the job's folder.
+
+    Attributes:
+        code: exit code of the lane's command; None where its root wrote none.
+        unpulled: its environment could not be made.
+        oom: the kernel ended a process of it for its memory.
+        late: it was ended after timeout_s.
+        unreached: the login node that its node did not reach, and why; empty otherwise.
+        given_up: why the worker cancelled it; empty otherwise.
+        last: line of its log.
+    """
+
+    code: int | None = None
+    unpulled: bool = False
+    oom: bool = False
+    late: bool = False
+    unreached: str = ""
+    given_up: str = ""
+    last: str = ""
+
+
+def slurm_outcome(
+    job: SlurmJob | None, written: Written, configuration: SshJobConfiguration
+) -> JobOutcome | None:
+    """Return how a job ended, or None where it still waits or runs.
+
+    Args:
+        job: Slurm's word; None where neither its controller nor accounting has the job.
+        written: in its folder.
+        configuration: of the job.
+    """
+    if job is not None and not job.ended:
+        return None
+    if written.given_up:
+        name, _, sentence = written.given_up.partition(": ")
+        return JobOutcome(name if is_state_name(name) else "Crashed", sentence)
+    if written.unreached:
+        text = (
+            "The compute node can't log in to the login node, over which its way to the Prefect API leads "
+            f"({written.unreached}): set slurm.login, or let nodes log in there without a password."
+        )
+        return JobOutcome("Unfit", text)
+    if written.unpulled:
+        text = f"The lane's environment could not be made on the login node: {written.last or 'no word'}"
+        return JobOutcome("ImagePullFailed", text)
+    if written.late:
+        text = f"The lane was ended after timeout_s {configuration.timeout_s}."
+        return JobOutcome("TimedOut", text, written.code)
+    if job is not None and job.state in ENDED_BY_SLURM:
+        return _by_slurm(job, written, configuration)
+    return _by_itself(job, written, configuration)
+
+
+def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguration) -> JobOutcome:
+    name, sentence = ENDED_BY_SLURM[job.state]
+    text = sentence.format(
+        job=job,
+        minutes=limit_minutes(configuration.timeout_s),
+        wait_s=configuration.wait_s,
+        memory=_limit(configuration),
+    )
+    reason = f": {job.reason}" if job.state == "DEADLINE" and job.reason not in ("", "DeadLine") else ""
+    return JobOutcome(name, f"{text}{reason}.", written.code)
+
+
+def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConfiguration) -> JobOutcome:
+    code = written.code if written.code is not None else job.code if job else None
+    if job is not None and job.state == "CANCELLED":
+        return JobOutcome("Cancelled", f"Slurm job {job.number} was cancelled {_by_whom(job)}.", code)
+    if written.oom:
+        return JobOutcome(
+            "OutOfMemory", f"The lane ran out of memory ({_limit(configuration)}, exit code {code}).", code
+        )
+    if code is None:
+        number = f" {job.number}" if job else ""
+        return JobOutcome("Lost", f"Slurm no longer knows the job{number}, and it wrote down no end.")
+    if code == 0:
+        return JobOutcome("Exited", "The lane ended with exit code 0.", 0)
+    return JobOutcome("Crashed", f"The lane ended with exit code {code}.", code)
+
+
+def _by_whom(job: SlurmJob) -> str:
+    if job.ended_by is None:
+        return "by scancel, outside of Prefect"
+    who = "an administrator" if job.ended_by == ROOT else f"user {job.ended_by}"
+    return f"by {who}, outside of Prefect"
+
+
+def _limit(configuration: SshJobConfiguration) -> str:
+    if configuration.memory_mib:
+        return f"memory_mib {configuration.memory_mib} was not enough"
+    return "what the node gave was not enough"

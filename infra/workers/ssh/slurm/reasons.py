@@ -1,0 +1,79 @@
+"""The reasons of a job that Slurm will never start as it is, each with what would be right."""
+
+import re
+
+from infra.workers.ssh.slurm.states import SlurmJob
+
+# By Slurm's name of the reason. All others may pass: the job waits for as long as wait_s says.
+NEVER = {
+    "PartitionTimeLimit": "partition {partition} gives no job that much time: lower timeout_s",
+    "PartitionConfig": "no node of partition {partition} is that large: lower slurm.cpus, memory_mib or gpus",
+    "PartitionNodeLimit": "partition {partition} gives no job so many nodes: name another in slurm.partition",
+    "BadConstraints": "no node has all of it: change slurm.constraint, slurm.cpus, gpus or memory_mib",
+    "InvalidAccount": "slurm.account is none of yours: `sacctmgr show associations user=$USER` lists them",
+    "AccountNotAllowed": "partition {partition} does not take slurm.account: name another of the two",
+    "InvalidQOS": "slurm.qos is none that the account may use: name another",
+    "QOSNotAllowed": "partition {partition} does not take slurm.qos: name another of the two",
+    "DependencyNeverSatisfied": "it waits for another job that has failed: submit it anew",
+    "QOSMinGRES": "slurm.qos asks for more GPUs: raise gpus, or name another",
+    "QOSMinMemory": "slurm.qos asks for more memory: raise memory_mib, or name another",
+    "QOSMinCpuNotSatisfied": "slurm.qos asks for more CPUs: raise slurm.cpus, or name another",
+    "JobHoldMaxRequeue": "it could not be launched on several nodes: ask who runs the cluster",
+    "ReservationDeleted": "slurm.reservation is gone: name another, or none",
+    "FedJobLock": "the federation holds it: ask who runs the cluster",
+}
+# Newer versions say AccountNotAllowed and QOSNotAllowed.
+SENTENCES = {"Job's_account_not": "AccountNotAllowed", "Job's_QOS_not": "QOSNotAllowed"}
+# A limit on what one job may have stays; one on what all jobs of an account have together passes.
+TOO_MUCH = re.compile(r"(Assoc|QOS)Max(?P<what>\w*?)(PerJob|PerNode)(Limit)?$")
+FIELDS = {
+    "WallDuration": "timeout_s",
+    "Cpu": "slurm.cpus",
+    "Mem": "memory_mib",
+    "Memory": "memory_mib",
+    "GRES": "gpus",
+    "Node": "slurm.partition",
+    "CpuMinutes": "timeout_s or slurm.cpus",
+    "GRESMinutes": "timeout_s or gpus",
+    "MemMinutes": "timeout_s or memory_mib",
+    "CpuMins": "timeout_s or slurm.cpus",
+}
+
+
+def never_starts(job: SlurmJob) -> str | None:
+    """Return why a job that waits can never start, as a clause; None where it may."""
+    if not job.waits:
+        return None
+    reason = job.reason.partition(",")[0].strip().replace(" ", "_")
+    reason = next((name for begins, name in SENTENCES.items() if reason.startswith(begins)), reason)
+    if clause := NEVER.get(reason):
+        return clause.format(partition=job.partition or "of the cluster")
+    if over := TOO_MUCH.match(reason):
+        field = FIELDS.get(over["what"], "what it asks for")
+        return f"the limits of your account or slurm.qos give no job that much: lower {field}"
+    return None
+
+
+def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
+    """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None where not.
+
+    A job that can never start would wait for nothing, and one that was paused has measured the pause.
+
+    Args:
+        job: Slurm's word.
+        waited_s: seconds since it was submitted.
+        wait_s: how long it may wait.
+    """
+    if job.ended:
+        return None
+    if job.restarts:
+        return f"Preempted: Slurm has queued job {job.number} again, and a lane runs once; it was cancelled."
+    if job.paused:
+        return f"Preempted: Slurm has paused job {job.number}, so that its times are wrong; it was cancelled."
+    if clause := never_starts(job):
+        return f"Unschedulable: Slurm can never start job {job.number} ({job.reason}): {clause}."
+    if job.waits and waited_s > wait_s:
+        reason = f" ({job.reason})" if job.reason else ""
+        late = f"Slurm had no node for job {job.number} in wait_s {wait_s}{reason}"
+        return f"NoCapacity: {late}; it was cancelled."
+    return None

@@ -1,0 +1,107 @@
+"""Slurm's word on a job: `scontrol` while the controller has it, then `sacct`, if there is accounting."""
+
+import re
+from dataclasses import dataclass
+
+# The text forms have been the same for many versions; those of `--json` are others in each.
+SCONTROL = re.compile(r"(?:^|\s)([A-Z][A-Za-z/_:]*)=(.*?)(?=\s[A-Z][A-Za-z/_:]*=|\s*$)")
+WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"})
+ENDED = frozenset(
+    {
+        *("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL"),
+        *("PREEMPTED", "DEADLINE", "REVOKED", "SPECIAL_EXIT", "LAUNCH_FAILED", "RECONFIG_FAIL"),
+    }
+)
+FORGOTTEN = "Invalid job id"
+ROOT = 0
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job as Slurm sees it.
+
+    Attributes:
+        number: Slurm's own.
+        state: its name; flags that newer versions print beside it are left out.
+        reason: why it waits, or why it ended; empty where Slurm gives none.
+        code: exit code of the batch script; None where there is none.
+        node: where it runs or ran.
+        partition: that it was given.
+        ended_by: the user id of whoever cancelled it; None where nobody did, or nobody knows who.
+        paused: it has been suspended, or is.
+        restarts: how often Slurm has queued it again.
+    """
+
+    number: str
+    state: str
+    reason: str = ""
+    code: int | None = None
+    node: str = ""
+    partition: str = ""
+    ended_by: int | None = None
+    paused: bool = False
+    restarts: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Return whether it has not begun."""
+        return self.state in WAITING
+
+    @property
+    def ended(self) -> bool:
+        """Return whether nothing of it runs any more."""
+        return self.state in ENDED
+
+
+def from_scontrol(text: str) -> SlurmJob | None:
+    """Read `scontrol show job -o`; None where the controller has no such job.
+
+    Raises:
+        ValueError: it is no answer about a job, as when the controller can't be reached.
+    """
+    if FORGOTTEN in text:
+        return None
+    fields = dict(SCONTROL.findall(text.strip()))
+    if "JobId" not in fields or "JobState" not in fields:
+        raise ValueError(text.strip()[:200] or "nothing")
+    state, _ = _state(fields["JobState"])
+    paused_s = fields.get("SecsPreSuspend", "0")
+    return SlurmJob(
+        number=fields["JobId"],
+        state=state,
+        reason=_known(fields.get("Reason")),
+        code=_code(fields.get("ExitCode", "")) if state in ENDED else None,
+        node=_known(fields.get("NodeList")),
+        partition=_known(fields.get("Partition")),
+        restarts=int(fields["Restarts"]) if fields.get("Restarts", "").isdigit() else 0,
+        paused=state == "SUSPENDED" or (paused_s.isdigit() and int(paused_s) > 0),
+    )
+
+
+def from_sacct(text: str) -> SlurmJob | None:
+    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList`; None where accounting does not know."""
+    words = text.strip().split("|")
+    if len(words) != 4 or not words[0].isdigit():
+        return None
+    state, ended_by = _state(words[1])
+    node = "" if words[3] == "None assigned" else words[3]
+    return SlurmJob(words[0], state, code=_code(words[2]), node=node, ended_by=ended_by)
+
+
+def _state(text: str) -> tuple[str, int | None]:
+    """Return a state's name, and who cancelled: `CANCELLED by 1000`, `CANCELLED+`, `COMPLETED,REQUEUED`."""
+    name = re.split(r"[\s,+]", text.strip())[0]
+    by = re.search(r"\bby (\d+)", text)
+    return name, int(by[1]) if by else None
+
+
+def _known(text: str | None) -> str:
+    return "" if text in (None, "(null)", "None", "N/A") else text.strip()
+
+
+def _code(text: str) -> int | None:
+    """Return the exit code in `CODE:SIGNAL`, in the way of shells where a signal ended it."""
+    if not (found := re.fullmatch(r"(\d+):(\d+)", text)):
+        return None
+    code, number = int(found[1]), int(found[2])
+    return 128 + number if number else code

@@ -1,0 +1,89 @@
+"""A box that is named by its address: what the address says, and what the box says of itself."""
+
+import pytest
+
+from gridbench.run import box
+from gridbench.run.box import hardware_of, read, with_boxes
+from tasks.errors import GridbenchError
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
+
+FACTS = {"cpu": ["AMD EPYC 7R32"], "memory_kib": ["65536000"], "runtime": ["ok"]}
+GPUS = {"gpu": ["580.1, NVIDIA A100-SXM4-40GB", "580.1, NVIDIA A100-SXM4-40GB"]}
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "says"),
+    [
+        ("ssh://My_box", {"address": "My_box"}, {}),  # an alias of ~/.ssh/config
+        ("ssh://me@10.0.0.5:2222", {"address": "10.0.0.5", "user": "me", "port": 2222}, {}),
+        ("ssh://me@box/?usd=1.99", {"address": "box", "user": "me"}, {"usd": "1.99"}),
+        (
+            "ssh://[fe80::1]?python=/opt/conda/bin/python",
+            {"address": "fe80::1"},
+            {"python": "/opt/conda/bin/python"},
+        ),
+    ],
+)
+def test_an_address_says_where_a_box_is_and_what_it_costs(address, host, says):
+    assert read(address) == (host, says)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("ssh://", "write ssh://USER@HOST"),
+        ("ssh://box:many", "write ssh://USER@HOST"),
+        ("ssh://box/home", "write ssh://USER@HOST"),
+        ("ssh://me:secret@box", "write ssh://USER@HOST"),
+        ("ssh://box?eur=2", "has 'eur': it may say usd and python"),
+        ("ssh://box?usd=cheap", "usd=cheap: write USD an hour"),
+        ("ssh://box?usd=-1", "says usd=-1"),
+        ("ssh://box?usd=", "says usd=:"),
+    ],
+)
+def test_a_mistake_in_an_address_is_a_sentence(address, words):
+    with pytest.raises(GridbenchError) as caught:
+        read(address)
+    assert words in str(caught.value) and "secret" not in str(caught.value)
+
+
+def test_a_box_is_what_it_says_that_it_is():
+    host, says = read("ssh://me@box.example:2222?usd=1.99")
+    found = hardware_of(host, FACTS | GPUS, says, {"hosts": [host]})
+    assert (found.name, found.pool, found.device) == ("box.example-2222", "ssh", "cuda")
+    assert (found.gpus, found.gpu, found.title) == (
+        2,
+        "a100-40-sxm",
+        "2 x NVIDIA A100-SXM4-40GB at box.example",
+    )
+    assert found.memory_gb == pytest.approx(67.1, abs=0.1)
+    assert found.price.usd_per_hour == 1.99 and "said with --on" in found.price.note
+    assert found.job_variables == {"hosts": [host], "gpus": "all"}
+
+
+def test_a_box_without_gpus_and_without_a_price_says_so():
+    found = hardware_of({"address": "box"}, FACTS, {}, {})
+    assert (found.device, found.gpus, found.gpu, found.title) == ("cpu", 0, None, "AMD EPYC 7R32 at box")
+    assert found.price.purchase == "assumption" and "nobody said" in found.price.note
+
+
+def test_a_card_that_nobody_has_listed_has_no_model():
+    assert hardware_of({"address": "box"}, {"gpu": ["1, Some Card"]}, {}, {}).gpu is None
+
+
+def test_a_run_has_the_box_beside_machines_with_files(monkeypatch):
+    """Another process makes the same plan of the request, without asking the box again."""
+    asked = []
+    facts = hardware_of({"address": "box"}, FACTS, {"usd": "2"}, {"hosts": [{"address": "box"}]})
+    monkeypatch.setattr(box, "ask", lambda address: asked.append(address) or facts)
+    request = with_boxes(RunRequest(hardware=("local-cpu", "ssh://box?usd=2"), repeats=1))
+    plan = make_plan(request)
+    assert [machine.name for machine in plan.hardware] == ["local-cpu", "box"] and plan.hardware[1] == facts
+    pinned = RunRequest.model_validate(request.pinned(plan).model_dump(mode="json"))
+    assert pinned.matches(make_plan(pinned)) and asked == ["ssh://box?usd=2"]
+
+
+def test_a_request_without_an_address_is_left_as_it_is():
+    request = RunRequest(hardware=("local-cpu",))
+    assert with_boxes(request) is request

@@ -1,0 +1,108 @@
+"""The name of each end, and of each reason that a job can never start for."""
+
+import pytest
+
+from infra.workers.base.outcome import Cause
+from infra.workers.ssh.slurm.outcome import Written, slurm_outcome
+from infra.workers.ssh.slurm.reasons import NEVER, to_give_up
+from infra.workers.ssh.slurm.states import SlurmJob
+from tests.infra.workers.ssh.slurm.test_submission import configuration
+
+ENDS = {
+    # Slurm's state: what is written down, name, cause, words of the sentence
+    ("COMPLETED", Written(code=0)): ("Exited", Cause.EXITED, "exit code 0"),
+    ("FAILED", Written(code=9)): ("Crashed", Cause.CRASHED, "exit code 9"),
+    ("TIMEOUT", Written()): ("TimedOut", Cause.CRASHED, "time limit of 3 minutes"),
+    ("FAILED", Written(code=143, late=True)): ("TimedOut", Cause.CRASHED, "timeout_s 100"),
+    ("PREEMPTED", Written(code=143)): ("Preempted", Cause.TAKEN_AWAY, "node n1 of job 7 to another"),
+    ("NODE_FAIL", Written()): ("NodeLost", Cause.TAKEN_AWAY, "lost the node n1"),
+    ("BOOT_FAIL", Written()): ("NodeLost", Cause.TAKEN_AWAY, "did not boot"),
+    ("OUT_OF_MEMORY", Written(code=137)): ("OutOfMemory", Cause.OUT_OF_MEMORY, "memory_mib 512"),
+    ("FAILED", Written(code=137, oom=True)): ("OutOfMemory", Cause.OUT_OF_MEMORY, "memory_mib 512"),
+    ("DEADLINE", Written()): ("NoCapacity", Cause.NO_MACHINE, "in wait_s 50"),
+    ("CANCELLED", Written(code=143)): ("Cancelled", Cause.CANCELLED, "by scancel, outside of Prefect"),
+    ("FAILED", Written()): ("Crashed", Cause.CRASHED, "exit code 1"),
+    ("FAILED", Written(unreached="n1 to login: Permission denied")): ("Unfit", Cause.UNFIT, "n1 to login"),
+    ("FAILED", Written(unpulled=True)): ("ImagePullFailed", Cause.CRASHED, "environment"),
+    ("CANCELLED", Written(given_up="Preempted: It was paused.")): ("Preempted", Cause.TAKEN_AWAY, "It was"),
+    ("CANCELLED", Written(given_up="Unschedulable: Never.")): ("Unschedulable", Cause.NO_MACHINE, "Never."),
+}
+
+
+def given_up(job, waited_s=1):
+    return to_give_up(job, waited_s, 50)
+
+
+def asked():
+    return configuration(timeout_s=100, wait_s=50, memory_mib=512)
+
+
+@pytest.mark.parametrize(("state", "written"), ENDS)
+def test_each_end_has_its_own_name(state, written):
+    code = {"COMPLETED": 0, "FAILED": 1}.get(state)
+    outcome = slurm_outcome(SlurmJob("7", state, code=code, node="n1"), written, asked())
+    name, cause, words = ENDS[state, written]
+    assert (outcome.name, outcome.cause) == (name, cause)
+    assert words in outcome.message
+
+
+@pytest.mark.parametrize(("user", "who"), [(0, "an administrator"), (6001, "user 6001"), (None, "scancel")])
+def test_who_cancelled_is_told(user, who):
+    outcome = slurm_outcome(SlurmJob("7", "CANCELLED", ended_by=user), Written(), asked())
+    assert f"by {who}" in outcome.message
+
+
+@pytest.mark.parametrize(
+    "state", ["PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "CONFIGURING", "REQUEUED"]
+)
+def test_a_job_that_waits_or_runs_has_no_end(state):
+    assert slurm_outcome(SlurmJob("7", state), Written(code=0), asked()) is None
+
+
+def test_the_jobs_own_word_is_enough_where_slurm_has_forgotten_it():
+    assert slurm_outcome(None, Written(code=0), asked()).name == "Exited"
+    assert slurm_outcome(None, Written(code=9), asked()).exit_code == 9
+    assert slurm_outcome(None, Written(), asked()).name == "Lost"
+
+
+@pytest.mark.parametrize("reason", [*NEVER, "QOSMaxWallDurationPerJobLimit", "AssocMaxGRESPerJob"])
+def test_a_job_that_can_never_start_is_given_up_with_what_would_be_right(reason):
+    why = given_up(SlurmJob("7", "PENDING", reason, partition="gpu"))
+    assert why.startswith(f"Unschedulable: Slurm can never start job 7 ({reason}): ")
+    assert "{" not in why
+
+
+PASSES = (
+    *("Resources", "Priority", "ReqNodeNotAvail, UnavailableNodes:n1", "AssocGrpGRES", "QOSGrpCpuLimit", ""),
+    *("QOSMaxJobsPerUserLimit", "PartitionDown", "JobHeldAdmin", "BeginTime", "Licenses"),
+)
+
+
+@pytest.mark.parametrize("reason", PASSES)
+def test_a_reason_that_may_pass_is_waited_for(reason):
+    assert given_up(SlurmJob("7", "PENDING", reason)) is None
+
+
+def test_a_partition_that_takes_others_is_told_in_a_sentence_by_older_versions():
+    said = "Job's_account_not_known,_so_it_can't_use_this_partition_(closed_allows_nobody)"
+    why = given_up(SlurmJob("7", "PENDING", said, partition="closed"))
+    assert "partition closed does not take slurm.account" in why
+
+
+def test_a_limit_on_one_job_names_its_field():
+    job = SlurmJob("7", "PENDING", "QOSMaxWallDurationPerJobLimit")
+    assert "lower timeout_s" in given_up(job)
+
+
+def test_a_paused_lane_and_one_that_is_queued_again_are_given_up():
+    assert "paused" in given_up(SlurmJob("7", "SUSPENDED", paused=True))
+    assert "paused" in given_up(SlurmJob("7", "RUNNING", paused=True))
+    assert "queued job 7 again" in given_up(SlurmJob("7", "PENDING", restarts=1))
+    assert given_up(SlurmJob("7", "COMPLETED", paused=True)) is None
+
+
+def test_a_queue_is_waited_for_as_long_as_wait_s_says_and_a_job_that_runs_is_left_alone():
+    waits = SlurmJob("7", "PENDING", "Resources")
+    assert given_up(waits, 50) is None
+    assert given_up(waits, 51).startswith("NoCapacity: Slurm had no node for job 7 in wait_s 50 (Resources)")
+    assert given_up(SlurmJob("7", "RUNNING"), 51) is None

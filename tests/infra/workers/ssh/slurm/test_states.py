@@ -1,0 +1,81 @@
+"""Slurm's word on a job, as it has been printed: of 22.05 by this project's own cluster, of others as they are published."""
+
+import pytest
+
+from infra.workers.ssh.connection import BoxUnreachable
+from infra.workers.ssh.slurm.box import job_in, refusal_in
+from infra.workers.ssh.slurm.states import SlurmJob, from_sacct, from_scontrol
+from tests.infra.workers.ssh.slurm.printed import PENDING, PRINTED
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_a_controller_prints_is_read(name):
+    text, job = PRINTED[name]
+    assert from_scontrol(text) == job
+
+
+def test_a_reason_may_have_spaces_and_commas():
+    text = PENDING.replace(
+        "Reason=PartitionTimeLimit", "Reason=Nodes required for job are DOWN, DRAINED or reserved"
+    )
+    assert from_scontrol(text).reason == "Nodes required for job are DOWN, DRAINED or reserved"
+
+
+@pytest.mark.parametrize("state", ["RUNNING,COMPLETING", "RUNNING+COMPLETING", "RUNNING"])
+def test_flags_beside_a_state_are_left_out(state):
+    assert from_scontrol(PENDING.replace("JobState=PENDING", f"JobState={state}")).state == "RUNNING"
+
+
+def test_a_job_that_the_controller_has_forgotten_is_none():
+    assert from_scontrol("slurm_load_jobs error: Invalid job id specified") is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+        "slurm_load_jobs error: Socket timed out on send/recv operation",
+        "",
+    ],
+)
+def test_no_answer_is_no_end_of_a_job(text):
+    with pytest.raises(ValueError, match=r"error|nothing"):
+        from_scontrol(text)
+    with pytest.raises(BoxUnreachable, match="Slurm gives no answer"):
+        job_in({"job": "7", "scontrol": text})
+
+
+SACCT = {
+    "7|CANCELLED by 6001|0:15|n1": SlurmJob("7", "CANCELLED", code=143, node="n1", ended_by=6001),
+    "7|CANCELLED by 0|0:0|None assigned": SlurmJob("7", "CANCELLED", code=0, ended_by=0),
+    "7|OUT_OF_MEMORY|0:125|n1": SlurmJob("7", "OUT_OF_MEMORY", code=253, node="n1"),
+    "7|FAILED|9:0|n1": SlurmJob("7", "FAILED", code=9, node="n1"),
+    "Slurm accounting storage is disabled": None,
+    "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize("text", SACCT)
+def test_what_accounting_prints_is_read(text):
+    assert from_sacct(text) == SACCT[text]
+
+
+def test_accounting_knows_who_cancelled_and_what_the_controller_has_forgotten():
+    cancelled = PENDING.replace("JobState=PENDING", "JobState=CANCELLED")
+    by = {"job": "7", "sacct": "7|CANCELLED by 6001|0:0|None assigned"}
+    assert job_in(by | {"scontrol": cancelled}).ended_by == 6001
+    forgotten = {"scontrol": "slurm_load_jobs error: Invalid job id specified"}
+    assert job_in(by | forgotten).state == "CANCELLED"
+    assert job_in({"job": "7", "sacct": "Slurm accounting storage is disabled"} | forgotten) is None
+    late = {"job": "7", "sacct": "7|RUNNING|0:0|n1", "scontrol": cancelled}
+    assert job_in(late).state == "CANCELLED", "accounting lags behind"
+
+
+def test_a_refusal_is_said_in_slurms_words_once():
+    said = (
+        "sbatch: error: invalid partition specified: nothing\n"
+        "sbatch: error: Batch job submission failed: Invalid partition name specified\n"
+    )
+    assert refusal_in(said) == "invalid partition specified: nothing; Invalid partition name specified"
+    assert refusal_in("") == "it says nothing"
