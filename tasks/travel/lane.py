@@ -118,9 +118,9 @@ def _forget_old(sent: Path) -> None:
 
 
 def main() -> int:
-    """Put in place what this file holds; return 1 with a sentence if that can't be done."""
+    """Put in place what this file holds; return 1 with a sentence if that can't be done, 0 without a word."""
     try:
-        put_in_place(Path(sys.argv[0]).absolute(), Path(sys.executable), lambda text: print(text, flush=True))
+        put_in_place(Path(sys.argv[0]).absolute(), Path(sys.executable), lambda text: None)
     except GridbenchError as error:
         is_offline = any(word in str(error).lower() for word in OFFLINE)
         print(f"{error}; {NO_WAY_OUT}." if is_offline else f"{error}.")

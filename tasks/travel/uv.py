@@ -72,7 +72,7 @@ def find_uv() -> str | None:
     try:
         from uv import find_uv_bin
 
-        return find_uv_bin()
+        return str(find_uv_bin())
     except (ImportError, FileNotFoundError):
         return shutil.which("uv") or next((str(path) for path in [kept_uv()] if path.exists()), None)
 

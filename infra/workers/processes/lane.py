@@ -10,9 +10,10 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from infra.images.flavours import ROOT, lane_packages, load, pin
+from infra.images.flavours import ROOT, lane_packages, load, package, pin
 from infra.workers.processes.bundle import LONG_AGO, MAIN
 
+OF_THE_BOX = ("numpy", "psutil")  # tasks/travel/lane.py brings them where a box lacks them
 NOT_SENT = ("__pycache__", ".pyc")
 INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\n"
 
@@ -33,7 +34,8 @@ def lane_bundle(root: Path = ROOT) -> tuple[str, bytes]:
 
 
 def _files(root: Path) -> Iterator[tuple[str, bytes]]:
-    packages = [*lane_packages(root), "-c constraints.txt", ""]
+    named = [line for line in lane_packages(root) if package(line) not in OF_THE_BOX]
+    packages = [*named, "-c constraints.txt", ""]
     yield MAIN, INSTALL.encode()
     yield "requirements.txt", "\n".join(packages).encode()
     yield "constraints.txt", (root / "requirements.lock").read_bytes()

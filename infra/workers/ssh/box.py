@@ -73,7 +73,7 @@ class SshBox:
         self.connection = connection
         self._runtime = () if runtime == NONE else tuple(runtime)
         self._python = python
-        self.home = ""  # the user's, once the script lies there
+        self._home = ""  # the user's, once the script lies there
 
     @classmethod
     def of(cls, connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> "SshBox":
@@ -105,7 +105,7 @@ class SshBox:
 
     async def _install(self) -> None:
         """Bring the script to the box once a connection, and forget what ended long ago."""
-        if self.home:
+        if self._home:
             return
         await self.bring(SCRIPT_AT, SCRIPT)
         old = ["-mindepth", "2", "-maxdepth", "2", "-name", "ended", "-mtime", f"+{KEEP_DAYS}"]
@@ -115,7 +115,7 @@ class SshBox:
             name, program = bundle()
             await self.bring(f"{HOME}/{name}", program)
             self._runtime = (await self._with_torch(), f"{home}/{HOME}/{name}")
-        self.home = home
+        self._home = home
 
     async def _with_torch(self) -> str:
         """Return the box's Python that has torch."""
@@ -129,10 +129,10 @@ class SshBox:
             raise JobRefused(text, "Unfit")
         return found
 
-    async def _folder(self, name: str) -> str:
-        """Return the job's folder as an absolute path: its watcher is found by it."""
+    async def folder(self, name: str) -> str:
+        """Return a folder of ours as an absolute path: a job's watcher is found by it."""
         await self._install()
-        return f"{self.home}/{HOME}/{name}"
+        return f"{self._home}/{HOME}/{name}"
 
     async def _put(self, made: asyncssh.SSHCompletedProcess, path: str, content: bytes) -> None:
         """Write a file whole or not at all; nobody but the user reads it."""
@@ -194,7 +194,7 @@ class SshBox:
         """
         hidden = (profile.encode(), env.encode())
         sizes = [str(len(content)) for content in hidden]
-        words = (await self._folder(name), lock, str(limit_s), *sizes)
+        words = (await self.folder(name), lock, str(limit_s), *sizes)
         done = await self._engine("start", *words, content=b"".join(hidden))
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))
@@ -204,7 +204,7 @@ class SshBox:
 
     async def look(self, name: str) -> Look:
         """Read the state of a job."""
-        done = await self._engine("look", await self._folder(name))
+        done = await self._engine("look", await self.folder(name))
         facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
         if "state" not in facts:
             raise BoxUnreachable(f"The box gave no answer ({text_of(done.stderr)}).")
@@ -226,7 +226,7 @@ class SshBox:
         Raises:
             BoxUnreachable: the connection was lost.
         """
-        words = ["sh", self._script_at, "lines", await self._folder(name), str(offset)]
+        words = ["sh", self._script_at, "lines", await self.folder(name), str(offset)]
         try:
             async with self.connection.create_process(shlex.join(words), encoding=None) as process:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
@@ -239,7 +239,7 @@ class SshBox:
 
     async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
         """Stop a job. Returns whether it is gone."""
-        words = (await self._folder(name), str(grace_s))
+        words = (await self.folder(name), str(grace_s))
         done = await self._engine("stop", *words, within_s=grace_s + STOP_S)
         return done.exit_status == 0
 
@@ -249,7 +249,7 @@ class SshBox:
 
     async def own(self, name: str) -> None:
         """Follow a job by this connection; an earlier one that the box still keeps is ended."""
-        await self._script("session", await self._folder(name))
+        await self._script("session", await self.folder(name))
 
     def process(self, *arguments: str) -> "AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]":
         """Start a verb that reads its input; the script must lie there already, as after `check`."""

@@ -1,6 +1,7 @@
 """The requirements that a box does not meet, a sentence each, before a job is started."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from infra.workers.ssh.configuration import SshJobConfiguration
@@ -60,7 +61,7 @@ def home_of(facts: Facts) -> str:
     return next(iter(facts.get("home", [])), "")
 
 
-def _no_runtime(command: list[str], message: str) -> str:
+def _no_runtime(command: Sequence[str], message: str) -> str:
     named = " ".join(command)
     if "ermission denied" in message:
         return (

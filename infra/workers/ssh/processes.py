@@ -29,7 +29,7 @@ async def bring_lane(
     began = time.monotonic()
     await box.bring(f"{HOME}/{lane}.pyz", content)
     log.info("Code of the lane, %s: there in %.1f s.", lane, time.monotonic() - began)
-    place = f"{box.home}/{HOME}/{lane}"
+    place = await box.folder(lane)
     return {"pull": ("pull", name, f"{place}.pyz"), "run": run_words(configuration, name, place)}
 
 

@@ -84,8 +84,8 @@ def test_a_box_with_torch_is_measured_by_its_address(owner, box):
     records = Path(owner.environment["GRIDBENCH_RESULTS"]).glob("*/records/**/*.json")
     found = {record["hardware"]: record for record in map(json.loads, map(Path.read_text, records))}
     bare, contained = found[box.address], found["my-box"]
-    assert bare["environment"]["container"] is None and contained["environment"]["container"]
-    assert forms(bare) == forms(contained)
+    assert contained["environment"]["container"] and forms(bare) == forms(contained)
+    assert bare["environment"]["commit"] == contained["environment"]["commit"]
     assert {bare["verdict"], contained["verdict"]} <= {"ok", "noisy"}
 
 

@@ -18,5 +18,5 @@ async def test_the_box_ends_a_job_that_takes_too_long(box, machine, variables):
     job, name = asked(machine, variables, "echo on; sleep 600"), new_name()
     await begin(box, job, name, limit_s=3)
     look = await until(box, name, "ended")
-    assert outcome_of(look, Host(**machine.host), job).name == "TimedOut"
+    assert outcome_of(look, Host(**machine.host), job).name == "TimedOut", look
     assert await text(box, name) == "on\n"

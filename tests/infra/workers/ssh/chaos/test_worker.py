@@ -133,7 +133,7 @@ async def test_who_watches_a_job_may_be_killed_and_the_job_goes_with_it(pool, ma
 async def test_a_box_that_somebody_else_uses_is_waited_for(pool, machine):
     """By whatever holds the lock of the box: a measurement by hand does."""
     machine.run(
-        "mkdir -p -m 700 /root/.gridbench; setsid flock /root/.gridbench/box.lock sleep 6 >/dev/null 2>&1 &"
+        "mkdir -p -m 700 /root/.gridbench; setsid flock /root/.gridbench/box.lock sleep 14 >/dev/null 2>&1 &"
     )
     run_id = await pool.start("waits", script="echo on")
     async with pool.worker():
