@@ -67,6 +67,8 @@ def _environ(names: Collection[str]) -> dict[str, str]:
     """Return what uv, and what it builds, see of this process's variables: no login but a named one."""
     seen = (*VARIABLES, *PROXIES, *map(str.upper, PROXIES), *names)
     return {k: v for k, v in os.environ.items() if k in seen or k.startswith(FAMILIES)} | SETTINGS
+
+
 def find_uv() -> str | None:
     """Return the path of uv: this Python's own, the user's, or the one that a lane has brought."""
     try:

@@ -80,7 +80,7 @@ class SlurmBox(SshBox):
         Raises:
             JobRefused: Slurm does not take it.
         """
-        folder, request = await self._folder(name), self.configuration.slurm
+        folder, request = await self.folder(name), self.configuration.slurm
         port = text_of((await self._do("cat", f"{HOME}/{name}/port")).stdout) or "0"
         options = submission(self.configuration, request, name, folder)
         script = (f"{self.home}/{PATHS['job']}", folder, str(limit_s), port, request.login or "-")
@@ -103,7 +103,7 @@ class SlurmBox(SshBox):
         return look
 
     async def _look(self, name: str) -> SlurmLook:
-        done = await self._slurm("look", await self._folder(name))
+        done = await self._slurm("look", await self.folder(name))
         facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
         if "state" not in facts:
             raise BoxUnreachable(f"The login node gave no answer ({text_of(done.stderr)}).")
@@ -134,7 +134,7 @@ class SlurmBox(SshBox):
 
     async def stop(self, name: str, grace_s: int = 30) -> bool:
         """Cancel a job. Returns whether Slurm has none of that name any more."""
-        done = await self._slurm("stop", await self._folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
+        done = await self._slurm("stop", await self.folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
