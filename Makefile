@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf browser containers databases clean
+.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf gallery browser containers databases clean
 
 install: $(STAMP)
 
@@ -51,6 +51,10 @@ lint: install
 
 perf: install
 	$(BIN)/python -m tests.benchmarks
+
+# Three reports for visitors, measured anew on this machine; a quarter of an hour on two idle cores.
+gallery: install browser
+	$(BIN)/python -m tests.docs.gallery
 
 # The report and the UI are tested in a real Chromium.
 browser:

@@ -29,8 +29,7 @@ from infra.lambda_cloud.models import LambdaInstance, LambdaOffer, Launched, Lau
 from infra.lambda_cloud.settings import ApiPace, Turnstile, shared_file, unbroken
 
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
-KEY_VARIABLE = "LAMBDA_API_KEY"
-URL_VARIABLE = "LAMBDA_API_URL"
+KEY_VARIABLE, URL_VARIABLE = "LAMBDA_API_KEY", "LAMBDA_API_URL"
 AGENT = "gridbench"  # a gateway may refuse the names that HTTP libraries have by themselves
 TERMINATE = "instance-operations/terminate"
 LOOKS = 3  # an instance may be missing from the first list after its launch
