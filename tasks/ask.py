@@ -47,8 +47,8 @@ async def with_more_money(request: RunRequest, over: OverBudget) -> RunRequest |
 def _question(over: OverBudget) -> str:
     return (
         f"**{over.estimate_usd:.2f} USD, go on?** That is the estimate, and above the budget of this run. "
-        "Nothing is started or paid for yet. Tick *Go on* and set a budget, at which the run stops; without "
-        "the tick it ends here."
+        "Nothing is started or paid for yet. Switch *Go on* on and set a budget, at which the run stops; "
+        "otherwise it ends here."
     )
 
 
