@@ -1,6 +1,6 @@
 """gridbench alert: send a message when something got worse."""
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +12,23 @@ from tasks.planning.hardware import DEPLOYMENTS
 from tasks.schema import read_mapping
 
 FOLDER = DEPLOYMENTS / "automations"
-NIGHTLY = "nightly"
+
+
+class About(StrEnum):
+    """The files of the folder, each an automation."""
+
+    NIGHTLY = "nightly"
+    SLOWER = "slower"
+    LOST_LANE = "lost-lane"
+    SPENT_BUDGET = "spent-budget"
+
+
 TOLD = {
-    NIGHTLY: "a night fails",
-    "slower": "a case got slower",
-    "lost-lane": "a run loses a lane",
-    "spent-budget": "a run stops because its budget is spent",
+    About.NIGHTLY: "a night fails",
+    About.SLOWER: "a case got slower",
+    About.LOST_LANE: "a run loses a lane",
+    About.SPENT_BUDGET: "a run stops because its budget is spent",
 }
-About = Enum("About", {name: name for name in TOLD})
 Block = Annotated[str, typer.Argument(help="A notification block of the server: slack-webhook/team …")]
 What = Annotated[About, typer.Option("--about", help="A file of deployments/automations")]
 On = Annotated[str, typer.Option("--on", help="Only of this hardware; gke-* for all whose names begin so")]
@@ -27,15 +36,15 @@ Off = Annotated[bool, typer.Option("--off", help="Remove the alert")]
 HOW_TO_CREATE = "create one in the UI under Blocks, and name it TYPE/NAME"
 
 
-def alert(block: Block, about: What = About(NIGHTLY), on: On = "", off: Off = False) -> None:  # noqa: B008
+def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = False) -> None:
     """Create the Prefect automation that sends a message when something got worse."""
     from prefect.settings import PREFECT_API_URL  # imports Prefect, which is slow
 
     if not PREFECT_API_URL.value():
         raise GridbenchError("PREFECT_API_URL is not set: it names the server that sends the message")
-    if on and about.value == NIGHTLY:
+    if on and about is About.NIGHTLY:
         raise GridbenchError(f"--on {on}: a night has machines of all kinds; take --about slower")
-    path = FOLDER / f"{about.value}.yaml"
+    path = FOLDER / f"{about}.yaml"
     fields = read_mapping(path)
     fields["name"] = f"{fields.get('name', path.stem)}{f' on {on}' if on else ''}: {block}"
     if on:
@@ -43,7 +52,7 @@ def alert(block: Block, about: What = About(NIGHTLY), on: On = "", off: Off = Fa
             "prefect.resource.id": f"gridbench.hardware.{on}"
         }
     _replace(fields, path, None if off else _block_id(block))
-    what = f"{TOLD[about.value]}{f' on {on}' if on else ''}"
+    what = f"{TOLD[about]}{f' on {on}' if on else ''}"
     say(f"{block} gets no message any more when {what}" if off else f"{block} gets a message when {what}")
 
 
