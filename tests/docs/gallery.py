@@ -129,7 +129,8 @@ def section(name: str, answer: Sequence[str]) -> str:
 def main(names: Sequence[str]) -> None:
     """Measure exhibits one after another, then write their pages, pictures and parts of README.md."""
     readme = GALLERY / "README.md"
-    kept = dict(re.findall(r"<!-- (\S+) -->\n(.*?)(?=<!-- |\Z)", readme.read_text(), re.DOTALL))
+    before = readme.read_text() if readme.exists() else ""
+    kept = dict(re.findall(r"<!-- (\S+) -->\n(.*?)(?=<!-- |\Z)", before, re.DOTALL))
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             answer = written(name, measured(EXHIBITS[name], Path(folder) / "results"))
