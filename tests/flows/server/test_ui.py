@@ -179,7 +179,7 @@ async def test_a_run_above_its_budget_asks_and_goes_on_by_a_switch(bench, page):
     await page.get_by_role("button", name="Resume").first.click()
     await page.get_by_text("USD, go on?").wait_for()
     await shot(page, "asked")
-    await page.locator(".p-modal .p-toggle").click()
+    await page.locator(".p-modal [role=switch]").click()
     await shot(page, "ticked")
     await page.locator(".p-modal").get_by_role("button", name="Submit").click()
     assert (await bench.end(run.id)).is_completed()
