@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
 
-.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf workers browser containers databases slurm clean
+.PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf gallery workers browser containers databases slurm clean
 
 install: $(STAMP)
 
@@ -57,6 +57,10 @@ workers: install
 
 perf: install
 	$(BIN)/python -m tests.benchmarks
+
+# Three reports for visitors, measured anew on this machine; a quarter of an hour on two idle cores.
+gallery: install browser
+	$(BIN)/python -m tests.docs.gallery
 
 # The report and the UI are tested in a real Chromium.
 browser:

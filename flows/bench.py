@@ -3,23 +3,27 @@
 import asyncio
 
 from prefect import State, flow, get_run_logger
-from prefect.states import Failed
+from prefect.states import Cancelled, Failed
 from pydantic.json_schema import SkipJsonSchema
 
 from flows import form
 from flows.hooks import collect_and_stop
 from flows.opaque import opaque
+from tasks.ask import with_more_money
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
 from tasks.measure import NOTHING, measure_all, nothing_measured
 from tasks.planning.cluster import Cluster
+from tasks.planning.planner import OverBudget
 from tasks.planning.request import RunRequest
 from tasks.publish import Progress, announce, load_report, publish
 from tasks.schema import validated
 from tasks.start import open_store
 from tasks.store.bucket import Mirror
+
+DECLINED = "Declined"  # name of the state of a run whose estimate a person found too high
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
@@ -71,7 +75,14 @@ async def bench(
 
 async def measured(request: RunRequest) -> str | State[str]:
     """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
-    store, say = await open_store(request), get_run_logger().info
+    say = get_run_logger().info
+    try:
+        store = await open_store(request)
+    except OverBudget as over:
+        allowed = await with_more_money(request, over)
+        if allowed is None:
+            return Cancelled(name=DECLINED, message=f"declined: {over}")
+        request, store = allowed, await open_store(allowed)
     await announce(store.plan)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         loading = asyncio.create_task(load_report(lanes))

@@ -25,6 +25,7 @@ from infra.lambda_cloud.lease import Lease, new_lease
 from infra.lambda_cloud.leftover import delete_block, return_earlier
 from infra.lambda_cloud.rent import Launch, RentedBox, rented
 from infra.lambda_cloud.settings import HoldSettings, unbroken
+from infra.lambda_cloud.shared_rate import shared_rate
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.flow_runs import myself_and_bench
 from tasks.dispatch.rental_labels import PREFIX, RELEASE, RentalStatus
@@ -42,7 +43,7 @@ async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
     """
     pace = HoldSettings()
     try:
-        async with LambdaApi(api_key(), api_url(), pace.api) as api, get_client() as client:
+        async with LambdaApi(api_key(), api_url(), pace.api, shared_rate) as api, get_client() as client:
             swept = await sweep(api, _now(), say)
             for problem in swept.problems:
                 say(problem)

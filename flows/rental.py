@@ -18,6 +18,7 @@ from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.janitor import sweep
 from infra.lambda_cloud.leftover import delete_block, return_all, sweep_blocks
 from infra.lambda_cloud.settings import HoldSettings
+from infra.lambda_cloud.shared_rate import shared_rate
 from infra.workers.base.retry import call_until_answered
 from tasks.dispatch.rental_labels import PREFIX
 from tasks.dispatch.rental_order import RentalOrder
@@ -35,7 +36,7 @@ async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[An
             return  # it had not begun
         if RETURNED not in labels:
             try:
-                async with LambdaApi(api_key(), api_url(), HoldSettings().api) as api:
+                async with LambdaApi(api_key(), api_url(), HoldSettings().api, shared_rate) as api:
                     await return_all(api, name, say)
             except LambdaError as error:
                 say(str(error))
@@ -73,7 +74,7 @@ async def janitor() -> State[None]:
     """Look once for boxes, SSH keys and Secret blocks past their deadline."""
     say, now = get_run_logger().warning, datetime.now(UTC)
     try:
-        async with LambdaApi(api_key(), api_url(), HoldSettings().api) as api:
+        async with LambdaApi(api_key(), api_url(), HoldSettings().api, shared_rate) as api:
             swept = await sweep(api, now, say)
     except LambdaError as error:
         return Failed(name=REFUSED, message=str(error))

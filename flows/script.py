@@ -63,11 +63,9 @@ async def bench(
             "whole": whole,
             "repeats": repeats or None,
         }
-        machines_of(hardware, None, 1)  # a mistake in a name leaves no suite behind
+        request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
+        machines_of(request)  # a mistake in a name leaves no suite behind
         suite = write_suite(validated(OwnScript, given, "script"), folder_of(results or None))
-        request = RunRequest(
-            suite=str(suite), hardware=tuple(hardware), budget_usd=budget_usd, results=results or None
-        )
-        return await measured(request)
+        return await measured(request.model_copy(update={"suite": str(suite)}))
     except GridbenchError as error:  # a user's mistake is a sentence, not a traceback
         return Failed(message=str(error))

@@ -10,6 +10,7 @@ from prefect.artifacts import acreate_link_artifact, acreate_markdown_artifact, 
 from prefect.cache_policies import NO_CACHE
 
 from tasks.delivery.api_trouble import LOST_TOUCH, words_of
+from tasks.delivery.events import Payload, slower
 from tasks.dispatch.flow_runs import measuring
 from tasks.dispatch.job_notes import spent_usd
 from tasks.errors import GridbenchError
@@ -78,6 +79,15 @@ async def publish_night(judged: JudgedNight, results: str | None) -> Verdicts:
             await send(Store(folder, bucket))
     except GridbenchError as error:
         get_run_logger().warning(str(error))
+    for link, ticket in zip(links, verdicts.tickets, strict=False):
+        if ticket.is_bad:
+            payload: Payload = {
+                "sentence": ticket.sentence,
+                "share": ticket.share or 0.0,
+                "ticket": link,
+                "run": verdicts.run,
+            }
+            slower(ticket.hardware, ticket.cases, payload, verdicts.channel)
     try:
         await _show(verdicts, links)
     except LOST_TOUCH as error:

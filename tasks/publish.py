@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prefect import task
 from prefect.artifacts import (
+    acreate_image_artifact,
     acreate_link_artifact,
     acreate_markdown_artifact,
     acreate_progress_artifact,
@@ -24,7 +25,7 @@ from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.findings.two_runs import ComparedRun, compare_runs
 from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines
-from tasks.report.artifacts import stage_tables
+from tasks.report.artifacts import picture_urls, stage_tables
 from tasks.report.info import RunInfo
 from tasks.results.model import Comparison
 from tasks.store.bucket import hand_in
@@ -92,6 +93,8 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
     await acreate_markdown_artifact(summary(comparison, store.plan, report, url), key="bench-summary")
     for key, (description, rows) in stage_tables(comparison).items():
         await acreate_table_artifact(rows, key=key, description=description)
+    for key, (description, picture) in picture_urls(report.parent).items():
+        await acreate_image_artifact(picture, key=key, description=description)
     await acreate_link_artifact(url, link_text=f"Report of {store.plan.run}", key="bench-report")
     if refused:
         raise refused
@@ -104,9 +107,12 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
     Raises:
         GridbenchError: the folder can't be written, or the disk is full.
     """
-    plan = store.plan
-    run = RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
-    return _written("results", store.folder, records, comparison, run)
+    return _written("results", store.folder, records, comparison, run_info(store.plan))
+
+
+def run_info(plan: Plan) -> RunInfo:
+    """Return the facts of a run that its report states."""
+    return RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
 
 
 def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, list[str]]:

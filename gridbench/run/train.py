@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from gridbench.run.box import with_boxes
 from gridbench.run.command import Budget, plan_and_measure
 from gridbench.run.reach import for_flow
 from gridbench.terminal import Results, say
@@ -78,18 +79,18 @@ def train(
         "repeats": repeats,
         "timeout_s": timeout_s,
     }
-    hardware = tuple(on or this_machine())
-    baseline_of(baseline, machines_of(hardware, None, 1))  # a mistake in a name leaves no suite behind
+    request = with_boxes(
+        RunRequest(
+            hardware=tuple(on or this_machine()),
+            baseline=baseline,
+            budget_usd=budget_usd,
+            results=for_flow(results),
+        )
+    )
+    baseline_of(baseline, machines_of(request))  # a mistake in a name leaves no suite behind
     path = write_suite(validated(OwnScript, given, "train"), folder_of(results))
     say(f"suite {path}")
-    request = RunRequest(
-        suite=str(path),
-        hardware=hardware,
-        baseline=baseline,
-        budget_usd=budget_usd,
-        results=for_flow(results),
-    )
-    plan_and_measure(request, results, dry_run)
+    plan_and_measure(request.model_copy(update={"suite": str(path)}), results, dry_run)
 
 
 def this_machine() -> list[str]:

@@ -1,5 +1,6 @@
-"""gridbench alert: send a message when a night fails."""
+"""gridbench alert: send a message when something got worse."""
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,24 +11,53 @@ from tasks.errors import GridbenchError, one_line
 from tasks.planning.hardware import DEPLOYMENTS
 from tasks.schema import read_mapping
 
+FOLDER = DEPLOYMENTS / "automations"
+
+
+class About(StrEnum):
+    """The files of the folder, each an automation."""
+
+    NIGHTLY = "nightly"
+    SLOWER = "slower"
+    LOST_LANE = "lost-lane"
+    SPENT_BUDGET = "spent-budget"
+
+
+TOLD = {
+    About.NIGHTLY: "a night fails",
+    About.SLOWER: "a case got slower",
+    About.LOST_LANE: "a run loses a lane",
+    About.SPENT_BUDGET: "a run stops because its budget is spent",
+}
 Block = Annotated[str, typer.Argument(help="A notification block of the server: slack-webhook/team …")]
+What = Annotated[About, typer.Option("--about", help="A file of deployments/automations")]
+On = Annotated[str, typer.Option("--on", help="Only of this hardware; gke-* for all whose names begin so")]
 Off = Annotated[bool, typer.Option("--off", help="Remove the alert")]
 HOW_TO_CREATE = "create one in the UI under Blocks, and name it TYPE/NAME"
 
 
-def alert(block: Block, off: Off = False) -> None:
-    """Create the Prefect automation that sends a message when a night fails."""
+def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = False) -> None:
+    """Create the Prefect automation that sends a message when something got worse."""
     from prefect.settings import PREFECT_API_URL  # imports Prefect, which is slow
 
     if not PREFECT_API_URL.value():
         raise GridbenchError("PREFECT_API_URL is not set: it names the server that sends the message")
-    path = DEPLOYMENTS / "automations" / "nightly.yaml"
-    _replace(read_mapping(path), path, None if off else _block_id(block), block)
-    say(f"{block} gets no alerts any more" if off else f"{block} gets a message when a night fails")
+    if on and about is About.NIGHTLY:
+        raise GridbenchError(f"--on {on}: a night has machines of all kinds; take --about slower")
+    path = FOLDER / f"{about}.yaml"
+    fields = read_mapping(path)
+    fields["name"] = f"{fields.get('name', path.stem)}{f' on {on}' if on else ''}: {block}"
+    if on:
+        fields.setdefault("trigger", {})["match_related"] = {
+            "prefect.resource.id": f"gridbench.hardware.{on}"
+        }
+    _replace(fields, path, None if off else _block_id(block))
+    what = f"{TOLD[about]}{f' on {on}' if on else ''}"
+    say(f"{block} gets no message any more when {what}" if off else f"{block} gets a message when {what}")
 
 
-def _replace(fields: dict[str, Any], path: Path, block_id: str | None, block: str) -> None:
-    """Delete the automation for this block, and create it again where `block_id` is given.
+def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:
+    """Delete the automation of this name, and create it again where `block_id` is given.
 
     Raises:
         GridbenchError: the file has a mistake, or the server refuses.
@@ -37,16 +67,15 @@ def _replace(fields: dict[str, Any], path: Path, block_id: str | None, block: st
     from prefect.events import AutomationCore
     from prefect.exceptions import PrefectException
 
-    name = f"{fields.pop('name', path.stem)}: {block}"
     action = {name: fields.pop(name, "") for name in ("subject", "body")}
     send = {"type": "send-notification", "block_document_id": block_id, **action}
     try:
-        made = AutomationCore.model_validate(fields | {"name": name, "actions": [send] if block_id else []})
+        made = AutomationCore.model_validate(fields | {"actions": [send] if block_id else []})
     except (TypeError, ValueError) as error:
         raise GridbenchError(f"{path.name} can't be read: {one_line(error)}") from None
     try:
         with get_client(sync_client=True) as client:
-            for automation in client.read_automations_by_name(name):
+            for automation in client.read_automations_by_name(fields["name"]):
                 client.delete_automation(automation.id)
             if block_id:
                 client.create_automation(made)

@@ -2,7 +2,7 @@
 
 import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from ipaddress import ip_address
@@ -29,12 +29,13 @@ from infra.lambda_cloud.models import LambdaInstance, LambdaOffer, Launched, Lau
 from infra.lambda_cloud.settings import ApiPace, Turnstile, shared_file, unbroken
 
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
-KEY_VARIABLE = "LAMBDA_API_KEY"
-URL_VARIABLE = "LAMBDA_API_URL"
+KEY_VARIABLE, URL_VARIABLE = "LAMBDA_API_KEY", "LAMBDA_API_URL"
 AGENT = "gridbench"  # a gateway may refuse the names that HTTP libraries have by themselves
+TERMINATE = "instance-operations/terminate"
 LOOKS = 3  # an instance may be missing from the first list after its launch
 
 T = TypeVar("T")
+Shared = Callable[[str], Awaitable[None]]  # waits until other machines allow a `call`, or a `launch`
 OFFERS = TypeAdapter(dict[str, LambdaOffer])
 INSTANCE = TypeAdapter(LambdaInstance)
 INSTANCES = TypeAdapter(list[LambdaInstance])
@@ -72,6 +73,10 @@ def api_url() -> str:
     return url
 
 
+async def nobody_else(what: str) -> None:
+    """Wait for no other machine that has the key."""
+
+
 def _private(host: str) -> bool:
     try:
         return host == "localhost" or ip_address(host).is_private
@@ -98,8 +103,10 @@ class LambdaApi:
     did not do its work for `pace.patience_s` seconds, and what else its own text names.
     """
 
-    def __init__(self, key: str, url: str = URL, pace: ApiPace | None = None) -> None:
-        self.pace = pace or ApiPace()
+    def __init__(
+        self, key: str, url: str = URL, pace: ApiPace | None = None, shared: Shared = nobody_else
+    ) -> None:
+        self.pace, self._shared = pace or ApiPace(), shared
         self._secrets = (key,)
         account, every_s = f"{url} {key}", {"call": self.pace.call_s, "launch": self.pace.launch_s}
         self._calls, self._launches = (
@@ -144,7 +151,7 @@ class LambdaApi:
         """End instances; returns those that the API says it did, which need not be all."""
         body = {"instance_ids": list(instance_ids)}
         doing = f"giving back {', '.join(instance_ids)}"
-        answer = await self._surely(doing, "POST", "instance-operations/terminate", body)
+        answer = await self._surely(doing, "POST", TERMINATE, body)
         return self._read(TERMINATED, answer).get("terminated_instances", [])
 
     async def ssh_keys(self) -> list[SshKey]:
@@ -199,6 +206,7 @@ class LambdaApi:
 
         async def attempt() -> str:
             await self._launches.wait()
+            await self._shared("launch")
             return await unbroken(self._launch_once(request, taken, unanswered))
 
         return await self._again(patience_s)(attempt)
@@ -266,6 +274,8 @@ class LambdaApi:
     async def _ask(self, doing: str, method: str, path: str, body: Any = None) -> Any:
         """Send one request and return the data of its answer, or raise an error."""
         await self._calls.wait()
+        if path != TERMINATE:  # which ends a bill
+            await self._shared("call")
         try:
             answer = await self._client.request(method, path, json=body)
         except httpx.HTTPError as error:

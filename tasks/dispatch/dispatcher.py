@@ -13,12 +13,13 @@ from prefect.client.schemas.objects import FlowRun
 
 from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
 from tasks.delivery.desk import Desk
+from tasks.delivery.events import budget_spent, lane_lost
 from tasks.delivery.orders import forget
 from tasks.delivery.pace import Pace, pace_here
 from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs
 from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs, stop_jobs
-from tasks.dispatch.lane import Lane, job_usd, within_budget
+from tasks.dispatch.lane import WORTH_ANOTHER_TRY, Lane, job_usd, within_budget
 from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
@@ -26,10 +27,10 @@ from tasks.planning.plan import PlannedCase
 from tasks.store.store import Store
 from tasks.travel.sending import forget_code
 from workloads.harness.records.case import Cell
-from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 
-GATHER_S, START_WITHIN_S = 0.1, 900.0  # one job measures all cells requested within GATHER_S of each other
+GATHER_S = 0.1  # one job measures all cells requested within this time of each other
 Say = Callable[[str], None]
 
 
@@ -91,9 +92,8 @@ class Dispatcher:
     async def __aexit__(self, kind: type[BaseException] | None, *exc_info: object) -> None:
         self._watch.cancel()
         await asyncio.gather(self._watch, return_exceptions=True)
-        await stop_jobs(
-            self._client, [job for job, lane in self._jobs.items() if kind or not lane.is_done(job)]
-        )
+        left = [job for job, lane in self._jobs.items() if kind or not lane.is_done(job)]
+        await stop_jobs(self._client, left)
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
         await forget_code(self._client, self.store, self._desk.orders, self.say)
@@ -140,7 +140,7 @@ class Dispatcher:
         for record in self.plan.skipped():
             self.store.add(record)
         for record in self.store.records()[0]:
-            if record.verdict in (Verdict.CAPACITY, Verdict.PREEMPTED):  # worth another try
+            if record.verdict in WORTH_ANOTHER_TRY:
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
         orders = await self._desk.take_over([job.id for job in jobs])
@@ -253,23 +253,21 @@ class Dispatcher:
 
     async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
         """Give a lane up when no worker takes its job, or no machine becomes available."""
-        if lane.job is None or lane.job.flow_run_id != run.id:
-            return
-        taken = run.state is not None and run.state.is_pending()
-        within_s = lane.machine.start_within_s if taken else START_WITHIN_S
-        if time.monotonic() - lane.job.submitted_at > within_s:
+        if why := lane.overdue(run.id, bool(run.state and run.state.is_pending()), time.monotonic()):
             await stop_jobs(self._client, [run.id])
-            who = "pool {} has not" if taken else "no worker of pool {} has"
-            self._give_up(lane, f"{who.format(lane.machine.pool)} started the lane within {within_s:.0f} s")
+            self._give_up(lane, why)
 
     async def _mind_budget(self) -> None:
         """Stop everything once the lanes have cost more than the budget; the remaining repeats say so."""
         if self.budget_usd is None or self.spent_usd() <= self.budget_usd:
             return
+        cut_short = self.total > len(self.arrived)
         await stop_jobs(self._client, self._jobs)
         for lane in self.lanes.values():
             await self._boxes.give_back(lane.machine.name)
             self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
+        if cut_short:
+            budget_spent(self.plan, self.budget_usd, self.spent_usd())
 
     def _give_up(self, lane: Lane, reason: str) -> None:
         self._settle(lane, [], lane.give_up(reason), f"lane {lane.machine.name}: {reason}")
@@ -278,6 +276,8 @@ class Dispatcher:
         """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
+        if {r.verdict for r in given_up} & WORTH_ANOTHER_TRY and (self._left_usd() or 0.0) >= 0:
+            lane_lost(self.plan, lane.machine.name, reason, len(given_up))
         if lane.ask([repeat for repeat in lost if repeat.cell in self._repeats], time.monotonic()):
             self._asked.set()
         for record in given_up:

@@ -16,6 +16,8 @@ STILLBORN = 2  # where the last never ran, or somebody cancelled it,
 FRUITLESS = 5  # where it ran: two repeats that kill every job must not take the rest along,
 RECLAIMS = 5  # where the provider took the machine back: no repeat is to blame then.
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT)  # ends after which asking again is no use
+WORTH_ANOTHER_TRY = {Verdict.CAPACITY, Verdict.PREEMPTED}  # verdicts of repeats whose lane was lost
+START_WITHIN_S = 900.0  # for a worker to take a job
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
 JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB
 
@@ -118,6 +120,19 @@ class Lane:
         if self.job and self.job.missing.pop(repeat_id, None):
             self.job.delivered += 1
             self.fruitless = 0
+
+    def overdue(self, flow_run_id: UUID, taken: bool, now: float) -> str:
+        """Return why a job that has not begun is given up; empty while it has time.
+
+        A job that a worker has `taken` gets as long as its machine needs to start.
+        """
+        if self.job is None or self.job.flow_run_id != flow_run_id:
+            return ""
+        within_s = self.machine.start_within_s if taken else START_WITHIN_S
+        if now - self.job.submitted_at <= within_s:
+            return ""
+        who = f"pool {self.machine.pool} has not" if taken else f"no worker of pool {self.machine.pool} has"
+        return f"{who} started the lane within {within_s:.0f} s"
 
     def job_ended(
         self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED

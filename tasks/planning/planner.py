@@ -19,14 +19,22 @@ from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.suite import Suite, SuiteCase
 
 
+class OverBudget(GridbenchError):
+    """The estimate of a plan, `estimate_usd`, is above its budget."""
+
+    def __init__(self, sentence: str, estimate_usd: float) -> None:
+        super().__init__(sentence)
+        self.estimate_usd = estimate_usd
+
+
 def make_plan(request: RunRequest) -> Plan:
     """Decide what a run measures, where, in which order and at what estimated cost.
 
     Requests that name a run, a seed and a time give the same plan every time.
 
     Raises:
-        GridbenchError: something in the request doesn't exist or can't be had, or the estimate is above the
-            budget.
+        GridbenchError: something in the request doesn't exist or can't be had.
+        OverBudget: the estimate is above the budget.
     """
     version_measured = request.night.version if request.night else None
     suite = with_code(watched(load_suite_checked(request.suite), request.night), version_measured)
@@ -95,16 +103,18 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
     """Refuse a plan whose estimate is above the budget; None allows any.
 
     Raises:
-        GridbenchError: the budget is negative or the estimate is above it.
+        GridbenchError: the budget is negative.
+        OverBudget: the estimate is above it.
     """
     if budget_usd is None:
         return
     if not budget_usd >= 0:
         raise GridbenchError(f"budget_usd={budget_usd:g} must be 0 or more")
     if plan.estimate_usd > budget_usd:
-        raise GridbenchError(
+        raise OverBudget(
             f"the estimate of {plan.estimate_usd:.2f} USD is above budget_usd={budget_usd:g}; "
-            "raise it, or take fewer cells, repeats or machines"
+            "raise it, or take fewer cells, repeats or machines",
+            plan.estimate_usd,
         )
 
 

@@ -1,6 +1,8 @@
 """What the Prefect UI shows of a comparison: a table a stage, every number as text with its interval."""
 
+import base64
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from tasks.report.grid import grid_of
 from tasks.report.scaling_rows import level_row
@@ -13,6 +15,15 @@ from workloads.harness.records.grade import Grade
 
 MOST_ROWS = 500
 """Rows of an artifact: the page draws all of them at once. Every row is in the run's comparison.csv."""
+
+MOST_BYTES = 1_000_000  # of a picture: the server keeps it in its database
+PICTURES = {
+    "speedup.png": "Speedup of every case over the baseline",
+    "time_by_size.png": "Time of every case, by its size",
+    "models.png": "Models: time and memory",
+    "gpu_benchmark_comparison.png": "Scaling over processes",
+    "performance_summary_table.png": "Scaling, as a table",
+}
 
 Row = dict[str, str]
 
@@ -33,6 +44,17 @@ def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
         "bench-refused": ("Numbers that enter no ratio, and why", list(refused_rows(comparison))),
     }
     return {key: (_described(text, rows), rows[:MOST_ROWS]) for key, (text, rows) in matches.items() if rows}
+
+
+def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
+    """Artifact key to description and URL, which holds the picture itself: it is shown wherever the UI is."""
+    shown = {}
+    for name, description in PICTURES.items():
+        path = folder / name
+        if path.is_file() and path.stat().st_size <= MOST_BYTES:
+            url = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
+            shown[f"bench-picture-{path.stem.replace('_', '-')}"] = f"{description}.", url
+    return shown
 
 
 def speedup_rows(comparison: Comparison) -> Iterable[Row]:

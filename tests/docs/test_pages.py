@@ -12,7 +12,7 @@ from tests.docs.commands import ROOT, workloads_help
 from workloads.harness.registry import all_workloads
 from workloads.harness.repeat.suite import suite_names
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs" / "gallery" / "README.md"]
 TREES = "workloads|tasks|flows|gridbench|infra|deployments|tests|docs"
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 ANYTHING = re.compile(r"<[^>]+>|…|\{[^}]+\}|\*+")  # stands for a name in a path

@@ -47,7 +47,7 @@ from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
 from tasks.results.wording import verdict_text
 from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Record
+from workloads.harness.records.record import SCHEMA, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
 MOST_OPEN = 6  # observations that are read without unfolding
@@ -64,6 +64,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
     }
     return environment().get_template("report.html.j2").render(
         run=asdict(run),
+        schema=SCHEMA,
         comparison=comparison,
         counts=_counts(grid),
         total_cases=_total_cases(comparison),

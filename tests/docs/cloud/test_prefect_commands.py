@@ -5,19 +5,21 @@ import re
 
 import pytest
 
+from gridbench.run.session import deployment_entries
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.docs.shown import DOCS, ROOT, commands_of
 from tests.emulators.newcomer import Shell, copy_of_checkout
 from tests.emulators.own_server import AUTH, PrefectServer
 
 OURS = re.compile(
-    r"prefect (--no-prompt )?(work-pool create|deploy|variable set|config set) |gridbench pool |export PREFECT_API_URL"
+    r"prefect (--no-prompt )?(work-pool create|global-concurrency-limit create|deploy|variable set|config set) |gridbench pool |export PREFECT_API_URL"
 )
 # What each page leaves on the server, with the flow's name before that of its deployment.
 MADE = {
     "aws.md": {"quick", "full", "local", "aws-batch"},
     "gke.md": {"gke", "kubernetes"},
     "lambda.md": {"quick", "full", "local", "ssh", "lambda", "lambda-sweep"},
+    "scale.md": {entry["name"] for entry in deployment_entries()},
     "ssh.md": {"quick", "full", "local", "ssh"},
 }
 

@@ -12,6 +12,18 @@ import pytest
 from gridbench.run.session import ROOT
 from tests.flows.nightly.watched_case import MACHINE, SUITE, WATCHED
 
+ALERTS = {  # of two teams, one of which has other machines
+    (): "a night fails",
+    ("--about", "slower", "--on", "watch*"): "a case got slower on watch*",
+    ("--about", "slower", "--on", "gke-*"): "a case got slower on gke-*",
+}
+
+
+def alert(*options):
+    """What the command says that makes or removes an automation."""
+    command = [Path(sys.executable).with_name("gridbench"), "alert", "custom-webhook/team", *options]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=ROOT).stdout
+
 
 @pytest.fixture
 async def watch(bench, tmp_path):
@@ -63,9 +75,9 @@ def told(bench):
         block = f"CustomWebhookNotificationBlock(**{words!r}, allow_private_urls=True).save('team', overwrite=True)"
         code = f"from prefect.blocks.notifications import CustomWebhookNotificationBlock\n{block}"
         subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, timeout=120)
-        command = [Path(sys.executable).with_name("gridbench"), "alert", "custom-webhook/team"]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=ROOT)
-        assert "custom-webhook/team gets a message when a night fails" in done.stdout
+        for about, what in ALERTS.items():
+            assert f"custom-webhook/team gets a message when {what}" in alert(*about)
         yield heard
-        subprocess.run([*command, "--off"], check=True, capture_output=True, timeout=120, cwd=ROOT)
+        for about in ALERTS:
+            assert "gets no message any more" in alert(*about, "--off")
         server.shutdown()

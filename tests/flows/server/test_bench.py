@@ -1,6 +1,7 @@
 """The main job, through a real server, a real worker and real measuring processes."""
 
 import asyncio
+import base64
 import json
 
 import pytest
@@ -36,6 +37,9 @@ async def test_the_main_job(bench):
     assert shown["bench-progress"].data == 100.0
     assert shown["bench-summary"].data.index("report") > 0
     assert {"bench-plan", "bench-report"} <= shown.keys()
+    picture = shown["bench-picture-speedup"]
+    drawn = (store.folder / "speedup.png").read_bytes()
+    assert picture.type == "image" and base64.b64decode(picture.data.partition("base64,")[2]) == drawn
     assert {"bench-speedups", "bench-refused"} & shown.keys(), "numbers, or why there are none on a busy box"
     tasks = await bench.tasks(run_id)
     assert {cell.id for cell in store.plan.cells} <= tasks.keys()

@@ -161,3 +161,25 @@ async def test_a_run_from_the_form_shows_a_task_a_cell_and_its_artifacts(bench, 
     await page.get_by_role("link", name="bench-speedups").click()
     await page.get_by_text(store.plan.cells[-1].id).first.wait_for()
     await shot(page, "speedups")
+
+
+@pytest.mark.chaos
+async def test_a_run_above_its_budget_asks_and_goes_on_by_a_switch(bench, page):
+    deployment, before = await runs_before(bench, "bench/quick")
+    await open_form(page, bench, deployment)
+    await page.get_by_text("The cases to measure").wait_for()
+    await choose(page, "quick", "naps")
+    await choose(page, "local-cpu-1 local-cpu", "local-cpu-1")
+    await page.get_by_role("spinbutton").nth(1).fill("0.000001")
+    await shot(page, "small-budget")
+    await page.get_by_role("button", name="Submit").click()
+    run = await the_run_of(bench, deployment.id, before)
+    await page.goto(f"{bench.stack.ui_url}/runs/flow-run/{run.id}")
+    await page.get_by_text("Paused", exact=True).first.wait_for()
+    await page.get_by_role("button", name="Resume").first.click()
+    await page.get_by_text("USD, go on?").wait_for()
+    await shot(page, "asked")
+    await page.locator(".p-modal [role=switch]").click()
+    await shot(page, "ticked")
+    await page.locator(".p-modal").get_by_role("button", name="Submit").click()
+    assert (await bench.end(run.id)).is_completed()

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from tasks.dispatch import dispatcher
 from tests.tasks.dispatch.dispatched import planned, serve
 from tests.tasks.dispatch.fake_prefect import installed
 
@@ -24,3 +25,12 @@ async def worker(api):
     task = asyncio.create_task(serve(api))
     yield task
     task.cancel()
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """What automations are told: the name of each event with what it is of."""
+    heard = []
+    for name in ("lane_lost", "budget_spent"):
+        monkeypatch.setattr(dispatcher, name, lambda plan, *of, name=name: heard.append((name, *of)))
+    return heard

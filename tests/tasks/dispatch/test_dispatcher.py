@@ -10,7 +10,7 @@ from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending
 
 from infra.workers.base import outcome
-from tasks.dispatch import dispatcher, job_end, submit
+from tasks.dispatch import job_end, lane, submit
 from tasks.dispatch.job_end import EXPLAINED_LABEL, OUTCOME_LABEL, STAGE_LABELS, JobEnd, end_of, has_ended
 from tasks.dispatch.job_notes import FILE, NOTES
 from tasks.errors import GridbenchError
@@ -138,19 +138,23 @@ async def test_a_job_that_is_deleted_is_asked_for_again(api, store):
         task.cancel()
 
 
-async def test_jobs_that_nobody_starts_are_given_up(api, store, monkeypatch):
-    monkeypatch.setattr(dispatcher, "START_WITHIN_S", 0.05)
+async def test_jobs_that_nobody_starts_are_given_up_and_each_lane_is_told(api, store, told, monkeypatch):
+    monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
     async with Run(store) as run:
         records = await run.ended()
         assert {record.verdict for record in records} == {Verdict.CAPACITY}
         assert "no worker of pool local" in records[0].reasons[0]
         assert all(api.stopped(job) for job in api.jobs.values())
+    assert [(name, hardware, left) for name, hardware, _, left in told] == [
+        ("lane_lost", machine.name, 10) for machine in store.plan.hardware
+    ]
+    assert "no worker of pool local has started the lane" in told[0][2]
 
 
 async def test_a_machine_that_does_not_come_is_given_up_by_the_hardwares_own_patience(
     api, store, plan, monkeypatch
 ):
-    monkeypatch.setattr(dispatcher, "START_WITHIN_S", 0.05)
+    monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
     patient = plan.hardware[0].model_copy(update={"start_within_s": 0.6})
     async with Run(planned(store, plan, hardware=(patient,))) as run:
         await until(lambda: api.jobs)

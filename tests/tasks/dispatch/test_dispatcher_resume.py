@@ -13,7 +13,7 @@ from tests.tasks.dispatch.dispatched import Run, planned, serve, until
 from workloads.harness.records.record import Verdict
 
 
-async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api, store):
+async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api, store, told):
     async with Run(store, budget_usd=1.0) as run:
         await until(lambda: api.jobs)
         api.start(api.job)
@@ -22,6 +22,7 @@ async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api,
         api.job.estimated_run_time = timedelta(hours=11)  # at 0.10 USD an hour
         records = await run.ended()
         assert run.lanes.spent_usd() == pytest.approx(1.1 + 0.1 * 10 / 3600) and api.stopped(api.job)
+    assert told == [("budget_spent", 1.0, pytest.approx(1.1, abs=0.01))], "and no lane was lost"
     verdicts = [record.verdict for record in records]
     assert verdicts.count(Verdict.CAPACITY) == 17 and "budget of 1 USD" in str(records[-1].reasons)
     api.job.state = Cancelled()

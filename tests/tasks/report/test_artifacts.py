@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tasks.findings.offers import Offers
 from tasks.report import artifacts
-from tasks.report.artifacts import stage_tables
+from tasks.report.artifacts import picture_urls, stage_tables
 from tests.tasks.examples.reports import BASELINE, HOSTILE, comparison, nothing_ok, records
 
 STAGES = ("bench-speedups", "bench-cost", "bench-refused")
@@ -69,3 +69,14 @@ def test_a_spot_price_is_said_to_be_one():
     )
     table = rows(stage_tables(replace(made, machines=machines, findings=(spot,))), "bench-cost")
     assert (table[0]["Price"], table[0]["Purchase"]) == ("0.50 USD/h", "spot")
+
+
+def test_pictures_that_were_drawn_are_shown_unless_they_are_huge(tmp_path, monkeypatch):
+    assert picture_urls(tmp_path) == {}
+    (tmp_path / "time_by_size.png").write_bytes(b"drawn")
+    (tmp_path / "speedup.png").write_bytes(b"large" * 10)
+    monkeypatch.setattr(artifacts, "MOST_BYTES", 20)
+    shown = picture_urls(tmp_path)
+    assert shown == {
+        "bench-picture-time-by-size": ("Time of every case, by its size.", "data:image/png;base64,ZHJhd24=")
+    }

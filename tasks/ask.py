@@ -1,0 +1,65 @@
+"""Ask for more money where an estimate is above the budget, and a person has started the run in the UI."""
+
+import math
+from uuid import UUID, uuid4
+
+import anyio
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.flow_runs import apause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import flow_run
+from pydantic import Field
+
+from tasks.planning.planner import OverBudget
+from tasks.planning.request import RunRequest
+
+ANSWER_WITHIN_S = 3600
+SPARE_S = 600  # Prefect itself fails a run whose pause is over, without our sentence
+LOOK_S = 5
+
+
+class MoreMoney(RunInput):
+    """What the form of a paused run asks."""
+
+    go_on: bool = Field(default=False, title="Go on")
+    budget_usd: float = Field(default=0.0, ge=0, title="Budget in USD")
+
+
+async def with_more_money(request: RunRequest, over: OverBudget) -> RunRequest | None:
+    """Pause the flow run until a person has answered; return the request with the budget that they allow.
+
+    Returns None where they decline.
+
+    Raises:
+        OverBudget: nobody started the run in the UI, or nobody has answered.
+    """
+    async with get_client() as client:
+        if not await _started_in_the_ui(client, UUID(flow_run.get_id())):
+            raise over
+    proposed = Field(default=float(math.ceil(over.estimate_usd)), ge=0, title="Budget in USD")
+    form = MoreMoney.with_initial_data(description=_question(over), budget_usd=proposed)
+    with anyio.move_on_after(ANSWER_WITHIN_S):
+        answer = await apause_flow_run(form, ANSWER_WITHIN_S + SPARE_S, LOOK_S, key=str(uuid4()))
+        return request.model_copy(update={"budget_usd": answer.budget_usd}) if answer.go_on else None
+    raise OverBudget(f"{over}; nobody has said to go on within an hour", over.estimate_usd)
+
+
+def _question(over: OverBudget) -> str:
+    return (
+        f"**{over.estimate_usd:.2f} USD, go on?** That is the estimate, and above the budget of this run. "
+        "Nothing is started or paid for yet. Switch *Go on* on and set a budget, at which the run stops; "
+        "otherwise it ends here."
+    )
+
+
+async def _started_in_the_ui(client: PrefectClient, flow_run_id: UUID) -> bool:
+    """Tell whether a person has started a flow run by a button or the form of the UI.
+
+    Only the UI gives the first state of a run a message, if only an empty one. Schedules give one, too;
+    commands, automations and other flows give none.
+    """
+    run = await client.read_flow_run(flow_run_id)
+    states = await client.read_flow_run_states(flow_run_id)
+    first = min(states, key=lambda state: state.timestamp)
+    by_nobody = run.auto_scheduled or run.created_by or run.parent_task_run_id
+    return not by_nobody and first.message is not None
