@@ -136,7 +136,15 @@ def look_at(python: Path) -> MachinePython:
 
 
 def _name(asked: Wanted, here: MachinePython, lacking: Sequence[str]) -> str:
-    rows = [asked.lines, asked.constraints, asked.options, lacking, here.version, here.base, here.paths]
+    rows: list[object] = [
+        asked.lines,
+        asked.constraints,
+        asked.options,
+        lacking,
+        here.version,
+        here.base,
+        here.paths,
+    ]
     if asked.hashes or asked.all_hashed:
         rows += [sorted(asked.hashes.items()), asked.all_hashed]
     text = json.dumps([*rows, sorted(here.installed.items())])

@@ -9,9 +9,9 @@ from typing import Self
 import asyncssh
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.box import ANSWER_S, HOME, Look, SshBox, text_of
+from infra.workers.ssh.box import HOME, Look, SshBox, text_of
 from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import BoxUnreachable
+from infra.workers.ssh.connection import ANSWER_S, BoxUnreachable
 from infra.workers.ssh.slurm.outcome import Written
 from infra.workers.ssh.slurm.reasons import to_give_up
 from infra.workers.ssh.slurm.states import SlurmJob, from_sacct, from_scontrol
@@ -56,7 +56,7 @@ class SlurmBox(SshBox):
         return await self._do("sh", PATHS["slurm"], verb, *arguments, content=content, within_s=within_s)
 
     async def _install(self) -> None:
-        if self.home:
+        if self._home:
             return
         for name, content in SCRIPTS.items():
             await self.bring(PATHS[name], content)
@@ -83,7 +83,7 @@ class SlurmBox(SshBox):
         folder, request = await self.folder(name), self.configuration.slurm
         port = text_of((await self._do("cat", f"{HOME}/{name}/port")).stdout) or "0"
         options = submission(self.configuration, request, name, folder)
-        script = (f"{self.home}/{PATHS['job']}", folder, str(limit_s), port, request.login or "-")
+        script = (f"{self._home}/{PATHS['job']}", folder, str(limit_s), port, request.login or "-")
         hidden = (profile.encode(), env.encode())
         sizes = [str(len(content)) for content in hidden]
         words = (folder, *sizes, *self._runtime, *options, *script, *self._runtime)
