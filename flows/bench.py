@@ -75,7 +75,6 @@ async def bench(
 
 async def measured(request: RunRequest) -> str | State[str]:
     """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
-    say = get_run_logger().info
     try:
         store = await open_store(request)
     except OverBudget as over:
@@ -83,6 +82,7 @@ async def measured(request: RunRequest) -> str | State[str]:
         if allowed is None:
             return Cancelled(name=DECLINED, message=f"declined: {over}")
         request, store = allowed, await open_store(allowed)
+    say = get_run_logger().info
     await announce(store.plan)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         loading = asyncio.create_task(load_report(lanes))
