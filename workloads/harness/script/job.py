@@ -19,6 +19,7 @@ SLACK = 0.1  # of the steps between two rare ones, by which they may differ
 MOSTLY = 0.6  # of the gaps between rare steps that are alike, where these come regularly
 ALONE = 0.3  # share by which the only end of an epoch that was seen may differ from others
 OTHER_TIMES = 0.02  # by which one machine differs from itself, a few minutes later
+BUSY_TIMES = 0.1  # the same where others use it: of ten jobs on a shared VM, half were 3 to 10 % off
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,13 @@ class ScriptPace:
         step: seconds of a step within an epoch, with what is done every so many steps.
         end: seconds that the end of an epoch takes beside its next step; None where none was seen.
         epoch_steps: steps of an epoch; None where the loader doesn't tell.
+        other_times: share by which the machine may be faster or slower at another time.
     """
 
     step: MeanSeconds
     end: MeanSeconds | None
     epoch_steps: int | None
+    other_times: float = OTHER_TIMES
 
     def mean(self) -> tuple[float, float, float]:
         """Return the seconds of a step over whole epochs, and the bounds of its 95 % interval."""
@@ -57,12 +60,16 @@ class ScriptPace:
             seconds += ends * self.end.mean
             few = t_quantile(0.975, self.end.count - 1) if self.end.count > 1 else 1.0
             half = math.hypot(half, ends * self.end.error * few)
-        half += OTHER_TIMES * seconds
+        half += self.other_times * seconds
         return seconds, max(seconds - half, 0.0), seconds + half
 
 
 def pace_of(
-    ends_s: Sequence[float], epochs_at: Sequence[int], epoch_steps: int | None, warm_steps: int
+    ends_s: Sequence[float],
+    epochs_at: Sequence[int],
+    epoch_steps: int | None,
+    warm_steps: int,
+    other_times: float = OTHER_TIMES,
 ) -> ScriptPace | None:
     """Return the pace of the steps after the first `warm_steps`; None if they are too few to tell."""
     first = max(warm_steps, 1)
@@ -79,7 +86,7 @@ def pace_of(
         end = MeanSeconds(statistics.fmean(excess), math.sqrt(variance(excess) / len(excess)), len(excess))
     elif excess:
         end = MeanSeconds(excess[0], ALONE * abs(excess[0]), 1)
-    return ScriptPace(step, end, epoch_steps)
+    return ScriptPace(step, end, epoch_steps, other_times)
 
 
 def _later(place: int, steps_s: dict[int, float]) -> int:
@@ -152,4 +159,5 @@ def job_time(
     ends = steps // every - sum(place < begun for place in epochs_at) if every else 0
     seconds, low_s, high_s = pace.total(steps - begun, max(ends, 0))
     epochs = steps // pace.epoch_steps if pace.epoch_steps and steps % pace.epoch_steps == 0 else None
-    return JobTime(steps, begun_s + seconds, begun_s + low_s, begun_s + high_s, epochs)
+    least_s, most_s = (begun_s * (1 + sign * pace.other_times) for sign in (-1, 1))
+    return JobTime(steps, begun_s + seconds, least_s + low_s, most_s + high_s, epochs)

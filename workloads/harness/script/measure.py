@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import ModuleType
@@ -26,7 +26,7 @@ from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.apart import MARKS, make_room, when_imported
 from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, CoursePlan
 from workloads.harness.script.family import Seat, adopt_orphans, end_children
-from workloads.harness.script.job import ScriptPace, job_time, pace_of
+from workloads.harness.script.job import BUSY_TIMES, OTHER_TIMES, ScriptPace, job_time, pace_of
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
@@ -168,7 +168,7 @@ def _record(
     if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
-    run = _seen_run(script, words, measurement, ending, losses, parts["memory"])
+    run = _seen_run(script, words, measurement, ending, losses, parts["memory"], _other_times(findings))
     wall_s, unattributed_s = phases.close()
     return repeat.record(
         verdict=findings[0][0] if findings else Verdict.OK,
@@ -194,6 +194,7 @@ def _seen_run(
     ending: Ending,
     losses: tuple[float, ...],
     memory: Memory,
+    other_times: float,
 ) -> ScriptRun:
     seen, turns = measurement.seen, measurement.turns
     steps = len(seen.ends_s)
@@ -201,7 +202,7 @@ def _seen_run(
     batches = seen.batches_of_step(calls) * measurement.world
     taken = measurement.taken
     plain_s = seen.ends_s[: None if script.whole else taken.plain_steps]
-    pace = pace_of(plain_s, seen.epochs_at, seen.steps_of_epoch(calls), taken.warm_steps or 1)
+    pace = pace_of(plain_s, seen.epochs_at, seen.steps_of_epoch(calls), taken.warm_steps or 1, other_times)
     mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,
@@ -225,6 +226,12 @@ def _seen_run(
         ended=ending.ended,
         exit_code=ending.code,
     )
+
+
+def _other_times(findings: Sequence[Finding]) -> float:
+    """Return the share by which the machine may be faster or slower at another time."""
+    is_busy = any(verdict in (Verdict.NOISY, Verdict.UNSTEADY) for verdict, _ in findings)
+    return BUSY_TIMES if is_busy else OTHER_TIMES
 
 
 def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from workloads.harness.probes.memory import resident_bytes
-from workloads.harness.records.record import Memory
+from workloads.harness.records.record import Memory, Verdict
 from workloads.harness.records.script import Script
-from workloads.harness.script.job import pace_of
-from workloads.harness.script.measure import _job, _left_bytes
+from workloads.harness.script.job import job_time, pace_of
+from workloads.harness.script.measure import _job, _left_bytes, _other_times
 from workloads.harness.script.outcome import Ending
 
 GIB = 2**30
@@ -33,3 +33,21 @@ def test_a_script_that_ends_by_itself_is_the_job_only_where_that_was_asked_for(a
     job = _job(Script(("train.py",), **asked), measured, pace_of(ends_s, seen.epochs_at, 100, 20), Ending())
     assert (job.steps, job.measured) == (steps, is_measured)
     assert job.seconds == (9.0 if is_measured else pytest.approx(3.0 + 1.99, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "at_least"),
+    [
+        ((), 0.02),
+        ((Verdict.IMPRECISE,), 0.02),
+        ((Verdict.IMPRECISE, Verdict.NOISY), 0.1),
+        ((Verdict.UNSTEADY,), 0.1),
+    ],
+)
+def test_a_job_on_a_machine_that_others_use_may_take_a_tenth_longer_or_less(verdicts, at_least):
+    ends_s = list(accumulate([0.01] * 400))
+    other_times = _other_times([(verdict, "seen") for verdict in verdicts])
+    pace = pace_of(ends_s, [], None, 20, other_times)
+    job = job_time(pace, ends_s, [], 3.0, 20, 40_000)
+    assert job.high_s / job.seconds == pytest.approx(1 + at_least, abs=1e-3)
+    assert job.low_s / job.seconds == pytest.approx(1 - at_least, abs=1e-3)
