@@ -1,4 +1,4 @@
-"""Copy within the device's memory: the bandwidth roof, from four times the last-level cache on."""
+"""Copying and reading the device's memory: the bandwidth roofs, from four times the last-level cache on."""
 
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
@@ -30,5 +30,29 @@ def memory_bandwidth(env: Env, mib: int) -> Prepared:
         unit="bytes",
         flops=0,
         bytes=2 * size,
+        matmul_flops=0,
+    )
+
+
+@workload(mib=(1, 4, 16, 64, 256, 1024, 4096), tiny={"mib": 1})
+def memory_read(env: Env, mib: int) -> Prepared:
+    """Read `mib` MiB and add them up row by row, fp32 in every precision: what decoding of a token does.
+
+    A CPU reads faster than it copies, because it needn't read what it overwrites.
+    """
+    import torch
+
+    source = env.rand(mib, ROW, dtype=torch.float32)
+    rows = env.draw(mib, SHOWN)
+    size = source.numel() * source.element_size()
+    return Prepared(
+        step=lambda: source.sum(1),
+        inputs=(source,),
+        reference=lambda: source[rows].cpu().double().sum(1),
+        view=lambda sums: sums[rows],
+        units=size,
+        unit="bytes",
+        flops=source.numel(),
+        bytes=size + 4 * mib,
         matmul_flops=0,
     )

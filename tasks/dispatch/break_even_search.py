@@ -97,4 +97,4 @@ def _inside(size: float, low: int, high: int, step: int, known: Verdicts) -> lis
 
 def _with(case: Case, line: Line, value: int) -> Case:
     size = {name: value if name == line.parameter else other for name, other in case.size}
-    return Case.of(case.workload, size, case.precision)
+    return Case.of(case.workload, size, case.precision, case.mode)

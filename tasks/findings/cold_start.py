@@ -67,9 +67,7 @@ def first_calls(cells: Sequence[Repeats]) -> list[str]:
         ratio, case = first_over_later(cell), cell.cell.case
         if ratio is None or ratio.low is None or ratio.low < WORTH_SAYING:
             continue
-        text = (
-            f"First call: on {cell.cell.hardware} that of {case.workload} {case.size_text} {case.precision}"
-        )
+        text = f"First call: on {cell.cell.hardware} that of {case.workload} {case.size_text} {case.terms}"
         matches = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as a later one.")
         most[cell.cell.hardware] = max(most.get(cell.cell.hardware, matches), matches)
     return [sentence for _, sentence in most.values()]

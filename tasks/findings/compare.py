@@ -138,4 +138,4 @@ def _price(machines: Mapping[str, Machine], hardware: str) -> float | None:
 
 def _words(case: Case) -> str:
     size = " ".join(f"{name}={value}" for name, value in case.size)
-    return f"{case.workload} {size} {case.precision}".replace("  ", " ")
+    return f"{case.workload} {size} {case.terms}".replace("  ", " ")

@@ -76,7 +76,7 @@ def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
         case = cell.cell.case
         alone = _alone(cell)
         same = dict(size).items() >= {k: v for k, v in case.size if k != PROCESSES}.items()
-        index = (cell.cell.hardware, case.precision) == (hardware, precision)
+        index = (cell.cell.hardware, case.terms) == (hardware, precision)
         if alone and same and index and case.workload in names and _whole(cell) == whole:
             return cell
     return None
@@ -98,7 +98,7 @@ def _alone(cell: Repeats) -> bool:
 def _key(cell: Repeats) -> Key:
     case = cell.cell.case
     shared = tuple(pair for pair in case.size if pair[0] != PROCESSES)
-    return cell.cell.hardware, case.workload, shared, case.precision
+    return cell.cell.hardware, case.workload, shared, case.terms
 
 
 def _whole(cell: Repeats) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tasks.results.model import Pairing
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import HELPERS
+from workloads.harness.registry import declared
 
 WAYS = ("time", "end to end", "cost")
 
@@ -45,6 +46,12 @@ def ratio(pairing: Pairing, way: str) -> Ratio | None:
     return {"time": pairing.compute, "end to end": pairing.end_to_end, "cost": pairing.cost}[way]
 
 
+def _published(workload: str) -> tuple[str, ...]:
+    """Return the parameters that name a model: between two of them there is no other size."""
+    known_today = declared(workload)
+    return known_today.published if known_today else ()
+
+
 def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
     """Every row that the pairings have, one for each of its parameters that takes several values."""
     matches: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
@@ -52,9 +59,9 @@ def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
     for pairing in pairings:
         case = pairing.case
         for name, value in case.size:
-            if name not in HELPERS:
+            if name not in (*HELPERS, *_published(case.workload)):
                 fixed = tuple(other for other in case.size if other[0] != name)
-                key = (pairing.hardware, pairing.baseline, case.workload, case.precision, name, fixed)
+                key = (pairing.hardware, pairing.baseline, case.workload, case.terms, name, fixed)
                 matches[key][value] = pairing
     return tuple(
         Line(*key, {value: row[value] for value in sorted(row)})

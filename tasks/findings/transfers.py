@@ -56,7 +56,7 @@ def shares(cells: Iterable[Repeats]) -> list[str]:
         if part is None or part.low is None or part.low < WORTH_SAYING:
             continue
         text = f"Transfers take up to {format_percent(part)} of a step end to end on {cell.cell.hardware}"
-        matches = (part.low, f"{text}, at {case.workload} {case.size_text} {case.precision}.")
+        matches = (part.low, f"{text}, at {case.workload} {case.size_text} {case.terms}.")
         most[cell.cell.hardware] = max(most.get(cell.cell.hardware, matches), matches)
     return [sentence for _, sentence in most.values()]
 

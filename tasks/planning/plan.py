@@ -15,7 +15,7 @@ from tasks.planning.limits import threads_on
 from tasks.pricing.checks import source_text
 from tasks.results.model import Machine
 from tasks.schema import Strict, first_mistake
-from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.case import EAGER, Case, Cell
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.script import Script
@@ -35,6 +35,7 @@ class PlannedCase(Strict):
     workload: str
     size: dict[str, int]
     precision: str
+    mode: str = EAGER
     threads: int | None = None
     soak_s: float | None = None
     script: Script | None = None
@@ -48,6 +49,7 @@ class PlannedCase(Strict):
             workload=case.workload,
             size=case.params,
             precision=case.precision,
+            mode=case.mode,
             threads=threads,
             soak_s=soak_s,
             script=script,
@@ -56,7 +58,7 @@ class PlannedCase(Strict):
     @property
     def case(self) -> Case:
         """The case itself."""
-        return Case.of(self.workload, self.size, self.precision)
+        return Case.of(self.workload, self.size, self.precision, self.mode)
 
 
 class PlannedSkip(Strict):

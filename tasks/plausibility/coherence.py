@@ -111,7 +111,7 @@ def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
     families: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in records:
         case, hands = record.case, tuple(record.case.params.get(name) for name in HELPERS)
-        families[record.hardware, record.device, case.workload, case.precision, hands].append(record)
+        families[record.hardware, record.device, case.workload, case.terms, hands].append(record)
     for family in families.values():
         slowest_first = sorted(family, key=lambda r: r.compute_s or 0.0, reverse=True)
         fastest = {record.case: record for record in slowest_first}

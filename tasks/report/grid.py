@@ -13,9 +13,10 @@ _WORK = (("flops", "FLOP"), ("bytes", "bytes"))
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
-    """The cases of one workload in one precision, from little work to much.
+    """The cases of one workload in one precision and mode, from little work to much.
 
     Attributes:
+        precision: with the mode, where that is another than eager.
         work: how much one step of each case does, in the unit that `work_title` names; a case is absent
             where no repeat came far enough to know.
         whole: whether a step of it is a whole job.
@@ -84,7 +85,7 @@ def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[CaseGrou
     cases: dict[tuple[str, str], dict[Case, None]] = {}
     for summary in comparison.summaries:
         case = summary.cell.case
-        cases.setdefault((case.workload, case.precision), {})[case] = None
+        cases.setdefault((case.workload, case.terms), {})[case] = None
     return tuple(_group(key, list(members), works, jobs) for key, members in cases.items())
 
 

@@ -11,6 +11,7 @@ from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
 COLD_PHASES = ("process_start", "import", "context", "build", "first_call")
+MODE_PHASES = ("compile", "capture")  # of other modes than eager, which a first result waits for as well
 
 
 def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Summary, ...]:
@@ -63,7 +64,8 @@ def cold_s(record: Record) -> float | None:
     """
     phases = [record.phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
-    return sum(available) if len(available) == len(COLD_PHASES) else None
+    mode_s = sum(record.phases_s.get(name, 0.0) for name in MODE_PHASES)
+    return sum(available) + mode_s if len(available) == len(COLD_PHASES) else None
 
 
 def _given(values: Iterable[float | None]) -> list[float]:

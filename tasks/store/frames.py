@@ -44,6 +44,7 @@ def case_columns(case: Case) -> dict[str, Any]:
         "workload": case.workload,
         "size": size_text(case),
         "precision": case.precision,
+        "mode": case.mode,
     }
 
 

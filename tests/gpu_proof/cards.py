@@ -39,7 +39,12 @@ CARDS = {
     "T4": Peaks("t4", {"fp32": 8.1, "fp16": 65}, 320, 0.3),
     "V100": Peaks("v100-sxm2", {"fp32": 15.7, "fp16": 125}, 900, 0.5),
 }
-SINCE = {"tf32": (8, 0), "bf16": (8, 0), "fp16": (5, 3)}  # capability from which a precision can be measured
+SINCE = {
+    "tf32": (8, 0),
+    "bf16": (8, 0),
+    "fp16": (5, 3),
+    "fp8": (8, 9),
+}  # capability from which a precision can be measured
 
 
 def peaks_of(name: str) -> Peaks | None:

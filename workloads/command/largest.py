@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import EAGER, Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
@@ -64,7 +64,7 @@ def _why(value: int, record: Record) -> str:
     return f"the trial of {value} ended {record.verdict.value}: {'; '.join(record.reasons)}"
 
 
-def first_case(name: str, size: Mapping[str, int], grow: str, precision: str) -> Case:
+def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
     """Return where a search begins: the size as given, or the tiny value of `grow` if none is given.
 
     Raises:
@@ -74,7 +74,7 @@ def first_case(name: str, size: Mapping[str, int], grow: str, precision: str) ->
     if grow not in workload.sizes:
         names = ", ".join(workload.sizes)
         raise WorkloadsError(f"workload {name} has no size parameter {grow!r} to grow; it takes {names}")
-    return workload.case({grow: max(workload.tiny[grow], 1)} | dict(size), precision)
+    return workload.case({grow: max(workload.tiny[grow], 1)} | dict(size), precision, mode)
 
 
 def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Largest:
@@ -83,7 +83,7 @@ def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Large
     limits = limits_here(first.hardware, first.device, first.threads)
 
     def trial(value: int) -> Record:
-        case = workload.case(size | {grow: value}, first.case.precision)
+        case = workload.case(size | {grow: value}, first.case.precision, first.case.mode)
         repeat = replace(first, case=case, trial=True)
         if reason := out_of_reach(case, limits):
             record = repeat.failed(Verdict.OUT_OF_MEMORY, reason)

@@ -92,7 +92,8 @@ def model(options: argparse.Namespace) -> int:
 
 def largest(options: argparse.Namespace) -> int:
     """Find the largest size that fits."""
-    case = first_case(options.workload, parse_size(options.size), options.grow, options.precision)
+    size, terms = parse_size(options.size), (options.precision, options.mode)
+    case = first_case(options.workload, size, options.grow, *terms)
     result = find_largest(_repeat(options, case), options.grow, options.limit, say)
     print(answer(result, options.grow, options.limit))
     return 0 if result.fits and not result.reason else 1
@@ -105,14 +106,15 @@ def _repeat(options: argparse.Namespace, case: Case) -> Repeat:
 
 
 def _typed(options: argparse.Namespace) -> Repeat:
-    return _repeat(options, find(options.workload).case(parse_size(options.size), options.precision))
+    case = find(options.workload).case(parse_size(options.size), options.precision, options.mode)
+    return _repeat(options, case)
 
 
 def _ordered(text: str) -> Repeat:
     order = Repeat.from_json(text)
     if order.script is not None:
         return order
-    case = find(order.case.workload).case(order.case.params, order.case.precision)
+    case = find(order.case.workload).case(order.case.params, order.case.precision, order.case.mode)
     return replace(order, case=case)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from workloads.command import measure, read, script
-from workloads.harness.records.case import DEVICES, PRECISIONS
+from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS
 from workloads.loadtest.command import add_options
 
 Command = Callable[[argparse.Namespace], int]
@@ -115,7 +115,8 @@ def _add_check(sub: argparse.ArgumentParser) -> None:
 
 def _add_case(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("workload", help="name of a workload, see list")
-    sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}")
+    sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}; some have fp8")
+    sub.add_argument("--mode", default=EAGER, help=f"one of {', '.join(MODES)}; most have eager alone")
     sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is stopped")
     _add_measuring(sub)
 

@@ -10,12 +10,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from workloads.harness.records.case import EAGER
+
 if TYPE_CHECKING:
     import torch
 
 # Torch draws normal values in blocks of 16, and fewer than one block in another way.
 BLOCK = 16
 DRAWN = 2**22 * BLOCK  # values that are drawn on the host at once
+Function = TypeVar("Function", bound=Callable[..., Any])
 Module = TypeVar("Module", bound="torch.nn.Module")
 
 
@@ -131,6 +134,7 @@ class Env:
         dtype: element type of the case's precision.
         to_device: moves a host tensor to the device; the engine's own, so that moving is timed apart.
         data: folder with the real data sets; None where they are to be drawn.
+        mode: of the case, see `compiled`.
         rank, world: which of how many processes this is, in a workload that several of them run together.
     """
 
@@ -143,12 +147,13 @@ class Env:
     data: Path | None = None
     rank: int = 0
     world: int = 1
+    mode: str = EAGER
 
-    def randn(self, *shape: int) -> torch.Tensor:
+    def randn(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Draw standard normal values of this shape, on the device, in the case's precision and layout."""
         import torch
 
-        return self._drawn(torch.randn, shape, self.dtype)
+        return self._drawn(torch.randn, shape, dtype or self.dtype)
 
     def rand(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Draw uniform values in [0, 1) of this shape, such as images, on the device."""
@@ -190,9 +195,21 @@ class Env:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(torch.randint(2**62, (1,), generator=self.generator)))
             model = build()
-        placed: Any = model.to(self.device, dtype or torch.float32)
-        channels_last = self._memory_format()
+        return self.ordered(model.to(self.device, dtype or torch.float32))
+
+    def ordered(self, model: Module) -> Module:
+        """Bring a model's weights to the layout."""
+        placed, channels_last = cast(Any, model), self._memory_format()
         return cast(Module, placed.to(memory_format=channels_last) if channels_last else placed)
+
+    def compiled(self, function: Function) -> Function:
+        """Return a function or a model as the mode has it: by torch.compile, or as it is written.
+
+        A step that has its work done by this has the mode `compiled`. A graph captures the step as written.
+        """
+        import torch
+
+        return cast(Function, torch.compile(function, dynamic=False)) if self.mode == "compiled" else function
 
     def autocast(self) -> torch.autocast:
         """Return the context of mixed precision for fp16 and bf16; one without effect for fp32 and tf32."""

@@ -12,12 +12,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
-import workloads
 from workloads.harness.prepared import Job, Prepared
-from workloads.harness.records.case import DEVICES, PRECISIONS, Case, whole
+from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS, Case, whole
 from workloads.harness.records.errors import WorkloadsError
 
 LAYOUTS = ("contiguous", "channels_last")
+FOLDERS = ("workloads", "workloads.primitives", "workloads.language", "workloads.vision")  # of workload files
 Kind = Literal["step", "loader", "job"]
 Scaling = Literal["strong", "weak"]
 Task = Literal["training", "inference"]
@@ -49,6 +49,9 @@ class Workload:
         elements: from the sizes, a lower bound of the numbers of the case's precision alive at once.
         flops: from the sizes, a lower bound of the floating-point operations of a step or of a whole job.
         multiples: from the sizes, the parameters that must be multiples of a number, and that number.
+        published: parameters that name a published model, of which there are the listed ones and no other.
+        precisions: that it can be measured in, where the device has them.
+        modes: that its step can be taken in.
     """
 
     name: str
@@ -67,15 +70,22 @@ class Workload:
     elements: Bound | None = None
     flops: Bound | None = None
     multiples: Callable[..., dict[str, int]] | None = None
+    published: tuple[str, ...] = ()
+    precisions: tuple[str, ...] = PRECISIONS
+    modes: tuple[str, ...] = MODES[:1]
 
-    def case(self, size: Mapping[str, object], precision: str = "fp32") -> Case:
-        """Check a size and a precision, and make a case of them with its parameters in the workload's order.
+    def case(self, size: Mapping[str, object], precision: str = "fp32", mode: str = EAGER) -> Case:
+        """Check size, precision and mode, and make a case of them, its parameters in the workload's order.
 
         Raises:
-            WorkloadsError: a parameter is unknown, missing or too small, or the precision is unknown.
+            WorkloadsError: a parameter is unknown, missing, too small or no published model, or the workload
+                has no such precision or mode.
         """
-        if precision not in PRECISIONS:
-            raise WorkloadsError(f"precision {precision!r} is unknown; there are {', '.join(PRECISIONS)}")
+        if precision not in self.precisions:
+            names = ", ".join(self.precisions)
+            raise WorkloadsError(f"precision {precision!r} is unknown; there are {names}")
+        if mode not in self.modes:
+            raise WorkloadsError(f"workload {self.name} has no mode {mode!r}; it has {', '.join(self.modes)}")
         if unknown := sorted(size.keys() - self.sizes.keys()):
             raise WorkloadsError(
                 f"workload {self.name} has no size parameter {unknown[0]!r}; it takes {', '.join(self.sizes)}"
@@ -84,17 +94,23 @@ class Workload:
             raise WorkloadsError(f"workload {self.name} needs the size parameter {missing[0]!r}")
         least = {name: min(1, min(values)) for name, values in self.sizes.items()}
         sound = {name: whole(name, size[name], least[name]) for name in self.sizes}
-        return Case.of(self.name, sound, precision)
+        for name in self.published:
+            if sound[name] not in self.sizes[name]:
+                models = ", ".join(map(str, self.sizes[name]))
+                raise WorkloadsError(f"size {name}={sound[name]} is no published model; there are {models}")
+        return Case.of(self.name, sound, precision, mode)
 
     @property
     def in_group(self) -> bool:
         """True if several processes measure it together: as many as its size parameter `processes` says."""
         return "processes" in self.sizes
 
-    def grid(self, choices: Mapping[str, tuple[int, ...]], precision: str = "fp32") -> Iterator[Case]:
+    def grid(
+        self, choices: Mapping[str, tuple[int, ...]], precision: str = "fp32", mode: str = EAGER
+    ) -> Iterator[Case]:
         """Yield every combination of the chosen sizes as a case."""
         for values in itertools.product(*choices.values()):
-            yield self.case(dict(zip(choices, values, strict=True)), precision)
+            yield self.case(dict(zip(choices, values, strict=True)), precision, mode)
 
 
 def workload(
@@ -109,6 +125,9 @@ def workload(
     elements: Bound | None = None,
     flops: Bound | None = None,
     multiples: Callable[..., dict[str, int]] | None = None,
+    published: tuple[str, ...] = (),
+    precisions: tuple[str, ...] = PRECISIONS,
+    modes: tuple[str, ...] = MODES[:1],
     **sizes: tuple[int, ...],
 ) -> Callable[[Callable[..., Prepared | Job]], Callable[..., Prepared | Job]]:
     """Register the decorated function as the workload of its name; see `Workload` for the arguments.
@@ -135,6 +154,9 @@ def workload(
                 elements=elements,
                 flops=flops,
                 multiples=multiples,
+                published=published,
+                precisions=precisions,
+                modes=modes,
             )
         )
         return build
@@ -154,12 +176,13 @@ def declared(name: str) -> Workload | None:
 
 def all_workloads() -> dict[str, Workload]:
     """Return every workload by name, from this package and from the folder GRIDBENCH_WORKLOADS, if set."""
-    for module in pkgutil.iter_modules(workloads.__path__):
-        if not module.ispkg and not module.name.startswith("_"):
-            importlib.import_module(f"workloads.{module.name}")
-    if folder := os.environ.get(FOLDER):
-        _import_folder(Path(folder))
-    _looked_in.add(folder)
+    for folder in FOLDERS:
+        for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
+            if not module.ispkg and not module.name.startswith("_"):
+                importlib.import_module(f"{folder}.{module.name}")
+    if own := os.environ.get(FOLDER):
+        _import_folder(Path(own))
+    _looked_in.add(own)
     return dict(sorted(_found.items()))
 
 

@@ -133,7 +133,7 @@ def _jobs(suite: Suite) -> list[Case]:
 
 def _resized(case: Case, chosen: dict[str, int | None]) -> Case:
     sizes = {name: value for name, value in chosen.items() if value is not None and name in case.params}
-    return Case.of(case.workload, case.params | sizes, case.precision)
+    return Case.of(case.workload, case.params | sizes, case.precision, case.mode)
 
 
 def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -> Iterator[Repeat]:

@@ -88,7 +88,7 @@ def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel
     money = f"USD for {passes:,} {many}" if passes > 1 else f"USD for a {one}"
     y = log_axis(alt.Y("y:Q"), padded(span[1], 1.5), USD_LABEL, money)
     chart = alt.layer(*_layers(grid, rows, x, y)).properties(height=280 if case is None else 220)
-    title = "The suite" if case is None else f"{case.workload} {size_text(case)} · {case.precision}"
+    title = "The suite" if case is None else f"{case.workload} {size_text(case)} · {case.terms}"
     description = (
         f"Seconds against USD of {title}, both on log axes; a dashed line joins the offers that none beats."
     )

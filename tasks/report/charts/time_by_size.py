@@ -20,7 +20,6 @@ from tasks.report.charts.theme import SECONDS_LABEL, padded
 from tasks.report.grid import CaseGroup, Grid
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text
-from workloads.harness.records.case import Case
 
 
 def time_panels(grid: Grid) -> list[ChartPanel]:
@@ -49,8 +48,7 @@ def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float
 
 def _work_at(group: CaseGroup, break_even: BreakEven, value: int) -> float | None:
     params = dict(break_even.fixed) | {break_even.parameter: value}
-    case = Case.of(group.workload, params, group.precision)
-    return group.work.get(case)
+    return next((work for case, work in group.work.items() if case.params == params), None)
 
 
 def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:

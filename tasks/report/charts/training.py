@@ -107,4 +107,4 @@ def _gib(held: int) -> float:
 
 
 def _title(case: Case) -> str:
-    return f"{case.workload} {size_text(case)} · {case.precision}"
+    return f"{case.workload} {size_text(case)} · {case.terms}"

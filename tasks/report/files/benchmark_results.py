@@ -12,11 +12,12 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     totals               [{hardware, cases, measured, seconds, usd, geomean_speedup: {value, low, high}}]
     cells                one object a cell: the columns of comparison.csv
     unpaired             cells that no baseline cell matches, in words
-    rows                 one object a record: {run, hardware, case: {id, workload, size, precision}, repeat,
-                         verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s, wall_samples_s,
-                         warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check, memory, training,
-                         group, profile, control, script, latency, device_busy_s, sustained_share,
-                         energy_j, probes, missing, threads, layout, device, started_at, environment_id}
+    rows                 one object a record: {run, hardware, case: {id, workload, size, precision, mode},
+                         repeat, verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s,
+                         wall_samples_s, warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check,
+                         memory, training, group, profile, control, script, latency, device_busy_s,
+                         sustained_share, energy_j, probes, missing, threads, layout, device, started_at,
+                         environment_id}
     environments         environment_id to the fingerprint of the machine and its stack
     families             how cases scale with their processes: a row a number of processes in `levels`
     offers               time against money: {hardware, purchase, case (its id, null for the suite), seconds,
@@ -106,7 +107,13 @@ def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
     return {
         "run": record.run,
         "hardware": record.hardware,
-        "case": {"id": case.id, "workload": case.workload, "size": case.params, "precision": case.precision},
+        "case": {
+            "id": case.id,
+            "workload": case.workload,
+            "size": case.params,
+            "precision": case.precision,
+            "mode": case.mode,
+        },
         "repeat": record.repeat,
         "verdict": str(verdict),
         "grade": str(standing_grade(record, comparison.refusals)),

@@ -83,7 +83,7 @@ def _trouble(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:
     numbers = [record.compute_s for record in left_out]
     return {
         "hardware": summary.cell.hardware,
-        "case": f"{summary.cell.case.workload} {size_text(summary.cell.case)} {summary.cell.case.precision}",
+        "case": f"{summary.cell.case.workload} {size_text(summary.cell.case)} {summary.cell.case.terms}",
         "verdict": ", ".join(dict.fromkeys(verdicts)),
         "read": ", ".join(format_seconds(number) for number in numbers if number is not None),
         "reasons": few(summary.reasons),

@@ -89,7 +89,7 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
     rate, a_job = _rate(record), " a job" if record.wall and record.wall.whole else ""
     cells: list[tuple[str, float | str | None]] = [
         (record.hardware, None), (case.workload, None), (size_text(case), work),
-        (case.precision, None), (str(record.repeat), record.repeat), (verdict, None),
+        (case.terms, None), (str(record.repeat), record.repeat), (verdict, None),
         (format_seconds(record.compute_s) + a_job, record.compute_s),
         (_bounds(timing), timing.ci_low_s if timing else None),
         (format_seconds(record.end_to_end_s), record.end_to_end_s), (rate[0], rate[1]),

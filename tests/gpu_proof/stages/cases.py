@@ -14,6 +14,7 @@ from tests.gpu_proof.table import Row, holds
 
 ALL = ("fp32", "tf32", "fp16", "bf16")
 FP32 = ("fp32",)
+GRAPH = "--mode graph"
 NEEDS_S = 20  # of one run; usually 8
 
 
@@ -51,6 +52,22 @@ CASES = (
     Case("ddpm_job", "images=1024,batch=32,processes=1"),
     Case("resnet_infer_job", "batch=32,batches=50,workers=2"),
     Case("matmul", "n=15000", ("bf16",)),
+    Case("gemm", "m=8192,n=8192,k=8192", ("bf16", "fp8")),
+    Case("gemm", "m=1,n=8192,k=8192", ("bf16",), GRAPH),
+    Case("memory_read", "mib=1024"),
+    Case("attention", "batch=1,heads=32,length=8192,width=128", ("bf16",)),
+    Case("attention_train", "batch=1,heads=32,length=8192,width=128", ("bf16",)),
+    Case("llm_prefill", "millions=1236,batch=1,prompt=2048", ("bf16",)),
+    Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",)),
+    Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",), GRAPH),
+    Case("llm_decode", "millions=8030,batch=1,context=2048", ("bf16",), GRAPH),
+    Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",)),
+    Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",), "--mode compiled"),
+    Case("lora_step", "millions=1236,batch=1,length=2048,rank=16", ("bf16",)),
+    Case("resnet50_train", "batch=64,pixels=224", ("fp16", "tf32")),
+    Case("resnet50_train", "batch=64,pixels=224", ("fp16",), "--mode compiled"),
+    Case("resnet50_infer", "batch=256,pixels=224", ("fp16",), GRAPH),
+    Case("unet", "millions=860,latents=64,batch=2", ("bf16",), GRAPH),
 )
 
 

@@ -11,12 +11,17 @@ from tests.gpu_proof.steps import Step
 from tests.gpu_proof.table import SHOWN, Row, holds
 
 SIZES = (2, 4, 8)
-CASES = (("ddpm_weak", 32), ("ddpm_strong", 64))
+CASES = (
+    ("ddpm_weak", "batch=32"),
+    ("ddpm_strong", "batch=64"),
+    ("all_reduce", "kib=1"),
+    ("all_reduce", "kib=1048576"),
+)
 
 
-def scaling(workload: str, batch: int, processes: int, bench: Bench) -> Iterator[Row]:
-    step = f"groups {workload} of {processes}"
-    measured = measure(bench, workload, f"batch={batch},processes={processes}")
+def scaling(workload: str, size: str, processes: int, bench: Bench) -> Iterator[Row]:
+    step = f"groups {workload} {size} of {processes}"
+    measured = measure(bench, workload, f"{size},processes={processes}")
     group = (measured.record or {}).get("group") or {}
     told = f"{measured.told} exchange {group.get('communication_share')}, spread {group.get('spread')}"
     whole = len(group.get("ranks", ())) == processes and group.get("backend") == "nccl"
@@ -50,7 +55,7 @@ def steps(bench: Bench) -> list[Step]:
         return []
     made = [Step("groups all_reduce", 30, all_reduce), Step("groups lost rank", 30, lost)]
     for processes in (size for size in SIZES if size <= count and bench.on_gpu):
-        for workload, batch in CASES:
-            run = partial(scaling, workload, batch, processes)
-            made.append(Step(f"groups {workload} of {processes}", 30, run))
+        for workload, size in CASES:
+            run = partial(scaling, workload, size, processes)
+            made.append(Step(f"groups {workload} {size} of {processes}", 30, run))
     return made

@@ -5,7 +5,7 @@ import pytest
 from tasks.planning.hardware import load_gpus
 from tests.gpu_proof.bench import Bench, Card
 from tests.gpu_proof.cards import CARDS, can, peaks_of
-from tests.gpu_proof.stages.expected import rows_of
+from tests.gpu_proof.stages.expected import SHARES, rows_of
 from tests.gpu_proof.stages.verdicts import MEASURED
 from tests.gpu_proof.table import FAIL, OK, SHOWN
 from workloads.harness.records.record import Verdict
@@ -80,6 +80,31 @@ def test_each_ceiling_is_judged(workload, size, name):
     slow = {"work": {"flops": 0, "bytes": 1e12 * SECONDS, "launches": 2}, "wall": 20.0,
             "transfer": {"h2d_pageable_s": 1.0, "h2d_pinned_s": 2.0}}  # fmt: skip
     assert judged(record(**parts, **slow))[name] == FAIL
+
+
+def of(workload, share, precision="bf16", mode="eager", size=(("batch", 1),)):
+    """The record of a step that takes this share of an H200's peak, and of its bandwidth."""
+    work = {"flops": share * 989e12 * SECONDS, "bytes": share * 4.8e12 * SECONDS, "launches": 2}
+    made = record(workload, size, precision, work=work)
+    return made | {"case": made["case"] | {"mode": mode}}
+
+
+@pytest.mark.parametrize("workload", SHARES)
+def test_a_large_step_is_held_against_the_peak(workload):
+    assert judged(of(workload, 0.4))["share of the peak"] == OK
+    assert judged(of(workload, 0.05))["share of the peak"] == FAIL
+    assert judged(of(workload, 1.1))["share of the peak"] == FAIL
+
+
+def test_fp8_is_held_against_twice_the_peak_and_a_skinny_product_against_none():
+    assert judged(of("gemm", 1.3, "fp8"))["share of the peak"] == OK
+    assert judged(of("gemm", 0.01, size=(("m", 1),)))["TFLOP/s"] == SHOWN
+
+
+def test_decoding_in_a_graph_is_held_against_the_bandwidth():
+    assert judged(of("llm_decode", 0.8, mode="graph"))["share of the bandwidth"] == OK
+    assert judged(of("llm_decode", 0.3, mode="graph"))["share of the bandwidth"] == FAIL
+    assert judged(of("llm_decode", 0.3))["GB/s"] == SHOWN
 
 
 def test_of_an_unknown_card_rates_are_shown():

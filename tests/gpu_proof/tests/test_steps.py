@@ -130,7 +130,7 @@ def test_groups_are_as_large_as_the_machine(bench, gpus, largest):
     bench.card = bench.card._replace(count=gpus)
     names = [step.name for step in steps(bench, []) if step.name.startswith("groups")]
     assert ("groups lost rank" in names) is (gpus > 1)
-    assert (f"groups ddpm_weak of {largest}" in names) is (gpus > 1)
+    assert (f"groups ddpm_weak batch=32 of {largest}" in names) is (gpus > 1)
     assert not any(f" of {2 * size}" in name for size in [largest] if size for name in names)
 
 

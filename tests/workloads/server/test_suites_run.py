@@ -36,7 +36,7 @@ def part_of(name, slow):
 
 
 # Minutes long; what they have is measured at a tiny size in the contract's tests, too.
-LONG = {"accelerators", "ddpm-scaling", "full", "loadtest", "nightly"}
+LONG = {"accelerators", "ddpm-scaling", "full", "llm", "loadtest", "nightly"}
 SUITES = [
     pytest.param(
         name,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads.harness.engine.count import Counts, counted
 from workloads.harness.engine.device import Device, dtype_of, search_algorithms
+from workloads.harness.engine.modes import as_written, captured, check_mode
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Env, Job, Prepared
+from workloads.harness.records.case import EAGER
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import Workload
 
@@ -25,11 +29,15 @@ CLEARLY_FASTER = 0.95  # another layout is taken when it needs less than this sh
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A workload, ready, with the layout it is in and the seconds per step of every layout tried."""
+    """A workload, ready, with the layout it is in and the seconds per step of every layout tried.
+
+    In another mode than eager it has torch's counts of a step as it is written.
+    """
 
     thing: Prepared | Job
     layout: str
     trials_s: dict[str, float]
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +50,7 @@ class Order:
     phases: Phases
     rank: int
     world: int
+    counts: list[Counts] = field(default_factory=list)
 
 
 def build(
@@ -53,9 +62,13 @@ def build(
     `world` processes, the part of process `rank` is built.
     """
     order = Order(workload, repeat, device, phases, rank, world)
+    with phases("compile" if repeat.case.mode == "compiled" else "build"):
+        check_mode(device, repeat.case.mode)
     layout, *others = workload.layouts
     if repeat.layout in workload.layouts:  # as an earlier repeat has found it
         layout, others = repeat.layout, []
+    if repeat.case.mode == "compiled":  # torch's compiler chooses layouts itself
+        others = []
     with phases("build"):
         prepared = _build_one(order, layout)
     if isinstance(prepared, Job):  # it has no step to try layouts with
@@ -70,7 +83,7 @@ def build(
         if not device.is_host:
             device.clock.time(prepared.step, 1)
     if not others or repeat.trial:
-        return Built(prepared, layout, {})
+        return Built(prepared, layout, {}, *order.counts[-1:])
     held = [prepared]
     del prepared
     with phases("layout"):
@@ -97,7 +110,7 @@ def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Bui
     if best != now:
         held.clear()
         held.append(_build_steps(order, best))
-    return Built(held[0], best, trials_s)
+    return Built(held[0], best, trials_s, *order.counts[-1:])
 
 
 def fastest(trials_s: dict[str, float]) -> str:
@@ -155,5 +168,28 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
         Path(repeat.data) if repeat.data else None,
         order.rank,
         order.world,
+        repeat.case.mode,
     )
-    return order.workload.build(env, **repeat.case.params)
+    made = order.workload.build(env, **repeat.case.params)
+    return _in_mode(order, made) if isinstance(made, Prepared) else made
+
+
+def _in_mode(order: Order, prepared: Prepared) -> Prepared:
+    """Return the steps in the mode of the case, compiled or captured; that is a phase of its own."""
+    mode, device, phases = order.repeat.case.mode, order.device, order.phases
+    if mode == EAGER:
+        return prepared
+    written = as_written() if mode == "compiled" else nullcontext()
+    with phases("check"), written, counted() as counts:  # a graph hands over one operation
+        prepared.step()
+    order.counts.append(counts)
+    if mode == "compiled":
+        with phases("compile"):
+            device.clock.time(prepared.step, 1)
+        return prepared
+    with phases("search"):
+        _spin(prepared, device)
+        search_algorithms()  # what it takes now is what is captured
+        device.clock.time(prepared.step, 1)
+    with phases("capture"):
+        return captured(prepared, device)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 OLDEST_TORCH = (2, 9)  # the first with `fp32_precision`, which alone says what convolutions compute in
 # Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide.
-CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0)}
+CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0), "fp8": (8, 9)}
+
+
+ONLY_ON_GPUS = {"tf32": "Ampere", "fp8": "Ada"}
 
 
 class UnsupportedError(WorkloadsError):
@@ -57,9 +60,9 @@ def open_device(name: str, precision: str, threads: int) -> Device:
     torch.set_num_threads(threads)
     _set_precision(precision)
     if name == "cpu":
-        if precision == "tf32":
+        if since := ONLY_ON_GPUS.get(precision):
             raise UnsupportedError(
-                "tf32 is a mode of NVIDIA GPUs from Ampere on; on a CPU measure fp32 or bf16"
+                f"{precision} is a mode of NVIDIA GPUs from {since} on; on a CPU measure fp32 or bf16"
             )
         return Device(name, torch.device("cpu"), HostClock())
     return _open_cuda(precision)
@@ -143,4 +146,4 @@ def dtype_of(precision: str) -> torch.dtype:
     import torch
 
     kinds = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-    return kinds[precision]
+    return kinds.get(precision, torch.float8_e4m3fn)

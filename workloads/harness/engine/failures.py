@@ -24,6 +24,11 @@ UNSUPPORTED = (
     *("not implemented for '", "no kernel image is available", "status_not_supported", "arch_mismatch"),
     *NO_PLAN,
     "is only supported on",
+    *(
+        "no working c++ compiler found",
+        "cannot find a working triton",
+        "too old to be supported by the triton",
+    ),
     *("low precision dtypes not supported", "unsupported dtype", "path needs the cpu support"),
 )
 DRIVER = (

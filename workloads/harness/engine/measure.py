@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
 from workloads.harness.engine.build import build
 from workloads.harness.engine.cache import cache_of, flushed, single_steps
 from workloads.harness.engine.correctness import check, check_inputs, check_loss, first_step, recheck
-from workloads.harness.engine.count import counted
+from workloads.harness.engine.count import Counts, counted
 from workloads.harness.engine.device import Device, UnsupportedError, open_device
 from workloads.harness.engine.failures import findings_of_failures
 from workloads.harness.engine.jobs import measure_job
@@ -125,7 +125,7 @@ def _run(stage: Stage) -> tuple[Finding, ...]:
         if isinstance(thing, Job):
             thing.warm_up()
         return ()
-    findings = _run_job(stage, thing) if isinstance(thing, Job) else _run_steps(stage, thing)
+    findings = _run_job(stage, thing) if isinstance(thing, Job) else _run_steps(stage, thing, built.counts)
     if stage.member:
         stage.member.merge(stage.readings)
     peak = stage.readings.peak_flops(stage.repeat.case.precision)
@@ -160,10 +160,10 @@ def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
     return done.findings
 
 
-def _run_steps(stage: Stage, prepared: Prepared) -> tuple[Finding, ...]:
+def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple[Finding, ...]:
     draft, phases, precision = stage.draft, stage.phases, stage.repeat.case.precision
     draft.cache = cache_of(stage.device, prepared.bytes, stage.repeat.cold_cache)
-    first_loss = _checked(stage, prepared)
+    first_loss = _checked(stage, prepared, counts)
     restarts = Restarts(prepared.reset)
     window = stage.readings.window(phases)
     timed = _timed(stage, prepared, window, restarts)
@@ -186,15 +186,16 @@ def _run_steps(stage: Stage, prepared: Prepared) -> tuple[Finding, ...]:
     return ()
 
 
-def _checked(stage: Stage, prepared: Prepared) -> float | None:
+def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float | None:
     """Check the first step, and time its transfers; return the loss of a training.
 
-    Its result is let go: the timed steps need no more memory than a step takes.
+    Its result is let go: the timed steps need no more memory than a step takes. In eager mode it is counted;
+    else `counts` are those of a step as it is written.
     """
     draft, phases = stage.draft, stage.phases
     with phases("check"):
         check_inputs(prepared)
-        with counted() as counts:
+        with counted() if counts is None else nullcontext(counts) as counts:
             result = first_step(prepared)
         draft.check = check(prepared, result, stage.repeat.case.precision)
         assert draft.work is not None

@@ -48,11 +48,12 @@ def shape_of(device: int = 0) -> GpuShape | None:
 def gpu_flops_bound(shape: GpuShape | None, clock_max_mhz: float | None, precision: str) -> float | None:
     """FLOP/s that the GPU can't exceed at its highest clock; None where a part of that isn't known.
 
-    Generous on purpose, as the bound of a CPU is: sparse products and fp8 are not measured.
+    Generous on purpose, as the bound of a CPU is: sparse products are not measured.
     """
     if shape is None or not clock_max_mhz or shape.capability not in RATES:
         return None
     fp32, half = RATES[shape.capability]
     tensor_cores = shape.capability >= (8, 0)
-    per_cycle = {"fp32": fp32, "tf32": max(half // 2, fp32) if tensor_cores else fp32}.get(precision, half)
+    tf32 = max(half // 2, fp32) if tensor_cores else fp32
+    per_cycle = {"fp32": fp32, "tf32": tf32, "fp8": 2 * half}.get(precision, half)
     return float(shape.multiprocessors * per_cycle * clock_max_mhz * 1e6)

@@ -7,25 +7,30 @@ from dataclasses import dataclass
 from workloads.harness.records.errors import WorkloadsError
 
 DEVICES = ("cpu", "cuda")
-PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
+PRECISIONS = ("fp32", "tf32", "fp16", "bf16")  # of every workload
+FP8 = "fp8"  # of those alone that say so
+EAGER = "eager"
+MODES = (EAGER, "compiled", "graph")  # as written, by torch.compile, replayed as one CUDA graph
 HELPERS = ("processes", "workers")  # size parameters that add processes, not work
-NOT_MEMORY = (*HELPERS, "epochs", "batches")  # size parameters that hold nothing in memory
+# Size parameters that hold nothing in memory, or name a model: there is none of half its size.
+NOT_MEMORY = (*HELPERS, "epochs", "batches", "millions")
 
 _SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A workload at one size and precision; two machines are compared by the same case."""
+    """A workload at one size, in one precision and mode; two machines are compared by the same case."""
 
     workload: str
     size: tuple[tuple[str, int], ...]
     precision: str = "fp32"
+    mode: str = EAGER
 
     @classmethod
-    def of(cls, workload: str, size: Mapping[str, int], precision: str = "fp32") -> "Case":
+    def of(cls, workload: str, size: Mapping[str, int], precision: str = "fp32", mode: str = EAGER) -> "Case":
         """Build a case from a size mapping, keeping the mapping's order."""
-        return cls(workload, tuple(size.items()), precision)
+        return cls(workload, tuple(size.items()), precision, mode)
 
     @property
     def params(self) -> dict[str, int]:
@@ -39,8 +44,17 @@ class Case:
 
     @property
     def id(self) -> str:
-        """Readable and stable, such as ``matmul/n=5000/fp32``; a script that has no sizes leaves them out."""
-        return "/".join(filter(None, (self.workload, self.size_text, self.precision)))
+        """Readable and stable, such as ``matmul/n=5000/fp32``; a script that has no sizes leaves them out.
+
+        The mode follows where it is another than eager: ``llm_decode/millions=8030,…/bf16/graph``.
+        """
+        mode = "" if self.mode == EAGER else self.mode
+        return "/".join(filter(None, (self.workload, self.size_text, self.precision, mode)))
+
+    @property
+    def terms(self) -> str:
+        """Precision, and the mode where it is another than eager, such as ``bf16 graph``."""
+        return self.precision if self.mode == EAGER else f"{self.precision} {self.mode}"
 
 
 @dataclass(frozen=True, slots=True)

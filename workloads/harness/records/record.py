@@ -5,7 +5,7 @@ Schema history:
     2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
     3  the control beside a repeat
     4  how samples are taken: the mean over all of them, what the device was busy for, latency, burst
-    5  a user's own script: what was seen of it
+    5  a user's own script: what was seen of it; the mode of a case
 """
 
 import json

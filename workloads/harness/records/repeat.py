@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.case import EAGER, Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Record, Verdict
@@ -90,7 +90,8 @@ class Repeat:
         """
         left_out = ("case", "layout", "gpu", "script")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
-        values = {"size": self.case.size_text, "precision": self.case.precision, **values}
+        mode = None if self.case.mode == EAGER else self.case.mode  # which older versions don't know
+        values = {"size": self.case.size_text, "precision": self.case.precision, "mode": mode, **values}
         given = {name.replace("_", "-"): v for name, v in values.items() if v is not None and v is not False}
         words = [f"--{name}" if value is True else f"--{name}={value}" for name, value in given.items()]
         return ["run", self.case.workload, *words]

@@ -15,7 +15,7 @@ from workloads.harness.records.script import OWN, Script
 from workloads.harness.records.text import duration, gigabytes
 from workloads.harness.registry import Workload, find
 
-ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2}
+ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
 # However slow a step is, it is taken so often: the first call, the check, two to size a block, warm-up and
 # sampling, and the check afterwards.
 LEAST_STEPS = 1 + 1 + 2 + 2 * FEWEST + 1
@@ -105,11 +105,11 @@ def tells_of_others(record: Record) -> bool:
 
 
 def at_least(case: Case, other: Case) -> bool:
-    """True if `case` is `other`, or the same workload and precision with no parameter smaller.
+    """True if `case` is `other`, or the same workload, precision and mode with no parameter smaller.
 
     More processes are not a larger case: they share the work, and have memory of their own.
     """
-    if (case.workload, case.precision) != (other.workload, other.precision):
+    if (case.workload, case.terms) != (other.workload, other.terms):
         return False
     if case.params.get("processes") != other.params.get("processes"):
         return False

@@ -1,5 +1,6 @@
 """Suites: named lists of cases, in TOML because a box with nothing but torch can read it."""
 
+import itertools
 import math
 import os
 import tomllib
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.machine import peak_flops_bound
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import EAGER, Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.script import Script
 from workloads.harness.registry import find
@@ -37,6 +38,7 @@ CASE_KEYS = {
     "workload": str,
     "size": dict,
     "precision": list,
+    "mode": list,
     "threads": int,
     "estimate_s": float,
     "device": str,
@@ -132,7 +134,7 @@ class Suite:
         for entry in (entry for entry in self.entries if not entry.script):
             workload, case = find(entry.case.workload), entry.case
             kept = {name: value for name, value in case.size if name == "processes"}
-            tiny = workload.case(workload.tiny | kept, case.precision)
+            tiny = workload.case(workload.tiny | kept, case.precision, case.mode)
             same = entries.get(tiny)
             if same is None or (same.device and not entry.device):  # measured everywhere if one of them is
                 entries[tiny] = SuiteCase(tiny, threads=entry.threads, device=entry.device)
@@ -288,7 +290,8 @@ def _expand(entry: Mapping[str, Any]) -> list[Case]:
     """Return all cases of an entry, in which each size parameter is a number or a list of numbers."""
     workload = find(entry["workload"])
     choices = choices_of(entry.get("size", {}))
-    precisions = entry.get("precision", ["fp32"])
-    if empty := [name for name, values in {"precision": precisions, **choices}.items() if not values]:
+    precisions, modes = entry.get("precision", ["fp32"]), entry.get("mode", [EAGER])
+    lists = {"precision": precisions, "mode": modes, **choices}
+    if empty := [name for name, values in lists.items() if not values]:
         raise WorkloadsError(f"{empty[0]} is [], which makes no case; give at least one value")
-    return [case for precision in precisions for case in workload.grid(choices, precision)]
+    return [case for terms in itertools.product(precisions, modes) for case in workload.grid(choices, *terms)]

@@ -101,7 +101,7 @@ def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
     if workload is None or workload.kind != "loader" or workload.of is None:
         return None
     size = tuple(pair for pair in case.size if pair[0] not in HELPERS)
-    alone = Case(workload.of, size, case.precision)
+    alone = Case(workload.of, size, case.precision, case.mode)
     same = (other for other in others if machine_of(other) == machine_of(record))
     return next((other for other in same if other.case == alone), None)
 

@@ -39,8 +39,9 @@ class Ceilings:
     Attributes:
         compute: by precision, FLOP/s of the fastest matrix product that fills the device, or of the
             largest where none does.
-        memory: bytes/s of a copy, read and written, of at least four times the last-level cache.
-        cache: bytes/s of the fastest smaller copy.
+        memory: bytes/s of a copy, read and written, or of reading alone, whichever is faster, of at least
+            four times the last-level cache.
+        cache: bytes/s of the fastest smaller one.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
         launch_s: seconds to hand over one operation.
         last_level_bytes: of the machine's cache, where a record states it.
@@ -83,8 +84,9 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
     timed = [record for record in records if counts(record) and record.compute_s and record.work]
     by_name = {name: [r for r in timed if r.case.workload == name] for name in _USED}
     sizes = (r.cache.last_level_bytes for r in timed if r.cache)
-    large = [r for r in by_name["memory_bandwidth"] if not _in_cache(r)]
-    small = [r for r in by_name["memory_bandwidth"] if _in_cache(r)]
+    copied = [*by_name["memory_bandwidth"], *by_name["memory_read"]]
+    large = [r for r in copied if not _in_cache(r)]
+    small = [r for r in copied if _in_cache(r)]
     return Ceilings(
         compute=tuple(_compute(by_name["matmul"])),
         memory=_fastest(large, _bytes_per_s, _memory_note),
@@ -95,7 +97,7 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
     )
 
 
-_USED = ("matmul", "memory_bandwidth", "transfer_bandwidth", "kernel_launch")
+_USED = ("matmul", "memory_bandwidth", "memory_read", "transfer_bandwidth", "kernel_launch")
 
 
 def _compute(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:

@@ -14,7 +14,7 @@ def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, f
     """FLOPs of a model's convolutions and linear layers, forward alone and in a training step.
 
     A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward.
-    Backward takes as many for the gradient of W, and as many again for that of its input where one is wanted.
+    Backward takes as many for the gradient of W and as many again for that of its input, where one is wanted.
     The model is run on tensors without data, so that this costs neither time nor memory.
     """
     import torch
@@ -26,7 +26,7 @@ def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, f
         weight: Any = layer.weight
         flops = 2 * made.numel() * math.prod(weight.shape[1:])
         forward += flops
-        training += flops * (2 + given[0].requires_grad)
+        training += flops * (1 + weight.requires_grad + given[0].requires_grad)
 
     bare = copy_on("meta", model)
     for layer in bare.modules():
@@ -47,7 +47,7 @@ def parameter_bytes(model: torch.nn.Module) -> int:
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
-def copy_on(device: str, model: torch.nn.Module) -> torch.nn.Module:
+def copy_on(device: str | torch.device, model: torch.nn.Module) -> torch.nn.Module:
     """Return a deep copy of the model on `device`; on the model's own nothing is taken for it."""
     import torch
 

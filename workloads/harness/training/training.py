@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
+from workloads.harness.training.masks import is_masking, let_through, masked
+from workloads.harness.training.wider import widened, wider_copy, wider_than
 
 if TYPE_CHECKING:
     import torch
@@ -20,7 +22,6 @@ SCALE = 1024.0  # first loss scale in fp16: torch's own of 65536 makes the first
 # Multiplies a tolerance: gradients have gone through the roundings of both passes. TF32 has fp16's mantissa,
 # and rounds the factors of every product although its tensors are fp32.
 GRADIENTS = {"fp32": 1.0, "tf32": 5.0, "fp16": 5.0, "bf16": 5.0}
-NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU's input change its sign
 SAMPLES = 4  # results of an inference that are checked
 
 
@@ -38,6 +39,7 @@ def training_step(
     after: Callable[[], None] = lambda: None,
     state: Sequence[torch.nn.Module] = (),
     data: str = "synthetic",
+    large: bool = False,
 ) -> Prepared:
     """Forward, backward and optimizer on the same batch again and again: the compute of training alone.
 
@@ -56,11 +58,12 @@ def training_step(
         after: called after every step, such as for a moving average of the weights.
         state: modules beside the model that steps change.
         data: where the inputs come from.
+        large: whether float64 on the host would take minutes; the reference is then `Learner.wider`.
     """
     learner = Learner(env, model, optimizer, state)
 
     def step() -> torch.Tensor:
-        value = learner.learn(lambda: loss(model, *inputs))
+        value = learner.learn(lambda: loss(learner.called, *inputs))
         after()
         return value
 
@@ -69,7 +72,7 @@ def training_step(
     return Prepared(
         step=step,
         inputs=inputs,
-        reference=lambda: learner.reference(loss, inputs),
+        reference=lambda: learner.wider(loss, inputs) if large else learner.reference(loss, inputs),
         view=learner.shown,
         units=units,
         unit=unit,
@@ -87,38 +90,46 @@ def training_step(
 def inference_step(
     env: Env,
     model: torch.nn.Module,
-    inputs: torch.Tensor,
-    *,
+    *inputs: torch.Tensor,
     unit: str,
     tolerance: float = 1.0,
     flops: float | None = None,
     data: str = "synthetic",
+    large: bool = False,
 ) -> Prepared:
-    """A forward pass in evaluation mode, without gradients, of one batch; its first results are checked."""
+    """A forward pass in evaluation mode, without gradients, of one batch; its first results are checked.
+
+    Those of a `large` model against a wider type on the device, as in `Learner.wider`.
+    """
     import torch
 
-    model.eval()
+    called = env.compiled(model.eval())
 
     def step() -> torch.Tensor:
         with torch.inference_mode():
-            result: torch.Tensor = model(inputs)
+            result: torch.Tensor = called(*inputs)
             return result
 
     def reference() -> torch.Tensor:
+        first = [tensor[:SAMPLES] for tensor in inputs]
         with torch.inference_mode():
-            exact: torch.Tensor = copy_on("cpu", model).double()(as_exact(inputs[:SAMPLES]))
-            return exact
+            if large:
+                wide_model, wide = wider_copy(env, model)
+                exact: torch.Tensor = wide_model(*(widened(tensor, wide) for tensor in first))
+            else:
+                exact = copy_on("cpu", model).double()(*map(as_exact, first))
+            return exact.cpu().double()
 
-    counted = flops if flops is not None else layer_flops(model, inputs)[0]
+    counted = flops if flops is not None else layer_flops(model, *inputs)[0]
     return Prepared(
         step=step,
-        inputs=(inputs,),
+        inputs=inputs,
         reference=reference,
         view=lambda result: result[:SAMPLES],
-        units=len(inputs),
+        units=len(inputs[0]),
         unit=unit,
         flops=counted,
-        bytes=inputs.numel() * inputs.element_size() + parameter_bytes(model),
+        bytes=sum(t.numel() * t.element_size() for t in inputs) + parameter_bytes(model),
         matmul_flops=counted,
         tolerance=tolerance,
         parameters=parameter_count(model),
@@ -144,8 +155,9 @@ class Learner:
     ) -> None:
 
         self._env, self.model, self._state = env, model.train(), (model, *state)
+        self.called = env.compiled(self.model)
         self._make_optimizer = optimizer
-        self._beginning = [copy_on("cpu", module).state_dict() for module in self._state]
+        self._beginning = [_learnable(model), *(copy_on("cpu", module).state_dict() for module in state)]
         self._masks: list[torch.Tensor] = []
         self._start()
 
@@ -171,17 +183,18 @@ class Learner:
     def reset(self) -> None:
         """Restore the initial weights, with a fresh optimizer and the first loss scale."""
         for module, beginning in zip(self._state, self._beginning, strict=True):
-            module.load_state_dict(beginning)
+            module.load_state_dict(beginning, strict=False)
         self._start()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Keep what dropout, ReLU and pooling let through, so that the reference can do the same."""
         self._masks.clear()
+        watched = () if self._env.mode == "compiled" else self.model.modules()  # its hooks are compiled away
         handles = [
-            module.register_forward_hook(lambda *of: self._masks.append(_let_through(*of)))
-            for module in self.model.modules()
-            if _is_masking(module)
+            module.register_forward_hook(lambda *of: self._masks.append(let_through(*of)))
+            for module in watched
+            if is_masking(module)
         ]
         try:
             yield
@@ -207,7 +220,8 @@ class Learner:
         import torch
 
         beginning = self._beginning[0]
-        if all(torch.equal(weight.cpu(), beginning[name]) for name, weight in self.model.named_parameters()):
+        learnt = [(name, weight) for name, weight in self.model.named_parameters() if name in beginning]
+        if all(torch.equal(weight.cpu(), beginning[name]) for name, weight in learnt):
             raise WrongError("the first step changed no weight: nothing is learnt")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -217,66 +231,57 @@ class Learner:
         value.backward()  # type: ignore[no-untyped-call]
         return value.detach(), _gradients(exact)
 
-    def exact(self) -> torch.nn.Module:
-        """The model as it began, in float64 on the CPU; it drops what the watched step dropped.
+    def wider(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute what `reference` does on the device, in fp32, or of fp32 in float64.
+
+        Float64 on the host would take minutes, and a GPU that has little of it does well in fp32. Samples
+        that nothing in the model joins go through one by one, so that it takes little memory.
+        """
+        import torch
+
+        wide, count = wider_than(self._env.dtype), len(inputs[0])
+        exact = self.exact(self._env.device, wide)
+        joined = any(isinstance(module, torch.nn.BatchNorm2d) for module in exact.modules())
+        part, total = count if joined else 1, 0.0
+        for start in range(0, count, part):
+            value = loss(exact, *(widened(t[start : start + part], wide) for t in inputs)) * (part / count)
+            value.backward()  # type: ignore[no-untyped-call]
+            total += float(value.detach())
+        return torch.tensor(total, dtype=torch.float64), _gradients(exact)
+
+    def exact(self, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.nn.Module:
+        """The model as it began, in `dtype` (float64) on `device`; it drops what the watched step dropped.
 
         Given fewer samples than that step had, it takes them for the first ones.
         """
-        exact = copy_on("cpu", self.model)
-        exact.load_state_dict(self._beginning[0])
-        exact.double().zero_grad(set_to_none=True)
+        import torch
+
+        exact = copy_on(device, self.model)
+        exact.load_state_dict(self._beginning[0], strict=False)
+        exact.to(dtype or torch.float64).zero_grad(set_to_none=True)
         masks = iter(self._masks)
 
         def mask(module: torch.nn.Module, given: tuple[torch.Tensor, ...], _: torch.Tensor) -> torch.Tensor:
-            return _masked(module, given[0], next(masks)[: len(given[0])])
+            return masked(module, given[0], next(masks)[: len(given[0])].to(device))
 
-        for module in exact.modules():
-            if _is_masking(module):
+        for module in exact.modules() if self._masks else ():
+            if is_masking(module):
                 module.register_forward_hook(mask)
         return exact
 
 
-def _is_masking(module: torch.nn.Module) -> bool:
-    import torch
-
-    return isinstance(module, (torch.nn.modules.dropout._DropoutNd, torch.nn.ReLU, torch.nn.MaxPool2d))
-
-
-def _let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:
-    """Mark where a result is not 0; for a pooling, where it took its results from. It is not counted."""
-    import torch
-    from torch.utils._python_dispatch import _disable_current_modes
-
-    with _disable_current_modes(), torch.no_grad():
-        if not isinstance(module, torch.nn.MaxPool2d):
-            return (made != 0).cpu()
-        pooling: Any = torch.nn.functional.max_pool2d_with_indices
-        places: torch.Tensor = pooling(given[0], module.kernel_size, module.stride, module.padding)[1]
-        return places.cpu()
-
-
-def _masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Apply a dropout, ReLU or pooling to its input so that it lets through what `mask` did.
-
-    A ReLU's input that lies within rounding of 0 may be on either side of it; both are right, and where few
-    samples are normalised the gradients behind them are far apart. So only there the mask decides.
-    """
-    import torch
-
-    if isinstance(module, torch.nn.MaxPool2d):  # of two values within rounding of each other either may win
-        return given.flatten(2).gather(2, mask.flatten(2)).view(mask.shape)
-    if not isinstance(module, torch.nn.ReLU):
-        dropped: torch.Tensor = given * mask / (1 - module.p)
-        return dropped
-    near = given.abs() < NEAR_ZERO * given.detach().square().mean().sqrt()
-    return torch.where(near, given * mask, given.clamp_min(0))
+def _learnable(module: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return a copy on the host of what steps change: all of a model's state but its frozen weights."""
+    frozen = {name for name, weight in module.named_parameters() if not weight.requires_grad}
+    state = module.state_dict()
+    return {name: state[name].detach().to("cpu", copy=True) for name in state if name not in frozen}
 
 
 def _gradients(model: torch.nn.Module) -> torch.Tensor:
     import torch
 
     parts = []
-    for parameter in model.parameters():
+    for parameter in (p for p in model.parameters() if p.requires_grad):
         gradient = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
         flat = gradient.reshape(-1)
         parts.append(flat[:: max(len(flat) // SHOWN, 1)][:SHOWN])

@@ -69,6 +69,7 @@ def test_memory_errors_need_no_words():
         ({"batch": 1, "workers": 4}, ""),
         ({"epochs": 9, "samples": 8, "batch": 1}, "; try samples=4"),
         ({"n": 1}, ""),
+        ({"millions": 8030, "batch": 1, "context": 2048}, "; try context=1024"),
     ],
 )
 def test_advice_is_a_smaller_size_of_what_fills_memory(size, advice):
@@ -227,3 +228,15 @@ def test_a_coloured_error_is_told_in_plain_letters():
     with findings_of_failures(CASE) as findings:
         raise WrongError("\x1b[31moff by 2\uffff")
     assert findings == [(Verdict.WRONG, "off by 2\ufffd")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "No working C++ compiler found in torch._inductor.config.cpp.cxx: (None, 'g++')",
+        "Cannot find a working triton installation. Either the package is not installed or it is too old.",
+    ],
+)
+def test_a_machine_without_a_compiler_does_not_support_the_mode(error):
+    """What torch._inductor.exc says of it."""
+    assert finding(RuntimeError(error), CASE)[0] is Verdict.UNSUPPORTED

@@ -42,10 +42,14 @@ def quick_ones(names):
 
 
 def sizes_of(name):
-    tiny = find(name).tiny
+    tiny, published = find(name).tiny, find(name).published
+
+    def grown(factor, more):
+        return {k: v if k in published else factor * v + more for k, v in tiny.items()}
+
     if takes_seconds(name):
-        return [tiny, {k: v + 1 for k, v in tiny.items()}]
-    return [tiny, {k: 2 * v + 2 for k, v in tiny.items()}, {k: 3 * v + 1 for k, v in tiny.items()}]
+        return [tiny, grown(1, 1)]
+    return [tiny, grown(2, 2), grown(3, 1)]
 
 
 class Live:

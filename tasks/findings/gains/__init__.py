@@ -1,0 +1,1 @@
+"""What a machine gains from another precision or mode."""

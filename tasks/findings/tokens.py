@@ -1,0 +1,105 @@
+"""The price of a token: rate, USD for a million with its interval, and how long a user waits for one."""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tasks.results.finding import Finding, Results
+from tasks.results.model import Machine, Summary
+from tasks.results.repeats import Repeats
+from tasks.results.table import Column, Quantity, Table
+from workloads.harness.records.parts import Latency
+
+UNIT = "tokens"
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Case"),
+    Column("Tokens a second", Quantity.COUNT),
+    Column("A million tokens", Quantity.MONEY),
+    Column("A step, p50", Quantity.TIME),
+    Column("p95", Quantity.TIME),
+    Column("p99", Quantity.TIME),
+    Column("Of the peak's FLOP/s", Quantity.SHARE),
+)
+LEAD = (
+    "A step of llm_decode is a token of each sequence, one of llm_prefill the time to the first token. The "
+    "percentiles are of single steps, each waited for; the price is that of a machine that is never idle. "
+    "FLOP/s are by formula, without masked pairs of attention, over the data sheet's peak of a device (MFU)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A cell that counts tokens, with percentiles of its single steps (s): medians over the repeats.
+
+    `peak_share` is of the peak of one device in the precision; None where that is not known.
+    """
+
+    summary: Summary
+    p50_s: float | None
+    p95_s: float | None
+    p99_s: float | None
+    peak_share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens(Finding):
+    """Every cell whose work is counted in tokens."""
+
+    name = "tokens"
+    title = "The price of a token"
+    section = "money"
+    order = 32
+    cells: tuple[TokenRow, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "Tokens":
+        """Take the cells that count tokens and have a time."""
+        pairs = zip(results.cells, results.summaries, strict=True)
+        machines = {machine.name: machine for machine in results.machines}
+        return cls(
+            tuple(
+                _row(cell, summary, machines.get(summary.cell.hardware))
+                for cell, summary in pairs
+                if _counts_tokens(summary)
+            )
+        )
+
+    def table(self) -> Table | None:
+        """Return a row a cell, in the order of the cases."""
+        rows = tuple(
+            (
+                row.summary.cell.hardware,
+                row.summary.cell.case.id,
+                row.summary.units_per_s,
+                row.summary.usd_per_million_units,
+                *(row.p50_s, row.p95_s, row.p99_s, row.peak_share),
+            )
+            for row in self.cells
+        )
+        return Table(COLUMNS, rows, LEAD) if rows else None
+
+
+def _counts_tokens(summary: Summary) -> bool:
+    return summary.unit == UNIT and summary.units_per_s is not None
+
+
+def _row(cell: Repeats, summary: Summary, machine: Machine | None) -> TokenRow:
+    latencies = [record.latency for record in cell.usable if record.latency]
+    return TokenRow(
+        summary,
+        _middle(latencies, lambda latency: latency.p50_s),
+        _middle(latencies, lambda latency: latency.p95_s),
+        _middle(latencies, lambda latency: latency.p99_s),
+        _peak_share(summary, machine),
+    )
+
+
+def _peak_share(summary: Summary, machine: Machine | None) -> float | None:
+    peak = dict(machine.peak_flops).get(summary.cell.case.precision) if machine else None
+    return summary.flops_per_s / peak if summary.flops_per_s and peak else None
+
+
+def _middle(latencies: Sequence[Latency], of: Callable[[Latency], float | None]) -> float | None:
+    values = [seconds for latency in latencies if (seconds := of(latency)) is not None]
+    return statistics.median(values) if values else None

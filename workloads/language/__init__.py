@@ -1,0 +1,1 @@
+"""Workloads of language models: what a token costs, read and learnt."""

@@ -1,0 +1,52 @@
+"""GPT-2: pre-norm blocks, learned positions, and scores made with the table of embeddings.
+
+Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. Without dropout, as it is trained
+since; the vocabulary is padded to a multiple of 64, as in nanoGPT.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from workloads.nets.shapes import GptShape
+
+
+class GptBlock(nn.Module):
+    """Attention, then a GELU network four times as wide: each normalises its input and is added to it."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        width = shape.width
+        self.heads = shape.heads
+        self.norm, self.norm_after = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.together, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Features [b, l, width] to as many."""
+        parts = self.together(self.norm(x)).unflatten(-1, (3, self.heads, -1)).movedim(2, 0)
+        query, key, value = parts.transpose(2, 3)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).flatten(2))
+        added: torch.Tensor = x + self.down(F.gelu(self.up(self.norm_after(x)), approximate="tanh"))
+        return added
+
+
+class Gpt(nn.Module):
+    """Tokens [b, l] to the scores of the next one at every position [b, l, vocabulary]."""
+
+    def __init__(self, shape: GptShape) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(shape.vocabulary, shape.width)
+        self.places = nn.Embedding(shape.length, shape.width)
+        self.blocks = nn.Sequential(*(GptBlock(shape) for _ in range(shape.layers)))
+        self.norm = nn.LayerNorm(shape.width)
+        for table in (self.tokens, self.places):
+            nn.init.normal_(table.weight, std=0.02)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Score the tokens that may follow."""
+        features = self.blocks(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
+        return F.linear(self.norm(features), self.tokens.weight)

@@ -1,0 +1,1 @@
+"""Workloads of one operation each: what larger ones are made of."""

@@ -1,0 +1,61 @@
+"""Product of activations with the weights of a layer, square or skinny, as language models are made of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from workloads.harness.prepared import Env, Prepared
+from workloads.harness.records.case import FP8, MODES, PRECISIONS
+from workloads.harness.registry import workload
+
+if TYPE_CHECKING:
+    import torch
+
+SHOWN = 64  # rows and columns that are checked
+
+
+@workload(
+    m=(1, 16, 4096, 8192, 16_384),
+    n=(4096, 8192, 16_384),
+    k=(4096, 8192, 16_384),
+    tiny={"m": 16, "n": 64, "k": 32},
+    elements=lambda m, n, k: m * k + n * k + m * n,
+    flops=lambda m, n, k: 2 * m * n * k,
+    precisions=(*PRECISIONS, FP8),
+    modes=MODES,
+)
+def gemm(env: Env, m: int, n: int, k: int) -> Prepared:
+    """c = a w' for m activations of k values and the n x k weights of a layer, all standard normal values.
+
+    With m of 4096 and more it is the compute roof. A token at a time, m = 1 reads all weights for one product
+    with each: what bounds it is the bandwidth of the memory. In fp8 (E4M3) the product is in bf16, and its
+    scales are one; n and k must be multiples of 16 then.
+    """
+    import torch
+
+    a, weights = env.randn(m, k), env.randn(n, k)
+    scale = torch.ones((), device=env.device) if env.precision == FP8 else None
+    rows, columns = env.draw(m, SHOWN), env.draw(n, SHOWN)
+
+    def reference() -> torch.Tensor:
+        seen = (a, weights) if scale is None else (a.half(), weights.half())  # torch indexes no fp8
+        left, right = seen[0][rows].cpu().double(), seen[1][columns].cpu().double()
+        return left @ right.T
+
+    def product(a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        if scale is None:
+            return a @ weights.T
+        return torch._scaled_mm(a, weights.T, scale, scale, out_dtype=torch.bfloat16)
+
+    called = env.compiled(product)
+    return Prepared(
+        step=lambda: called(a, weights),
+        inputs=(a, weights),
+        reference=reference,
+        view=lambda c: c[rows][:, columns],
+        units=1,
+        unit="products",
+        flops=2 * m * n * k,
+        bytes=(m * k + n * k) * a.element_size() + m * n * (2 if env.precision == FP8 else a.element_size()),
+        matmul_flops=2 * m * n * k,
+    )

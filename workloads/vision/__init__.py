@@ -1,0 +1,1 @@
+"""Workloads of networks for pictures, at published shapes."""
