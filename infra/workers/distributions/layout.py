@@ -63,12 +63,24 @@ class Distribution(NamedTuple):
 DISTRIBUTIONS = (
     Distribution(
         "prefect-ssh",
-        (("base", "base"), ("ssh", "")),
+        (("base", "base"), ("processes", "trees"), ("ssh", "")),
         (
             ("/home/gridbench/.gridbench/kept", "/kept"),
             ("dev.gridbench.measuring", "dev.prefect-ssh.container"),
-            ("measuring container", "container"),
+            ("measuring job", "job"),
             ("nobody measures", "nobody has the box"),
+            ("while others measure", "while others have the box"),
+            ("measured the pause", "had the pause"),
+            ("would measure twice", "would do all twice"),
+            ("as a measurement needs it", "as a benchmark needs it"),
+            ("infra/workers/processes", "trees"),
+            ("The lane", "The job"),
+            ("the lane", "the job"),
+            ("a lane", "a job"),
+            ("Lanes", "Jobs"),
+            ('"torch"', '"prefect"'),  # of the box's Python
+            ("_with_torch", "_with_prefect"),
+            ("torch", "Prefect"),
             ("measures for somebody else", "is taken by somebody else"),
             ("GRIDBENCH_", "SSH_WORKER_"),
             ("gridbench", "prefect-ssh"),
@@ -92,13 +104,15 @@ def sources(distribution: Distribution) -> dict[str, Path]:
 
 def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
     """Return the unit tests that need nothing but the package; `tests` mirrors the workers' folder."""
+    own = _files(distribution.project).keys() - {"__init__.py"}
+    others = [OTHERS, *(re.compile(rf"\b{distribution.package}\.{Path(name).stem}\b") for name in own)]
     candidates = [
         path for folder, _ in distribution.folders for path in sorted((tests / folder).glob("test_*.py"))
     ]
     return {
         path.relative_to(tests).as_posix(): path
         for path in candidates
-        if not OTHERS.search(distribution.with_own_modules(path.read_text()))
+        if not any(each.search(distribution.with_own_modules(path.read_text())) for each in others)
     }
 
 

@@ -6,7 +6,6 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[3]
 HERE = Path(__file__).parent
 PARTS = ("processes.py", "tree.py")
 MAIN = "__main__.py"
@@ -17,7 +16,7 @@ LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content has the same bytes
 def bundle() -> tuple[str, bytes]:
     """Return the file's name and content."""
     content = io.BytesIO()
-    package = HERE.relative_to(ROOT)
+    package = Path(*__package__.split("."))
     with zipfile.ZipFile(content, "w") as file:
         for folder in (package, *package.parents):
             if folder.name:

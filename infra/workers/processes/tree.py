@@ -5,10 +5,10 @@ starts a lane, a watcher behind SSH or a batch system's script, runs
 
     python3 tree.pyz hold [--limit-s S] [--env-file FILE] [--code DIR] [--bin DIR] FOLDER COMMAND…
 
-in the foreground. It runs the command in DIR with the variables of FILE, and leaves no process and no
-temporary file of it. Its exit code is the command's; 128 + N where signal N ended that. SIGTERM gives the
-command `GRACE_S` to end by itself, a second one no time at all. FOLDER is the job's own, its name the job's.
-There are
+in the foreground. It runs the command in DIR with the variables of FILE; the programs of `--bin`, or else
+those beside this Python, come first. No process and no temporary file of it stays. Its exit code is the
+command's; 128 + N where signal N ended that. SIGTERM gives the command `GRACE_S` to end by itself, a second
+one no time at all. FOLDER is the job's own, its name the job's. There are
 
     root   the process id; locked (flock) as long as the root is there
     log    what the command prints, as it comes; a full disk costs lines of it, never the job
@@ -213,6 +213,7 @@ def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
     environ |= {"PREFECT_HOME": str(temporary / "prefect"), "GRIDBENCH_BOX_LOCK": str(temporary / "box.lock")}
     if asked.code:
         environ["PYTHONPATH"] = asked.code
-    if asked.bin:  # in full: an environment's Python finds itself by it
-        environ["PATH"] = os.pathsep.join([os.path.realpath(asked.bin), environ.get("PATH", os.defpath)])
+    programs = asked.bin or os.path.dirname(sys.executable)
+    # In full: an environment's Python finds itself by it.
+    environ["PATH"] = os.pathsep.join([os.path.realpath(programs), environ.get("PATH", os.defpath)])
     return environ | (variables(asked.env_file.read_bytes().split(b"\n")) if asked.env_file else {})

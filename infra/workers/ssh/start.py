@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.images.context import revision
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.outcome import StateName
 from infra.workers.ssh.box import BoxBusy, SshBox
@@ -16,11 +15,10 @@ from infra.workers.ssh.command_line import env_file, pull_command, run_command, 
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
 from infra.workers.ssh.image import stream
-from infra.workers.ssh.processes import bring_lane
+from infra.workers.ssh.sending import bring_code, code_variables
 from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.tunnel import Tunnel
 
-COMMIT = "GRIDBENCH_COMMIT"  # as an image names it: a box has no git
 UNFIT: StateName = "Unfit"
 WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
 
@@ -145,7 +143,7 @@ class Launcher:
             ):
                 files["pull"] = pull_command(configuration)
         else:
-            files = await bring_lane(box, configuration, name, self._log)
+            files = await bring_code(box, configuration, name, self._log)
         contents = {path: "".join(f"{word}\0" for word in words).encode() for path, words in files.items()}
         await box.prepare(name, contents | ({"port": str(port).encode()} if port else {}))
         await box.own(name)
@@ -157,7 +155,7 @@ class Launcher:
         configuration = self._configuration
         token = self._tunnel.token if configuration.tunnel else None
         if not configuration.has_containers:
-            configuration.env.setdefault(COMMIT, revision())
+            configuration.env = code_variables() | configuration.env
         hidden = env_file(configuration, self._name, port), secret_profile(configuration.env, token)
         self._asked_host = host
         try:

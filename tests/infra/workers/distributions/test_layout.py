@@ -22,7 +22,7 @@ from infra.workers.distributions.layout import (
 
 TESTS = Path(__file__).parents[1]
 EACH = pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.name)
-OUR_WORDS = re.compile(r"gridbench|\binfra\b|\blanes?\b|measur", re.IGNORECASE)
+OUR_WORDS = re.compile(r"gridbench|\binfra\b|\blanes?\b|measur|\btorch\b", re.IGNORECASE)
 LOADED_BY_NAME = {"websockets"}  # by uvicorn
 
 
@@ -45,6 +45,26 @@ def imported(folder):
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
     return {name.partition(".")[0] for name in names}
+
+
+def modules(project):
+    return [path for path in project.rglob("*.py") if "tests" not in path.relative_to(project).parts]
+
+
+def module_of(path, project):
+    return ".".join(path.relative_to(project).with_suffix("").parts).removesuffix(".__init__")
+
+
+def names_of(tree):
+    """What a module binds, wherever it does."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.name for node in ast.walk(tree) if hasattr(node, "name")}
+    return names | {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        for alias in getattr(node, "names", ())
+        if isinstance(alias, ast.alias)
+    }
 
 
 @EACH
@@ -85,6 +105,25 @@ def test_every_word_that_is_replaced_is_there(distribution):
 
 
 @EACH
+def test_every_name_that_a_module_imports_from_the_package_is_there(distribution, laid):
+    """A module of the distribution's own can stand in for another one of ours."""
+    trees = {
+        module_of(path, laid[distribution]): ast.parse(path.read_text())
+        for path in modules(laid[distribution])
+    }
+    imports = [
+        (node.module, alias.name)
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == distribution.package
+        for alias in node.names
+    ]
+    assert imports
+    for module, name in imports:
+        assert f"{module}.{name}" in trees or name in names_of(trees[module]), (module, name)
+
+
+@EACH
 def test_what_is_imported_is_required_and_nothing_else_is(distribution, laid):
     required = {Requirement(line).name for line in project_of(distribution)["project"]["dependencies"]}
     providers = packages_distributions()
@@ -110,9 +149,7 @@ def test_a_distribution_has_one_top_package_which_prefect_loads(distribution):
     tool = project["tool"]["setuptools"]
     assert tool["packages"]["find"]["include"] == [f"{distribution.package}*"]
     others = {path for path in sources(distribution) if not path.endswith(".py")}
-    assert {f"*{Path(path).suffix}" for path in others} == {
-        *tool.get("package-data", {}).get(distribution.package, [])
-    }
+    assert {f"*{Path(path).suffix}" for path in others} == {*tool.get("package-data", {}).get("*", [])}
 
 
 @EACH

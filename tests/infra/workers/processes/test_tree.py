@@ -80,6 +80,15 @@ def test_a_command_runs_as_in_a_container_and_leaves_nothing(place, monkeypatch)
     assert place.job.stat().st_mode & 0o777 == 0o700
 
 
+def test_a_command_finds_first_what_lies_beside_the_python_that_runs_the_tree(place):
+    (place.folder / "bin").mkdir()
+    python = place.folder / "bin/python"
+    python.symlink_to(Path(sys.executable).resolve())
+    words = [python, place.program, "hold", place.job, "sh", "-c", "command -v python"]
+    assert subprocess.run(words, timeout=60).returncode == 0
+    assert place.log().strip() == str(python)
+
+
 @pytest.mark.parametrize(
     ("script", "code"), [("kill -9 $$", 137), ("exec nothing-of-this-name", 127), ("kill -15 $$", 143)]
 )

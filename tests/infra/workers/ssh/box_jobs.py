@@ -7,7 +7,7 @@ import uuid
 
 from infra.workers.ssh.command_line import env_file, run_command
 from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.processes import bring_lane
+from infra.workers.ssh.sending import bring_code
 
 LOG = logging.getLogger("ssh")
 LOCK = "~/.gridbench/box.lock"
@@ -61,7 +61,7 @@ async def begin(box, job, name, limit_s=600, secret="", **files):
     if job.has_containers:
         wanted = {"run": run_command(job, name, None)}
     else:
-        wanted = await bring_lane(box, job, name, LOG)
+        wanted = await bring_code(box, job, name, LOG)
     await box.prepare(name, {path: as_file(words) for path, words in wanted.items()} | files)
     await box.start(name, LOCK, limit_s, env_file(job, name, None), secret)
 

@@ -113,9 +113,10 @@ def test_a_job_without_a_container_gets_the_same_variables_and_sees_the_same_gpu
 
 def test_the_words_of_a_process_tree():
     job = asked(**BARE, timeout_s=60, command="sh -c 'echo \"a b\"'")
-    assert run_words(job, "a-name", "/root/.prefect-ssh/lane-1") == (
+    options = ("--code", "/root/.prefect-ssh/lane-1/code", "--bin", "/root/.prefect-ssh/lane-1/bin")
+    assert run_words(job, "/root/.prefect-ssh/a-name", *options) == (
         *("run", "--env-file", "/dev/shm/a-name/env", "--limit-s", "60"),
-        *("--code", "/root/.prefect-ssh/lane-1/code", "--bin", "/root/.prefect-ssh/lane-1/bin"),
+        *options,
         *("/root/.prefect-ssh/a-name", "sh", "-c", 'echo "a b"'),
     )
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -13,6 +14,9 @@ import pytest
 from prefect.client.schemas.actions import WorkPoolUpdate
 from prefect.client.schemas.objects import WorkPoolStorageConfiguration
 
+from infra.workers.distributions.layout import DISTRIBUTIONS, sources
+from tests.emulators.slurm.cluster import cluster
+from tests.emulators.slurm.python import with_torch
 from tests.infra.workers.ad_hoc.conftest import Backend
 from tests.infra.workers.distributions.clean import ROOT
 from tests.infra.workers.distributions.cloud.conftest import STEPS
@@ -20,6 +24,7 @@ from tests.infra.workers.worker_prefect import WITHIN_S, Pool
 
 pytestmark = pytest.mark.timeout(1800)
 
+SSH, _ = DISTRIBUTIONS
 REGISTERED = """
 from prefect.plugins import load_prefect_collections
 from prefect.workers.base import BaseWorker
@@ -30,11 +35,12 @@ print(BaseWorker.get_worker_class_from_type({kind!r}).__module__)
 """
 
 
-def test_a_wheel_has_one_top_package(installed):
+def test_a_wheel_has_one_top_package_and_all_of_its_files(installed):
     names = zipfile.ZipFile(installed.wheel).namelist()
     version = installed.wheel.name.split("-")[1]
     package = installed.distribution.package
     assert {name.partition("/")[0] for name in names} == {package, f"{package}-{version}.dist-info"}
+    assert {f"{package}/{name}" for name in sources(installed.distribution)} <= set(names)
 
 
 def test_its_own_tests_pass_there(installed, tmp_path):
@@ -92,7 +98,7 @@ async def pool(installed, variables, prefect):
 
 async def test_a_deployed_flow_outlives_a_restart_of_the_worker(installed, pool, variables, image, prefect):
     clean, follows = installed.clean, f"follows {installed.kind.thing} "
-    clean.python("deploy.py", pool.name, image, json.dumps(variables))
+    clean.python("hello.py", pool.name, image, json.dumps(variables))
     worker = clean.worker(pool.name)
     try:
         clean.prefect("deployment", "run", "hello/hello", "--param", "wait=true")
@@ -117,6 +123,44 @@ async def test_a_deployed_flow_outlives_a_restart_of_the_worker(installed, pool,
     assert run.infrastructure_pid == job_id
     assert not [label for label in run.labels if "gridbench" in label]
     assert installed.distribution.adapt("gridbench.explained_within_s") in run.labels
+
+
+@pytest.mark.parametrize("installed", [SSH], indirect=True, ids=[SSH.name])
+async def test_a_flow_runs_without_a_container_over_the_python_of_its_box(installed, pool, variables):
+    code, _ = variables["mounts"][0].split(":")
+    asked = {name: variables[name] for name in ("hosts", "least_free_mib", "wait_s")}
+    await says_hello(installed.clean, pool, code, asked | {"python": sys.executable})
+
+
+@pytest.mark.chaos  # `make test` installs no Slurm
+@pytest.mark.parametrize("installed", [SSH], indirect=True, ids=[SSH.name])
+async def test_a_flow_runs_as_a_job_of_slurm(installed, pool):
+    with cluster() as slurm:
+        (slurm.folder / "code").mkdir()
+        asked = {"hosts": [slurm.host], "python": str(with_torch(slurm.folder)), "least_free_mib": 1}
+        asked |= {"scheduler": "slurm", "slurm": {"exclusive": False, "cpus": 1}, "memory_mib": 1000}
+        asked |= {"command": "python -m prefect flow-run execute"}  # it has no program of that name
+        await says_hello(installed.clean, pool, slurm.folder / "code", asked)
+        slurm.until(lambda: slurm.jobs() == [])
+
+
+async def says_hello(clean, pool, code, variables):
+    """A deployment whose code lies in a folder of the machine runs there without a container."""
+    shutil.copy(clean.flows / "hello.py", code)
+    clean.python(
+        "deploy_code.py", pool.name, str(code), json.dumps(variables | {"container_command": "none"})
+    )
+    worker = clean.worker(pool.name)
+    try:
+        clean.prefect("deployment", "run", "hello/hello")
+        run_id = await Backend(pool, "python").only_run()
+        state = await pool.end(run_id)
+        lines = [line.message for line in await pool.logs(run_id)]
+    finally:
+        worker.kill()
+        worker.wait()
+    assert state.name == "Completed", (state.message, lines)
+    assert "Hello from the container!" in lines
 
 
 async def test_a_decorated_flow_runs_without_a_deployment(installed, pool, variables, image, prefect):

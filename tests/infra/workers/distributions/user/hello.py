@@ -1,5 +1,7 @@
-"""A flow of a user's, in the image."""
+"""A flow of a user's, in the image; `python hello.py POOL IMAGE JOB_VARIABLES` deploys it."""
 
+import json
+import sys
 import time
 
 from prefect import flow
@@ -17,3 +19,15 @@ def hello(wait: bool = False) -> None:
     while wait and not told_to_go():
         time.sleep(0.5)
     print("Hello from the container!")
+
+
+if __name__ == "__main__":
+    pool, image, variables = sys.argv[1:]
+    hello.deploy(
+        name="hello",
+        work_pool_name=pool,
+        image=image,
+        build=False,
+        push=False,
+        job_variables=json.loads(variables),
+    )

@@ -6,16 +6,55 @@ environment over that Python's own torch.
 
 import hashlib
 import io
+import logging
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from infra.images.context import revision
+from infra.images.errors import ImageError
 from infra.images.flavours import ROOT, lane_packages, load, package, pin
+from infra.workers.base.job_configuration import JobRefused
 from infra.workers.processes.bundle import LONG_AGO, MAIN
+from infra.workers.ssh.box import HOME, SshBox
+from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.processes import run_words
 
+COMMIT = "GRIDBENCH_COMMIT"  # as an image names it: a box has no git
 OF_THE_BOX = ("numpy", "psutil")  # tasks/travel/lane.py brings them where a box lacks them
 NOT_SENT = ("__pycache__", ".pyc")
 INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\n"
+
+
+async def bring_code(
+    box: SshBox, configuration: SshJobConfiguration, name: str, log: "logging.LoggerAdapter[Any]"
+) -> dict[str, tuple[str, ...]]:
+    """Bring a lane's code to the box, unless it has it; returns the words that make it ready and that run it.
+
+    Raises:
+        JobRefused: this is no checkout, or the box can't be written to.
+        BoxUnreachable: the connection was lost.
+    """
+    try:
+        lane, content = lane_bundle()
+    except (OSError, ImageError) as error:
+        raise JobRefused(f"The worker has no whole checkout to send to the box ({error}).", "Unfit") from None
+    began = time.monotonic()
+    await box.bring(f"{HOME}/{lane}.pyz", content)
+    log.info("Code of the lane, %s: there in %.1f s.", lane, time.monotonic() - began)
+    place = await box.folder(lane)
+    words = ("--code", f"{place}/code", "--bin", f"{place}/bin")
+    return {
+        "pull": ("pull", name, f"{place}.pyz"),
+        "run": run_words(configuration, await box.folder(name), *words),
+    }
+
+
+def code_variables() -> dict[str, str]:
+    """Return the variables that a lane's image has, and a box has not."""
+    return {COMMIT: revision()}
 
 
 def lane_bundle(root: Path = ROOT) -> tuple[str, bytes]:
