@@ -261,7 +261,7 @@ def _equip(
         "127.0.0.1 localhost\n" + "".join(f"{at} {name}\n" for name, at in addresses.items())
     )
     users = Path("/etc/passwd").read_text()  # root has one name: that of Slurm's user
-    (etc / "passwd").write_text(f"{users}{USER}:x:{UID}:{GID}::/home/{USER}:/bin/sh\n")
+    (etc / "passwd").write_text(f"{users}{USER}:*:{UID}:{GID}::/home/{USER}:/bin/sh\n")
     keys = f"AuthorizedKeysFile {etc}/authorized"
     (etc / "sshd_config").write_text(
         SSHD_CONFIG.format(etc=etc).replace(keys, f"{keys} .ssh/authorized_keys")
