@@ -11,13 +11,13 @@ from typer.core import TyperGroup
 from gridbench import check, doctor, prices, read
 from gridbench.machines import image, lambda_cloud, pools, ssh, stacks
 from gridbench.run import command as measure
-from gridbench.run import train
+from gridbench.run import fits, train
 from gridbench.watch import alerts, bisect, gate, history, reference
 from infra.errors import InfraError
 from tasks.errors import GridbenchError
 
 GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Measure": {"run": measure.run, "train": train.train, "resume": measure.resume},
+    "Measure": {"run": measure.run, "train": train.train, "fits": fits.fits, "resume": measure.resume},
     "Read results": {
         "show": read.show,
         "report": read.report,

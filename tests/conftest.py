@@ -21,6 +21,7 @@ os.register_at_fork(after_in_child=lambda: threading._threading_atexits.clear())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has it ignored
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "GRIDBENCH_"))]:
     del os.environ[name]
+os.environ["GRIDBENCH_FITS"] = "off"  # predicting memory takes seconds: the tests of it switch it on
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a test that wants instance metadata brings its own
 
 

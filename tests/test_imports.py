@@ -160,7 +160,8 @@ HEAVY = {"torch", "numpy", "scipy", "pandas", "prefect", "boto3", "pydantic", "y
 LATER = (
     "workloads.nets",
     "workloads.harness.training.data_files",
-)  # loaded when a workload is built that needs them
+    *(f"workloads.harness.checks.{name}" for name in ("fakes", "needs", "script_needs", "workspace")),
+)  # loaded when a workload is built that needs them, or when memory is predicted
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
 from tasks.planning.hardware import Hardware, load_suite_checked
 from tasks.planning.limits import limits_of, threads_on
 from tasks.planning.machines import baseline_of, machines_of
+from tasks.planning.memory import unfit
 from tasks.planning.plan import Plan, PlannedCase, PlannedSkip
 from tasks.planning.request import RunRequest
+from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.suite import Suite, SuiteCase
@@ -45,7 +47,7 @@ def make_plan(request: RunRequest) -> Plan:
         raise GridbenchError(f"repeats={repeats} must be 1 or more")
     if request.break_even:
         _check_break_even(repeats, machines)
-    skips = {machine.name: _skips(machine, suite) for machine in machines}
+    skips = _skips(machines, suite)
     lanes_s = {m.name: _lane_s(m, suite, repeats, skips[m.name], request) for m in machines}
     now = datetime.now(UTC)
     plan = Plan(
@@ -122,18 +124,24 @@ def _planned(entry: SuiteCase) -> PlannedCase:
     return PlannedCase.of(entry.case, entry.threads, entry.soak_s, entry.script)
 
 
-def _skips(machine: Hardware, suite: Suite) -> list[PlannedSkip]:
-    """Return the cases of a suite that a machine can't measure."""
-    skips = []
-    for entry in suite.entries:
-        planned = _planned(entry)
-        if not entry.is_for(machine.device):
-            reason: str | None = f"the suite measures it on {entry.device} only"
-        else:
-            reason = skip_reason(machine, planned, suite.timeout_s)
-        if reason:
-            skips.append(PlannedSkip(hardware=machine.name, case=planned, reason=reason))
+def _skips(machines: Sequence[Hardware], suite: Suite) -> dict[str, list[PlannedSkip]]:
+    """Return the cases of a suite that each machine can't measure: by what is known, then by prediction."""
+    cases = [(entry, _planned(entry)) for entry in suite.entries]
+    reasons = {(m.name, i): _known_reason(m, suite, *cases[i]) for m in machines for i in range(len(cases))}
+    open_cells = [(m, cases[i][1]) for m in machines for i in range(len(cases)) if not reasons[m.name, i]]
+    predicted = unfit(open_cells)
+    skips: dict[str, list[PlannedSkip]] = {machine.name: [] for machine in machines}
+    for (name, i), reason in reasons.items():
+        planned = cases[i][1]
+        if why := reason or predicted.get(Cell(name, planned.case)):
+            skips[name].append(PlannedSkip(hardware=name, case=planned, reason=why))
     return skips
+
+
+def _known_reason(machine: Hardware, suite: Suite, entry: SuiteCase, planned: PlannedCase) -> str | None:
+    if not entry.is_for(machine.device):
+        return f"the suite measures it on {entry.device} only"
+    return skip_reason(machine, planned, suite.timeout_s)
 
 
 def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:

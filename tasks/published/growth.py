@@ -96,7 +96,7 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
         votes: dict[tuple[int, int], int] = defaultdict(int)
         for one, other in combinations(indices, 2):
             ratios = {
-                row: math.log(a.value / b.value)
+                row: math.log(a.value) - math.log(b.value)  # their ratio may be out of range
                 for row, line in enumerate(table.rows)
                 if (a := cell(line, one)) and (b := cell(line, other))
             }

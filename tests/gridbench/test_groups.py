@@ -46,7 +46,7 @@ def panels(text):
 def test_help_shows_the_groups_and_their_commands_in_order():
     shown = panels(call("--help").stdout)
     assert {title: names for title, names in shown.items() if title != "Options"} == {
-        "Measure": ["run", "train", "resume"],
+        "Measure": ["run", "train", "fits", "resume"],
         "Read results": ["show", "report", "compare", "site", "history"],
         "Watch for regressions": ["gate", "bisect", "alert", "reference"],
         "Judge published numbers": ["check", "prices"],

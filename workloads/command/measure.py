@@ -99,6 +99,15 @@ def largest(options: argparse.Namespace) -> int:
     return 0 if result.fits and not result.reason else 1
 
 
+def needs(options: argparse.Namespace) -> int:
+    """Predict the memory of cases: JSON lists of questions on standard input, answers on standard output."""
+    from workloads.harness.checks.needs import answer as predict
+
+    out = _records_out()
+    print(json.dumps([predict(order) for order in json.load(sys.stdin)]), file=out, flush=True)
+    return 0
+
+
 def _repeat(options: argparse.Namespace, case: Case) -> Repeat:
     """Make a repeat of the options that are named like its fields."""
     names = [field.name for field in fields(Repeat) if hasattr(options, field.name)]

@@ -48,6 +48,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     sub = commands.add_parser("repeat")  # for our own processes, so help does not list it
     sub.add_argument("json", help="the repeat to measure")
     sub.set_defaults(command=measure.repeat)
+    commands.add_parser("needs").set_defaults(command=measure.needs)  # for planning
     return top
 
 

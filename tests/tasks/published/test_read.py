@@ -4,7 +4,7 @@ import csv
 import io
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.errors import GridbenchError
@@ -205,6 +205,11 @@ HEADERS = st.sampled_from(
     header=st.lists(HEADERS, min_size=2, max_size=8, unique=True),
     rows=st.lists(st.tuples(*[CELLS] * 8), min_size=1, max_size=6),
     drawn=st.booleans(),
+)
+@example(
+    header=["op", "cpu (s)", "gpu (ms)"],
+    rows=[("a", "4e-154", "1e300", *[""] * 5), ("b", "1", "1", *[""] * 5)],
+    drawn=False,
 )
 def test_any_table_is_judged_or_refused_in_a_sentence(header, rows, drawn, known):
     lines = [header, *(row[: len(header)] for row in rows)]

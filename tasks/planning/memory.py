@@ -1,0 +1,181 @@
+"""Predicted memory of cells, before anything is rented: by a process of its own, as planning has no torch."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
+from tasks.planning.limits import LOCAL_POOL, limits_of, threads_on
+from tasks.planning.plan import PlannedCase
+from workloads.harness.checks.fits import Fit, Needs, Room, fit, sentence
+from workloads.harness.records.case import Cell
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_text
+from workloads.harness.repeat.limits import at_least, processes_of
+
+ROOT = Path(__file__).parents[2]
+OFF = "GRIDBENCH_FITS"  # `off`: plans skip nothing for what is only predicted
+TIMEOUT_S = 900.0
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What is predicted of a cell.
+
+    Attributes:
+        needs: of one process.
+        room: the machine's memory for it; None where it is unknown.
+        fit: the answer.
+        best: the largest size that should fit, such as `batch=96`; empty if the case itself does, or if none
+            is known.
+    """
+
+    cell: Cell
+    needs: Needs
+    room: Room | None
+    fit: Fit
+    best: str
+
+    @property
+    def reason(self) -> str | None:
+        """The sentence with which the cell is skipped; None where it may be measured."""
+        return sentence(self.needs, self.room, self.best) if self.room and self.fit is Fit.NO else None
+
+
+def predict(cells: Iterable[tuple[Hardware, PlannedCase]]) -> list[Predicted]:
+    """Predict the memory of cells; what was predicted before is read. The first steps of scripts are run.
+
+    Raises:
+        GridbenchError: the process failed.
+    """
+    wanted = [(machine, case, room_of(machine, case)) for machine, case in cells]
+    answers = _answers([_question(machine, case, room) for machine, case, room in wanted])
+    return [_predicted(*what, answer) for what, answer in zip(wanted, answers, strict=True)]
+
+
+def unfit(cells: Iterable[tuple[Hardware, PlannedCase]]) -> dict[Cell, str]:
+    """Return why cells can't be held by machines that cost money; this machine may just try.
+
+    Where a case is no problem, those that are no larger need not be predicted. Where nothing can be, for want
+    of torch, say, everything may be tried.
+    """
+    if os.environ.get(OFF) == "off":
+        return {}
+    asked = {
+        Cell(machine.name, case.case): (machine, case)
+        for machine, case in cells
+        if machine.pool != LOCAL_POOL and not case.script and room_of(machine, case)
+    }
+    left = [*asked.values()]
+    reasons: dict[Cell, str] = {}
+    while left:
+        tried = [cell for cell in left if not any(_covers(other, cell) for other in left)]
+        found_here: list[Predicted] = []
+        with suppress(GridbenchError):
+            found_here = predict(tried)
+        for found in found_here:
+            if found.reason:
+                reasons[found.cell] = found.reason
+            else:
+                left = [cell for cell in left if not _covers(asked[found.cell], cell)]
+        left = [cell for cell in left if cell not in tried]
+    return reasons
+
+
+def _covers(larger: tuple[Hardware, PlannedCase], cell: tuple[Hardware, PlannedCase]) -> bool:
+    """Return whether a cell is another case of the same machine, and no larger."""
+    return larger is not cell and larger[0] is cell[0] and at_least(larger[1].case, cell[1].case)
+
+
+def room_of(machine: Hardware, case: PlannedCase) -> Room | None:
+    """Return a machine's memory for a case; None where its file doesn't say."""
+    limits = limits_of(machine, threads_on(machine, case.threads))
+    if limits.memory_bytes is None:
+        return None
+    together = processes_of(case.case, case.script) if limits.memory_shared else 1
+    return Room(machine.name, limits.memory_bytes, together)
+
+
+def _question(machine: Hardware, case: PlannedCase, room: Room | None) -> dict[str, Any]:
+    parts: dict[str, Any] = {
+        "workload": case.workload,
+        "size": case.size,
+        "precision": case.precision,
+        "device": machine.device,
+    }
+    if case.script:
+        return parts | {"script": asdict(case.script)}
+    return parts | ({"room_bytes": room.bytes, "processes": room.processes} if room else {})
+
+
+def _predicted(
+    machine: Hardware, case: PlannedCase, room: Room | None, answer: Mapping[str, Any]
+) -> Predicted:
+    needs = Needs(machine.device, answer["tensors_bytes"], answer["peak_bytes"], answer["reason"])
+    best = f"{answer['grown_by']}={answer['largest']}" if answer["largest"] else ""
+    return Predicted(
+        Cell(machine.name, case.case), needs, room, fit(needs, room) if room else Fit.UNKNOWN, best
+    )
+
+
+def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answer what is kept from it, scripts one at a time, and the rest in one process."""
+    keys = [json.dumps(question, sort_keys=True) for question in questions]
+    scripts = {key for key, question in zip(keys, questions, strict=True) if "script" in question}
+    kept = _kept()
+    if missing := [key for key in dict.fromkeys(keys) if key not in kept and key not in scripts]:
+        kept |= zip(missing, _asked(missing), strict=True)
+        with suppress(WorkloadsError):
+            write_text(_file(), json.dumps(kept))
+    kept |= {key: _asked([key])[0] for key in scripts}  # whose code may be another one the next time
+    return [kept[key] for key in keys]
+
+
+def _asked(keys: Sequence[str]) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "workloads", "needs"]
+    text = f"[{','.join(keys)}]"
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
+        )
+        answers: list[dict[str, Any]] = json.loads(done.stdout)
+    except subprocess.CalledProcessError as error:
+        last = next(reversed(error.stderr.strip().splitlines()), f"exit code {error.returncode}")
+        raise GridbenchError(f"the memory of these cells can't be predicted: {last}") from None
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        raise GridbenchError(f"the memory of these cells can't be predicted: {error}") from None
+    return answers
+
+
+def _kept() -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        kept: dict[str, Any] = json.loads(_file().read_text())
+        return kept
+    return {}
+
+
+def _file() -> Path:
+    """Return the file that keeps predictions in the user's cache; another code or torch has another one."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench"
+    return folder / f"needs-{_code(os.environ.get('GRIDBENCH_WORKLOADS'))}.json"
+
+
+@cache
+def _code(own: str | None) -> str:
+    """Hash what a prediction depends on: torch, and the code of the workloads."""
+    folders = [ROOT / "workloads", *([Path(own)] if own else [])]
+    files = sorted(path for folder in folders for path in folder.rglob("*.py"))
+    summary = hashlib.sha256(version("torch").encode())
+    for path in files:
+        summary.update(path.read_bytes())
+    return summary.hexdigest()[:16]

@@ -1,0 +1,89 @@
+"""Which cells are predicted before anything is rented, and what a plan skips for it."""
+
+import pytest
+
+from tasks.planning import memory
+from tasks.planning.hardware import load_hardware
+from tasks.planning.memory import Predicted, room_of, unfit
+from tasks.planning.plan import PlannedCase
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
+from workloads.harness.checks.fits import Fit, Needs, fit
+from workloads.harness.records.case import Case, Cell
+
+GIB = 2**30
+CASES = """
+[[cases]]
+workload = "mnist"
+size = { batch = [16, 64, 4096] }
+precision = ["fp32", "bf16"]
+"""
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The cells that were predicted: a unit of the batch takes 10 MiB, in fp32."""
+    monkeypatch.delenv("GRIDBENCH_FITS")
+    seen = []
+
+    def predict(cells):
+        found = []
+        for machine, case in cells:
+            seen.append(f"{machine.name}/{case.case.id}")
+            peak = case.size["batch"] * GIB // (100 if case.precision == "fp32" else 10_000)
+            needs, room = Needs(machine.device, peak, peak), room_of(machine, case)
+            cell = Cell(machine.name, case.case)
+            found.append(Predicted(cell, needs, room, fit(needs, room), "batch=1200"))
+        return found
+
+    monkeypatch.setattr(memory, "predict", predict)
+    return seen
+
+
+def planned(tmp_path, *hardware):
+    path = tmp_path / "mnist.toml"
+    path.write_text(CASES)
+    return make_plan(RunRequest(suite=str(path), hardware=hardware, repeats=1))
+
+
+def test_what_a_rented_machine_cannot_hold_is_skipped_with_what_should_fit(tmp_path, asked):
+    plan = planned(tmp_path, "aws-g4dn.xlarge")
+    case = Case.of("mnist", {"batch": 4096}, "fp32")
+    assert plan.skipped_on("aws-g4dn.xlarge") == {
+        case: "its tensors alone need 44 GB by prediction; aws-g4dn.xlarge has 17.2 GB; batch=1200 should fit"
+    }
+
+
+def test_what_is_no_larger_than_a_case_that_is_no_problem_is_not_predicted(tmp_path, asked):
+    planned(tmp_path, "aws-g4dn.xlarge")
+    assert sorted(asked) == [
+        "aws-g4dn.xlarge/mnist/batch=4096/bf16",
+        "aws-g4dn.xlarge/mnist/batch=4096/fp32",
+        "aws-g4dn.xlarge/mnist/batch=64/fp32",
+    ]
+
+
+def test_this_machine_may_just_try_and_an_unknown_one_too(tmp_path, asked):
+    plan = planned(tmp_path, "local-cpu")
+    assert asked == [] and plan.skips == ()
+    machine = load_hardware("aws-c5.2xlarge").model_copy(update={"memory_gb": None})
+    assert unfit([(machine, PlannedCase.of(Case.of("mnist", {"batch": 16}), None))]) == {} and asked == []
+
+
+def test_it_can_be_switched_off(tmp_path, asked, monkeypatch):
+    monkeypatch.setenv("GRIDBENCH_FITS", "off")
+    assert planned(tmp_path, "aws-g4dn.xlarge").skips == () and asked == []
+
+
+def test_a_plan_is_made_where_nothing_can_be_predicted(tmp_path, monkeypatch):
+    monkeypatch.delenv("GRIDBENCH_FITS")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(memory.sys, "executable", "/no/python")
+    assert planned(tmp_path, "aws-g4dn.xlarge").skips == ()
+
+
+def test_too_close_to_tell_is_measured():
+    room = room_of(load_hardware("aws-g4dn.xlarge"), PlannedCase.of(Case.of("mnist", {"batch": 16}), None))
+    needs = Needs("cuda", 15 * GIB, 15 * GIB)
+    found = Predicted(Cell("m", Case.of("mnist", {"batch": 16})), needs, room, fit(needs, room), "")
+    assert found.fit is Fit.CLOSE and found.reason is None

@@ -1,0 +1,62 @@
+"""Predicted memory against the peak that a repeat has: on the CPU, for eight models."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workloads.harness.checks.fits import Fit, Room, fit
+from workloads.harness.checks.needs import needs_of
+from workloads.harness.records.case import parse_size
+from workloads.harness.registry import find
+
+ROOT = Path(__file__).parents[5]
+WITHIN = 0.1
+
+
+def peak_bytes(name, size):
+    """The peak of resident memory of a fresh process that measures a case."""
+    command = [sys.executable, "-m", "workloads", "run", name, "--size", size, "--brief", "--threads", "1"]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=dict(os.environ), check=False
+    )
+    return json.loads(done.stdout)["memory"]["peak_rss_bytes"]
+
+
+@pytest.fixture(scope="module")
+def imported_bytes():
+    """What a process has that computes next to nothing: Python, torch and the engine."""
+    return peak_bytes("matmul", "n=64")
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("mnist", "batch=256"),
+        ("cifar10", "batch=256"),
+        ("simple_cnn_train", "batch=256"),
+        ("resnet_train", "batch=64"),
+        ("resnet_infer", "batch=256"),
+        ("transformer_train", "width=256,length=256,batch=4"),
+        ("ddpm", "batch=2"),
+        ("matmul", "n=3000"),
+    ],
+)
+def test_a_prediction_is_close_to_what_is_measured_and_never_says_fits_falsely(name, size, imported_bytes):
+    peak, needs = peak_bytes(name, size), needs_of(find(name).case(parse_size(size)), "cpu")
+    assert needs.peak_bytes == pytest.approx(peak - imported_bytes, rel=WITHIN)
+    assert needs.most_bytes >= peak and fit(needs, Room("a-host", peak - 1)) is not Fit.FITS
+    assert needs.tensors_bytes <= peak
+
+
+def test_what_is_predicted_too_low_still_does_not_fit_falsely():
+    """The inference of a transformer has a peak that nobody has explained: 1.6 times what is predicted."""
+    size = "width=256,length=256,batch=64"
+    peak, needs = (
+        peak_bytes("transformer_infer", size),
+        needs_of(find("transformer_infer").case(parse_size(size)), "cpu"),
+    )
+    assert needs.most_bytes >= peak

@@ -1,0 +1,181 @@
+"""Computing without values or memory: which tensors are alive at each moment, by torch's fake tensors.
+
+Torch has `torch.distributed._tools.mem_tracker` for this, which is private, misses what happens while modes
+are switched off, and knows nothing of what kernels take beside their results.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from torch.utils._pytree import tree_leaves
+
+from workloads.harness.checks.heap import Block, Heap
+from workloads.harness.checks.workspace import HOST_DEVICE, libraries_bytes, workspace_bytes
+
+HOST = str(HOST_DEVICE)
+ODDS = 1.05  # of the heap: what kernels take that is not known, and objects of Python's
+FOUND_INF = "_amp_foreach_non_finite_check_and_unscale_"
+
+
+class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
+    """Makes tensors that hold nothing, and adds up what they would.
+
+    A value that the program asks for is 0, 1.0 or False, as if everything went well.
+
+    Attributes:
+        live: bytes that are alive, by device.
+        tensors: their maximum.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allow_non_fake_inputs=True)
+        self.live: Counter[str] = Counter()
+        self.tensors: Counter[str] = Counter()
+        self._heap = Heap()
+        self._libraries: dict[str, int] = {}
+        self._storages: set[int] = set()
+        self._zeros: set[int] = set()
+
+    def peak_bytes(self, device: torch.device) -> int:
+        """Return what a process takes on a device at the peak beside what it has without any tensor.
+
+        On the host this is what its heap had, with what torch and its libraries load once they are needed.
+        """
+        if device != HOST_DEVICE:
+            return self.tensors[str(device)]
+        return round(ODDS * self._heap.peak) + sum(self._libraries.values())
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Note what an operation makes; answer what can't be known without values."""
+        kwargs = kwargs or {}
+        try:
+            out = super().__torch_dispatch__(func, types, args, kwargs)
+        except DataDependentOutputException:
+            return self._value(func.overloadpacket.__name__, args)
+        self._note(func, args, out)
+        return out
+
+    def _value(self, name: str, args: Any) -> Any:
+        if name == "_local_scalar_dense":
+            kind = args[0].dtype
+            if kind.is_floating_point:  # counts are divided by; after an overflow no optimizer would step
+                return 0.0 if args[0].untyped_storage()._cdata in self._zeros else 1.0
+            return False if kind == torch.bool else 0
+        if name == "equal":
+            return False
+        raise NotImplementedError(f"{name} depends on values")
+
+    def _note(self, func: Any, args: Any, out: Any) -> None:
+        name = func.overloadpacket.__name__
+        if name == FOUND_INF:
+            self._zeros.add(args[1].untyped_storage()._cdata)
+        made = [tensor for tensor in tree_leaves(out) if isinstance(tensor, FakeTensor)]
+        self._libraries |= libraries_bytes(name, made)
+        made = [tensor for tensor in made if tensor.device.type != "meta"]
+        for tensor in made:
+            self._keep(tensor)
+        if made and (taken := workspace_bytes(name, args, made)):
+            self._heap.give(self._heap.take(taken))
+
+    def _keep(self, tensor: FakeTensor) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key in self._storages:
+            return
+        kind, size = str(tensor.device), storage.nbytes()
+        self._storages.add(key)
+        self.live[kind] += size
+        self.tensors[kind] = max(self.tensors[kind], self.live[kind])
+        block = self._heap.take(size) if kind == HOST else None
+        weakref.finalize(storage, self._free, key, kind, size, block)
+
+    def _free(self, key: int, kind: str, size: int, block: Block | None) -> None:
+        self._storages.discard(key)
+        self._zeros.discard(key)
+        self.live[kind] -= size
+        if block:
+            self._heap.give(block)
+
+
+@contextmanager
+def faked(processes: int = 1) -> Iterator[Fakes]:
+    """Compute without values inside, as one of so many processes; nothing is sent to the others.
+
+    Modules move in their plain way, because torch's way for fake tensors refuses some that were looked at.
+    """
+    import torch.distributed as dist
+
+    fakes = Fakes()
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (torch.nn.Module, "_apply", _apply),
+            (FakeTensor, "tolist", _numbers),
+            (torch.nn.parallel, "DistributedDataParallel", Replica),
+            (dist, "all_reduce", lambda *args, **kwargs: None),
+            (dist, "get_world_size", lambda *args, **kwargs: processes),
+        ):
+            stack.enter_context(replaced(owner, name, value))
+        stack.enter_context(fakes)
+        yield fakes
+
+
+class Replica(torch.nn.Module):
+    """In place of DDP: the model, with one buffer more for each gradient."""
+
+    def __init__(self, module: torch.nn.Module, **options: Any) -> None:
+        super().__init__()
+        self.module = module
+        self._buckets = [torch.empty_like(p) for p in module.parameters() if p.requires_grad]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model."""
+        return self.module(*args, **kwargs)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Put `value` in an attribute's place inside, where there is one."""
+    if not hasattr(owner, name):  # of another version of torch
+        yield
+        return
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
+    """`torch.nn.Module._apply`, where what is moved replaces what was there."""
+    for child in module.children() if recurse else ():
+        child._apply(function)
+    for name, parameter in module._parameters.items():
+        if parameter is None:
+            continue
+        with torch.no_grad():
+            moved = function(parameter)
+        if moved is not parameter:
+            module._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
+    for name, buffer in module._buffers.items():
+        if buffer is not None:
+            module._buffers[name] = function(buffer)
+    return module
+
+
+def _numbers(tensor: Any) -> Any:
+    """Return a list of zeros of a tensor's shape."""
+
+    def zeros(shape: tuple[int, ...]) -> Any:
+        if not shape:
+            return 0.0 if tensor.dtype.is_floating_point else 0
+        return [zeros(shape[1:]) for _ in range(shape[0])] if len(shape) > 1 else [zeros(())] * shape[0]
+
+    return zeros(tuple(tensor.shape))

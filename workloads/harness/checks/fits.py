@@ -1,0 +1,127 @@
+"""Will it fit: predicted bytes against a machine's memory, in words. Without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workloads.harness.records.case import Case
+from workloads.harness.records.text import gigabytes
+from workloads.harness.registry import find
+
+# A process that has imported torch, and Prefect's beside it in a job: 0.25 GB each were seen on CPU builds.
+PROCESS_BYTES = 2**29
+# What a CUDA process has before its first tensor: the context, loaded kernels, handles and workspaces of
+# cuBLAS (32 MiB on Hopper) and cuDNN. 0.3 to 0.6 GB are usual; algorithms that cuDNN tries want more.
+CONTEXT_BYTES = 2**30
+# Of what is predicted: pieces that an allocator keeps and can't use, and what kernels take that is not known.
+# Against peaks measured on a CPU seven models and a product were 6 % below to 6 % above, the inference of a
+# transformer 40 % below. Of a GPU nothing has been measured so far.
+HOST_SHARE, DEVICE_SHARE = 1.0, 0.2
+USABLE = 0.9  # of a GPU's nominal memory: T4, L4 and A10G give 0.91 to 0.92 of it to programs
+GROWS = (
+    "batch",
+    "pixels",
+    "n",
+    "mib",
+    "length",
+    "samples",
+    "images",
+)  # what is made smaller where a case is too large
+CLOSE = 16  # the largest that should fit is told to 1 part in so many
+
+
+class Fit(StrEnum):
+    """The answer for a case on a machine."""
+
+    FITS = "fits"
+    CLOSE = "too close to tell"
+    NO = "does not fit"
+    UNKNOWN = "can't be told"
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Predicted memory of one process, on the device that computes.
+
+    Attributes:
+        tensors_bytes: all tensors that are alive at the peak: no program can do with less.
+        peak_bytes: the same, or more where kernels take memory beside them; None where it can't be told.
+        reason: why it can't be told; else empty.
+    """
+
+    device: str
+    tensors_bytes: int | None
+    peak_bytes: int | None
+    reason: str = ""
+
+    @property
+    def most_bytes(self) -> float | None:
+        """The upper estimate: with margins and with what the process has beside its tensors."""
+        if self.peak_bytes is None:
+            return None
+        if self.device == "cuda":
+            return (1 + DEVICE_SHARE) * self.peak_bytes + CONTEXT_BYTES
+        return (1 + HOST_SHARE) * self.peak_bytes + PROCESS_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A machine's memory for one case.
+
+    Attributes:
+        machine: its name.
+        bytes: nominal, of one GPU or of the host.
+        processes: how many processes of the case share it.
+    """
+
+    machine: str
+    bytes: float
+    processes: int = 1
+
+
+def fit(needs: Needs, room: Room) -> Fit:
+    """Hold a prediction against a machine: it fits by the upper estimate, or not even by its tensors."""
+    if needs.tensors_bytes is None or needs.most_bytes is None:
+        return Fit.UNKNOWN
+    usable = USABLE if needs.device == "cuda" else 1.0
+    if needs.most_bytes * room.processes <= usable * room.bytes:
+        return Fit.FITS
+    return Fit.NO if needs.tensors_bytes * room.processes > room.bytes else Fit.CLOSE
+
+
+def grown_by(case: Case) -> str | None:
+    """Return the size parameter by which a case gets smaller; None if it has none of those that are known."""
+    return next((name for name in GROWS if name in case.params), None)
+
+
+def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | None:
+    """Return the largest value of a case's growing size that should fit, below its own; None if none should.
+
+    A prediction takes seconds, so it is found by halving, to 1 part in 16.
+    """
+    name = grown_by(case)
+    if name is None:
+        return None
+    workload, fits, over = find(case.workload), 0, case.params[name]
+    step = (workload.multiples(**case.params) if workload.multiples else {}).get(name, 1)
+    while over - fits > max(fits // CLOSE, step):
+        value = max((fits + over) // 2 // step * step, step)
+        if value <= fits or value >= over:
+            break
+        tried = workload.case(case.params | {name: value}, case.precision)
+        if fit(predict(tried), room) is Fit.FITS:
+            fits = value
+        else:
+            over = value
+    return fits or None
+
+
+def sentence(needs: Needs, room: Room, best: str = "") -> str:
+    """Say why a case can't be held by a machine; `best` is what should fit, such as `batch=96`."""
+    assert needs.tensors_bytes is not None
+    together = f" of {room.processes} processes" if room.processes > 1 else ""
+    needed, has = gigabytes(needs.tensors_bytes * room.processes), gigabytes(room.bytes)
+    text = f"its tensors{together} alone need {needed} by prediction; {room.machine} has {has}"
+    return f"{text}; {best} should fit" if best else text

@@ -1,0 +1,135 @@
+"""How much memory a case takes, before it is measured: the engine's stages, computed without values."""
+
+from __future__ import annotations
+
+import gc
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+
+from workloads.harness.checks.fakes import Fakes, faked
+from workloads.harness.checks.fits import Fit, Needs, Room, fit, grown_by, largest
+from workloads.harness.engine.correctness import first_step
+from workloads.harness.engine.device import dtype_of
+from workloads.harness.prepared import Env, Job, Prepared
+from workloads.harness.records.case import Case
+from workloads.harness.records.script import OWN, Script
+from workloads.harness.registry import find
+
+# Inputs are changed in place in so many pieces: workloads.harness.engine.correctness.
+PIECES = 16
+# The buffer on a GPU through which transfers are timed: workloads.harness.engine.transfer.
+BUFFER_BYTES = 2**26
+# Stands for a GPU: to fake tensors a second device, whose kernels and autocast every build of torch has. One
+# without CUDA aborts where a gradient of a fake CUDA tensor is wanted.
+OTHER = torch.device("cpu", 0)
+ALIKE = {"tf32": "fp32", "fp16": "bf16"}  # of one size; some models refuse fp16 on what looks like a CPU
+
+
+def answer(order: Mapping[str, Any]) -> dict[str, object]:
+    """Answer one question of `python -m workloads needs`.
+
+    Args:
+        order: `workload`, `size`, `precision` and `device` of a case; with `room_bytes` and `processes` of a
+            machine also for the largest size that should fit in it; with `script` of a user, after which
+            this process is good for nothing else.
+    """
+    device, size, best = order["device"], order["size"], None
+    if given := order.get("script"):
+        from workloads.harness.checks.script_needs import script_needs
+
+        case = Case.of(order["workload"], size, OWN)
+        needs = script_needs(Script(**given | {"command": tuple(given["command"])}), case, device)
+    else:
+        case = find(order["workload"]).case(size, order["precision"])
+        needs = needs_of(case, device)
+    if order.get("room_bytes"):
+        room = Room("", order["room_bytes"], order.get("processes") or 1)
+        if fit(needs, room) in (Fit.NO, Fit.CLOSE):  # seconds more for each try
+            best = largest(case, room, lambda smaller: needs_of(smaller, device))
+    return {
+        "tensors_bytes": needs.tensors_bytes,
+        "peak_bytes": needs.peak_bytes,
+        "reason": needs.reason,
+        "grown_by": grown_by(case),
+        "largest": best,
+    }
+
+
+@cache
+def needs_of(case: Case, device: str) -> Needs:
+    """Predict what a process takes on `device` to measure a case: on a GPU only what is there."""
+    alike = replace(
+        case, precision=ALIKE.get(case.precision, case.precision) if device == "cuda" else case.precision
+    )
+    try:
+        tensors, peak = _peaks(alike, device)
+        return Needs(device, tensors, peak)
+    except Exception as error:  # of torch, of a fake that needs values, of the workload itself
+        first = next(iter(str(error).splitlines()), "")
+        return Needs(device, None, None, f"{type(error).__name__}: {first}"[:200])
+    finally:
+        gc.collect()
+
+
+def _peaks(case: Case, device: str) -> tuple[int, int]:
+    """Return the bytes of tensors at their peak, and with what kernels take."""
+    workload, sizes = find(case.workload), dict(case.params)
+    if "workers" in sizes:
+        sizes["workers"] = 0  # they read what is there
+    processes = sizes.get("processes", 1)
+    torch_device = OTHER if device == "cuda" else torch.device("cpu")
+    with faked(processes) as fakes:
+        env = Env(
+            torch_device,
+            dtype_of(case.precision),
+            workload.layouts[0],
+            torch.Generator().manual_seed(0),
+            lambda tensor: tensor.to(torch_device),
+            case.precision,
+            world=processes,
+        )
+        thing = workload.build(env, **sizes)
+        if isinstance(thing, Job):
+            thing.warm_up()
+        else:
+            _step(thing, fakes, device)
+        return fakes.tensors[str(torch_device)], fakes.peak_bytes(torch_device)
+
+
+def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
+    """Take the engine's stages; of a GPU not the references, which are computed on its host."""
+    with_reference = device == "cpu"
+    prepared.step()
+    result = first_step(prepared)
+    _check(prepared, result, with_reference)
+    if not with_reference:
+        _transfer(prepared, result)
+    del result
+    result = prepared.step()
+    if not prepared.is_training:
+        _check(prepared, result, with_reference)
+    del result
+    for tensor in prepared.inputs:
+        part = tensor.detach().chunk(PIECES)[0]
+        part.copy_(part.roll(1))
+    _check(prepared, first_step(prepared), with_reference)
+
+
+def _transfer(prepared: Prepared, result: torch.Tensor) -> None:
+    moved = [*(() if prepared.moves_inputs else prepared.inputs), result]
+    longest = min(max(tensor.numel() * tensor.element_size() for tensor in moved), BUFFER_BYTES)
+    torch.zeros(math.ceil(longest), dtype=torch.uint8, device=result.device)
+
+
+def _check(prepared: Prepared, result: torch.Tensor, with_reference: bool) -> None:
+    """Compare a result with its reference, as the engine does."""
+    seen = prepared.view(result)
+    exact = prepared.reference() if with_reference else seen
+    pairs = [parts if isinstance(parts, tuple) else (parts,) for parts in (seen, exact)]
+    for one, other in zip(*pairs, strict=True):
+        (one.detach().cpu().double() - other.detach().cpu().double()).norm()
