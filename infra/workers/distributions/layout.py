@@ -124,8 +124,8 @@ def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> 
     for name, path in laid.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(distribution.adapt(path.read_text()))
-    for name in ("pyproject.toml", "README.md"):
-        (folder / name).write_text((distribution.project / name).read_text())
+    for own in ("pyproject.toml", "README.md"):
+        (folder / own).write_text((distribution.project / own).read_text())
     (folder / "MANIFEST.in").write_text(MANIFEST)
 
 
