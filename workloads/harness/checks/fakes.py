@@ -68,8 +68,8 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
             if kind.is_floating_point:  # counts are divided by; after an overflow no optimizer would step
                 return 0.0 if args[0].untyped_storage()._cdata in self._zeros else 1.0
             return False if kind == torch.bool else 0
-        if name == "equal":
-            return False
+        if name in ("equal", "allclose"):  # weights have changed, and ranks agree
+            return name == "allclose"
         raise NotImplementedError(f"{name} depends on values")
 
     def _note(self, func: Any, args: Any, out: Any) -> None:
