@@ -155,7 +155,7 @@ class Launcher:
         configuration = self._configuration
         token = self._tunnel.token if configuration.tunnel else None
         if not configuration.has_containers:
-            configuration.env = code_variables() | configuration.env
+            configuration.env = {**code_variables(), **configuration.env}
         hidden = env_file(configuration, self._name, port), secret_profile(configuration.env, token)
         self._asked_host = host
         try:

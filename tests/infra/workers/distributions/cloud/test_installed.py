@@ -1,5 +1,6 @@
 """The wheels in an environment that has never seen this repository, with a real Prefect server and real containers."""
 
+import asyncio
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from tests.infra.workers.worker_prefect import WITHIN_S, Pool
 pytestmark = pytest.mark.timeout(1800)
 
 SSH, _ = DISTRIBUTIONS
+HELLO = "Hello from the container!"
 REGISTERED = """
 from prefect.plugins import load_prefect_collections
 from prefect.workers.base import BaseWorker
@@ -77,6 +79,16 @@ def test_beside_this_repository_its_worker_makes_way_in_silence(installed, tmp_p
         assert done.stdout.split() == [kind.__module__], done.stdout + done.stderr
 
 
+async def logged(pool, run_id, text, within_s=60):
+    """The log of a run once it has a line, which may come after the run's end."""
+    deadline = time.monotonic() + within_s
+    while text not in (lines := [line.message for line in await pool.logs(run_id)]):
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(0.5)
+    return lines
+
+
 @pytest.fixture
 async def pool(installed, variables, prefect):
     """A work pool as its user makes it, but for the storage of bundles: Prefect's command knows clouds alone."""
@@ -113,12 +125,12 @@ async def test_a_deployed_flow_outlives_a_restart_of_the_worker(installed, pool,
         async with prefect.client() as client:
             await client.update_flow_run_labels(run_id, {"go": True})
         state = await pool.end(run_id)
-        lines = [line.message for line in await pool.logs(run_id)]
+        lines = await logged(pool, run_id, HELLO)
     finally:
         worker.kill()
         worker.wait()
     assert state.name == "Completed", state.message
-    assert "Hello from the container!" in lines
+    assert HELLO in lines
     run = await pool.run(run_id)
     assert run.infrastructure_pid == job_id
     assert not [label for label in run.labels if "gridbench" in label]
@@ -155,12 +167,12 @@ async def says_hello(clean, pool, code, variables):
         clean.prefect("deployment", "run", "hello/hello")
         run_id = await Backend(pool, "python").only_run()
         state = await pool.end(run_id)
-        lines = [line.message for line in await pool.logs(run_id)]
+        lines = await logged(pool, run_id, HELLO)
     finally:
         worker.kill()
         worker.wait()
     assert state.name == "Completed", (state.message, lines)
-    assert "Hello from the container!" in lines
+    assert HELLO in lines
 
 
 async def test_a_decorated_flow_runs_without_a_deployment(installed, pool, variables, image, prefect):
