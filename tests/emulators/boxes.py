@@ -163,7 +163,18 @@ class Box:
 
     def run(self, command: str, check: bool = True) -> str:
         """A shell command inside the box, not by SSH."""
-        inside = ["nsenter", "-t", self._first()[0], "--mount", "--uts", "--pid", "--net", "sh", "-c", command]
+        inside = [
+            "nsenter",
+            "-t",
+            self._first()[0],
+            "--mount",
+            "--uts",
+            "--pid",
+            "--net",
+            "sh",
+            "-c",
+            command,
+        ]
         environment = os.environ | {"HOME": "/root", "PATH": f"/usr/local/bin:{os.environ['PATH']}"}
         done = subprocess.run(inside, capture_output=True, text=True, env=environment)
         if check and done.returncode:
