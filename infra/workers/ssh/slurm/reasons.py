@@ -7,7 +7,8 @@ from infra.workers.ssh.slurm.states import SlurmJob
 # By Slurm's name of the reason. All others may pass: the job waits for as long as wait_s says.
 NEVER = {
     "PartitionTimeLimit": "partition {partition} gives no job that much time: lower timeout_s",
-    "PartitionConfig": "no node of partition {partition} is that large: lower slurm.cpus, memory_mib or gpus",
+    # This is what Slurm says at first of a partition's limit on time, too.
+    "PartitionConfig": "partition {partition} gives less: lower slurm.cpus, memory_mib, gpus or timeout_s",
     "PartitionNodeLimit": "partition {partition} gives no job so many nodes: name another in slurm.partition",
     "BadConstraints": "no node has all of it: change slurm.constraint, slurm.cpus, gpus or memory_mib",
     "InvalidAccount": "slurm.account is none of yours: `sacctmgr show associations user=$USER` lists them",

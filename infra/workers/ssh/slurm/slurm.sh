@@ -57,6 +57,20 @@ ended() { # FOLDER: has the root of the job's processes written down how it ende
     [ -f "$1/exit" ] && read -r code _ <"$1/exit" && [ "$code" != none ]
 }
 
+watch() { # FOLDER TAIL: until the job has ended, or the process TAIL
+    waited=0
+    until ended "$1"; do
+        kill -0 "$2" || return
+        if [ "$waited" -ge $ROUND_S ]; then
+            runs "$1" || break
+            waited=0
+        fi
+        sleep 1
+        waited=$((waited + 1))
+    done
+    sleep 1 # what was written last
+}
+
 case $verb in
 start)
     folder=$1 profile=$2 env=$3 python=$4 tree=$5
@@ -126,20 +140,10 @@ lines)
         sleep 1
         waited=$((waited + 1))
     done
-    # Its processes are elsewhere: what `tail` waits for is a process of this machine that watches for their end.
-    (
-        waited=0
-        until ended "$folder"; do
-            if [ "$waited" -ge $ROUND_S ]; then
-                runs "$folder" || break
-                waited=0
-            fi
-            sleep 1
-            waited=$((waited + 1))
-        done
-        sleep 1 # what was written last
-    ) >/dev/null 2>&1 &
-    exec tail -c "+$from" -s 1 -f --pid=$! "$folder/log"
+    # Its processes are elsewhere: what `tail` waits for is a process of this machine that watches for their end. It is
+    # no child of tail's, which would keep it as a zombie, and it goes where tail has gone.
+    watcher=$(watch "$folder" $$ >/dev/null 2>&1 & echo $!)
+    exec tail -c "+$from" -s 1 -f "--pid=$watcher" "$folder/log"
     ;;
 stop)
     folder=$1 name=$(basename "$1") grace=$2 waited=0

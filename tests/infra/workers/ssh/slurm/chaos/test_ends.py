@@ -36,7 +36,7 @@ ENDS = {
     "never": (
         {"script": "true", "slurm": {"partition": "brief"}},
         "Unschedulable",
-        "PartitionTimeLimit): partition brief gives no job that much time: lower timeout_s",
+        "timeout_s.",  # PartitionTimeLimit, or PartitionConfig before the scheduler has looked
     ),
     "account": ({"script": "true", "slurm": {"account": "none"}}, "Unschedulable", "nvalid account"),
     "python": ({"script": "true", "python": "/no/python"}, "Unfit", "python is /no/python"),
