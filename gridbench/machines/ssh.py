@@ -50,7 +50,7 @@ def check(
 
     user, _, address = host.rpartition("@")
     box = {"address": address, "user": user or None, "port": port, "key": key, "host_key": host_key}
-    container = {"container_command": command.split(), "image": image}
+    container: dict[str, Any] = {"container_command": command.split(), "image": image}
     if command == "none":
         container = {"container_command": command}
     container |= {"gpus": gpus, "env": {}, "labels": {}}
