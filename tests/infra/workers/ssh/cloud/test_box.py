@@ -113,12 +113,14 @@ DISKS = {"containers": "128k", "processes": "16m"}  # the second has the code as
 
 
 async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box, kind, machine, variables):
-    job, name = asked(machine, variables, "sleep 4; seq 1 10000; exit 3"), new_name()
+    job, name = asked(machine, variables, "echo on; sleep 4; seq 1 10000; exit 3"), new_name()
     size = DISKS[kind]
     machine.run(f"mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size={size} tmpfs /root/.prefect-ssh")
     try:
         fresh = SshBox.of(box.connection, job)
         await begin(fresh, job, name)
+        while "on" not in machine.run(f"cat /root/{HOME}/{name}/log", check=False):
+            await asyncio.sleep(0.1)
         machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
         async with await connect(Host(**machine.host), nothing) as connection:
             look = await until(SshBox.of(connection, job), name, "ended", "abandoned", "rebooted")
