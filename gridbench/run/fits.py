@@ -5,12 +5,14 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from gridbench.run.box import with_boxes
 from gridbench.run.command import local_hardware
 from gridbench.terminal import log_or_screen, say, table_of
 from tasks.planning.hardware import Hardware, hardware_names, load_suite_checked, suites
 from tasks.planning.machines import machines_of
 from tasks.planning.memory import Predicted, predict
 from tasks.planning.plan import PlannedCase
+from tasks.planning.request import RunRequest
 from workloads.harness.checks.fits import Fit
 from workloads.harness.records.text import gigabytes
 from workloads.harness.repeat.suite import SuiteCase
@@ -31,7 +33,7 @@ def fits(
 
     Exits with 1 if a case does not fit.
     """
-    machines = machines_of(tuple(on or local_hardware()), None, 1, None)
+    machines = machines_of(with_boxes(RunRequest(hardware=tuple(on or local_hardware()))))
     entries = load_suite_checked(suite).entries
     found = predict((m, _planned(entry)) for m in machines for entry in entries if entry.is_for(m.device))
     table = table_of(
