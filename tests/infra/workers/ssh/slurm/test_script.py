@@ -17,7 +17,8 @@ def test_the_lines_of_a_job_end_with_it(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as lines:
         try:
             assert lines.stdout.readline() == "e\n"  # while it runs
-            log.write_text("one\ntwo")
+            with log.open("a") as more:
+                more.write("two")
             (tmp_path / "exit").write_text("0 false\n")
             assert lines.communicate(timeout=20)[0] == "two"
         finally:
