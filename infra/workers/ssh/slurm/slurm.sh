@@ -142,7 +142,7 @@ lines)
     done
     # Its processes are elsewhere: what `tail` waits for is a process of this machine that watches for their end. It is
     # no child of tail's, which would keep it as a zombie, and it goes where tail has gone.
-    watcher=$(watch "$folder" $$ >/dev/null 2>&1 & echo $!)
+    watcher=$( (watch "$folder" $$) >/dev/null 2>&1 & echo $!)
     exec tail -c "+$from" -s 1 -f "--pid=$watcher" "$folder/log"
     ;;
 stop)

@@ -1,6 +1,5 @@
 """The script on a login node: what needs no Slurm."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -12,8 +11,16 @@ SCRIPT = Path(box.__file__).with_name("slurm.sh")
 def test_the_lines_of_a_job_end_with_it(tmp_path):
     """A child of `tail` that has ended is a zombie, for which `tail` waits for ever."""
     (tmp_path / "begun").touch()
-    (tmp_path / "log").write_text("one\ntwo")
-    (tmp_path / "exit").write_text("0 false\n")
+    log = tmp_path / "log"
+    log.write_text("one\n")
     command = ["sh", SCRIPT, "lines", str(tmp_path), "2"]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ, timeout=20)
-    assert (done.returncode, done.stdout) == (0, "e\ntwo")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as lines:
+        try:
+            assert lines.stdout.readline() == "e\n"  # while it runs
+            with log.open("a") as more:
+                more.write("two")
+            (tmp_path / "exit").write_text("0 false\n")
+            assert lines.communicate(timeout=20)[0] == "two"
+        finally:
+            lines.kill()
+    assert lines.returncode == 0
