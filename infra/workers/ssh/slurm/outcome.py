@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from infra.workers.base.outcome import JobOutcome, StateName, is_state_name
 from infra.workers.ssh.configuration import SshJobConfiguration
+from infra.workers.ssh.slurm.reasons import clause_of
 from infra.workers.ssh.slurm.states import ROOT, SlurmJob
 from infra.workers.ssh.slurm.submission import limit_minutes
 
@@ -94,6 +95,9 @@ def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConf
     code = written.code if written.code is not None else job.code if job else None
     if job is not None and job.state == "CANCELLED":
         return JobOutcome("Cancelled", f"Slurm job {job.number} was cancelled {_by_whom(job)}.", code)
+    if job is not None and job.state == "FAILED" and written.code is None and (clause := clause_of(job)):
+        # It exists although `sbatch` has refused it, and its answer may be lost.
+        return JobOutcome("Unschedulable", f"Slurm does not take job {job.number} ({job.reason}): {clause}.")
     if written.oom:
         return JobOutcome(
             "OutOfMemory", f"The lane ran out of memory ({_limit(configuration)}, exit code {code}).", code

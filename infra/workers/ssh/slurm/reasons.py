@@ -43,8 +43,11 @@ FIELDS = {
 
 def never_starts(job: SlurmJob) -> str | None:
     """Return why a job that waits can never start, as a clause; None where it may."""
-    if not job.waits:
-        return None
+    return clause_of(job) if job.waits else None
+
+
+def clause_of(job: SlurmJob) -> str | None:
+    """Return what would be right for a job that can never start; None where its reason is another."""
     reason = job.reason.partition(",")[0].strip().replace(" ", "_")
     reason = next((name for begins, name in SENTENCES.items() if reason.startswith(begins)), reason)
     if clause := NEVER.get(reason):

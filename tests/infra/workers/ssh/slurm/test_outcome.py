@@ -59,6 +59,11 @@ def test_a_job_that_waits_or_runs_has_no_end(state):
     assert slurm_outcome(SlurmJob("7", state), Written(code=0), asked()) is None
 
 
+def test_a_job_that_exists_although_sbatch_refused_it_is_not_the_lanes_failure():
+    outcome = slurm_outcome(SlurmJob("7", "FAILED", "BadConstraints", code=1), Written(), asked())
+    assert (outcome.name, "or memory_mib" in outcome.message) == ("Unschedulable", True)
+
+
 def test_the_jobs_own_word_is_enough_where_slurm_has_forgotten_it():
     assert slurm_outcome(None, Written(code=0), asked()).name == "Exited"
     assert slurm_outcome(None, Written(code=9), asked()).exit_code == 9
