@@ -150,7 +150,8 @@ async def test_a_flow_runs_as_a_job_of_slurm(installed, pool):
     with cluster() as slurm:
         (slurm.folder / "code").mkdir()
         asked = {"hosts": [slurm.host], "python": str(with_torch(slurm.folder)), "least_free_mib": 1}
-        asked |= {"scheduler": "slurm", "slurm": {"exclusive": False, "cpus": 1}, "memory_mib": 1000}
+        asked |= {"scheduler": "slurm", "slurm": {"exclusive": False, "cpus": 1}}
+        asked |= {"memory_mib": 1000, "timeout_s": 240, "wait_s": 120}
         asked |= {"command": "python -m prefect flow-run execute"}  # it has no program of that name
         await says_hello(installed.clean, pool, slurm.folder / "code", asked)
         slurm.until(lambda: slurm.jobs() == [])
