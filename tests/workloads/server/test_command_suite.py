@@ -31,8 +31,7 @@ size = { pixels = 64 }
 class TestSuite:
     def test_two_cases_twice_in_fresh_processes(self, box_lock, tmp_path):
         (tmp_path / "mine.toml").write_text(SUITE)
-        words = ["--out", tmp_path / "records", "--seed=3", "--brief"]
-        code, out, err = command("suite", tmp_path / "mine.toml", *words)
+        code, out, err = command("suite", tmp_path / "mine.toml", "--out", tmp_path / "records", "--seed=3")
         assert out == ""
         records = list(read_records(tmp_path / "records"))
         assert sorted(f"{r.case.id}#{r.repeat}" for r in records) == [
