@@ -19,7 +19,7 @@ LOOK_S = 5
 
 
 class MoreMoney(RunInput):
-    """What the form of a paused run asks."""
+    """The answers that a paused run waits for, by a form."""
 
     go_on: bool = Field(default=False, title="Go on")
     budget_usd: float = Field(default=0.0, ge=0, title="Budget in USD")

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
+from gridbench.machines.reached import configuration_of, facts_of, said_plainly
 from gridbench.terminal import say
-from tasks.errors import GridbenchError
 
 app = typer.Typer(help="Check a box behind SSH.", no_args_is_help=True)
 
@@ -41,30 +41,17 @@ def check(
 
     What is not said is as ~/.ssh/config has it.
     """
-    from pydantic import ValidationError
-
-    from infra.workers.base.job_configuration import JobRefused, one_sentence
     from infra.workers.ssh.client_config import hop
-    from infra.workers.ssh.configuration import SshJobConfiguration
-    from infra.workers.ssh.connection import BoxUnreachable
 
     user, _, address = host.rpartition("@")
     box = {"address": address, "user": user or None, "port": port, "key": key, "host_key": host_key}
     container: dict[str, Any] = {"container_command": command.split(), "image": image}
     if command == "none":
         container = {"container_command": command}
-    container |= {"gpus": gpus, "env": {}, "labels": {}}
-    try:
+    with said_plainly():
         way = {"jump": [hop(text) for text in jump or ()]}
-        configuration = SshJobConfiguration.model_validate({"hosts": [box | way], **container})
-    except JobRefused as error:
-        raise GridbenchError(str(error).rstrip(".")) from None
-    except ValidationError as error:
-        raise GridbenchError(one_sentence(error).rstrip(".")) from None
-    try:
+        configuration = configuration_of({"hosts": [box | way], "gpus": gpus} | container)
         findings = asyncio.run(_examine(configuration))
-    except (JobRefused, BoxUnreachable) as error:
-        raise GridbenchError(str(error).rstrip(".")) from None
     for good, sentence in findings:
         say(f"{'ok ' if good else 'fix'}  {sentence}")
     raise typer.Exit(0 if all(good for good, _ in findings) else 1)
@@ -72,20 +59,12 @@ def check(
 
 async def _examine(configuration: Any) -> list[tuple[bool, str]]:
     """Return findings about the box: good or not, and a sentence."""
-    from infra.workers.ssh.box import SshBox
-    from infra.workers.ssh.check import has_image, unmet_requirements
-    from infra.workers.ssh.connection import connect
+    from infra.workers.ssh.check import has_image
 
-    async def no_blocks(name: str) -> str:
-        raise GridbenchError(f"--key is block:{name}: name a file here")
-
-    host = configuration.hosts[0]
-    async with await connect(host, no_blocks) as connection:
-        facts = await SshBox.of(connection, configuration).check(configuration.image or "")
-    gpus = facts.get("gpu", [])
+    facts, problems = await facts_of(configuration, "--key is block:{name}: name a file here")
+    gpus, host = facts.get("gpu", []), configuration.hosts[0]
     findings = [(True, f"{host} accepts the login, kernel {facts['kernel'][0]}, {facts['architecture'][0]}")]
     findings += [(True, f"GPU {number}: driver {gpu}") for number, gpu in enumerate(gpus)]
     if has_image(facts):
         findings.append((True, f"image {configuration.image} is there"))
-    problems = unmet_requirements(facts, configuration)
     return findings + ([(False, sentence) for sentence in problems] or [(True, "it is fit to measure on")])

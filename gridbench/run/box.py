@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs
 
+from gridbench.machines.reached import configuration_of, facts_of, said_plainly
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware, load_gpus, names_of
 from tasks.planning.request import RunRequest
@@ -44,7 +45,7 @@ def ask(address: str) -> Hardware:
     host, says = read(address)
     variables: dict[str, Any] = {"hosts": [host], "container_command": "none"}
     variables |= {"python": says["python"]} if "python" in says else {}
-    facts = asyncio.run(_facts(variables))
+    facts = _facts(variables)
     return hardware_of(host, facts, says, variables)
 
 
@@ -111,27 +112,11 @@ def hardware_of(
     return validated(Hardware, raw, f"box {host['address']}")
 
 
-async def _facts(variables: Mapping[str, Any]) -> dict[str, list[str]]:
-    from pydantic import ValidationError
-
-    from infra.workers.base.job_configuration import JobRefused, one_sentence
-    from infra.workers.ssh.box import SshBox
-    from infra.workers.ssh.check import unmet_requirements
-    from infra.workers.ssh.configuration import SshJobConfiguration
-    from infra.workers.ssh.connection import BoxUnreachable, connect
-
-    async def no_blocks(name: str) -> str:
-        raise GridbenchError(f"the key is block:{name}: name a file in ~/.ssh/config")
-
-    try:
-        job = SshJobConfiguration.model_validate({**variables, "env": {}, "labels": {}})
-        async with await connect(job.hosts[0], no_blocks) as connection:
-            facts = await SshBox.of(connection, job).check("")
-        problems = unmet_requirements(facts, job)
-    except (JobRefused, BoxUnreachable) as error:
-        raise GridbenchError(str(error).rstrip(".")) from None
-    except ValidationError as error:
-        raise GridbenchError(one_sentence(error).rstrip(".")) from None
+def _facts(variables: Mapping[str, Any]) -> dict[str, list[str]]:
+    with said_plainly():
+        job = configuration_of(variables)
+        no_blocks = "the key is block:{name}: name a file in ~/.ssh/config"
+        facts, problems = asyncio.run(facts_of(job, no_blocks))
     if problems:
         raise GridbenchError(f"box {job.hosts[0]} is not fit: {' '.join(problems)}".rstrip("."))
     return facts

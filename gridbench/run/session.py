@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from gridbench.run.report_server import reports_served
 from infra.images.flavours import flavours
-from infra.local.access import auth_file
+from infra.local.access import auth_file, basic_auth
 from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware
@@ -216,10 +216,7 @@ def _pause(settings: Mapping[str, str], scheduled: Collection[str], still: Colle
         wait=wait_fixed(1),
         reraise=True,
     )
-    url, auth = (
-        settings["PREFECT_API_URL"],
-        httpx.BasicAuth(*settings["PREFECT_API_AUTH_STRING"].split(":", 1)),
-    )
+    url, auth = settings["PREFECT_API_URL"], basic_auth(settings["PREFECT_API_AUTH_STRING"])
     try:
         for attempt in again:
             with attempt, httpx.Client(base_url=url, auth=auth, timeout=30, trust_env=False) as api:

@@ -32,6 +32,11 @@ def auth_string(state: Path) -> str:
     return path.read_text()
 
 
+def basic_auth(auth: str) -> httpx.BasicAuth:
+    """Return how requests show an auth string, USER:PASSWORD."""
+    return httpx.BasicAuth(*auth.split(":", 1))
+
+
 @cache
 def api_client(state: Path, api_url: str) -> httpx.Client:
     """Return a client of a stack: a new one reads certificates for 60 ms of CPU, ten times a second.
@@ -39,5 +44,5 @@ def api_client(state: Path, api_url: str) -> httpx.Client:
     Each request has its own connection, because the server may have been started again since the last.
     """
     limits = httpx.Limits(max_keepalive_connections=0)
-    auth = httpx.BasicAuth(*auth_string(state).split(":", 1))
+    auth = basic_auth(auth_string(state))
     return httpx.Client(base_url=api_url, auth=auth, timeout=TIMEOUT_S, trust_env=False, limits=limits)

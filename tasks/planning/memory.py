@@ -30,7 +30,7 @@ TIMEOUT_S = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Predicted:
-    """What is predicted of a cell.
+    """A prediction of a cell's memory, against its machine's.
 
     Attributes:
         needs: of one process.

@@ -26,7 +26,7 @@ ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
 
 @dataclass(frozen=True)
 class Written:
-    """What is in the job's folder.
+    """Notes that a job has left in its folder.
 
     Attributes:
         code: exit code of the lane's command; None where its root wrote none.

@@ -15,7 +15,7 @@ Features = Annotated[
 
 
 class SlurmRequest(BaseModel):
-    """What a lane asks of Slurm beside time, memory and GPUs, which every job has."""
+    """Wishes of a lane to Slurm, beside time, memory and GPUs, which every job has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
