@@ -5,13 +5,13 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from rich.console import Console
 from typer.core import TyperGroup
 
 from gridbench import check, doctor, prices, read
 from gridbench.machines import image, lambda_cloud, pools, ssh, stacks
 from gridbench.run import command as measure
 from gridbench.run import fits, train
+from gridbench.terminal import warn
 from gridbench.watch import alerts, bisect, gate, history, reference
 from infra.errors import InfraError
 from tasks.errors import GridbenchError
@@ -82,7 +82,7 @@ def main() -> None:
     try:
         app()
     except (GridbenchError, InfraError) as error:
-        Console(stderr=True).print(f"error: {error}", soft_wrap=True, highlight=False, markup=False)
+        warn(f"error: {error}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

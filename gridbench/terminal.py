@@ -11,7 +11,7 @@ from rich.table import Table
 
 from tasks.errors import GridbenchError
 
-console = Console()
+console = Console(emoji=False)  # a block or a case may be named `:x:`
 LOG_WIDTH = 140  # columns of a table where no terminal says how many there are
 Results = Annotated[
     Path,
@@ -24,7 +24,7 @@ RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
 
 def log_or_screen() -> Console:
     """The terminal; where there is none, something with room for whole names."""
-    return console if console.is_terminal else Console(width=max(console.width, LOG_WIDTH))
+    return console if console.is_terminal else Console(width=max(console.width, LOG_WIDTH), emoji=False)
 
 
 def say(text: str) -> None:
@@ -34,7 +34,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print a sentence as it is to stderr: what a command prints may be read by a program."""
-    Console(stderr=True).print(text, soft_wrap=True, highlight=False, markup=False)
+    Console(stderr=True, emoji=False).print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def confirm(question: str, yes: bool) -> None:

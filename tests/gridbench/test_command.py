@@ -28,6 +28,7 @@ def printed(capsys):
     ("words", "sentence"),
     [
         (["run", "[/x]"], "error: suite '[/x]' is unknown"),
+        (["run", "block:x:"], "error: suite 'block:x:' is unknown"),
         (["run", "quick", "--on", "laptop"], "error: hardware 'laptop' is unknown"),
         (["run", "quick", "--repeats", "0"], "error: repeats=0 must be 1 or more"),
         (["run", "quick", "--on", "aws-p3.2xlarge"], "error: hardware aws-p3.2xlarge is not supported: AWS"),
