@@ -190,8 +190,8 @@ def _by_sum(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
 def _geomean(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
     pairs = [(cell(row, base), cell(row, side)) for row in rows]
     present = [ratio(over, under) for over, under in pairs if over and under]
-    if not present or len(present) != len(pairs):
-        return None
+    if not present or len(present) != len(pairs) or not all(0 < each.value < math.inf for each in present):
+        return None  # numbers of 1e300 beside such of 1e-300 have no ratio that a float holds
     parts = zip(
         *((e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in present), strict=True
     )

@@ -181,3 +181,9 @@ def test_a_table_that_was_measured_and_rounded_is_never_accused(times, places):
     lines.append(f"Total;{total[0]:.{places}f};{total[1]:.{places}f};{total[0] / total[1]:.2f}")
     found = accused("\n".join(["op;cpu (s);gpu (s);speedup", *lines]))
     assert set(found) <= {"a unit off"}  # of random times, some are a thousand times their neighbours
+
+
+def test_numbers_that_have_no_ratio_in_floats_have_no_geometric_mean():
+    text = "op;cpu (s);gpu (s)\na;1e-300;1e300\nb;1e300;1e-300\nc;3.00;1.00"
+    (table,) = (table for table in read_tables(text, "f"))
+    assert not [way for _, way, _ in review(table).overall if "geometric" in way]
