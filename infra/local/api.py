@@ -15,6 +15,7 @@ import httpx
 from infra.local.errors import LocalStackError
 
 PAGE = 200  # the most that the API returns at once
+BUSY_S, AGAIN_S = 60.0, 0.5  # a server that starts migrates, and others write: Prefect answers 503 meanwhile
 UNDER_WAY = ("PENDING", "RUNNING", "CANCELLING")
 NOT_FROM_OUTSIDE = ("command", "env", "working_dir")  # a flow run does not say what its worker executes
 WORKER_TYPES = "server/api/collections_data/views/aggregate-worker-metadata.json"
@@ -35,18 +36,30 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 
 
 def create_pool(api: httpx.Client, pool: str) -> None:
-    """Have a process pool of that name; one that exists gets today's form."""
+    """Have a process pool of that name; one that exists gets today's form.
+
+    Raises:
+        LocalStackError: the server refuses it, or its database stays locked for a minute.
+    """
     template = process_template()
+    whole = {"name": pool, "type": "process", "base_job_template": template}
     try:
-        answer = api.post(
-            "/work_pools/", json={"name": pool, "type": "process", "base_job_template": template}
-        )
+        answer = _when_unlocked(lambda: api.post("/work_pools/", json=whole))
         if answer.status_code == httpx.codes.CONFLICT:
-            answer = api.patch(f"/work_pools/{quote(pool)}", json={"base_job_template": template})
+            form = {"base_job_template": template}
+            answer = _when_unlocked(lambda: api.patch(f"/work_pools/{quote(pool)}", json=form))
     except httpx.HTTPError as error:
         raise LocalStackError(f"The work pool {pool} could not be created: {error!r}") from error
     if not answer.is_success:
         raise LocalStackError(f"The work pool {pool} could not be created: {answer.text[:300]}")
+
+
+def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
+    """Return the answer of a server; ask again for a minute where its database is locked."""
+    until = time.monotonic() + BUSY_S
+    while (answer := ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE and time.monotonic() < until:
+        time.sleep(AGAIN_S)
+    return answer
 
 
 def pool_exists(api: httpx.Client, pool: str) -> bool:
