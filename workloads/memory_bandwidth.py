@@ -36,7 +36,7 @@ def memory_bandwidth(env: Env, mib: int) -> Prepared:
 
 @workload(mib=(1, 4, 16, 64, 256, 1024, 4096), tiny={"mib": 1})
 def memory_read(env: Env, mib: int) -> Prepared:
-    """Read `mib` MiB and add them up row by row, fp32 in every precision: what decoding of a token does.
+    """Read `mib` MiB and add them up row by row, fp32 in every precision: the most that decoding could read.
 
     A CPU reads faster than it copies, because it needn't read what it overwrites.
     """

@@ -96,7 +96,9 @@ def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCas
 def _planned(plan: Plan, case: Case) -> PlannedCase:
     """Return a case with what the suite sets for the most similar one: threads, soak, a user's script."""
     same_kind = [p for p in plan.cases if (p.workload, p.case.terms) == (case.workload, case.terms)]
-    nearest = max(same_kind, key=lambda p: sum(case.params[n] == v for n, v in p.size.items()), default=None)
+    nearest = max(
+        same_kind, key=lambda p: sum(case.params.get(n) == v for n, v in p.size.items()), default=None
+    )
     if nearest is None:
         return PlannedCase.of(case, None)
     return PlannedCase.of(case, nearest.threads, nearest.soak_s, nearest.script)

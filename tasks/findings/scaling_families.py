@@ -68,16 +68,19 @@ def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
     """Find the cell of one process that measured alone: of this family, or of the workload that it is of.
 
     `ddpm_weak` is of `ddpm`, as its file declares. The base shares hardware, precision and every parameter
-    that it has, and is a step where the family's are steps, a whole job where they are whole jobs.
+    that its workload takes, and is a step where the family's are steps, a whole job where they are jobs.
     """
     hardware, workload, size, precision = key
     names = _bases(workload)
     for cell in cells:
         case = cell.cell.case
         alone = _alone(cell)
-        same = dict(size).items() >= {k: v for k, v in case.size if k != PROCESSES}.items()
         index = (cell.cell.hardware, case.terms) == (hardware, precision)
-        if alone and same and index and case.workload in names and _whole(cell) == whole:
+        if not (alone and index and case.workload in names and _whole(cell) == whole):
+            continue
+        known_today, own = declared(case.workload), {k: v for k, v in case.size if k != PROCESSES}
+        taken = known_today.sizes if known_today else own
+        if own == {k: v for k, v in size if k in taken}:
             return cell
     return None
 

@@ -8,7 +8,7 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import gigabytes, seconds
-from workloads.harness.registry import find
+from workloads.harness.registry import Workload, find
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.limits import out_of_reach
 from workloads.harness.repeat.local_limits import limits_here
@@ -74,7 +74,7 @@ def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mo
     if grow not in workload.sizes:
         names = ", ".join(workload.sizes)
         raise WorkloadsError(f"workload {name} has no size parameter {grow!r} to grow; it takes {names}")
-    return workload.case({grow: max(workload.tiny[grow], 1)} | dict(size), precision, mode)
+    return workload.case({grow: max(_least(workload, grow), 1)} | dict(size), precision, mode)
 
 
 def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Largest:
@@ -93,7 +93,12 @@ def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Large
         return record
 
     with whole_box(say) as lock:
-        return search(size[grow], limit, trial)
+        return search(size.get(grow) or _least(workload, grow), limit, trial)
+
+
+def _least(workload: Workload, grow: str) -> int:
+    """Return the tiny value of a size parameter, or what leaving it out stands for."""
+    return workload.tiny.get(grow) or workload.optional.get(grow) or 0
 
 
 def _outcome(record: Record) -> str:

@@ -22,7 +22,7 @@ from workloads.harness.records.files import make_folder, record_path, write_reco
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import HEAD, line, table
-from workloads.harness.registry import all_workloads, find
+from workloads.harness.registry import Workload, all_workloads, find
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import PARENT, be_a_good_child, die_with_parent
 from workloads.harness.repeat.series import measure_suite
@@ -40,17 +40,27 @@ def list_all(options: argparse.Namespace) -> int:
     """List workloads and suites."""
     workloads = all_workloads().values()
     if options.json:
-        print(
-            json.dumps({w.name: {"summary": w.summary, "sizes": w.sizes, "tiny": w.tiny} for w in workloads})
-        )
+        print(json.dumps({w.name: _told(w) for w in workloads}))
         return 0
     for workload in workloads:
         print(f"{workload.name}: {workload.summary}")
         for name, values in workload.sizes.items():
-            print(f"    {name}: {', '.join(map(str, values))}")
+            print(f"    {name}: {', '.join(map(str, values))}{_left_out(workload, name)}")
     for suite in map(load_suite, suite_names()):
         print(f"suite {suite.name}: {suite.title}; {len(suite.cases)} cases, about {suite.minutes:.0f} min")
     return 0
+
+
+def _told(workload: Workload) -> dict[str, object]:
+    sizes = {"sizes": workload.sizes, "tiny": workload.tiny, "optional": dict(workload.optional)}
+    return {"summary": workload.summary, **sizes}
+
+
+def _left_out(workload: Workload, name: str) -> str:
+    if name not in workload.optional:
+        return ""
+    value = workload.optional[name]
+    return "; may be left out" if value is None else f"; {value} if it is left out"
 
 
 def run(options: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
@@ -50,6 +50,8 @@ class Workload:
         flops: from the sizes, a lower bound of the floating-point operations of a step or of a whole job.
         multiples: from the sizes, the parameters that must be multiples of a number, and that number.
         published: parameters that name a published model, of which there are the listed ones and no other.
+        optional: parameters that need not be given, with the value that leaving them out stands for: a case
+            is called the same either way. None if leaving one out is a way of its own, like no value of it.
         precisions: that it can be measured in, where the device has them.
         modes: that its step can be taken in.
     """
@@ -71,6 +73,7 @@ class Workload:
     flops: Bound | None = None
     multiples: Callable[..., dict[str, int]] | None = None
     published: tuple[str, ...] = ()
+    optional: Mapping[str, int | None] = field(default_factory=dict)
     precisions: tuple[str, ...] = PRECISIONS
     modes: tuple[str, ...] = MODES[:1]
 
@@ -90,15 +93,16 @@ class Workload:
             raise WorkloadsError(
                 f"workload {self.name} has no size parameter {unknown[0]!r}; it takes {', '.join(self.sizes)}"
             )
-        if missing := [name for name in self.sizes if name not in size]:
+        if missing := [name for name in self.sizes if name not in size and name not in self.optional]:
             raise WorkloadsError(f"workload {self.name} needs the size parameter {missing[0]!r}")
         least = {name: min(1, min(values)) for name, values in self.sizes.items()}
-        sound = {name: whole(name, size[name], least[name]) for name in self.sizes}
+        sound = {name: whole(name, size[name], least[name]) for name in self.sizes if name in size}
         for name in self.published:
             if sound[name] not in self.sizes[name]:
                 models = ", ".join(map(str, self.sizes[name]))
                 raise WorkloadsError(f"size {name}={sound[name]} is no published model; there are {models}")
-        return Case.of(self.name, sound, precision, mode)
+        told = {name: value for name, value in sound.items() if value != self.optional.get(name)}
+        return Case.of(self.name, told, precision, mode)
 
     @property
     def in_group(self) -> bool:
@@ -126,6 +130,7 @@ def workload(
     flops: Bound | None = None,
     multiples: Callable[..., dict[str, int]] | None = None,
     published: tuple[str, ...] = (),
+    optional: Mapping[str, int | None] | None = None,
     precisions: tuple[str, ...] = PRECISIONS,
     modes: tuple[str, ...] = MODES[:1],
     **sizes: tuple[int, ...],
@@ -155,6 +160,7 @@ def workload(
                 flops=flops,
                 multiples=multiples,
                 published=published,
+                optional=optional or {},
                 precisions=precisions,
                 modes=modes,
             )

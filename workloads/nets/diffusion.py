@@ -21,6 +21,7 @@ from workloads.harness.group.distributed import mean_over_ranks, replicated
 from workloads.harness.group.ranks import stepped
 from workloads.harness.prepared import Env, JobResult
 from workloads.harness.training.data import CIFAR10, normalised
+from workloads.harness.training.loading import Batch, Loader
 from workloads.harness.training.trace import Trace
 from workloads.harness.training.training import Learner, as_exact
 from workloads.nets.unet import STEPS
@@ -96,17 +97,57 @@ class Trainer:
         return self._net.no_sync() if hasattr(self._net, "no_sync") else nullcontext()
 
 
+class LoadedSteps:
+    """Steps whose images come from a loader, with flips, noise and times drawn on the device."""
+
+    def __init__(self, env: Env, net: nn.Module, loader: Loader) -> None:
+        self.trainer, self._loader = Trainer(env, net, in_group=False), loader
+        self._seed = int(torch.randint(2**62, (1,), generator=env.generator))
+        self._generator = torch.Generator(env.device)
+        self._drawn: Batch = ()
+
+    def step(self) -> torch.Tensor:
+        """Learn from the loader's next images; the loss of each."""
+        (images,) = self._loader.take()
+        self._drawn = drawn(images, self._generator)
+        return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
+
+    def exact(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """What `Trainer.seen` shows of the last step, in float64: from the data set as it is now."""
+        flips, noise, times = (tensor[:count].cpu() for tensor in self._drawn)
+        (images,) = self._loader.latest()
+        return self.trainer.exact(flipped(images[:count], flips), noise, times)
+
+    def reset(self) -> None:
+        """Restore the model's beginning, and go on with the data's next epoch."""
+        self.trainer.reset()
+        self._loader.restart()
+        self._generator.manual_seed(self._seed)
+
+
 class Epoch:
     """One pass over a rank's share of images, in an order of its own, with new noise and times."""
 
-    def __init__(self, env: Env, net: nn.Module, images: torch.Tensor, batch: int, steps: int) -> None:
-        """`images` are bytes [n, 3, side, side] on the host; each rank takes `steps` batches of its share."""
+    def __init__(
+        self,
+        env: Env,
+        net: nn.Module,
+        images: torch.Tensor,
+        batch: int,
+        steps: int,
+        workers: int | None = None,
+    ) -> None:
+        """`images` are bytes [n, 3, side, side] on the host; each rank takes `steps` batches of its share.
+
+        With `workers` they come from a data loader of so many processes; without, they are cut from memory.
+        """
         self._env, self._batch, self._steps = env, batch, steps
         self._trainer = Trainer(env, net, in_group=True)
         order = torch.randperm(len(images), generator=env.generator)
         self._images = images[order[env.rank :: env.world][: batch * steps]]
         self._seed = int(torch.randint(2**62, (1,), generator=env.generator)) + env.rank
-        if env.device.type == "cuda":
+        self._loader = None if workers is None else loader_of(env, self._images, batch, workers)
+        if self._loader is None and env.device.type == "cuda":
             self._images = self._images.pin_memory()
 
     def warm_up(self) -> None:
@@ -135,21 +176,42 @@ class Epoch:
         generator = torch.Generator(env.device).manual_seed(self._seed)
         torch.manual_seed(self._seed)  # dropout
         trace = Trace(env.device, steps)
+        if self._loader:
+            self._loader.restart(epoch=0)
         for step in range(steps):
-            images = self._batch_of(step, generator)
-            noise = torch.randn(images.shape, generator=generator, device=env.device)
-            times = torch.randint(STEPS, (self._batch,), generator=generator, device=env.device)
-            step_losses[step] = self._trainer.step(images, noise, times).mean()
+            images = self._batch_of(step)
+            flips, noise, times = drawn(images, generator)
+            step_losses[step] = self._trainer.step(flipped(images, flips), noise, times).mean()
             trace.step_ended()
             stepped()
+        if self._loader:
+            self._loader.stop()
         return step_losses, trace
 
-    def _batch_of(self, step: int, generator: torch.Generator) -> torch.Tensor:
-        """A batch on the device, normalised, each image flipped or not."""
+    def _batch_of(self, step: int) -> torch.Tensor:
+        """A batch on the device, normalised."""
+        if self._loader:
+            return self._loader.take()[0]
         rows = self._images[step * self._batch : (step + 1) * self._batch]
-        images = normalised(CIFAR10, rows.to(self._env.device, non_blocking=True))
-        flipped = torch.rand(len(images), 1, 1, 1, generator=generator, device=images.device) < 0.5
-        return torch.where(flipped, images.flip(3), images)
+        return normalised(CIFAR10, rows.to(self._env.device, non_blocking=True))
+
+
+def loader_of(env: Env, images: torch.Tensor, batch: int, workers: int) -> Loader:
+    """Return a loader of images, bytes on the host, that makes float32 of each by itself."""
+    return Loader(env, (images,), batch, workers, lambda rows: (normalised(CIFAR10, rows[0]),))
+
+
+def drawn(images: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
+    """Draw for each image on the device whether it is flipped [n, 1, 1, 1], its noise, its time [n]."""
+    count, device = len(images), images.device
+    flips = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.5
+    noise = torch.empty_like(images).normal_(generator=generator)
+    return flips, noise, torch.randint(STEPS, (count,), generator=generator, device=device)
+
+
+def flipped(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
+    """Images, some of them mirrored."""
+    return torch.where(flips, images.flip(3), images)
 
 
 def _adam(parameters: Any) -> torch.optim.Optimizer:

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 STEPS = 1000  # of the diffusion, and rows of the table of time embeddings
 PIXELS = 32
 ATTENDED = 16  # side of the feature maps at which blocks attend
-GROUPS = 32
+GROUPS = 32  # of a norm, or as many as go into its channels
 DROPPED = 0.1
 
 
@@ -51,9 +51,7 @@ class UNet(nn.Module):
             if level:
                 self.up.append(Upsample(channels))
                 side *= 2
-        self.leave = nn.Sequential(
-            nn.GroupNorm(GROUPS, channels), nn.SiLU(), nn.Conv2d(channels, 3, 3, padding=1)
-        )
+        self.leave = nn.Sequential(_norm(channels), nn.SiLU(), nn.Conv2d(channels, 3, 3, padding=1))
 
     def attention_flops(self) -> float:
         """Operations of the matrix products in all attention, forward, for one image: 4 channels places^2."""
@@ -82,12 +80,10 @@ class Block(nn.Module):
 
     def __init__(self, channels: int, width: int, wide: int, attends: int = 0) -> None:
         super().__init__()
-        self.first = nn.Sequential(
-            nn.GroupNorm(GROUPS, channels), nn.SiLU(), nn.Conv2d(channels, width, 3, padding=1)
-        )
+        self.first = nn.Sequential(_norm(channels), nn.SiLU(), nn.Conv2d(channels, width, 3, padding=1))
         self.time = nn.Linear(wide, width)
         self.second = nn.Sequential(
-            nn.GroupNorm(GROUPS, width), nn.SiLU(), nn.Dropout(DROPPED), nn.Conv2d(width, width, 3, padding=1)
+            _norm(width), nn.SiLU(), nn.Dropout(DROPPED), nn.Conv2d(width, width, 3, padding=1)
         )
         self.shortcut = nn.Identity() if channels == width else nn.Conv2d(channels, width, 1)
         self.attention = ImageAttention(width, attends**2) if attends else nn.Identity()
@@ -109,7 +105,7 @@ class ImageAttention(nn.Module):
     def __init__(self, channels: int, places: int) -> None:
         super().__init__()
         self.channels, self.places = channels, places
-        self.norm = nn.GroupNorm(GROUPS, channels)
+        self.norm = _norm(channels)
         self.ask = nn.Conv2d(channels, 3 * channels, 1)
         self.answer = nn.Conv2d(channels, channels, 1)
 
@@ -133,6 +129,10 @@ class Upsample(nn.Module):
         """[n, channels, h, w] to [n, channels, 2 h, 2 w]."""
         larger: torch.Tensor = self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
         return larger
+
+
+def _norm(channels: int) -> nn.GroupNorm:
+    return nn.GroupNorm(math.gcd(GROUPS, channels), channels)
 
 
 def _sinusoids(rows: int, columns: int) -> torch.Tensor:

@@ -28,8 +28,9 @@ def gemm(env: Env, m: int, n: int, k: int) -> Prepared:
     """c = a w' for m activations of k values and the n x k weights of a layer, all standard normal values.
 
     With m of 4096 and more it is the compute roof. A token at a time, m = 1 reads all weights for one product
-    with each: what bounds it is the bandwidth of the memory. In fp8 (E4M3) the product is in bf16, and its
-    scales are one; n and k must be multiples of 16 then.
+    with each: what bounds it is the bandwidth of the memory, or of one core where torch uses no more for it,
+    as on some CPUs. In fp8 (E4M3) the product is in bf16, and its scales are one; n and k must be multiples
+    of 16 then.
     """
     import torch
 

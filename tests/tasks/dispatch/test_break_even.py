@@ -234,6 +234,10 @@ def test_sizes_keep_what_the_workload_demands_and_threads_and_soak_those_of_the_
     for name, settings in (("w", (2, 120)), ("v", (None,))):
         case = Case.of(name, {"n": 2, "batch": 2})
         assert break_even._planned(plan, case) == PlannedCase.of(case, *settings)
+    narrow = PlannedCase.of(Case.of("w", {"n": 2, "batch": 4, "channels": 76}), 3, None)
+    plan = store.plan.model_copy(update={"cases": (*cases, narrow)})
+    case = Case.of("w", {"n": 2, "batch": 4})
+    assert break_even._planned(plan, case).threads == 2, "of those that say the same sizes"
 
 
 @pytest.mark.parametrize(

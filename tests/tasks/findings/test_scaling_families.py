@@ -132,6 +132,22 @@ def test_jobs_count_the_images_that_were_trained_on_and_the_whole_time():
     assert any("49,984 by 1 process, 49,920 by 8 processes" in note for note in family.notes)
 
 
+def test_a_base_is_of_the_same_width():
+    """A model of the published width is no base of a narrower one, and the other way round."""
+
+    def of_width(record):
+        case = record.case
+        return replace(record, case=Case.of(case.workload, case.params | {"channels": 76}))
+
+    plain, two = repeated(alone, near(0.1)), [of_width(r) for r in repeated(grouped, near(0.05), 2)]
+    (family,) = of([*plain, *two])
+    assert family.base is None
+    (family,) = of([*plain, *(of_width(r) for r in repeated(alone, near(0.04))), *two])
+    assert family.base.cell.case == Case.of("ddpm", {"batch": 32, "channels": 76})
+    (family,) = of([*(of_width(r) for r in plain), *repeated(grouped, near(0.05), 2)])
+    assert family.base is None
+
+
 def test_a_step_is_no_base_of_a_job():
     (family,) = of([*repeated(alone, near(0.1)), *epoch()])
     assert family.base.grouped and family.base.processes == 1

@@ -115,6 +115,19 @@ class TestCase:
             first_case("image_pipeline", size, "batch", "bf16").id == "image_pipeline/pixels=99,batch=7/bf16"
         )
 
+    def test_what_need_not_be_given_begins_at_what_leaving_it_out_stands_for(self, monkeypatch):
+        first = first_case("ddpm", {"batch": 1}, "channels", "fp32")
+        assert first.params == {"batch": 1}
+        tried = []
+
+        def run(repeat, lock, say):
+            tried.append(repeat.case.id)
+            return outcome(1)
+
+        monkeypatch.setattr(largest, "run_repeat", run)
+        find_largest(Repeat("r", "b", first), "channels", 200, print)
+        assert tried[:2] == ["ddpm/batch=1/fp32", "ddpm/batch=1,channels=200/fp32"]
+
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [

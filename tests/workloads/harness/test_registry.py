@@ -100,3 +100,33 @@ def test_a_grid_is_every_combination():
     assert [case.params for case in cases] == [
         {"pixels": pixels, "batch": batch} for pixels in (32, 64) for batch in (1, 2)
     ]
+
+
+class TestOptionalSizes:
+    """What need not be given leaves a case its name: history and comparisons go by that."""
+
+    def test_a_case_is_called_the_same_with_its_default_and_without(self):
+        ddpm = find("ddpm")
+        plain = ddpm.case({"batch": 8})
+        assert plain == ddpm.case({"batch": 8, "channels": 128})
+        assert plain.id == "ddpm/batch=8/fp32"
+        assert ddpm.case({"channels": 76, "batch": 8}).id == "ddpm/batch=8,channels=76/fp32"
+
+    def test_leaving_one_out_may_be_a_way_of_its_own(self):
+        size = {"images": 64, "batch": 8, "processes": 2}
+        assert find("ddpm_job").case(size).id == "ddpm_job/images=64,batch=8,processes=2/fp32"
+        loaded = find("ddpm_job").case(size | {"workers": 0}).id
+        assert loaded == "ddpm_job/images=64,batch=8,processes=2,workers=0/fp32"
+
+    def test_others_must_be_given_and_these_be_sound(self):
+        with pytest.raises(WorkloadsError, match="workload ddpm needs the size parameter 'batch'"):
+            find("ddpm").case({"channels": 76})
+        with pytest.raises(WorkloadsError, match="size channels=0 must be above 0"):
+            find("ddpm").case({"batch": 8, "channels": 0})
+
+    def test_formulas_know_the_default(self):
+        for name in ("ddpm", "ddpm_weak", "ddpm_strong", "ddpm_job"):
+            tiny, declared = find(name).tiny, find(name)
+            assert declared.flops(**tiny) == declared.flops(**tiny, channels=128)
+            assert declared.elements(**tiny) == declared.elements(**tiny, channels=128)
+            assert declared.flops(**tiny, channels=256) > 3 * declared.flops(**tiny)

@@ -43,6 +43,8 @@ class TestList:
         out = capsys.readouterr().out
         for name in [*all_workloads(), *suite_names()]:
             assert name in out
+        assert "    channels: 32, 64, 76, 128, 256; 128 if it is left out\n" in out
+        assert "    workers: 0, 1, 2, 4; may be left out\n" in out
 
     def test_as_json(self, capsys):
         assert main(["list", "--json"]) == 0
@@ -50,6 +52,7 @@ class TestList:
         assert found.keys() == all_workloads().keys()
         assert found["matmul"]["tiny"] == {"n": 64}
         assert 5000 in found["matmul"]["sizes"]["n"]
+        assert (found["matmul"]["optional"], found["ddpm"]["optional"]) == ({}, {"channels": 128})
 
     def test_a_reader_that_leaves_early_gets_no_traceback(self):
         script = f"{sys.executable} -m workloads list --json | true; exit ${{PIPESTATUS[0]}}"

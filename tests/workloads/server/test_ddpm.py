@@ -22,22 +22,36 @@ def batch_of(env, n=2):
 
 
 class TestNet:
-    def test_it_is_as_large_as_published(self):
+    @pytest.mark.parametrize(("channels", "counted"), [(128, 35_746_307), (76, 12_616_915), (32, 2_245_763)])
+    def test_it_is_as_large_as_published_and_as_asked_for(self, channels, counted):
         """The paper says 35.7 million; four more digits come from counting its layers."""
         import torch
 
-        from workloads.ddpm import GFLOP, PARAMETERS
+        from workloads.ddpm import image_flops, parameters
         from workloads.nets.unet import UNet
 
         with torch.device("meta"):
-            net = UNet()
-        assert parameter_count(net) == PARAMETERS == by_hand(128, (1, 2, 2, 2)) == 35_746_307
+            net = UNet(channels)
+        assert parameter_count(net) == parameters(channels) == by_hand(channels, (1, 2, 2, 2)) == counted
         one = torch.zeros(1, 3, 32, 32), torch.zeros(1, dtype=torch.int64)
         forward, training = layer_flops(net, *one)
         attention = net.attention_flops()
-        assert attention == 5 * 4 * 256 * 256**2 + 4 * 256 * 16**2
-        assert training + 3 * attention == pytest.approx(GFLOP * 1e9, rel=1e-12)
-        assert 0.005 < attention / (forward + attention) < 0.05
+        assert attention == 5 * 4 * 2 * channels * 256**2 + 4 * 2 * channels * 16**2
+        assert training + 3 * attention == pytest.approx(image_flops(channels), rel=1e-12)
+        assert 0.005 < attention / (forward + attention) < 0.1
+
+    def test_its_norms_have_the_papers_groups(self):
+        import torch
+        from torch import nn
+
+        from workloads.nets.unet import UNet
+
+        def groups(channels):
+            with torch.device("meta"):
+                return {m.num_groups for m in UNet(channels).modules() if isinstance(m, nn.GroupNorm)}
+
+        assert groups(128) == {32}
+        assert max(groups(76)) < 32
 
     def test_attention_is_torchs_own(self):
         import torch
@@ -174,8 +188,8 @@ class TestTraining:
 
 
 class TestSteps:
-    def test_it_passes_its_checks(self, monkeypatch):
-        prepared = by(environment(), monkeypatch, batch=4)
+    def test_it_passes_its_checks(self):
+        prepared = by(environment(), batch=4)
         assert first_step(prepared).shape == (4,)
         assert check(prepared, first_step(prepared), "fp32").checked_elements == 2 + 2 * 3 * 32 * 32
         recheck(prepared, prepared.step(), "fp32")
@@ -186,7 +200,7 @@ class TestSteps:
 
         from workloads.nets.diffusion import Trainer
 
-        prepared = by(environment(), monkeypatch, batch=2)
+        prepared = by(environment(), batch=2)
         honest = Trainer.step
 
         def step(trainer, *inputs):
@@ -210,8 +224,55 @@ class TestSteps:
         with pytest.raises((WrongError, StopIteration), match=r"is off by|^$"):
             check(prepared, first_step(prepared), "fp32")
 
-    def test_fp16_on_a_cpu_is_refused(self, monkeypatch):
+    def test_channels_without_groups_are_refused(self):
+        from workloads.harness.records.errors import WorkloadsError
+        from workloads.harness.registry import find
+
+        said = r"^channels=30 don't make groups that the norms can take; choose a multiple of 4$"
+        with pytest.raises(WorkloadsError, match=said):
+            find("ddpm").build(environment(), batch=1, channels=30)
+
+    def test_fp16_on_a_cpu_is_refused(self):
         from workloads.harness.engine.device import UnsupportedError
 
         with pytest.raises(UnsupportedError, match=r"fp16 on a CPU takes a minute .*; measure bf16 or fp32"):
-            by(environment("fp16"), monkeypatch, batch=1)
+            by(environment("fp16"), batch=1)
+
+
+class TestLoaded:
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_its_pictures_come_from_the_loader_and_are_checked(self, workers):
+        prepared = by(environment(), "ddpm_loader", batch=2, workers=workers)
+        assert prepared.inputs[0].dtype.itemsize == 1  # bytes: each is made float32 where it is loaded
+        assert (prepared.units, prepared.moves_inputs, prepared.parameters) == (2, True, 2_245_763)
+        check(prepared, first_step(prepared), "fp32")
+        recheck(prepared, prepared.step(), "fp32")
+
+    @pytest.mark.parametrize("broken", ["flips", "pictures"])
+    def test_a_step_on_other_pictures_is_wrong(self, monkeypatch, broken):
+        from workloads.harness.training.loading import Loader
+        from workloads.nets import diffusion
+
+        prepared = by(environment(), "ddpm_loader", batch=2, workers=0)
+        taken, flipped = Loader.take, diffusion.flipped
+        with monkeypatch.context() as patch:
+            if broken == "flips":
+                patch.setattr(diffusion, "flipped", lambda images, flips: flipped(images, ~flips))
+            else:
+                patch.setattr(Loader, "take", lambda self: tuple(t.roll(1, 3) for t in taken(self)))
+            result = first_step(prepared)
+        with pytest.raises(WrongError, match="is off by"):
+            check(prepared, result, "fp32")
+
+    def test_each_step_has_other_pictures_and_a_reset_the_same_noise(self):
+        import torch
+
+        prepared = by(environment(), "ddpm_loader", batch=2, workers=0)
+        steps = prepared.step.__self__
+        first_step(prepared)
+        noise, images = steps._drawn[1].clone(), steps._loader.latest()[0]
+        prepared.step()
+        assert not torch.equal(steps._drawn[1], noise)
+        assert not torch.equal(steps._loader.latest()[0], images)
+        first_step(prepared)
+        assert torch.equal(steps._drawn[1], noise)

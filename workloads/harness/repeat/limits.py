@@ -107,9 +107,12 @@ def tells_of_others(record: Record) -> bool:
 def at_least(case: Case, other: Case) -> bool:
     """True if `case` is `other`, or the same workload, precision and mode with no parameter smaller.
 
-    More processes are not a larger case: they share the work, and have memory of their own.
+    More processes are not a larger case: they share the work, and have memory of their own. Of two cases
+    that say different parameters it is not known which is larger.
     """
     if (case.workload, case.terms) != (other.workload, other.terms):
+        return False
+    if case.params.keys() != other.params.keys():
         return False
     if case.params.get("processes") != other.params.get("processes"):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,25 @@ if TYPE_CHECKING:
     import torch
 
 Batch = tuple["torch.Tensor", ...]
+Ready = Callable[[Batch], Batch]
 SHARED_MEMORY = Path("/dev/shm")  # through which loader processes hand over their batches
 PREFETCHED = 2  # batches that each loader process keeps ready: torch's own default
 MOST_WORKERS = 256  # a slip of the finger must not fill the process table
+
+
+class ReadySamples:
+    """Rows of tensors, each made ready by itself when it is asked for: a data set with a transform."""
+
+    def __init__(self, tensors: Batch, ready: Ready) -> None:
+        self._tensors, self._ready = tensors, ready
+
+    def __len__(self) -> int:
+        """Return the number of samples."""
+        return len(self._tensors[0])
+
+    def __getitem__(self, row: int) -> Batch:
+        """Return a sample, without the dimension of the batch."""
+        return self._ready(tuple(tensor[row] for tensor in self._tensors))
 
 
 class Loader:
@@ -36,8 +53,12 @@ class Loader:
         epoch: number of the epoch that the last batch came from; -1 before the first.
     """
 
-    def __init__(self, env: Env, tensors: Batch, batch: int, workers: int) -> None:
+    def __init__(
+        self, env: Env, tensors: Batch, batch: int, workers: int, ready: Ready | None = None
+    ) -> None:
         """`workers` processes load beside this one; 0 loads in this one, when a batch is asked for.
+
+        `ready` is done to each sample by itself where it is loaded; of a whole batch it must make the same.
 
         Raises:
             UnsupportedError: shared memory has no room for what the processes hand over.
@@ -46,13 +67,14 @@ class Loader:
         import torch
         from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
-        _check_workers(workers, sum(t[:batch].numel() * t.element_size() for t in tensors))
+        self._ready: Ready = ready or (lambda rows: rows)
         self.tensors, self.batch, self.epoch = tensors, batch, -1
+        _check_workers(workers, self._batch_bytes())
         self._device = env.device
         self._format = torch.channels_last if env.layout == "channels_last" else torch.contiguous_format
         self._seed = int(torch.randint(2**62, (1,), generator=env.generator))
         self._order = torch.Generator()
-        rows = TensorDataset(*tensors)
+        rows: Any = ReadySamples(tensors, ready) if ready else TensorDataset(*tensors)
         self._loader = DataLoader(
             rows,
             batch,
@@ -102,12 +124,15 @@ class Loader:
         generator = torch.Generator().manual_seed(self._seed + epoch)
         order = torch.randperm(len(self.tensors[0]), generator=generator)
         rows = order[position * self.batch : (position + 1) * self.batch]
-        return tuple(tensor[rows] for tensor in self.tensors)
+        return self._ready(tuple(tensor[rows] for tensor in self.tensors))
 
     def step_bytes(self, model: torch.nn.Module, training: bool) -> int:
         """Compulsory traffic of a step: a batch and the weights read once, trained weights written once."""
-        batch = sum(t[: self.batch].numel() * t.element_size() for t in self.tensors)
-        return batch + (1 + training) * parameter_bytes(model)
+        return self._batch_bytes() + (1 + training) * parameter_bytes(model)
+
+    def _batch_bytes(self) -> int:
+        rows = self._ready(tuple(tensor[: self.batch] for tensor in self.tensors))
+        return sum(tensor.numel() * tensor.element_size() for tensor in rows)
 
     def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
         moved: torch.Tensor = tensor.to(self._device, non_blocking=True)

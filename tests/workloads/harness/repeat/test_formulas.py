@@ -42,10 +42,10 @@ def quick_ones(names):
 
 
 def sizes_of(name):
-    tiny, published = find(name).tiny, find(name).published
+    tiny, kept = find(name).tiny, {*find(name).published, *find(name).optional}
 
     def grown(factor, more):
-        return {k: v if k in published else factor * v + more for k, v in tiny.items()}
+        return {k: v if k in kept else factor * v + more for k, v in tiny.items()}
 
     if takes_seconds(name):
         return [tiny, grown(1, 1)]

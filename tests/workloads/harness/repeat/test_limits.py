@@ -131,3 +131,8 @@ class TestTooMuch:
         assert at_least(two, two)
         assert not at_least(two, one)
         assert too_much_for(two, [measured(1.0, one, Verdict.OUT_OF_MEMORY)], 60) is None
+
+    def test_of_cases_with_other_parameters_neither_is_larger(self):
+        plain, narrow = Case.of("ddpm", {"batch": 8}), Case.of("ddpm", {"batch": 8, "channels": 76})
+        assert not at_least(narrow, plain) and not at_least(plain, narrow)
+        assert too_much_for(narrow, [measured(1.0, plain, Verdict.OUT_OF_MEMORY)], 60) is None

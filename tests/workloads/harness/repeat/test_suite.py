@@ -159,8 +159,12 @@ def test_a_gpu_is_shown_at_what_its_tensor_cores_do(name):
     for precision in ("fp32", "tf32", "fp16", "bf16"):
         sizes = {c.params["n"] for c in suite.cases if (c.workload, c.precision) == ("matmul", precision)}
         assert {8192, 16384} <= sizes, precision
-    for workload_name in ("resnet_train", "ddpm", "image_pipeline"):
-        assert {(workload_name, p) for p in ("fp32", "tf32", "bf16")} <= asked, workload_name
+    run = ("image_pipeline", "resnet_train", "resnet_infer", "transformer_train", "transformer_infer", "ddpm")
+    small = ("mnist", "cifar10", "simple_cnn_train", "simple_cnn_infer") if name == "full" else ()
+    for workload_name in (*run, *small):
+        assert {(workload_name, p) for p in ("fp32", "tf32", "fp16", "bf16")} <= asked, workload_name
+    on_cpu = {(c.workload, c.precision) for c in suite.on({"cpu"}).cases}
+    assert not {workload_name for workload_name, p in on_cpu if p == "fp16"}
 
 
 @pytest.mark.parametrize(
