@@ -44,6 +44,10 @@ def _flops(batch: int, processes: int = 1, channels: int = PUBLISHED, **others: 
     return image_flops(channels) * batch * processes
 
 
+def _multiples(**size: int) -> dict[str, int]:
+    return {"channels": STRIDE}
+
+
 @workload(
     batch=BATCH,
     channels=CHANNELS,
@@ -52,7 +56,7 @@ def _flops(batch: int, processes: int = 1, channels: int = PUBLISHED, **others: 
     layouts=LAYOUTS,
     elements=_elements,
     flops=_flops,
-    multiples=lambda **size: {"channels": STRIDE},
+    multiples=_multiples,
 )
 def ddpm(env: Env, batch: int, channels: int = PUBLISHED) -> Prepared:
     """A step on `batch` pictures by this process alone, without DDP: the base of every scaling."""
@@ -70,7 +74,7 @@ def ddpm(env: Env, batch: int, channels: int = PUBLISHED) -> Prepared:
     layouts=LAYOUTS,
     elements=_elements,
     flops=_flops,
-    multiples=lambda **size: {"channels": STRIDE},
+    multiples=_multiples,
 )
 def ddpm_loader(env: Env, batch: int, workers: int, channels: int = PUBLISHED) -> Prepared:
     """A step on the next `batch` pictures of a data loader: by how much does that hold the training back?
@@ -115,7 +119,7 @@ def ddpm_loader(env: Env, batch: int, workers: int, channels: int = PUBLISHED) -
     layouts=LAYOUTS,
     elements=_elements,
     flops=_flops,
-    multiples=lambda **size: {"channels": STRIDE},
+    multiples=_multiples,
 )
 def ddpm_weak(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
     """A step on `batch` pictures for each process."""
@@ -159,7 +163,7 @@ def ddpm_strong(env: Env, batch: int, processes: int, channels: int = PUBLISHED)
     flops=lambda images, batch, processes, **more: (
         _flops(batch, **more) * (images // processes // batch) * processes
     ),
-    multiples=lambda **size: {"channels": STRIDE},
+    multiples=_multiples,
 )
 def ddpm_job(
     env: Env,
