@@ -18,7 +18,7 @@ CLOUD = ("api.prefect.cloud", "app.prefect.cloud")
 
 
 class ApiPlan(StrEnum):
-    """Who answers: a server of one's own, or Prefect Cloud by a plan."""
+    """The API that answers: a server of one's own, or Prefect Cloud by a plan."""
 
     OWN = "own"
     HOBBY = "hobby"

@@ -41,7 +41,7 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """Where, along one size parameter, a machine starts to beat the baseline.
+    """The point, along one size parameter, from which a machine beats the baseline.
 
     Attributes:
         parameter: the parameter that grows; `fixed` are the others.

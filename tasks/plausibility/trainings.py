@@ -34,7 +34,7 @@ Losses = Sequence[float]
 
 
 class Standing(StrEnum):
-    """What the losses of a record show of its training."""
+    """The course of a training, as the losses of a record show it."""
 
     REFERENCE = "reference"
     SAME = "same"

@@ -33,7 +33,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a column keeps a relation: rows that agree and tell something, and rows that are off."""
+    """A relation held against a column: rows that agree and tell something, and rows that are off."""
 
     relation: Relation
     agreeing: int

@@ -36,7 +36,7 @@ _BASES = ({"baseline", "base", "reference", "before"}, {"cpu"})
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known about machines.
+    """Facts about machines.
 
     Attributes:
         gpus: peaks by model.

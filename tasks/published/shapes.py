@@ -62,7 +62,7 @@ class Shapes(Strict):
 
 @dataclass(frozen=True, slots=True)
 class InstanceShape:
-    """What an instance has."""
+    """The parts of an instance."""
 
     name: str
     vcpus: int

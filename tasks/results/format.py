@@ -79,7 +79,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def cases_text(counted: int, measured: int) -> str:
-    """How many cases a total is over: `7 cases`, or `6 of 7 cases`."""
+    """Format the number of cases that a total is over: `7 cases`, or `6 of 7 cases`."""
     whole = format_count(max(measured, counted), "case")
     return f"{counted} of {whole}" if measured > counted else whole
 

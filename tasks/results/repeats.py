@@ -53,12 +53,12 @@ class Repeats:
 
     @property
     def busy(self) -> bool:
-        """Whether others used the machine during a usable repeat."""
+        """True if others used the machine during a usable repeat."""
         return any(map(is_busy, self.usable))
 
     @property
     def restless(self) -> bool:
-        """Whether the CPU's own speed came and went during a usable repeat."""
+        """True if the CPU's own speed came and went during a usable repeat."""
         return any(map(is_restless, self.usable))
 
     @property

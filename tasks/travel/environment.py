@@ -47,7 +47,7 @@ BUILDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Where a script finds its packages.
+    """The place where a script finds its packages.
 
     Attributes:
         python: the interpreter.
@@ -60,7 +60,7 @@ class Environment:
 
 @dataclass(frozen=True, slots=True)
 class MachinePython:
-    """What a machine has.
+    """The Python and the torch of a machine.
 
     Attributes:
         version, base: of its Python, and where that is.

@@ -25,7 +25,7 @@ ITSELF = (".", "./", "-e .", "-e ./", "--editable .", "--editable ./")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be installed beside what the machine has.
+    """Packages to be installed beside those that the machine has.
 
     Attributes:
         lines: requirements.

@@ -24,7 +24,7 @@ DIGITS = 16  # of an id, in the name of an input
 
 
 class Consignment(NamedTuple):
-    """How a tree comes.
+    """The way that a tree takes to a machine.
 
     Attributes:
         id: of the tree.

@@ -45,7 +45,7 @@ class Arrival:
 
 @dataclass(slots=True)
 class Trip:
-    """What has come to this machine for a job.
+    """Code, packages and data that have come to this machine for a job.
 
     Attributes:
         arrivals: by the script as it was ordered.

@@ -113,7 +113,7 @@ class LoadedSteps:
         return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
 
     def exact(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """What `Trainer.seen` shows of the last step, in float64: from the data set as it is now."""
+        """Return what `Trainer.seen` shows of the last step, in float64: from the data set as it is now."""
         flips, noise, times = (tensor[:count].cpu() for tensor in self._drawn)
         (images,) = self._loader.latest()
         return self.trainer.exact(flipped(images[:count], flips), noise, times)

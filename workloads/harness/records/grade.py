@@ -10,7 +10,7 @@ from workloads.harness.records.record import Record, Timing, Verdict
 
 
 class Grade(StrEnum):
-    """What may be made of a number; `GRADES` says it of each verdict, and `grade_of` of a record."""
+    """The use that may be made of a number; `GRADES` has it for each verdict, `grade_of` for a record."""
 
     SOUND = "sound"
     WIDE = "wide"

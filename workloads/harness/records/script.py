@@ -65,7 +65,7 @@ class JobTime:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """What was seen of a user's own command; the times of its steady step are the record's `wall`.
+    """Observations of a user's own command; the times of its steady step are the record's `wall`.
 
     Attributes:
         command: the words that ran, sizes filled in.

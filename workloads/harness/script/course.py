@@ -37,7 +37,7 @@ EPOCHS = 3  # whose ends are seen where a job is predicted
 
 @dataclass(slots=True)
 class Taken:
-    """What the course has taken so far; a script that ends early leaves the later parts out.
+    """Times of the course so far; a script that ends early leaves the later parts out.
 
     Attributes:
         warm_steps: steps before the samples: with them warm-up was over.
@@ -61,7 +61,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class CoursePlan:
-    """What a course is to do.
+    """Orders for a course: how long, and to what end.
 
     Attributes:
         cap_s: seconds of steps after which it no longer waits for the end of an epoch.

@@ -28,7 +28,7 @@ FEWEST = 2  # steps after the first, to say anything of a time
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a script ended: `error` is what it raised, `code` its exit code, `after` a sentence of ours."""
+    """The end of a script: `error` is what it raised, `code` its exit code, `after` a sentence of ours."""
 
     ended: str = "finished"
     code: int | None = None

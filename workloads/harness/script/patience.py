@@ -16,7 +16,7 @@ BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # without a step of an optimi
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a script may take: seconds in all, and those with backward calls and no step."""
+    """Limits of a script's time: seconds in all, and those with backward calls and no step."""
 
     timeout_s: float
     backwards_s: float = BACKWARDS_S
