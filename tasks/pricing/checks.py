@@ -27,6 +27,7 @@ class Quote:
         elsewhere: other regions and what the same costs there by the same purchase.
         gpus: that the price is of.
         snapshot_usd: the on-demand price of the same machine that is on file.
+        smaller: names and on-demand prices of smaller machines of its family there, where this is on demand.
     """
 
     usd_per_hour: float
@@ -38,6 +39,7 @@ class Quote:
     elsewhere: tuple[tuple[str, float], ...] = ()
     gpus: int = 1
     snapshot_usd: float | None = None
+    smaller: tuple[tuple[str, float], ...] = ()
 
 
 def doubts(quote: Quote, today: date) -> tuple[str, ...]:
@@ -112,6 +114,17 @@ def host_alone(quote: Quote, today: date) -> str:
     return ""
 
 
+def below_a_smaller_one(quote: Quote, today: date) -> str:
+    """Flag a machine that costs less than a smaller one of its family: eight GPUs below the price of one."""
+    known = [(usd, name) for name, usd in quote.smaller if usd not in PLACEHOLDERS]
+    usd, name = max(known, default=(0.0, ""))
+    if not 0 < quote.usd_per_hour < usd:
+        return ""
+    return (
+        f"{usd_text(quote.usd_per_hour)} USD/h is less than the {usd_text(usd)} of {name}, which is smaller"
+    )
+
+
 def half_of_another_region(quote: Quote, today: date) -> str:
     """Flag exactly half of another region's price: regions differ by some percent."""
     for region, usd in quote.elsewhere:
@@ -141,6 +154,7 @@ RULES: tuple[Rule, ...] = (
     unlike_elsewhere,
     spot_above_on_demand,
     host_alone,
+    below_a_smaller_one,
     half_of_another_region,
     old,
     from_the_future,

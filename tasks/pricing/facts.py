@@ -27,7 +27,7 @@ class Fact(Strict):
 
     Attributes:
         instance: a whole machine; or `host`, a machine without its GPUs; or `gpu`, one of them alone.
-        region: None where the price is the same in all of the provider's.
+        region: or a zone, such as `us-east-1b`; None where the price is the same in all of the provider's.
         usd_per_hour: of one of it.
         date: when it was read.
     """

@@ -10,6 +10,7 @@ from pydantic import PositiveInt, model_validator
 from tasks.errors import GridbenchError
 from tasks.pricing.checks import Quote, doubts, usd_text
 from tasks.pricing.facts import FILE, Fact, Kind, Name, Purchase, Usd
+from tasks.pricing.names import is_in, is_smaller
 from tasks.schema import Strict, hint
 
 
@@ -135,12 +136,22 @@ def fact_doubts(fact: Fact, facts: Sequence[Fact], today: date) -> tuple[str, ..
         on_demand_usd=next(here, None) if fact.purchase == "spot" else None,
         hosts=tuple((name, other.usd_per_hour) for other in hosts if other.purchase == fact.purchase),
         elsewhere=tuple((other.region or "every region", other.usd_per_hour) for other in elsewhere),
+        smaller=_smaller(fact, facts) if fact.purchase == "on-demand" else (),
     )
     return doubts(quote, today)
 
 
+def _smaller(fact: Fact, facts: Sequence[Fact]) -> tuple[tuple[str, float], ...]:
+    """Return the names and prices of smaller machines of a family, bought in the same way and place."""
+    kind, name = fact.part
+    peers = [o for o in facts if (o.provider, o.part[0], o.purchase) == (fact.provider, kind, fact.purchase)]
+    fewer = [o for o in peers if _covers(o, fact.region) and is_smaller(o.part[1], name)]
+    return tuple((other.part[1], other.usd_per_hour) for other in fewer)
+
+
 def _covers(fact: Fact, region: str | None) -> bool:
-    return fact.region is None or fact.region == region
+    """Return whether a fact holds in a region, or in a zone of one."""
+    return fact.region is None or (region is not None and is_in(region, fact.region))
 
 
 def _matching(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str, purchase: str) -> list[Fact]:

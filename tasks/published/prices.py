@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from datetime import date
 
 from tasks.pricing.checks import Quote, impossibilities
+from tasks.pricing.names import is_in
 from tasks.published.shapes import AWS_NAME, GCP_NAME
 from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
 
 RULE = "price that can't be"
+# regions and zones as AWS and Google name them
+_PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:-[a-f])?)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +35,13 @@ def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[Tab
         elsewhere = tuple(
             (o.row.name, o.value.value) for o in same if o.purchase == price.purchase and price.machine
         )
-        own = [o.value.value for o in prices if o.row is price.row and o.purchase == "on-demand"]
+        own = [o for o in prices if o.row is price.row and o.purchase == "on-demand"]
+        own += [o for o in same if o.purchase == "on-demand" and price.machine and _is_there(price, o)]
         spot = price.purchase == "spot"
         quote = Quote(
-            price.value.value, price.purchase, date.min, on_demand_usd=own[0] if own and spot else None,
-            elsewhere=elsewhere, gpus=int(max(price.gpus, 1)), snapshot_usd=known.get(price.machine),
+            price.value.value, price.purchase, date.min,
+            on_demand_usd=own[0].value.value if own and spot else None, elsewhere=elsewhere,
+            gpus=int(max(price.gpus, 1)), snapshot_usd=known.get(price.machine),
         )  # fmt: skip
         for reason in impossibilities(quote):
             yield TableFlaw(RULE, (price.row.name,), f"{price.row.name}: {reason}")
@@ -59,6 +64,12 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
         if value:
             made.append(PricedRow(row, _machine(row.text), count, value, terms))
     return made
+
+
+def _is_there(price: PricedRow, other: PricedRow) -> bool:
+    """Return whether another row's price holds where a row is: in the same region, or in that of its zone."""
+    places, regions = _PLACES.findall(price.row.text), _PLACES.findall(other.row.text)
+    return len(places) == len(regions) == 1 and is_in(places[0], regions[0])
 
 
 def _machine(text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tasks.results.format import format_percent
-from tasks.results.model import Summary
+from tasks.results.model import Summary, Total
 from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import Grade
@@ -85,3 +85,13 @@ def few(reasons: Sequence[str]) -> list[str]:
 def devices_text(devices: int) -> str:
     """Name what a machine computes on, such as `8 accelerators`."""
     return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"
+
+
+def totals_text(totals: Sequence[Total]) -> str:
+    """Say beside totals of several cases what their intervals take for granted; else nothing."""
+    if not any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
+        return ""
+    return (
+        "Intervals of totals take the cells' errors as independent: on a machine that drifts through a whole "
+        "run they are too narrow."
+    )

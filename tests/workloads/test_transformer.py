@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from workloads import transformer
 from workloads.harness.engine.correctness import check, check_loss, first_step
+from workloads.harness.engine.count import counted
 from workloads.harness.prepared import Env
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
@@ -118,6 +119,14 @@ class TestFlops:
         square = LAYERS * 4 * self.batch * self.length**2 * self.width
         assert counter.get_total_flops() == made.matmul_flops + square
         assert self.attention() == square * (self.length + 1) / (2 * self.length)
+
+
+@pytest.mark.parametrize("name", ["transformer_train", "transformer_infer"])
+def test_a_record_names_the_kernel_that_its_attention_took(name):
+    made = build(name, width=64, length=16, batch=2)
+    with counted() as counts:
+        made.step()
+    assert counts.attention == {"flash_attention_for_cpu"}  # on a GPU `flash`, `efficient` or `cudnn`
 
 
 def test_its_loss_begins_at_chance_and_falls():

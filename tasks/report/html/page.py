@@ -45,7 +45,7 @@ from tasks.results.format import cases_text, format_ratio
 from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
-from tasks.results.wording import verdict_text
+from tasks.results.wording import totals_text, verdict_text
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import SCHEMA, Record
 
@@ -68,6 +68,7 @@ def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo)
         comparison=comparison,
         counts=_counts(grid),
         total_cases=_total_cases(comparison),
+        of_totals=totals_text(comparison.totals),
         example={"interval": format_ratio(Estimate(27.2, 26.1, 28.4)), "single": format_ratio(Estimate(1.8))},
         panels=panels,
         phases=[name.replace("_", " ") for name in COLD_PHASES],

@@ -8,7 +8,15 @@ from tasks.results.cost import cost_words
 from tasks.results.format import cases_text, format_ratio, format_seconds, format_usd
 from tasks.results.model import Comparison, Machine
 from tasks.results.speedup import scaled
-from tasks.results.wording import PLAIN, devices_text, price_text, size_text, trouble_text, verdict_text
+from tasks.results.wording import (
+    PLAIN,
+    devices_text,
+    price_text,
+    size_text,
+    totals_text,
+    trouble_text,
+    verdict_text,
+)
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import Grade
 
@@ -18,7 +26,7 @@ def text_tables(comparison: Comparison) -> str:
     grid = grid_of((), comparison)
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
     parts = [_lines(comparison.answer), *(_versus(grid, machine) for machine in others)]
-    parts.append(_machines(grid))
+    parts += [totals_text(comparison.totals), _machines(grid)]
     troubles = [f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled]
     if troubles:
         parts.append("Refused, in no ratio:\n" + _lines(troubles))

@@ -239,6 +239,54 @@ class TestFactDoubts:
         assert fact_doubts(spot, (here, spot), TODAY) == ()
         assert "is above the on-demand price, 1" in fact_doubts(dear, (here, dear), TODAY)[0]
 
+    @pytest.mark.parametrize(
+        ("provider", "small", "large"),
+        [
+            ("aws", "p3.2xlarge", "p3.16xlarge"),
+            ("aws", "m5.large", "m5.xlarge"),
+            ("aws", "p6-b200.24xlarge", "p6-b200.48xlarge"),
+            ("gcp", "a2-highgpu-1g", "a2-highgpu-8g"),
+            ("lambda", "gpu_1x_h100_sxm5", "gpu_8x_h100_sxm5"),
+        ],
+    )
+    def test_eight_gpus_cost_no_less_than_one(self, provider, small, large):
+        one = fact(3.06, provider=provider, instance=small, region="r")
+        eight = fact(2.9, provider=provider, instance=large, region="r")
+        assert fact_doubts(eight, (one, eight), TODAY) == (
+            f"2.9 USD/h is less than the 3.06 of {small}, which is smaller",
+        )
+        assert fact_doubts(one, (one, eight), TODAY) == ()
+        dear = eight.model_copy(update={"usd_per_hour": 24.48})
+        assert fact_doubts(dear, (one, dear), TODAY) == ()
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"purchase": "spot"},  # of which a market may have the larger for less
+            {"region": "elsewhere"},
+            {"instance": "p4d.24xlarge"},
+            {"instance": "p3.metal"},
+            {"provider": "gcp"},
+        ],
+    )
+    def test_of_another_family_place_or_market_it_says_nothing(self, changes):
+        one = fact(3.06, provider="aws", instance="p3.2xlarge", region="r")
+        eight = fact(2.9, provider="aws", instance="p3.16xlarge", region="r").model_copy(update=changes)
+        assert fact_doubts(eight, (one, eight), TODAY) == ()
+
+    @pytest.mark.parametrize(
+        ("provider", "region", "zone"),
+        [("aws", "us-east-1", "us-east-1b"), ("gcp", "us-central1", "us-central1-a")],
+    )
+    def test_a_zones_spot_price_is_held_against_its_regions(self, provider, region, zone):
+        names = {"provider": provider, "instance": "i"}
+        here, other = fact(1.846, **names, region=region), fact(1.1, **names, region=f"{region}1")
+        spot = fact(1.964, "spot", **names, region=zone)
+        assert fact_doubts(spot, (other, here, spot), TODAY) == (
+            "the spot price, 1.964 USD/h, is above the on-demand price, 1.846",
+        )
+        assert fact_doubts(spot, (other, spot), TODAY) == ()
+
     def test_an_instance_at_the_price_of_the_host_of_its_name(self):
         names = {"provider": "gcp", "region": "r"}
         host, whole = fact(0.74, **names, host="a2"), fact(0.74, **names, instance="a2")

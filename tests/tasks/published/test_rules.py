@@ -59,6 +59,7 @@ PAIRS = {
     "cores, turned": ("| | CPU | GPU |\n|---|---|---|\n| Instance | r5.4xlarge | g5.8xlarge |\n| CPU | 16 cores | 32 cores |", "16 cores", "32 cores", "r5.4xlarge is said to have 32 cores, but it has 16 vCPUs"),
     "memory": ("type;Memory (GiB);time (s)\nc5.2xlarge;16;5.0\nm5.2xlarge;32;4.0", "16", "64", "c5.2xlarge is said to have 64 GiB, but it has 16 GiB"),
     "spot": ("instance;On-demand $/h;Spot $/h\nm5.2xlarge;0.384;0.188", "0.188", "0.500", "the spot price, 0.5 USD/h, is above the on-demand price, 0.384"),
+    "spot by zone": ("instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;eu-west-1;on-demand;0.428\nm5.2xlarge;us-east-1b;spot;0.188\nm5.2xlarge;eu-west-1a;spot;0.201", "0.188", "0.391", "the spot price, 0.391 USD/h, is above the on-demand price, 0.384"),
     "placeholder": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "700", "700 USD/h"),
     "price of another magnitude": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "10.06", "10.06 USD/h is 10 times the on-demand price on file, 1.006"),
     "more GPUs for less": ("instance;GPUs;Price ($/h)\ng9.xlarge;1;1.00\ng9.48xlarge;8;16.0", "16.0", "0.50", "g9.48xlarge with 8 GPUs costs 0.50, g9.xlarge with 1 costs 1.00"),
@@ -95,6 +96,7 @@ RIGHT = {
     "requests at once": "Concurrency;p50 latency (ms);inferences/s\n1;5.00;200\n2;6.00;333\n4;8.00;500",
     "results by instance": "instance;cores;time (s)\nr5.4xlarge;8;5.0\ng5.8xlarge;1;2.0",
     "a baseline in each group": "op;Mean (ms);Ratio\nTime50;50.1;1.00\nTime100;100.2;2.00\nTime550;549.0;1.00\nTime600;598.4;1.09",
+    "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
 

@@ -58,6 +58,8 @@ def test_the_answer_comes_first(page, made):
     text = words(page)
     first = text.index(comparison(made).answer[0])
     assert first < text.index("Machines and prices") < text.index("Every ratio is against")
+    beside = text[text.index("Machines and prices") : text.index("Every ratio is against")]
+    assert "Intervals of totals take the cells’ errors as independent" in beside.replace("&#39;", "’")
 
 
 def test_machines_have_prices_and_say_where_they_come_from(page):

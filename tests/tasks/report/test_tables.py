@@ -148,6 +148,13 @@ def test_text_is_ascii_with_straight_boxes(compared):
     assert "Total of 7 of 9 cases" in text and "out of memory" in text and "no price stated" in text
 
 
+def test_a_total_says_beside_it_what_its_interval_takes_for_granted(made, compared):
+    said = "take the cells' errors as independent"
+    assert said in text_tables(compared)
+    single = [r for r in made if r.case == next(s.cell.case for s in compared.summaries if s.ok_repeats > 1)]
+    assert said not in text_tables(comparison(single))
+
+
 def test_every_speedup_in_the_text_has_an_interval_or_is_undecided(compared):
     rows = [line for line in text_tables(compared).splitlines() if line.startswith("|") and "x " in line]
     for row in rows:

@@ -36,10 +36,10 @@ PULSE_S = 1.0  # how old a rank's count of exchanges may be
 PATIENCE = 2.0  # times the repeat's timeout
 PAIRS = 10  # of blocks with and without exchange, at most
 FEWEST_PAIRS = 3
-# Readings of which each GPU has its own, and of which the worst taints all.
+# Readings of which each GPU has its own, and of which the worst taints all; a drift may be up or down.
 OF_EACH_GPU = (
     *("power_throttled_share", "thermal_throttled_share", "throttled_share", "straggle_share"),
-    *("gpu_foreign_share", "gpu_foreign_processes", "gpu_foreign_memory_bytes"),
+    *("gpu_foreign_share", "gpu_foreign_processes", "gpu_foreign_memory_bytes", "sm_clock_drift"),
 )
 _control: Any = None  # the harness's own group, on CPUs: its messages must not queue behind kernels
 
@@ -134,21 +134,27 @@ class RankProcess:
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
 
     def merge(self, readings: Readings) -> None:
-        """Merge the ranks' readings of their GPUs: all GPUs, the sum of energy, the worst of the rest."""
+        """Merge the ranks' readings of their GPUs: all GPUs, the sum of energy, the worst of the rest.
+
+        What one rank could not read is missing of the group, for that rank's reason.
+        """
         readings_of_ranks = self.gather(
-            (readings.environment.get("gpus", []), readings.energy_j, readings.probes)
+            (readings.environment.get("gpus", []), readings.energy_j, readings.probes, readings.missing)
         )
         if self.device.is_host:  # all have read the same machine
             return
-        readings.environment["gpus"] = [gpu for gpus, _, _ in readings_of_ranks for gpu in gpus]
-        joules = [energy_j for _, energy_j, _ in readings_of_ranks]
+        readings.environment["gpus"] = [gpu for gpus, *_ in readings_of_ranks for gpu in gpus]
+        joules = [energy_j for _, energy_j, *_ in readings_of_ranks]
         readings.energy_j = None if None in joules else sum(joules)
         readings.probes.pop("gpu_energy_j", None)
         if readings.energy_j is not None:
             readings.probes["gpu_energy_j"] = readings.energy_j
+        for rank, (*_, missing) in enumerate(readings_of_ranks):
+            for name in missing.keys() & {*OF_EACH_GPU, "gpu_energy_j"}:
+                readings.missing.setdefault(name, f"rank {rank}: {missing[name]}")
         for name in OF_EACH_GPU:
-            if values := [probes[name] for _, _, probes in readings_of_ranks if name in probes]:
-                readings.probes[name] = max(values)
+            if values := [probes[name] for *_, probes, _ in readings_of_ranks if name in probes]:
+                readings.probes[name] = max(values, key=abs)
 
     def leave(self) -> None:
         """Wait until all ranks have come to the end; from then on each may leave."""

@@ -96,7 +96,7 @@ def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> f
 
 
 def _launch(record: Record, ceilings: Ceilings) -> float | None:
-    """Handing over the step's operations; where a profile shows the device idle, at most for that long.
+    """Handing over the step's operations; where it is known how long the device is idle, at most that long.
 
     A device that never waits is not held up by the host, however long that takes to hand over.
     """
@@ -104,23 +104,31 @@ def _launch(record: Record, ceilings: Ceilings) -> float | None:
     if not launches or ceilings.launch_s is None or record.wall is None:
         return None
     share = launches * ceilings.launch_s.value / record.wall.median_s
-    return (
-        share if record.profile is None or record.profile.busy_s is None else min(share, idle(record) or 0.0)
-    )
+    return share if _alone_s(record) is None else min(share, idle(record) or 0.0)
 
 
 def idle(record: Record) -> float | None:
     """Share of a step in which the device does nothing; None where the device is the host.
 
-    From a profile the time of its kernels is taken, which profiling does not stretch, and not that of its
-    steps, which it does. Without one, all that is known is how much longer the host's clock ran.
+    Where neither a profile nor a pass of the device alone was made, all that is known is how much longer the
+    host's clock ran than the device's, which counts every gap between two kernels as work.
     """
     if record.device == "cpu" or record.wall is None:
         return None
-    busy_s = record.device_time.median_s if record.device_time else None
-    if record.profile and record.profile.busy_s is not None and record.profile.steps:
-        busy_s = record.profile.busy_s / record.profile.steps
+    alone_s, events_s = _alone_s(record), record.device_time.median_s if record.device_time else None
+    busy_s = events_s if alone_s is None else alone_s
     return None if busy_s is None else min(max(1 - busy_s / record.wall.median_s, 0.0), 1.0)
+
+
+def _alone_s(record: Record) -> float | None:
+    """Return the seconds per step in which the device computes, without gaps; None where that is not known.
+
+    From a profile the time of its kernels is taken, which profiling does not stretch, and not that of its
+    steps, which it does.
+    """
+    if record.profile and record.profile.busy_s is not None and record.profile.steps:
+        return record.profile.busy_s / record.profile.steps
+    return record.device_busy_s if record.busy_share is not None else None
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
@@ -175,7 +183,7 @@ def _reason(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by:
         more = ", more than that gives: some data stays in a cache" if beyond else ""
         return f"{share} of the measured {si(top.value)}B/s{where}{more}"
     if by == "launch":
-        unsure = record.device != "cpu" and not record.profile
+        unsure = record.device != "cpu" and _alone_s(record) is None
         more = f", so that {AGAIN}" if beyond else ""
         more += "; the device may be busy meanwhile, --profile would tell" if unsure else ""
         count = work.launches if work else 0

@@ -149,6 +149,22 @@ class TestGpu:
         assert found.shares["launch"] == pytest.approx(0.02)
         assert found.shares["host"] == pytest.approx(0.0, abs=1e-9)
 
+    @pytest.mark.parametrize(
+        ("busy_share", "launch", "host"), [(0.1, 0.8, 0.1), (0.98, 0.02, 0.0), (1.0, 0.0, 0.0)]
+    )
+    def test_what_the_device_takes_alone_tells_it_without_a_profile(self, busy_share, launch, host):
+        step_s = 100 * LAUNCH_S / 0.8
+        found = bound(self.step(step_s, step_s, flops=0.6, device_busy_s=busy_share * step_s), CEILINGS)
+        assert found.by == ("launch" if launch > 0.6 else "compute")
+        assert found.shares["launch"] == pytest.approx(launch)
+        assert found.shares["host"] == pytest.approx(host, abs=1e-9)
+        assert "--profile" not in found.why
+
+    @pytest.mark.parametrize("busy_s", [-1.0, 0.0])
+    def test_no_time_of_the_device_alone_tells_nothing(self, busy_s):
+        found = bound(self.step(1.0, 0.9, launches=0, device_busy_s=busy_s), CEILINGS)
+        assert found.shares["host"] == pytest.approx(0.1)
+
     def test_without_a_profile_it_says_what_it_can_not_know(self):
         step_s = 100 * LAUNCH_S / 0.8
         found = bound(self.step(step_s, step_s), CEILINGS)

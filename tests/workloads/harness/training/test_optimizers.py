@@ -1,5 +1,6 @@
 """Optimizers are fused on a GPU, so that fp16 needs no look at every step's gradients by the host."""
 
+import inspect
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +27,12 @@ def test_a_fused_kernel_takes_the_loss_scale_along(kind):
     """Torch asks this attribute before it has the host wait: `GradScaler.step`."""
     made = kind([torch.nn.Parameter(torch.ones(1))], fused=True)
     assert made._step_supports_amp_scaling
+
+
+def test_torch_has_no_such_kernel_for_adadelta():
+    """So `mnist` in fp16 waits for its device once a step; once torch has one, `mnist` takes `fused`, too."""
+    assert "fused" in inspect.signature(torch.optim.AdamW).parameters
+    assert "fused" not in inspect.signature(torch.optim.Adadelta).parameters
 
 
 @pytest.mark.parametrize("name", ["gcn", "cifar10", "transformer_train", "simple_cnn_train"])

@@ -47,6 +47,22 @@ async def test_a_pod_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp
     assert "deleted from outside" in run.state.message
 
 
+async def test_a_job_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp_path):
+    """Its engine, told to end, says so first, and can't know why: that is not what stays."""
+    run_id = await pool.start("lane", script="while :; do sleep 0.1; done", grace_s=1)
+    async with pool.worker(), pool.prefect.client() as api:
+        run = await pool.until(run_id, lambda run: "kubernetes.starting_s" in run.labels)
+        await api.set_flow_run_state(run_id, Running(), force=True)
+        await api.set_flow_run_state(run_id, Crashed(message=VAGUE), force=True)
+        name = run.infrastructure_pid.partition(":")[2]
+        await client.BatchV1Api(admin).delete_namespaced_job(name, NAMESPACE, propagation_policy="Background")
+        started = time.monotonic()
+        run = await pool.until(run_id, has_ended)
+    assert time.monotonic() - started < 25, "nobody waits for what is known"
+    assert (run.state.name, end_of(run)) == ("PodLost", JobEnd.TAKEN_AWAY), run.state.message
+    assert "was deleted from outside before it had ended" in run.state.message
+
+
 async def test_what_could_not_be_deleted_is_not_called_deleted_and_is_told_once(pool, cluster, tmp_path):
     refusal = '{"kind": "Status", "status": "Failure", "message": "jobs.batch is forbidden", "code": 403}'
     cluster.control.fault("DELETE", "*/jobs/*", 403, times=None, body=refusal)

@@ -1,0 +1,34 @@
+"""What names of machines and places tell: which of two machines is the larger, and where a zone is."""
+
+import re
+
+_AWS = re.compile(r"([a-z][a-z0-9-]*)\.(\d*)(medium|large|xlarge)")
+_GCP = re.compile(r"([a-z]\d[a-z]?-[a-z]+)-(\d+)g?")
+_LAMBDA = re.compile(r"gpu_(\d+)x_(\w+)")
+_AWS_SIZES = {"medium": 0.25, "large": 0.5, "xlarge": 1.0}
+
+
+def size_of(instance: str) -> tuple[str, float] | None:
+    """Return the family of a machine and its size in it, such as `p3` and 16; None for another name.
+
+    A machine twice as large has twice the CPUs or GPUs of its family: so providers name them.
+    """
+    name = instance.lower()
+    if match := _AWS.fullmatch(name):
+        return match[1], float(match[2] or 1) * _AWS_SIZES[match[3]]
+    if match := _GCP.fullmatch(name):
+        return match[1], float(match[2])
+    if match := _LAMBDA.fullmatch(name):
+        return match[2], float(match[1])
+    return None
+
+
+def is_smaller(instance: str, other: str) -> bool:
+    """Return whether a machine is shown by its name to be a smaller one of the other's family."""
+    one, another = size_of(instance), size_of(other)
+    return one is not None and another is not None and one[0] == another[0] and one[1] < another[1]
+
+
+def is_in(place: str, region: str) -> bool:
+    """Return whether a place is a region or one of its zones: `us-east-1b`, `us-central1-a`."""
+    return bool(re.fullmatch(rf"{re.escape(region)}(-?[a-z])?", place))
