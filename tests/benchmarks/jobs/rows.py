@@ -20,6 +20,8 @@ class JobRow:
         real_s: from the start of the plain process to its end; None where it failed.
         measured_s: what the measurement took.
         verdict, reasons: of the record; `failed` is what the plain run said if it failed.
+        others: cores that other processes kept busy, during the measurement and during the run.
+        slower: share by which the CPU itself was slower during the run than during the measurement.
     """
 
     script: str
@@ -33,6 +35,8 @@ class JobRow:
     verdict: str
     reasons: Sequence[str] = ()
     failed: str = ""
+    others: Sequence[float] = ()
+    slower: float | None = None
 
     @property
     def inside(self) -> bool:
@@ -72,6 +76,8 @@ def report(rows: Iterable[JobRow]) -> str:
         "predicted / real",
         "measured in",
         "verdict",
+        "others' cores",
+        "CPU slower",
     ]
     body = [
         [
@@ -85,6 +91,8 @@ def report(rows: Iterable[JobRow]) -> str:
             f"{row.ratio:.3f}",
             _duration(row.measured_s),
             row.verdict,
+            " / ".join(f"{cores:.2f}" for cores in row.others),
+            "" if row.slower is None else f"{row.slower:+.1%}",
         ]
         for row in rows
     ]

@@ -8,7 +8,7 @@ def row(script, seconds, low_s, high_s, real_s, **more):
 
 
 ROWS = [
-    row("held", 150.0, 140.0, 160.0, 160.0),
+    row("held", 150.0, 140.0, 160.0, 160.0, others=(0.02, 0.51), slower=0.034),
     row("missed", 150.0, 140.0, 160.0, 200.0),
     row("unmeasured", None, None, None, 150.0),
     row("failed", 150.0, 140.0, 160.0, None, failed="exit code 1: no data"),
@@ -23,6 +23,7 @@ def test_a_real_time_counts_if_it_is_in_the_interval():
     held, missed, unmeasured, failed = (line.split("  ") for line in text.splitlines()[2:6])
     assert "yes" in held and "no" in missed and "0.750" in missed and "nan" in unmeasured
     assert "exit code 1: no data" in failed
+    assert [word.strip() for word in held if word.strip()][-2:] == ["0.02 / 0.51", "+3.4%"]
 
 
 def test_rows_are_kept_as_they_come(tmp_path):

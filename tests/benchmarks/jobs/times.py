@@ -13,13 +13,16 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tests.benchmarks.jobs.rows import JobRow, add, kept, report
+from workloads.harness.probes import cpu
 
+Done = TypeVar("Done")
 HERE, ROOT = Path(__file__).parent, Path(__file__).parents[3]
 SCRIPTS = HERE / "scripts"
 MINUTES, LONG = (
@@ -59,9 +62,12 @@ def row_of(
         its row, and the record of the measurement.
     """
     length = length_of(job, minutes)
-    steps = {True: lambda: measured(job, length), False: lambda: run(job, length)}
-    done = {which: steps[which]() for which in (is_measured_first, not is_measured_first)}
-    (record, measured_s), (real_s, failed) = done[True], done[False]
+    if is_measured_first:
+        (record, measured_s), one = watched(lambda: measured(job, length))
+        (real_s, failed), other = watched(lambda: run(job, length))
+    else:
+        (real_s, failed), other = watched(lambda: run(job, length))
+        (record, measured_s), one = watched(lambda: measured(job, length))
     predicted = (record["script"] or {}).get("job") or {}
     row = JobRow(
         script,
@@ -75,8 +81,26 @@ def row_of(
         record["verdict"],
         record["reasons"],
         failed,
+        (one.others, other.others),
+        other.canary_s / one.canary_s - 1,
     )
     return row, record
+
+
+@dataclass(frozen=True)
+class MachineReading:
+    """What a machine did beside us, and seconds of a fixed loop of arithmetic on it, before and after."""
+
+    others: float
+    canary_s: float
+
+
+def watched(work: Callable[[], Done]) -> tuple[Done, MachineReading]:
+    """Return what some work gives, and how its machine was meanwhile."""
+    before, canary_s = cpu.counters(), cpu.canary_s()
+    done = work()
+    readings, _ = cpu.delta(before, cpu.counters())
+    return done, MachineReading(readings["foreign_cores"], (canary_s + cpu.canary_s()) / 2)
 
 
 def length_of(job: Mapping[str, Any], minutes: float) -> int:

@@ -26,10 +26,11 @@ from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.apart import MARKS, make_room, when_imported
 from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, CoursePlan
 from workloads.harness.script.family import Seat, adopt_orphans, end_children
-from workloads.harness.script.job import BUSY_TIMES, OTHER_TIMES, ScriptPace, job_time, pace_of
+from workloads.harness.script.job import job_time
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
+from workloads.harness.script.pace import BUSY_TIMES, OTHER_TIMES, ScriptPace, pace_of
 from workloads.harness.script.patience import BACKWARDS_S, BRIEFLY_S, Patience
 from workloads.harness.script.shares import shares_of
 from workloads.harness.script.words import check_script, filled
@@ -202,7 +203,14 @@ def _seen_run(
     batches = seen.batches_of_step(calls) * measurement.world
     taken = measurement.taken
     plain_s = seen.ends_s[: None if script.whole else taken.plain_steps]
-    pace = pace_of(plain_s, seen.epochs_at, seen.steps_of_epoch(calls), taken.warm_steps or 1, other_times)
+    pace = pace_of(
+        plain_s,
+        seen.epochs_at,
+        seen.steps_of_epoch(calls),
+        taken.warm_steps or 1,
+        other_times,
+        seen.compiled,
+    )
     mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,

@@ -8,9 +8,10 @@ import pytest
 from workloads.harness.probes.memory import resident_bytes
 from workloads.harness.records.record import Memory, Verdict
 from workloads.harness.records.script import Script
-from workloads.harness.script.job import job_time, pace_of
+from workloads.harness.script.job import job_time
 from workloads.harness.script.measure import _job, _left_bytes, _other_times
 from workloads.harness.script.outcome import Ending
+from workloads.harness.script.pace import pace_of
 
 GIB = 2**30
 
