@@ -19,7 +19,7 @@ JOURNEYS = {
     "flows/batch/cloud/test_lanes.py::test_two_machines_are_measured_in_containers_and_the_report_is_in_the_bucket",
     "flows/gke/cloud/test_lanes.py::test_three_accelerators_are_measured_compared_and_priced",
     "flows/rented/cloud/test_lanes.py::test_boxes_are_rented_measured_on_billed_compared_and_given_back",
-    "infra/workers/ssh/cloud/test_worker.py::test_every_job_ends_in_the_right_state",
+    "infra/workers/ssh/ends/cloud/test_jobs.py::test_every_job_ends_in_the_right_state",
 }
 MARKERS = {
     **LEVELS,
@@ -66,6 +66,9 @@ def place(items: list[pytest.Item]) -> None:
         node.own_markers = [mark for mark in node.own_markers if mark.name not in LEVELS]
     for item, level in levels.items():
         item.add_marker(level)
-        if f"{item.path.relative_to(TESTS)}::{item.name.partition('[')[0]}" in JOURNEYS:
+        name = f"{item.path.relative_to(TESTS)}::{item.name.partition('[')[0]}"
+        if name in JOURNEYS and levels[item] == level_of(
+            item.path
+        ):  # a backend that is marked higher is none
             item.add_marker("journey")
     items.sort(key=lambda item: -RUNGS.index(levels[item]))

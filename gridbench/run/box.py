@@ -16,6 +16,7 @@ from tasks.schema import validated
 
 SCHEME = "ssh://"
 EXAMPLE = "ssh://USER@HOST, ssh://HOST:PORT?usd=1.99"
+BOX = "a box of your own with torch, ssh://USER@HOST?usd=1.99"  # in the help of commands
 SAYS = ("usd", "python")  # what an address may say of its box besides
 UNKNOWN_USD = 1.0
 START_S, FIRST_START_S = 20.0, 1200.0  # the first lane on a box installs its packages

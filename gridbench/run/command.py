@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from gridbench.run.box import with_boxes
+from gridbench.run.box import BOX, with_boxes
 from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
 from gridbench.terminal import Results, RunName, console, say
 from tasks.dispatch.rental_order import order_for
@@ -36,10 +36,7 @@ def run(
     ] = "quick",
     on: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Hardware, several times for several: {', '.join(hardware_names())}; or a box of your own "
-            "with torch, ssh://USER@HOST?usd=1.99"
-        ),
+        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
     ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="What speedups are taken against; the first by default")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from gridbench.run.box import with_boxes
+from gridbench.run.box import BOX, with_boxes
 from gridbench.run.command import local_hardware
 from gridbench.terminal import log_or_screen, say, table_of
 from tasks.planning.hardware import Hardware, hardware_names, load_suite_checked, suites
@@ -26,7 +26,7 @@ def fits(
     ] = "quick",
     on: Annotated[
         list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
+        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
     ] = None,
 ) -> None:
     """Predict each case's peak of memory without computing it, and say whether it fits and what would.

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gridbench.run.box import with_boxes
+from gridbench.run.box import BOX, with_boxes
 from gridbench.run.command import Budget, plan_and_measure
 from gridbench.run.reach import for_flow
 from gridbench.terminal import Results, say
@@ -36,7 +36,7 @@ def train(
     command: Words,
     on: Annotated[
         list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}"),
+        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
     ] = None,
     size: Sizes = None,
     steps: Annotated[int | None, typer.Option(help="Length of the whole job, to predict its time")] = None,

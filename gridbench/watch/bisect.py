@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from gridbench.run.box import BOX, with_boxes
 from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
 from gridbench.terminal import Results, console, log_or_screen, say
 from gridbench.watch.bisect_request import BisectRequest, checked_plan, process_count, search_id
@@ -61,7 +62,7 @@ def bisect(
     case: Case,
     good: Good,
     bad: Bad,
-    on: Annotated[str, typer.Option(help=f"Hardware: {', '.join(hardware_names())}")],
+    on: Annotated[str, typer.Option(help=f"Hardware: {', '.join(hardware_names())}; or {BOX}")],
     suite: Annotated[str, typer.Option(help="Suite that has the case, or its path")] = "nightly",
     image_template: ImageTemplate = None,
     command_template: CommandTemplate = None,
@@ -95,7 +96,11 @@ def bisect(
         if folder
         else runnable_versions(names, image_template, command_template)
     )
-    request = BisectRequest(case, on, suite, runnable, count, budget_usd, results, search_id(resume))
+    name = search_id(resume)
+    asked = with_boxes(RunRequest(hardware=(on,)))
+    request = BisectRequest(
+        case, asked.hardware[0], suite, runnable, count, budget_usd, results, name, asked.found
+    )
     with kept_until_the_end(runnable, folder):
         check_out(runnable[0], folder)
         plan = checked_plan(request)

@@ -9,7 +9,7 @@ from pathlib import Path
 from gridbench.run.reach import for_flow
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night, Version
-from tasks.planning.hardware import load_suite_checked
+from tasks.planning.hardware import Hardware, load_suite_checked
 from tasks.planning.plan import Plan
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
@@ -27,6 +27,7 @@ class BisectRequest:
         repeats: fresh processes per measurement.
         budget_usd: for all measurements together.
         id: name of the search, under which all its runs are stored.
+        found: the hardware, where it is a box that was asked what it is.
     """
 
     case: str
@@ -37,6 +38,7 @@ class BisectRequest:
     budget_usd: float
     results: Path
     id: str
+    found: tuple[Hardware, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -54,6 +56,7 @@ class BisectRequest:
         return RunRequest(
             suite=self.suite,
             hardware=(self.hardware,),
+            found=self.found,
             repeats=self.repeats,
             budget_usd=left_usd,
             resume=resumed,

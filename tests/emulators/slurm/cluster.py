@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 USER, UID, GID = "ada", 6001, 100
 LAN = "10.200.{node}.{end}"  # a cable between the login node and each other one
 CPUS, MEMORY_MIB = 4, 4000  # of a node, by its own word
+HOME_SIZE = "1g"  # of all homes together, on a disk of their own
 WITHIN_S = 120
 CONFIGURATION = """
 ClusterName=gridbench
@@ -96,6 +97,10 @@ class Cluster:
         """The names of all jobs that wait or run."""
         return self.login.run("squeue --noheader --format=%j").split()
 
+    def trees(self) -> list[str]:
+        """The names of the process trees on its nodes."""
+        return [name for node, box in self.nodes.items() if node not in self._off for name in box.trees()]
+
     def fail(self, node: str) -> None:
         """A node loses its power."""
         self._off.add(node)
@@ -130,6 +135,7 @@ class Cluster:
         for name in self.nodes:
             for group in Path("/sys/fs/cgroup").glob(f"*/slurm_{name}"):
                 subprocess.run(["find", str(group), "-depth", "-type", "d", "-delete"], capture_output=True)
+        subprocess.run(["umount", "-l", str(self.folder / "home")], capture_output=True)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -176,6 +182,8 @@ def _lay_out(many: int, remembered_s: int, with_accounting: bool) -> Cluster:
     laid = Cluster(shared, login, nodes)
     for path in ("home", "etc"):
         (shared / path).mkdir()
+    disk = ["mount", "-t", "tmpfs", "-o", f"size={HOME_SIZE}", "tmpfs", str(shared / "home")]
+    subprocess.run(disk, check=True)
     Path("/etc/slurm").mkdir(exist_ok=True)  # its own are mounted over it
     (shared / "munge.key").write_bytes(os.urandom(1024))
     (shared / "munge.key").chmod(0o400)

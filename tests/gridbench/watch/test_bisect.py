@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gridbench import main
+from gridbench.run.box import hardware_of
 from gridbench.watch import bisect
 from gridbench.watch.bisect import searched
 from gridbench.watch.bisect_request import BisectRequest
@@ -274,6 +275,20 @@ def test_a_faster_version_is_said_so(search_request):
     )
     (told,) = bisect.ending(CASE, search, step)
     assert told.startswith(f"v4 is the first fast version: {CASE} takes 9.09 % less time than with v3 (")
+
+
+def test_a_box_by_its_address_is_asked_once_and_goes_with_every_measurement(run, monkeypatch):
+    asked, host = [], {"address": "box.example"}
+    facts = hardware_of(host, {"cpu": ["AMD EPYC"], "memory_kib": ["65536000"]}, {}, {"hosts": [host]})
+    monkeypatch.setattr("gridbench.run.box.ask", lambda address: asked.append(address) or facts)
+    made = []
+    monkeypatch.setattr("gridbench.watch.bisect.plan_text", lambda names, plan: made.append(plan) or "a plan")
+    code, text = run(CASE, "v1", "v6", *LIST, "--dry-run", on="ssh://box.example")
+    assert (code, asked) == (0, ["ssh://box.example"]), text
+    (machine,) = made[0].hardware
+    assert (machine.name, machine.pool, machine.command[0]) == ("box.example", "ssh", "/envs/v1/bin/python")
+    code, text = run(CASE, "v1", "v6", *LIST[:2], "--image-template", "r/g:{version}", on="ssh://box.example")
+    assert code == 2 and "measures in no image" in text
 
 
 def test_without_a_change_it_says_so(search_request):

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from tasks.errors import GridbenchError
+from tasks.planning.channel import Night
 from tasks.planning.hardware import (
     DEPLOYMENTS,
     hardware_names,
@@ -15,6 +16,8 @@ from tasks.planning.hardware import (
     names_of,
     suites,
 )
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.plausibility.gpu_names import models_called
 
 PRICE = "price: {usd_per_hour: 1, purchase: spot, source: here, date: 2026-01-01}"
@@ -184,6 +187,14 @@ def test_a_mistake_in_a_rent_is_one_sentence(deployments, text, words):
 def test_unknown_hardware_names_the_nearest():
     with pytest.raises(GridbenchError, match="did you mean local-cpu"):
         load_hardware("local_cpu")
+
+
+def test_an_address_where_nobody_asks_the_box_says_what_would_be_right():
+    """A night is measured by another process, later and without the user's keys."""
+    with pytest.raises(
+        GridbenchError, match=r"is an address: .* `bisect` ask .*; a night, .* need a file in"
+    ):
+        make_plan(RunRequest(hardware=("ssh://me@box.example",), night=Night(channel="main")))
 
 
 def test_unknown_suite_names_the_nearest():

@@ -67,6 +67,7 @@ xargs -0 -x -n $WORDS "$python" "$tree" hold --limit-s "$limit" <"$folder/run"
 "$python" "$tree" logs -f "$name" # until the tree has ended: a signal ends xargs before it
 read -r code _ <"$folder/exit"
 case $code in
+none) exit 137 ;; # its root was killed
 *[!0-9]* | '') exit 1 ;;
 *) exit "$code" ;;
 esac

@@ -6,11 +6,11 @@ from infra.workers.base.outcome import JobOutcome, StateName, is_state_name
 from infra.workers.ssh.configuration import SshJobConfiguration
 from infra.workers.ssh.slurm.reasons import clause_of
 from infra.workers.ssh.slurm.states import ROOT, SlurmJob
-from infra.workers.ssh.slurm.submission import limit_minutes
+from infra.workers.ssh.slurm.submission import SECONDS_PER_MINUTE, limit_minutes
 
 # States in which Slurm itself has ended the job: name, and the sentence.
 ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
-    "TIMEOUT": ("TimedOut", "Slurm ended job {job.number} at its time limit of {minutes} minutes"),
+    "TIMEOUT": ("TimedOut", "Slurm ended job {job.number} at its time limit of {limit}"),
     "PREEMPTED": (
         "Preempted",
         "Slurm gave node {job.node} of job {job.number} to another of higher priority",
@@ -72,7 +72,7 @@ def slurm_outcome(
         text = f"The lane's environment could not be made on the login node: {written.last or 'no word'}"
         return JobOutcome("ImagePullFailed", text)
     if written.late:
-        text = f"The lane was ended after timeout_s {configuration.timeout_s}."
+        text = f"The job was stopped after timeout_s {configuration.timeout_s}."
         return JobOutcome("TimedOut", text, written.code)
     if job is not None and job.state in ENDED_BY_SLURM:
         return _by_slurm(job, written, configuration)
@@ -83,7 +83,7 @@ def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguratio
     name, sentence = ENDED_BY_SLURM[job.state]
     text = sentence.format(
         job=job,
-        minutes=limit_minutes(configuration.timeout_s),
+        limit=_time_limit(job, configuration),
         wait_s=configuration.wait_s,
         memory=_limit(configuration),
     )
@@ -100,14 +100,14 @@ def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConf
         return JobOutcome("Unschedulable", f"Slurm does not take job {job.number} ({job.reason}): {clause}.")
     if written.oom:
         return JobOutcome(
-            "OutOfMemory", f"The lane ran out of memory ({_limit(configuration)}, exit code {code}).", code
+            "OutOfMemory", f"The job ran out of memory ({_limit(configuration)}, exit code {code}).", code
         )
     if code is None:
         number = f" {job.number}" if job else ""
         return JobOutcome("Lost", f"Slurm no longer knows the job{number}, and it wrote down no end.")
     if code == 0:
-        return JobOutcome("Exited", "The lane ended with exit code 0.", 0)
-    return JobOutcome("Crashed", f"The lane ended with exit code {code}.", code)
+        return JobOutcome("Exited", "The job ended with exit code 0.", 0)
+    return JobOutcome("Crashed", f"The job ended with exit code {code}.", code)
 
 
 def _by_whom(job: SlurmJob) -> str:
@@ -115,6 +115,12 @@ def _by_whom(job: SlurmJob) -> str:
         return "by scancel, outside of Prefect"
     who = "an administrator" if job.ended_by == ROOT else f"user {job.ended_by}"
     return f"by {who}, outside of Prefect"
+
+
+def _time_limit(job: SlurmJob, configuration: SshJobConfiguration) -> str:
+    asked = limit_minutes(configuration.timeout_s)
+    given = asked if job.limit_s is None else job.limit_s // SECONDS_PER_MINUTE
+    return f"{given} min" if given == asked else f"{given} min, which somebody set in place of {asked} min"
 
 
 def _limit(configuration: SshJobConfiguration) -> str:

@@ -115,7 +115,7 @@ look)
         printf 'scontrol=%s\n' "$(printf %s "$said" | tr '\n' ' ')"
         case $said in # who cancelled it, and a job that the controller no longer has, accounting alone knows
         *JobState=CANCELLED* | *"Invalid job id"*)
-            printf 'sacct=%s\n' "$(sacct -X -n -P -j "$job" -o JobIDRaw,State,ExitCode,NodeList 2>&1 | tail -n 1)"
+            printf 'sacct=%s\n' "$(sacct -X -n -P -j "$job" -o JobIDRaw,State,ExitCode,NodeList,Timelimit 2>&1 | tail -n 1)"
             ;;
         esac
         case $said in

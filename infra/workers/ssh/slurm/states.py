@@ -30,6 +30,7 @@ class SlurmJob:
         ended_by: the user id of whoever cancelled it; None where nobody did, or nobody knows who.
         paused: it has been suspended, or is.
         restarts: how often Slurm has queued it again.
+        limit_s: the time that Slurm gives it, which an administrator may change; None where that is not said.
     """
 
     number: str
@@ -41,6 +42,7 @@ class SlurmJob:
     ended_by: int | None = None
     paused: bool = False
     restarts: int = 0
+    limit_s: int | None = None
 
     @property
     def waits(self) -> bool:
@@ -75,17 +77,20 @@ def from_scontrol(text: str) -> SlurmJob | None:
         partition=_known(fields.get("Partition")),
         restarts=int(fields["Restarts"]) if fields.get("Restarts", "").isdigit() else 0,
         paused=state == "SUSPENDED" or (paused_s.isdigit() and int(paused_s) > 0),
+        limit_s=_seconds(fields.get("TimeLimit", "")),
     )
 
 
 def from_sacct(text: str) -> SlurmJob | None:
-    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList`; None where accounting does not know."""
+    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit`; None where it has no such job."""
     words = text.strip().split("|")
-    if len(words) != 4 or not words[0].isdigit():
+    if len(words) != 5 or not words[0].isdigit():
         return None
     state, ended_by = _state(words[1])
     node = "" if words[3] == "None assigned" else words[3]
-    return SlurmJob(words[0], state, code=_code(words[2]), node=node, ended_by=ended_by)
+    return SlurmJob(
+        words[0], state, code=_code(words[2]), node=node, ended_by=ended_by, limit_s=_seconds(words[4])
+    )
 
 
 def _state(text: str) -> tuple[str, int | None]:
@@ -97,6 +102,14 @@ def _state(text: str) -> tuple[str, int | None]:
 
 def _known(text: str | None) -> str:
     return "" if text in (None, "(null)", "None", "N/A") else text.strip()
+
+
+def _seconds(text: str) -> int | None:
+    """Return the seconds of `DAYS-HH:MM:SS`, days if there are any; None of a word such as `UNLIMITED`."""
+    if not (found := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)):
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _code(text: str) -> int | None:

@@ -9,6 +9,7 @@ from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import connect
 from infra.workers.ssh.worker import SshWorker
 from tests.emulators.boxes import boxes, has_all_packages
+from tests.emulators.slurm.cluster import cluster
 from tests.infra.workers.ssh.box_jobs import LOCK, asked, nothing
 from tests.infra.workers.worker_prefect import POLL_S, Pool
 
@@ -16,6 +17,12 @@ from tests.infra.workers.worker_prefect import POLL_S, Pool
 @pytest.fixture(scope="module")
 def two():
     with boxes(2) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def slurm():
+    with cluster(2, with_accounting=True) as made:
         yield made
 
 

@@ -8,12 +8,11 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh import start
 from infra.workers.ssh.box import HOME, BoxBusy, SshBox
 from infra.workers.ssh.command_line import KEPT_AT, kept_volume
 from infra.workers.ssh.configuration import Host
-from infra.workers.ssh.connection import BoxUnreachable, connect
+from infra.workers.ssh.connection import BoxUnreachable
 from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.start import Launcher
 from infra.workers.ssh.tunnel import Tunnel
@@ -107,38 +106,6 @@ async def test_time_that_runs_out_while_the_image_comes_starts_nothing(box, mach
     look = await until(box, name, "ended")
     assert outcome_of(look, Host(**machine.host), job).name == "TimedOut"
     await box.free(LOCK, 30)
-
-
-DISKS = {"containers": "128k", "processes": "16m"}  # the second has the code as well
-
-
-async def test_a_disk_that_fills_while_the_job_runs_does_not_change_its_end(box, kind, machine, variables):
-    job, name = asked(machine, variables, "echo on; sleep 4; seq 1 10000; exit 3"), new_name()
-    size = DISKS[kind]
-    machine.run(f"mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size={size} tmpfs /root/.prefect-ssh")
-    try:
-        fresh = SshBox.of(box.connection, job)
-        await begin(fresh, job, name)
-        while "on" not in machine.run(f"cat /root/{HOME}/{name}/log", check=False):
-            await asyncio.sleep(0.1)
-        machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
-        async with await connect(Host(**machine.host), nothing) as connection:
-            look = await until(SshBox.of(connection, job), name, "ended", "abandoned", "rebooted")
-        assert (look.state, look.code) == ("ended", 3)
-    finally:
-        machine.run("umount -l /root/.prefect-ssh")
-
-
-async def test_a_full_disk_at_the_start_is_said_and_leaves_nothing(box, machine, variables):
-    job, name = asked(machine, variables, "true"), new_name()
-    machine.run("mkdir -p /root/.prefect-ssh && mount -t tmpfs -o size=16k tmpfs /root/.prefect-ssh")
-    try:
-        machine.run(f"cat /dev/zero > /root/{HOME}/fill", check=False)
-        with pytest.raises(JobRefused, match="can't be written to"):
-            await begin(SshBox.of(box.connection, job), job, name)
-    finally:
-        machine.run("umount -l /root/.prefect-ssh")
-    await box.free(LOCK, 0)
 
 
 @pytest.mark.parametrize("kind", ["containers"], indirect=True)

@@ -29,15 +29,15 @@ def printed(state: str, reason: str, code: str, **others: str) -> str:
 
 def job(state: str, reason: str = "", code: int | None = None, **others: object) -> SlurmJob:
     """What is read of it."""
-    return SlurmJob("7", state, reason, code, "n1", "main", **others)
+    return SlurmJob("7", state, reason, code, "n1", "main", limit_s=660, **others)
 
 
 NOT_KNOWN = "Job's_account_not_known,_so_it_can't_use_this_partition_(closed_allows_nobody)"
 PRINTED = {
-    "22.05 never": (PENDING, SlurmJob("7", "PENDING", "PartitionTimeLimit", partition="brief")),
+    "22.05 never": (PENDING, SlurmJob("7", "PENDING", "PartitionTimeLimit", partition="brief", limit_s=660)),
     "22.05 account": (
         PENDING.replace("PartitionTimeLimit", NOT_KNOWN),
-        SlurmJob("7", "PENDING", NOT_KNOWN, partition="brief"),
+        SlurmJob("7", "PENDING", NOT_KNOWN, partition="brief", limit_s=660),
     ),
     "22.05 runs": (printed("RUNNING", "None", "0:0"), job("RUNNING")),
     "22.05 exit code": (printed("FAILED", "NonZeroExitCode", "9:0"), job("FAILED", "NonZeroExitCode", 9)),

@@ -12,7 +12,7 @@ ENDS = {
     # Slurm's state: what is written down, name, cause, words of the sentence
     ("COMPLETED", Written(code=0)): ("Exited", Cause.EXITED, "exit code 0"),
     ("FAILED", Written(code=9)): ("Crashed", Cause.CRASHED, "exit code 9"),
-    ("TIMEOUT", Written()): ("TimedOut", Cause.CRASHED, "time limit of 3 minutes"),
+    ("TIMEOUT", Written()): ("TimedOut", Cause.CRASHED, "time limit of 3 min."),
     ("FAILED", Written(code=143, late=True)): ("TimedOut", Cause.CRASHED, "timeout_s 100"),
     ("PREEMPTED", Written(code=143)): ("Preempted", Cause.TAKEN_AWAY, "node n1 of job 7 to another"),
     ("NODE_FAIL", Written()): ("NodeLost", Cause.TAKEN_AWAY, "lost the node n1"),
@@ -31,6 +31,14 @@ ENDS = {
 
 def given_up(job, waited_s=1):
     return to_give_up(job, waited_s, 50)
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "words"), [(180, "limit of 3 min."), (60, "limit of 1 min, which somebody")]
+)
+def test_the_limit_that_is_named_is_the_one_that_ended_it(limit_s, words):
+    outcome = slurm_outcome(SlurmJob("7", "TIMEOUT", limit_s=limit_s), Written(), asked())
+    assert words in outcome.message
 
 
 def asked():

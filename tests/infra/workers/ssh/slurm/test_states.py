@@ -46,10 +46,14 @@ def test_no_answer_is_no_end_of_a_job(text):
 
 
 SACCT = {
-    "7|CANCELLED by 6001|0:15|n1": SlurmJob("7", "CANCELLED", code=143, node="n1", ended_by=6001),
-    "7|CANCELLED by 0|0:0|None assigned": SlurmJob("7", "CANCELLED", code=0, ended_by=0),
-    "7|OUT_OF_MEMORY|0:125|n1": SlurmJob("7", "OUT_OF_MEMORY", code=253, node="n1"),
-    "7|FAILED|9:0|n1": SlurmJob("7", "FAILED", code=9, node="n1"),
+    "7|CANCELLED by 6001|0:15|n1|00:05:00": SlurmJob(
+        "7", "CANCELLED", code=143, node="n1", ended_by=6001, limit_s=300
+    ),
+    "7|CANCELLED by 0|0:0|None assigned|00:05:00": SlurmJob(
+        "7", "CANCELLED", code=0, ended_by=0, limit_s=300
+    ),
+    "7|OUT_OF_MEMORY|0:125|n1|00:05:00": SlurmJob("7", "OUT_OF_MEMORY", code=253, node="n1", limit_s=300),
+    "7|FAILED|9:0|n1|00:05:00": SlurmJob("7", "FAILED", code=9, node="n1", limit_s=300),
     "Slurm accounting storage is disabled": None,
     "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection": None,
     "": None,
@@ -61,14 +65,22 @@ def test_what_accounting_prints_is_read(text):
     assert from_sacct(text) == SACCT[text]
 
 
+@pytest.mark.parametrize(
+    ("text", "limit_s"),
+    [("1-02:00:30", 93630), ("00:11:00", 660), ("UNLIMITED", None), ("Partition_Limit", None)],
+)
+def test_a_limit_of_time_is_read_where_there_is_one(text, limit_s):
+    assert from_scontrol(PENDING.replace("TimeLimit=00:11:00", f"TimeLimit={text}")).limit_s == limit_s
+
+
 def test_accounting_knows_who_cancelled_and_what_the_controller_has_forgotten():
     cancelled = PENDING.replace("JobState=PENDING", "JobState=CANCELLED")
-    by = {"job": "7", "sacct": "7|CANCELLED by 6001|0:0|None assigned"}
+    by = {"job": "7", "sacct": "7|CANCELLED by 6001|0:0|None assigned|00:05:00"}
     assert job_in(by | {"scontrol": cancelled}).ended_by == 6001
     forgotten = {"scontrol": "slurm_load_jobs error: Invalid job id specified"}
     assert job_in(by | forgotten).state == "CANCELLED"
     assert job_in({"job": "7", "sacct": "Slurm accounting storage is disabled"} | forgotten) is None
-    late = {"job": "7", "sacct": "7|RUNNING|0:0|n1", "scontrol": cancelled}
+    late = {"job": "7", "sacct": "7|RUNNING|0:0|n1|00:05:00", "scontrol": cancelled}
     assert job_in(late).state == "CANCELLED", "accounting lags behind"
 
 

@@ -3,15 +3,8 @@
 import pytest
 
 from infra.workers.ssh.worker import SshWorker
-from tests.emulators.slurm.cluster import cluster as running_cluster
 from tests.emulators.slurm.python import with_torch
-from tests.infra.workers.worker_prefect import POLL_S, Pool
-
-
-@pytest.fixture(scope="package")
-def slurm():
-    with running_cluster(2, with_accounting=True) as made:
-        yield made
+from tests.infra.workers.worker_prefect import Pool
 
 
 @pytest.fixture
@@ -25,9 +18,7 @@ def machines(slurm):
 
 
 @pytest.fixture
-async def pool(monkeypatch, prefect, machines):
-    monkeypatch.setenv("SSH_WORKER_POLL_S", POLL_S)
-    monkeypatch.setenv("SSH_WORKER_FLUSH_S", "0.3")
+async def pool(fast, prefect, machines):
     with prefect.settings():
         yield await on(prefect, machines)
 

@@ -1,0 +1,26 @@
+"""A pool of the ssh worker for each kind of lanes, with nothing on its machines before and after."""
+
+import pytest
+
+from infra.workers.ssh.worker import SshWorker
+from tests.infra.workers.ssh.ends.lanes import SLURM, BoxLanes, SlurmLanes
+from tests.infra.workers.worker_prefect import Pool
+
+
+@pytest.fixture
+def lanes(kind, request):
+    if kind == SLURM:
+        made = SlurmLanes(request.getfixturevalue("slurm"))
+    else:
+        made = BoxLanes(kind, request.getfixturevalue("two")[0], request.getfixturevalue("base_image"))
+    made.mend()
+    yield made
+    left = made.jobs()
+    made.mend()
+    assert left == []
+
+
+@pytest.fixture
+async def pool(fast, prefect, lanes):
+    with prefect.settings():
+        yield await Pool.make(prefect, SshWorker, **lanes.variables)

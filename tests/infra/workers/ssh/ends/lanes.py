@@ -1,0 +1,234 @@
+"""Lanes of three kinds, and what may happen to them: in containers and as processes on a box, and as jobs of Slurm."""
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from uv import find_uv_bin
+
+from tests.emulators.boxes import Box, has_all_packages
+from tests.emulators.slurm.cluster import Cluster
+from tests.emulators.slurm.python import with_torch
+
+CONTAINERS, PROCESSES, SLURM = KINDS = ("containers", "processes", "slurm")
+LOCK = "/root/.gridbench/box.lock"
+PATIENT = {"least_free_mib": 1, "wait_s": 120}
+NEWEST_ROOT = "kill -9 $(cat $(ls -t {home}/.prefect-ssh/*/root | head -n 1))"
+ONE_CPU = {"exclusive": False, "cpus": 1}  # of a node
+OUTSIDE_S = 120  # for what others do there to be seen
+
+
+class Lanes(Protocol):
+    """Where lanes of one kind run, and what a test does to one that runs there."""
+
+    kind: str
+    host: dict[str, object]  # that the worker logs in at
+    variables: dict[str, object]  # job variables of every lane
+
+    def jobs(self) -> list[str]:
+        """The names of all that runs or waits there."""
+
+    def kill(self) -> None:
+        """The lane's first process is killed."""
+
+    def kill_watcher(self) -> None:
+        """What waits for the lane's end there is killed."""
+
+    def fail(self, same_kernel: bool = False) -> None:
+        """The machine loses its power, and boots again, or the container that it is."""
+
+    def cut(self) -> None:
+        """The network between the worker and the host goes away; nobody is told."""
+
+    def connect(self) -> None:
+        """It is back."""
+
+    def restart_sshd(self) -> None:
+        """All sessions at the host die, and sshd listens again."""
+
+    def occupy(self) -> None:
+        """Somebody else has all machines."""
+
+    def leave(self) -> None:
+        """They go."""
+
+    def own_disk(self) -> None:
+        """What the worker writes lies on a small disk from now on."""
+
+    def fill_disk(self) -> None:
+        """No byte of it is free."""
+
+    def old_disk(self) -> None:
+        """The disk of before, without anything of later."""
+
+    def poor_python(self) -> str:
+        """A Python with torch and little else, where nothing can be installed."""
+
+
+def wait_for(true) -> None:
+    """Wait until something is so, or say that it is not."""
+    deadline = time.monotonic() + OUTSIDE_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def poor_python_in(folder: Path) -> str:
+    """A new environment that has torch alone, and uv, which reaches no index of packages."""
+    made = folder / "poor"
+    if not made.exists():
+        ours = Path(sys.base_prefix) / f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
+        subprocess.run([str(ours), "-m", "venv", "--without-pip", str(made)], check=True)
+        packages = next(made.glob("lib/python3*/site-packages"))
+        import torch
+
+        (packages / "torch").symlink_to(Path(torch.__file__).parent)
+        (made / "bin/uv").symlink_to(find_uv_bin())
+    return str(made / "bin/python")
+
+
+@dataclass
+class BoxLanes:
+    """Lanes on a box: in containers, or as process trees."""
+
+    kind: str
+    box: Box
+    image: str
+
+    @property
+    def host(self) -> dict[str, object]:
+        return self.box.host
+
+    @property
+    def variables(self) -> dict[str, object]:
+        shared = {"hosts": [self.host], **PATIENT}
+        if self.kind == CONTAINERS:
+            return shared | {"image": self.image}
+        has_all_packages(self.box)
+        return shared | {"container_command": "none", "python": sys.executable}
+
+    def jobs(self) -> list[str]:
+        return self.box.jobs()
+
+    def kill(self) -> None:
+        first = {CONTAINERS: "docker kill $(docker ps -q)", PROCESSES: NEWEST_ROOT.format(home="/root")}
+        self.box.run(first[self.kind], check=False)
+
+    def kill_watcher(self) -> None:
+        self.box.run("pkill -KILL -f '[w]atch /root/.prefect-ssh/'")
+
+    def fail(self, same_kernel: bool = False) -> None:
+        self.box.reboot(same_kernel)
+
+    def cut(self) -> None:
+        self.box.cut()
+
+    def connect(self) -> None:
+        self.box.mend()
+
+    def restart_sshd(self) -> None:
+        self.box.restart_sshd()
+
+    def occupy(self) -> None:
+        self.box.run("mkdir -p -m 700 ~/.gridbench")
+        self.box.run(f"setsid flock {LOCK} sleep 301 >/dev/null 2>&1 &")
+        wait_for(lambda: self.box.run(f"flock -n {LOCK} true || echo taken", check=False) == "taken")
+
+    def leave(self) -> None:
+        self.box.run("pkill -f '[s]leep 301'", check=False)
+
+    def own_disk(self) -> None:
+        self.box.run("mkdir -p ~/.prefect-ssh && mount -t tmpfs -o size=16m tmpfs ~/.prefect-ssh")
+
+    def fill_disk(self) -> None:
+        self.box.run("cat /dev/zero >~/.prefect-ssh/fill", check=False)
+
+    def old_disk(self) -> None:
+        self.box.run("umount -l ~/.prefect-ssh", check=False)
+
+    def poor_python(self) -> str:
+        return poor_python_in(self.box.folder)
+
+    def mend(self) -> None:
+        """Nothing of a test is left, whatever went wrong: one test's mistake is no other's."""
+        self.connect()
+        self.leave()
+        self.old_disk()
+        self.box.run("kill -9 $(grep -ls GRIDBENCH_TREE= /proc/[0-9]*/environ | cut -d/ -f3)", check=False)
+        self.box.run("docker rm -f -a -t 0", check=False)
+        self.box.run(f"flock -w 60 {LOCK} true", check=False)  # what watched the lane ends a moment later
+
+
+@dataclass
+class SlurmLanes:
+    """Lanes as jobs of a cluster, whose user's home is a disk of its own."""
+
+    cluster: Cluster
+    kind: str = SLURM
+
+    @property
+    def host(self) -> dict[str, object]:
+        return self.cluster.host
+
+    @property
+    def variables(self) -> dict[str, object]:
+        python = str(with_torch(self.cluster.folder))
+        asked = {"hosts": [self.host], "container_command": "none", "scheduler": "slurm", "slurm": ONE_CPU}
+        return asked | PATIENT | {"memory_mib": 200, "timeout_s": 240, "python": python}
+
+    @property
+    def node(self) -> Box:
+        """Where the only lane runs."""
+        return self.cluster.nodes[self.cluster.login.run("squeue --noheader --states=RUNNING --format=%N")]
+
+    def jobs(self) -> list[str]:
+        return [*self.cluster.jobs(), *self.cluster.trees()]
+
+    def kill(self) -> None:
+        self.node.run(NEWEST_ROOT.format(home="/home/ada"))
+
+    def kill_watcher(self) -> None:
+        self.node.run("pkill -KILL -f '[s]lurm_script'")
+
+    def fail(self, same_kernel: bool = False) -> None:
+        assert not same_kernel
+        (name,) = [name for name, box in self.cluster.nodes.items() if box is self.node]
+        self.cluster.fail(name)
+
+    def cut(self) -> None:
+        self.cluster.login.cut()
+
+    def connect(self) -> None:
+        self.cluster.login.mend()
+
+    def restart_sshd(self) -> None:
+        self.cluster.login.restart_sshd()
+
+    def occupy(self) -> None:
+        for node in self.cluster.nodes:
+            others = f"sbatch --nodelist={node} --exclusive --output=/dev/null --wrap='sleep 600'"
+            self.cluster.as_user(f"cd; {others}")
+
+    def leave(self) -> None:
+        self.cluster.login.run("scancel --name=wrap", check=False)
+
+    def own_disk(self) -> None:
+        assert self.cluster.home.parent.is_mount()
+
+    def fill_disk(self) -> None:
+        self.cluster.login.run("cat /dev/zero >/home/fill", check=False)
+
+    def old_disk(self) -> None:
+        (self.cluster.home.parent / "fill").unlink(missing_ok=True)
+
+    def poor_python(self) -> str:
+        return poor_python_in(self.cluster.folder)
+
+    def mend(self) -> None:
+        """Nothing of a test is left, and all nodes wait for jobs."""
+        self.connect()
+        self.old_disk()
+        self.cluster.mend()

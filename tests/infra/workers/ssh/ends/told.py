@@ -1,0 +1,32 @@
+"""What was told of an end, held against what is said of it."""
+
+import re
+
+from tests.infra.workers.ssh.ends.ends import End
+from tests.infra.workers.ssh.ends.lanes import SLURM, Lanes
+from tests.infra.workers.worker_prefect import Pool
+
+CANCELLED_BY_US = ("PENDING", "SUSPENDED")
+
+
+def is_said(message: str, told: str) -> bool:
+    """Is this the sentence, with anything for each …?"""
+    return re.fullmatch(".*".join(map(re.escape, message.split("…"))), told, re.DOTALL) is not None
+
+
+async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
+    """What was told otherwise of a run that has ended, a line each."""
+    said, run = end.said[lanes.kind], await pool.run(run_id)
+    found = []
+    if run.state.name != said.state:
+        found.append(f"state {run.state.name}, not {said.state}: {run.state.message}")
+    if not is_said(said.message, run.state.message or ""):
+        found.append(f"message {run.state.message!r}, not {said.message!r}")
+    if (cause := run.labels.get("gridbench.outcome")) != said.cause:
+        found.append(f"cause {cause}, not {said.cause}")
+    if lanes.kind == SLURM and end.slurm_state:
+        wanted = "CANCELLED" if end.slurm_state in CANCELLED_BY_US else end.slurm_state
+        asked = f"sacct -X -n -P -S now-1hour -o State --name=prefect-{run_id}-1"
+        if (state := lanes.cluster.login.run(asked).partition(" ")[0]) != wanted:
+            found.append(f"Slurm's state {state}, not {wanted}")
+    return [f"{run.name}: {fault}" for fault in found]
