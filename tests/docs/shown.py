@@ -23,8 +23,8 @@ def commands_of(page: Path) -> list[str]:
 
 def block_of(page: Path, first: str) -> list[str]:
     """Return the commands of the block that begins with `first`."""
-    blocks = re.findall(r"^```\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    (block,) = [block for block in blocks if block.startswith(first)]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    (block,) = [block for language, block in blocks if not language and block.startswith(first)]
     return [re.sub(r"\s+#.*", "", line) for line in block.splitlines() if line]
 
 

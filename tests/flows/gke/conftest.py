@@ -89,6 +89,8 @@ def auth_secret(state):
 
 
 def make_work_pool(stack):
+    """Make the pool; where a module is run again on the same server, it is made anew."""
+    stack.api.delete("/work_pools/gke")
     pool = read_pool(DEPLOYMENTS / "pools" / "gke.yaml")
     template = base_job_template(pool, {"prefect_api_auth_string_secret": "prefect/auth"})
     body = {"name": "gke", "type": pool.type, "base_job_template": template}

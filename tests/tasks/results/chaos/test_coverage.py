@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.tasks.results.noisy_machines import simulate, take_wide, worlds
+from tests.tasks.results.noisy_machines import common_worlds, simulate, take_wide
 
 
 @pytest.fixture(scope="module")
 def made():
-    return worlds(60)
+    return common_worlds(60)
 
 
 DECIDED = {"calm": 0.95, "VM": 0.95, "VM, 8 % of processes slow": 0.55}
