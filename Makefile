@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/installed
+unexport PYTHONDONTWRITEBYTECODE # where it is set, as in many images, each process compiles all of this again
 
 .PHONY: install bench test test-all test-fast test-cluster gpu-proof lint perf gallery workers browser containers databases slurm clean
 
@@ -19,8 +20,8 @@ $(STAMP): requirements.lock pyproject.toml
 bench: install
 	$(BIN)/gridbench run quick
 
-# The ladder is in tests/ladder.py. Two at a time what can be, then what measures time or looks at processes; the second
-# also where the first fails. What is run again (each says why) is named in the summary.
+# The ladder is in tests/ladder.py. Three at a time what can be, since many a test waits for a server; then what measures
+# time or looks at processes, also where the first fails. What is run again (each says why) is named in the summary.
 RUNGS = unit or server or journey
 ALONE = grep -rl --include="test_*.py" "mark\.alone" tests # to collect all others takes half a minute
 test-all: RUNGS = unit or server or cloud or chaos
@@ -30,7 +31,7 @@ test test-all: install browser containers
 	$(BIN)/python -m tests.emulators >/dev/null || exit 1; \
 	wait $$lint || exit 1; \
 	failed=0; \
-	$(BIN)/python -m pytest -m "($(RUNGS)) and not alone" -n 2 --dist loadfile --no-loadscope-reorder -rfER || failed=1; \
+	$(BIN)/python -m pytest -m "($(RUNGS)) and not alone" -n 3 --dist loadfile --no-loadscope-reorder -rfER || failed=1; \
 	$(BIN)/python -m pytest -m "($(RUNGS)) and alone" -rfER $$($(ALONE)) || failed=1; \
 	exit $$failed
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 from hypothesis import settings
 
+from tests import sharing
 from tests.ladder import MARKERS, place
 
 pytest_plugins = ["tests.emulators.fixtures"]
@@ -26,6 +27,7 @@ os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a test that wants instance m
 
 
 def pytest_configure(config):
+    config.pluginmanager.register(sharing)
     for name, meaning in MARKERS.items():
         config.addinivalue_line("markers", f"{name}: {meaning}")
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sharing import scope_of
+
 TESTS = Path(__file__).parent
 LEVELS = {
     "unit": "the default: no server, container or browser, and a few seconds at most",
@@ -60,7 +62,10 @@ def level_asked(item: pytest.Item) -> str:
 
 
 def place(items: list[pytest.Item]) -> None:
-    """Mark each test with its level alone, and as a journey where it is one; the highest levels come first."""
+    """Mark each test with its level alone, and as a journey where it is one; the highest levels come first.
+
+    Tests of one scope follow one another, wherever the first of them stands.
+    """
     levels = {item: level_asked(item) for item in items}
     for node in {node for item in items for node in item.listchain()}:
         node.own_markers = [mark for mark in node.own_markers if mark.name not in LEVELS]
@@ -72,3 +77,7 @@ def place(items: list[pytest.Item]) -> None:
         ):  # a backend that is marked higher is none
             item.add_marker("journey")
     items.sort(key=lambda item: -RUNGS.index(levels[item]))
+    scopes = {
+        scope: place for place, scope in enumerate(dict.fromkeys(scope_of(item.nodeid) for item in items))
+    }
+    items.sort(key=lambda item: scopes[scope_of(item.nodeid)])

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PARTS = ("workloads", "tasks", "flows", "infra", "gridbench")
 FILES = sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py"))
-TREES = {path: ast.parse(path.read_text()) for path in FILES}
 MOST_FILES, MOST_LINES, MOST_WH_SHARE = 18, 300, 0.03
 WH = re.compile(r"(What|Whether|How|Why|Which|Where|Who|When)\b")
 # Names that say how a value came about, where a name should say what the value is.
@@ -18,8 +18,13 @@ VAGUE = {"found", "place", "one", "known", "wanted", "told", "asked", "said", "o
 MOST_VAGUE_SHARE = 0.01
 
 
+@cache  # seconds, which only a process that runs a test of this file should spend
+def trees():
+    return {path: ast.parse(path.read_text()) for path in FILES}
+
+
 def functions():
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield path, node
@@ -85,7 +90,7 @@ def test_a_file_is_short():
 
 def test_a_class_name_means_one_class():
     homes = defaultdict(list)
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 homes[node.name].append(path.relative_to(ROOT).as_posix())
@@ -95,7 +100,7 @@ def test_a_class_name_means_one_class():
 def test_docstrings_are_sentences():
     docstrings = [
         (path.relative_to(ROOT).as_posix(), ast.get_docstring(node))
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node)
     ]
@@ -104,13 +109,13 @@ def test_docstrings_are_sentences():
 
 
 def test_a_name_says_what_a_value_is():
-    counts = Counter(name for tree in TREES.values() for name in bindings(tree))
+    counts = Counter(name for tree in trees().values() for name in bindings(tree))
     vague = {name: counts[name] for name in sorted(VAGUE) if counts[name]}
     assert sum(vague.values()) <= MOST_VAGUE_SHARE * counts.total(), vague
 
 
 def test_the_product_never_opens_tests():
-    opened = {path.relative_to(ROOT).as_posix(): paths_of_tests(tree) for path, tree in TREES.items()}
+    opened = {path.relative_to(ROOT).as_posix(): paths_of_tests(tree) for path, tree in trees().items()}
     assert {path: texts for path, texts in opened.items() if texts} == {}
 
 
