@@ -6,6 +6,7 @@ from tests.benchmarks import (
     batch,
     calls,
     cells,
+    edited,
     gate,
     harness,
     kubernetes,
@@ -37,6 +38,7 @@ BENCHMARKS = {
     "batch": batch.main,
     "kubernetes": kubernetes.main,
     "ssh-lane": ssh_lane.main,
+    "edited": edited.main,
     "ssh-many": ssh_many.main,
 }
 
