@@ -6,7 +6,6 @@ from tests.benchmarks import (
     batch,
     calls,
     cells,
-    edited,
     gate,
     harness,
     kubernetes,
@@ -19,7 +18,7 @@ from tests.benchmarks import (
     through_prefect,
 )
 from tests.benchmarks.jobs import times
-from tests.benchmarks.scripts import hooks
+from tests.benchmarks.scripts import edited, hooks
 
 BENCHMARKS = {
     "medians": harness.medians,
