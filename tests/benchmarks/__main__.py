@@ -18,7 +18,7 @@ from tests.benchmarks import (
     through_prefect,
 )
 from tests.benchmarks.jobs import times
-from tests.benchmarks.scripts import hooks
+from tests.benchmarks.scripts import edited, hooks
 
 BENCHMARKS = {
     "medians": harness.medians,
@@ -37,6 +37,7 @@ BENCHMARKS = {
     "batch": batch.main,
     "kubernetes": kubernetes.main,
     "ssh-lane": ssh_lane.main,
+    "edited": edited.main,
     "ssh-many": ssh_many.main,
 }
 

@@ -1,8 +1,13 @@
-"""A user's own scripts, one of each kind: the suite of all of them, and what a lane must make of it."""
+"""A user's own scripts, one of each kind: the suite of all of them, and what a lane must make of it.
 
+`python -m tests.flows.own_scripts NAME=FOLDER…` prints what was seen of each script in the records below each folder.
+"""
+
+import sys
 from pathlib import Path
 
 from workloads.harness.records.grade import counts
+from workloads.harness.records.record import Record
 from workloads.harness.records.script import ScriptRun
 
 SUITE = Path(__file__).with_suffix(".toml")
@@ -33,3 +38,43 @@ def check_records(records, is_copy):
     assert runs["ddp"].samples == 16, "of both ranks"
     assert runs["plain"].job.epochs == 2
     return {name: counts(record) for name, record in by_name.items()}
+
+
+def seen(run):
+    """Say what a step is, and what is in it."""
+    work = [
+        f"{run.tokens} tokens" if run.tokens else f"{run.samples} samples" if run.samples else "",
+        f"{run.accumulation:g} backward calls" if run.accumulation and run.accumulation > 1 else "",
+    ]
+    return ", ".join([" + ".join(run.optimizers) or run.counted, *filter(None, work)])
+
+
+def table(backends):
+    """Return what was seen of each script on each backend, `{backend: its records}`, as a table of Markdown."""
+    by_name = {
+        backend: {record.case.workload: record for record in records} for backend, records in backends.items()
+    }
+    lines = ["| script | a step | " + " | ".join(by_name) + " |", "| --- | --- |" + " --- |" * len(by_name)]
+    for name in sorted(set().union(*by_name.values())):
+        found = [records.get(name) for records in by_name.values()]
+        steps = {seen(record.script): None for record in found if record}
+        ends = [
+            f"{record.script.steps} steps, {record.script.ended}" if record else "not measured"
+            for record in found
+        ]
+        lines.append(f"| `{name}` | {' / '.join(steps)} | {' | '.join(ends)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    folders = dict(word.split("=", 1) for word in sys.argv[1:])
+    print(
+        table(
+            {
+                backend: [
+                    Record.from_json(file.read_text()) for file in Path(folder).glob("**/records/**/*.json")
+                ]
+                for backend, folder in folders.items()
+            }
+        )
+    )
