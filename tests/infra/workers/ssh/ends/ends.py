@@ -321,8 +321,8 @@ DEATHS = {
     ),
     "out-of-reach": Death(
         "the host is out of reach for `lost_s`",
-        everywhere("Lost", UNREACHABLE, "Box … was out of reach for lost_s 5: …"),
-        {"script": "echo on; sleep 600", "lost_s": 5, "timeout_s": 60},  # it ends itself
+        everywhere("Lost", UNREACHABLE, "Box … was out of reach for lost_s 10: …"),
+        {"script": "echo on; sleep 600", "lost_s": 10, "timeout_s": 60},  # it ends itself
         happens=done("cut"),
     ),
     "preempted": Death(

@@ -1,0 +1,5 @@
+"""What waits for something that does not come."""
+
+import time
+
+time.sleep(3600)
