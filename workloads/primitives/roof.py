@@ -25,4 +25,5 @@ def roof(env: Env, side: int) -> Prepared:
     with env.phase("search"):
         size = fastest_product(env.device, env.precision, side)
     product = gemm(env, *size)
+    assert isinstance(product, Prepared)
     return replace(product, units=product.flops, unit="FLOP", chosen=size)
