@@ -20,11 +20,13 @@ COLUMNS = (
     Column("p95", Quantity.TIME),
     Column("p99", Quantity.TIME),
     Column("Of the peak's FLOP/s", Quantity.SHARE),
+    Column("Of the roof's", Quantity.SHARE),
 )
 LEAD = (
     "A step of llm_decode is a token of each sequence, one of llm_prefill the time to the first token. The "
     "percentiles are of single steps, each waited for; the price is that of a machine that is never idle. "
-    "FLOP/s are by formula, without masked pairs of attention, over the data sheet's peak of a device (MFU)."
+    "FLOP/s are by formula, without masked pairs of attention, over the data sheet's peak of a device (MFU), "
+    "and over the fastest product that was measured on it."
 )
 
 
@@ -32,7 +34,8 @@ LEAD = (
 class TokenRow:
     """A cell that counts tokens, with percentiles of its single steps (s): medians over the repeats.
 
-    `peak_share` is of the peak of one device in the precision; None where that is not known.
+    `peak_share` is of the peak of one device in the precision, `roof_share` of the fastest product that was
+    measured; None where that is not known.
     """
 
     summary: Summary
@@ -40,6 +43,7 @@ class TokenRow:
     p95_s: float | None
     p99_s: float | None
     peak_share: float | None
+    roof_share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class Tokens(Finding):
                 row.summary.cell.case.id,
                 row.summary.units_per_s,
                 row.summary.usd_per_million_units,
-                *(row.p50_s, row.p95_s, row.p99_s, row.peak_share),
+                *(row.p50_s, row.p95_s, row.p99_s, row.peak_share, row.roof_share),
             )
             for row in self.cells
         )
@@ -92,6 +96,7 @@ def _row(cell: Repeats, summary: Summary, machine: Machine | None) -> TokenRow:
         _middle(latencies, lambda latency: latency.p95_s),
         _middle(latencies, lambda latency: latency.p99_s),
         _peak_share(summary, machine),
+        summary.bound.shares.get("compute") if summary.bound else None,
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tasks.plausibility import coherence
 from tasks.plausibility.contradictions import contradictions, out_of_range
 from tasks.plausibility.gpu_names import names_in, other_model
+from tasks.plausibility.roofs import above_roofs
 from tasks.plausibility.trainings import Standing, courses
 from tasks.results.model import Machine
 from tasks.results.repeats import RecordKey, WrongTraining, key
@@ -37,6 +38,8 @@ def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordK
     for record in counting:
         matches[key(record)] += alone(record, available.get(record.hardware))
     plausible = [record for record in counting if not matches[key(record)]]
+    for record, reason in above_roofs(plausible, CACHE_BYTES):
+        matches[key(record)].append(reason)
     for record, reason in coherence.between(plausible, available):
         matches[key(record)].append(reason)
     for course in courses(counting, machines):

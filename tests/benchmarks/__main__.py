@@ -18,6 +18,7 @@ from tests.benchmarks import (
     through_prefect,
 )
 from tests.benchmarks.jobs import times
+from tests.benchmarks.roofline import roof
 from tests.benchmarks.scripts import edited, hooks
 
 BENCHMARKS = {
@@ -32,6 +33,7 @@ BENCHMARKS = {
     "cells": cells.main,
     "calls": calls.main,
     "gate": gate.main,
+    "roof": roof.main,
     "lane": lane.main,
     "suite": through_prefect.main,
     "batch": batch.main,

@@ -1,0 +1,136 @@
+"""The roof of each machine: its best measured rates, beside the data sheet's."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_bounds, format_seconds, significant
+from tasks.results.model import Machine
+from tasks.results.table import Column, Quantity, Table
+from tasks.results.values import Estimate
+from workloads.harness.records.record import Record
+from workloads.harness.roofline.ceilings import machine_of
+from workloads.harness.roofline.roof import (
+    COPY,
+    LAUNCH,
+    PRODUCT,
+    READ,
+    UNITS,
+    RoofRate,
+    measured_rates,
+    roof_of,
+)
+from workloads.harness.roofline.roofline import percent
+
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Limit"),
+    Column("Roof"),
+    Column("Of the data sheet's", Quantity.SHARE),
+    Column("At"),
+    Column("Verdict"),
+    Column("Measured"),
+)
+LEAD = (
+    "The best that each machine was measured to do: the fastest product that a search over sizes has found, "
+    "timed afresh, the fastest read and copy of its memory, a launch, an exchange between processes. What a "
+    "search has found may be beaten."
+)
+TITLES = {COPY: "copying memory", READ: "reading memory", LAUNCH: "launch of an operation"}
+PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
+
+
+@dataclass(frozen=True, slots=True)
+class RoofRow:
+    """A limit of a machine; `peak_share` is of the data sheet's, None where it states none.
+
+    `kept` is True if the box had measured it before the run.
+    """
+
+    hardware: str
+    rate: RoofRate
+    peak_share: float | None
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs(Finding):
+    """The roof of every machine that has one, by the records that count."""
+
+    name = "roof"
+    title = "The roof of each machine"
+    order = 44
+    rows: tuple[RoofRow, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "Roofs":
+        """Take the records that count, machine by machine."""
+        machines = {machine.name: machine for machine in results.machines}
+        usable = sorted((r for cell in results.cells for r in cell.usable), key=lambda r: r.hardware)
+        rows = (
+            row
+            for hardware, records in groupby(usable, key=lambda record: record.hardware)
+            for row in _rows(machines.get(hardware), [*records])
+        )
+        return cls(tuple(dict.fromkeys(rows)))
+
+    def table(self) -> Table | None:
+        """Return a row a limit."""
+        rows = tuple(_cells(row) for row in self.rows)
+        return Table(COLUMNS, rows, LEAD) if rows else None
+
+    def observations(self) -> tuple[str, ...]:
+        """Say of each machine whose data sheet is known what part of its peak the best product reaches."""
+        best: dict[str, RoofRow] = {}
+        for row in self.rows:
+            if row.rate.kind == PRODUCT and row.peak_share and row.rate.is_sound:
+                best.setdefault(row.hardware, row)
+                if row.rate.beats(best[row.hardware].rate):
+                    best[row.hardware] = row
+        return tuple(
+            f"Roof: the best product of {name} reaches {_rate_text(row.rate)} in {_terms(row.rate)}, "
+            f"{percent(row.peak_share or 0.0)} of the data sheet's peak."
+            for name, row in best.items()
+        )
+
+
+def _rows(machine: Machine | None, records: Sequence[Record]) -> Iterator[RoofRow]:
+    """Yield the limits of one machine; with other threads, or another stack, it has other limits."""
+    keys = dict.fromkeys(machine_of(record) for record in records)
+    for key in keys:
+        members = [record for record in records if machine_of(record) == key]
+        fresh = measured_rates(members)
+        for rate in roof_of(members):
+            yield RoofRow(key[0], rate, _peak_share(rate, machine), rate not in fresh)
+
+
+def _peak_share(rate: RoofRate, machine: Machine | None) -> float | None:
+    if machine is None or rate.processes > 1:
+        return None
+    peaks = {PRODUCT: dict(machine.peak_flops).get(rate.precision)}
+    peak = peaks.get(rate.kind, machine.peak_bytes_per_s if rate.kind in (COPY, READ) else None)
+    return rate.value / peak if peak else None
+
+
+def _cells(row: RoofRow) -> tuple[str | float | None, ...]:
+    rate, day = row.rate, row.rate.measured_at[:10]
+    limit = f"product, {_terms(rate)}" if rate.kind == PRODUCT else TITLES.get(rate.kind, rate.kind)
+    limit = f"{limit}, {rate.processes} processes" if rate.processes > 1 else limit
+    when = f"before, {day}" if row.kept else "in this run"
+    return row.hardware, limit, _rate_text(rate), row.peak_share, rate.size, rate.verdict, when
+
+
+def _terms(rate: RoofRate) -> str:
+    return rate.precision if rate.mode == "eager" else f"{rate.precision} {rate.mode}"
+
+
+def _rate_text(rate: RoofRate) -> str:
+    """Write a rate with its interval, such as `104 GFLOP/s (103–105)`."""
+    if UNITS[rate.kind] == "s":
+        return format_seconds(Estimate(rate.value, rate.low, rate.high))
+    scale, prefix = next(((s, p) for s, p in PREFIXES if rate.value >= s), PREFIXES[-1])
+    bounds = (None if bound is None else bound / scale for bound in (rate.low, rate.high))
+    estimate = Estimate(rate.value / scale, *bounds)
+    text = f"{significant(estimate.value, 3)} {prefix}{UNITS[rate.kind]}"
+    return f"{text} ({format_bounds(estimate)})" if estimate.low is not None else text
