@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -22,6 +23,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "GRIDBENCH_"))]:
     del os.environ[name]
 os.environ["GRIDBENCH_FITS"] = "off"  # predicting memory takes seconds: the tests of it switch it on
+os.environ["GRIDBENCH_ROOF"] = tempfile.mkdtemp(prefix="gridbench-roof-")  # no other run's, nor the user's
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"  # a test that wants instance metadata brings its own
 
 

@@ -47,6 +47,7 @@ class Prepared:
         data: where the inputs come from: drawn from the seed, or files.
         unexchanged: a context in which the ranks of a group keep their gradients to themselves; None where
             they have none to exchange.
+        chosen: what the workload has chosen on the device at hand, such as m, n and k of a product.
     """
 
     step: Callable[[], torch.Tensor]
@@ -66,6 +67,7 @@ class Prepared:
     data: str = "synthetic"
     learns: bool = True
     unexchanged: Callable[[], AbstractContextManager[object]] | None = None
+    chosen: tuple[int, ...] = ()
 
     @property
     def is_training(self) -> bool:
@@ -135,6 +137,7 @@ class Env:
         to_device: moves a host tensor to the device; the engine's own, so that moving is timed apart.
         data: folder with the real data sets; None where they are to be drawn.
         mode: of the case, see `compiled`.
+        phase: a context in which time counts for the phase of a name, not for building.
         rank, world: which of how many processes this is, in a workload that several of them run together.
     """
 
@@ -148,6 +151,7 @@ class Env:
     rank: int = 0
     world: int = 1
     mode: str = EAGER
+    phase: Callable[[str], AbstractContextManager[object]] = nullcontext
 
     def randn(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
         """Draw standard normal values of this shape, on the device, in the case's precision and layout."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.records.case import FP8, MODES, PRECISIONS
 from workloads.harness.registry import workload
+from workloads.harness.roofline.products import product_in
 
 if TYPE_CHECKING:
     import torch
@@ -32,23 +33,15 @@ def gemm(env: Env, m: int, n: int, k: int) -> Prepared:
     as on some CPUs. In fp8 (E4M3) the product is in bf16, and its scales are one; n and k must be multiples
     of 16 then.
     """
-    import torch
-
     a, weights = env.randn(m, k), env.randn(n, k)
-    scale = torch.ones((), device=env.device) if env.precision == FP8 else None
     rows, columns = env.draw(m, SHOWN), env.draw(n, SHOWN)
 
     def reference() -> torch.Tensor:
-        seen = (a, weights) if scale is None else (a.half(), weights.half())  # torch indexes no fp8
+        seen = (a.half(), weights.half()) if env.precision == FP8 else (a, weights)  # torch indexes no fp8
         left, right = seen[0][rows].cpu().double(), seen[1][columns].cpu().double()
         return left @ right.T
 
-    def product(a: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        if scale is None:
-            return a @ weights.T
-        return torch._scaled_mm(a, weights.T, scale, scale, out_dtype=torch.bfloat16)
-
-    called = env.compiled(product)
+    called = env.compiled(product_in(env.precision, env.device))
     return Prepared(
         step=lambda: called(a, weights),
         inputs=(a, weights),

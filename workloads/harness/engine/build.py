@@ -169,6 +169,7 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
         order.rank,
         order.world,
         repeat.case.mode,
+        order.phases,
     )
     made = order.workload.build(env, **repeat.case.params)
     return _in_mode(order, made) if isinstance(made, Prepared) else made

@@ -144,6 +144,7 @@ def _work(thing: Prepared | Job) -> Work:
         thing.matmul_flops,
         parameters=thing.parameters,
         conv_flops=thing.matmul_flops if isinstance(thing, Job) else None,  # nobody counts those of a job
+        chosen=() if isinstance(thing, Job) else thing.chosen,
     )
 
 

@@ -5,7 +5,7 @@ Schema history:
     2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
     3  the control beside a repeat
     4  how samples are taken: the mean over all of them, what the device was busy for, latency, burst
-    5  a user's own script: what was seen of it; the mode of a case
+    5  a user's own script: what was seen of it; the mode of a case; what a search has chosen
 """
 
 import json
@@ -54,7 +54,8 @@ class Work:
     `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
     counted of them in a step, `conv_flops` those in convolutions (of a job, all that may be), `launches` the
     operations that it handed to the device, `attention` the fused kernels that attention took: `flash`,
-    `efficient`, `cudnn`, `flash_attention_for_cpu`. `parameters` are the model's trainable ones.
+    `efficient`, `cudnn`, `flash_attention_for_cpu`. `parameters` are the model's trainable ones. `chosen` is
+    what a search has chosen on the device, such as m, n and k of its fastest product.
     """
 
     units: float
@@ -67,6 +68,7 @@ class Work:
     parameters: int | None = None
     conv_flops: float | None = None
     attention: tuple[str, ...] = ()
+    chosen: tuple[int, ...] = ()
 
     def with_counts(
         self, flops: float, launches: int, conv_flops: float, attention: tuple[str, ...] = ()

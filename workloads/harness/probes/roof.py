@@ -1,0 +1,54 @@
+"""The roof of this box as it was measured last: kept by box, stack and threads, and read into each record."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from workloads.harness.probes import gpu, machine
+from workloads.harness.probes.gpu_place import visible_uuid
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_whole
+
+FOLDER = "GRIDBENCH_ROOF"  # the environment variable that names another folder
+SIZES, RATES = "sizes", "rates"  # of the fastest products by precision and side; of all that was measured
+
+
+@cache
+def facts_here(device: str) -> Mapping[str, Any]:
+    """Return the fingerprint of this machine, with its GPU where that computes."""
+    return machine.fingerprint(gpus=[gpu.open_gpu(visible_uuid()).describe()] if device == "cuda" else ())
+
+
+def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
+    """Return the file of a box's roof; another stack, card, number of threads or setting has another file."""
+    cards = [card.get("uuid") for card in facts.get("gpus") or ()]
+    box = [machine.environment_id(facts), facts.get("hostname"), cards, facts.get("variables")]
+    name = hashlib.sha256(json.dumps([*box, device, threads], sort_keys=True).encode()).hexdigest()[:16]
+    return _folder() / f"{name}.json"
+
+
+def kept_roof(path: Path) -> dict[str, Any]:
+    """Return what is kept in a file; empty parts where it is none of ours, or unreadable."""
+    kept: Any = None
+    with suppress(OSError, ValueError):
+        kept = json.loads(path.read_text())
+    if not isinstance(kept, dict) or not isinstance(kept.get(SIZES), dict):
+        kept = {}
+    return {SIZES: kept.get(SIZES, {}), RATES: kept.get(RATES, [])}
+
+
+def keep_roof(path: Path, kept: Mapping[str, Any]) -> None:
+    """Keep a roof, where this box has room and leave for it: without, the next one is measured again."""
+    with suppress(WorkloadsError):
+        write_whole(path, json.dumps(kept, allow_nan=False, indent=1).encode())
+
+
+def _folder() -> Path:
+    if named := os.environ.get(FOLDER):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench" / "roof"

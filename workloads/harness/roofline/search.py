@@ -1,0 +1,179 @@
+"""The fastest of many sizes, found by climbing from short samples and a race of those that lead.
+
+Nothing is known of the surface but that near sizes are alike: a CPU's saturates, a GPU's has steps where the
+last wave of tiles is partly empty. The rates that are seen on the way choose a size and say nothing of its
+speed: the best of many noisy samples is too good, so that a caller measures the size that is returned anew.
+"""
+
+import itertools
+import random
+import statistics
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+GRAIN = 16  # sides are multiples of it: what products in fp8 need, and no device is quicker at others
+FINEST_BITS = 4  # significant bits of a side: steps are an eighth of it at most
+BEAM = 4  # leaders whose neighbours are tried
+COSTLIEST = 0.04  # of the time, for one step of a size
+CLIMB = 0.7  # of the time, before the race
+RACERS = 16
+STALE = 40  # sizes drawn near the leader in a row, of which none leads
+
+Size = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Sizes to choose from: each parameter from `GRAIN` to its value in `most`.
+
+    Attributes:
+        work: of a step of a size, such as floating-point operations: the rate is work a second.
+        fits: whether a size can be tried.
+    """
+
+    most: Size
+    work: Callable[[Size], float]
+    fits: Callable[[Size], bool] = lambda size: True
+
+
+@dataclass(slots=True)
+class Search:
+    """A search that is under way.
+
+    Attributes:
+        sample_s: seconds that one sample of a size takes, per step; it lasts as long as the caller thinks
+            that the clock needs.
+        now: seconds by the clock that `budget_s` is counted on.
+        rates: samples of each size, in work a second.
+    """
+
+    space: Space
+    sample_s: Callable[[Size], float]
+    now: Callable[[], float]
+    budget_s: float
+    rates: dict[Size, list[float]] = field(default_factory=dict)
+    ends_s: float = 0.0
+    climbed_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.ends_s = self.now() + self.budget_s
+        self.climbed_s = self.now() + CLIMB * self.budget_s
+
+    def best(self) -> Size:
+        """Return the size that won; of a time that is too short for any other, the smallest that was tried."""
+        self._double()
+        for bits in range(1, FINEST_BITS + 1):
+            self._climb(bits)
+        self._draw_near()
+        return self._race()
+
+    def _double(self) -> None:
+        """Try cubes, each twice as large, until a step of the next would cost too much or no more fit."""
+        for side in _ladder(max(self.space.most), 1):
+            size = tuple(min(side, rungs[-1]) for rungs in self._rungs(FINEST_BITS))
+            if self.rates and not self._affordable(size):
+                return
+            self._try(size)
+
+    def _climb(self, bits: int) -> None:
+        """Try the neighbours of the leaders until all of them have been tried."""
+        looked_at: set[Size] = set()
+        while self._climbing():
+            leaders = [size for size in self._leaders(BEAM) if size not in looked_at]
+            if not leaders:
+                return
+            size = leaders[0]
+            if len(self.rates[size]) == 1:  # it may lead by luck: a second look, before it is followed
+                self._try(size)
+                if size not in self._leaders(BEAM):
+                    continue
+            looked_at.add(size)
+            for other in self._neighbours(size, bits):
+                if other not in self.rates and self._affordable(other) and self._climbing():
+                    self._try(other)
+
+    def _draw_near(self) -> None:
+        """Try sizes within an octave of the leader: the top of a step may be no neighbour's neighbour."""
+        draw, stale = random.Random(0), 0
+        while stale < STALE and self._climbing():
+            leader = self._leaders(1)[0]
+            near = [
+                [rung for rung in rungs if side <= 2 * rung <= 4 * side]
+                for side, rungs in zip(leader, self._rungs(FINEST_BITS), strict=True)
+            ]
+            size, stale = tuple(map(draw.choice, near)), stale + 1
+            if size in self.rates or not self._affordable(size):
+                continue
+            self._try(size)
+            if self._leaders(1)[0] == size:
+                self._try(size)
+                stale = stale if self._leaders(1)[0] != size else 0
+
+    def _race(self) -> Size:
+        """Sample the leaders in turns, afresh, and let the slower half go, until one is left or time is up."""
+        racers = self._racers()
+        fresh: dict[Size, list[float]] = {size: [] for size in racers}
+        for turns in (1 << step for step in itertools.count()):
+            for _, size in itertools.product(range(turns), racers):
+                if self.now() >= self.ends_s and all(fresh[racer] for racer in racers):
+                    return max(racers, key=lambda racer: statistics.median(fresh[racer]))
+                fresh[size].append(self._rate(size))
+            racers = sorted(racers, key=lambda racer: -statistics.median(fresh[racer]))
+            if len(racers) == 1:
+                return racers[0]
+            racers = racers[: (len(racers) + 1) // 2]
+        raise AssertionError("a race ends")
+
+    def _racers(self) -> list[Size]:
+        """Return the leaders of which each can be sampled once in half of what is left; two at least."""
+        left_s, racers = (self.ends_s - self.now()) / 2, self._leaders(RACERS)
+        spent_s = itertools.accumulate(
+            self.space.work(size) / statistics.median(self.rates[size]) for size in racers
+        )
+        return [
+            size
+            for index, (size, s) in enumerate(zip(racers, spent_s, strict=True))
+            if index < 2 or s <= left_s
+        ]
+
+    def _climbing(self) -> bool:
+        return self.now() < self.climbed_s
+
+    def _try(self, size: Size) -> None:
+        self.rates.setdefault(size, []).append(self._rate(size))
+
+    def _rate(self, size: Size) -> float:
+        return self.space.work(size) / self.sample_s(size)
+
+    def _leaders(self, count: int) -> list[Size]:
+        return sorted(self.rates, key=lambda size: -statistics.median(self.rates[size]))[:count]
+
+    def _affordable(self, size: Size) -> bool:
+        """Return whether a step at the best rate so far takes a small part of the time, and has room."""
+        rate = max(map(statistics.median, self.rates.values()))
+        return self.space.fits(size) and self.space.work(size) / rate <= COSTLIEST * self.budget_s
+
+    def _rungs(self, bits: int) -> list[list[int]]:
+        return [_ladder(most, bits) for most in self.space.most]
+
+    def _neighbours(self, size: Size, bits: int) -> Iterator[Size]:
+        """Yield the sizes one rung up or down in each parameter, the smaller ones first: they cost less."""
+        for index, rungs in enumerate(self._rungs(bits)):
+            for rung in _beside(size[index], rungs):
+                yield (*size[:index], rung, *size[index + 1 :])
+
+
+def _beside(side: int, rungs: Sequence[int]) -> Iterator[int]:
+    below, above = bisect_left(rungs, side) - 1, bisect_right(rungs, side)
+    yield from (rungs[index] for index in (below, above) if 0 <= index < len(rungs))
+
+
+def _ladder(most: int, bits: int) -> list[int]:
+    """Return the multiples of `GRAIN` up to `most`, itself at least, that have so many significant bits."""
+    rungs = {
+        mantissa << shift
+        for mantissa in range(1 << (bits - 1), 1 << bits)
+        for shift in range(most.bit_length())
+    }
+    return sorted(rung for rung in rungs if rung <= most and rung % GRAIN == 0) or [most]

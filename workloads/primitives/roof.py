@@ -1,0 +1,28 @@
+"""The fastest matrix product that a search over m, n and k finds on the device: its compute roof."""
+
+from dataclasses import replace
+
+from workloads.harness.prepared import Env, Prepared
+from workloads.harness.records.case import FP8, MODES, PRECISIONS
+from workloads.harness.registry import workload
+from workloads.harness.roofline.products import fastest_product
+from workloads.primitives.gemm import gemm
+
+
+@workload(
+    side=(1024, 4096, 8192, 16_384),
+    tiny={"side": 64},
+    precisions=(*PRECISIONS, FP8),
+    modes=MODES,
+)
+def roof(env: Env, side: int) -> Prepared:
+    """c = a w' of the m, n and k up to `side` that are fastest here: a step counts floating-point operations.
+
+    The first repeat searches, in eager mode, and the box keeps what it finds: see docs/measuring.md. It is
+    timed as any other step, afresh, because the best of many samples is too good. The product may differ
+    from machine to machine, so that they are compared by the rate.
+    """
+    with env.phase("search"):
+        size = fastest_product(env.device, env.precision, side)
+    product = gemm(env, *size)
+    return replace(product, units=product.flops, unit="FLOP", chosen=size)
