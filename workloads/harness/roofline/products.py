@@ -111,13 +111,9 @@ class Products:
 
 def _is_size(size: object, most: int) -> bool:
     """Return whether a kept value is m, n and k, as a search of this version gives them."""
-    return (
-        isinstance(size, list)
-        and len(size) == 3
-        and all(
-            type(side) is int and 0 < side <= most and (side % GRAIN == 0 or side == most) for side in size
-        )
-    )
+    if not isinstance(size, list) or len(size) != 3:
+        return False
+    return all(type(side) is int and 0 < side <= most and side % GRAIN in (0, most % GRAIN) for side in size)
 
 
 def _free_bytes(device: torch.device) -> float:

@@ -61,7 +61,7 @@ class Search:
         self.climbed_s = self.now() + CLIMB * self.budget_s
 
     def best(self) -> Size:
-        """Return the size that won; of a time that is too short for any other, the smallest that was tried."""
+        """Return the size that won; where time is too short for any other, the first that was tried."""
         self._double()
         for bits in range(1, FINEST_BITS + 1):
             self._climb(bits)
@@ -111,7 +111,7 @@ class Search:
                 stale = stale if self._leaders(1)[0] != size else 0
 
     def _race(self) -> Size:
-        """Sample the leaders in turns, afresh, and let the slower half go, until one is left or time is up."""
+        """Sample the leaders in turns, afresh, and let the slower half go, till one is left or time is up."""
         racers = self._racers()
         fresh: dict[Size, list[float]] = {size: [] for size in racers}
         for turns in (1 << step for step in itertools.count()):
@@ -127,15 +127,10 @@ class Search:
 
     def _racers(self) -> list[Size]:
         """Return the leaders of which each can be sampled once in half of what is left; two at least."""
-        left_s, racers = (self.ends_s - self.now()) / 2, self._leaders(RACERS)
-        spent_s = itertools.accumulate(
-            self.space.work(size) / statistics.median(self.rates[size]) for size in racers
-        )
-        return [
-            size
-            for index, (size, s) in enumerate(zip(racers, spent_s, strict=True))
-            if index < 2 or s <= left_s
-        ]
+        racers, left_s = self._leaders(RACERS), (self.ends_s - self.now()) / 2
+        each_s = (self.space.work(size) / statistics.median(self.rates[size]) for size in racers)
+        in_time = sum(spent_s <= left_s for spent_s in itertools.accumulate(each_s))
+        return racers[: max(in_time, 2)]
 
     def _climbing(self) -> bool:
         return self.now() < self.climbed_s
