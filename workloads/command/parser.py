@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.command import measure, read, script
+from workloads.command import measure, read, roof, script
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS
 from workloads.loadtest.command import add_options
 
@@ -36,6 +36,11 @@ def parser(description: str) -> argparse.ArgumentParser:
         command("largest", measure.largest, "Find the largest value of a size parameter that fits in memory.")
     )
     _add_check(command("check", read.check, "Check whether this machine is fit to measure on."))
+    _add_roof(
+        command(
+            "roof", roof.roof, "Measure the best that this box does, keep it by box and stack, and show it."
+        )
+    )
     sub = command("show", read.show, "Show records: a file, or all below a folder.")
     sub.add_argument("path", type=Path)
     sub.add_argument("--json", action="store_true", help="print JSON lines")
@@ -109,6 +114,16 @@ def _add_largest(sub: argparse.ArgumentParser) -> None:
     _add_case(sub)
 
 
+def _add_roof(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--minutes", type=_minutes, default=5.0, help="for everything; the rest is left for later"
+    )
+    sub.add_argument("--again", action="store_true", help="forget what is kept, and measure it anew")
+    sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
+    sub.add_argument("--threads", type=_count, help="CPU threads; by default the physical cores we may use")
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
+
 def _add_check(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--before", choices=DEVICES, help="only look for what would spoil every measurement")
     sub.add_argument("--gpus", type=int, default=1, help="number of GPUs that --before cuda expects")
@@ -135,6 +150,12 @@ def _add_measuring(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--run", default="bare", help="name of the run, kept in the record")
     sub.add_argument("--hardware", type=_name, default="here", help="name of the machine, kept in the record")
+
+
+def _minutes(text: str) -> float:
+    if not re.fullmatch(r"\d{1,4}(\.\d+)?", text) or not float(text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of minutes above 0, such as 5")
+    return float(text)
 
 
 def _count(text: str) -> int:

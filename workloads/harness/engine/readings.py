@@ -9,7 +9,7 @@ from typing import Any
 
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
-from workloads.harness.probes import cpu, energy, gpu, machine, memory, stack
+from workloads.harness.probes import cpu, energy, gpu, machine, memory, roof, stack
 from workloads.harness.probes.gpu_bound import gpu_flops_bound, shape_of
 from workloads.harness.probes.gpu_place import visible_uuid
 from workloads.harness.records.record import Memory
@@ -113,6 +113,8 @@ class Readings:
         """Return the record's fields that come from probes."""
         self.probes["monitor_share"] = self.monitor.cost_share
         self.environment |= stack.libraries() | {"settings": stack.settings()}
+        if rates := roof.kept_roof(roof.roof_path(self.environment, self.device, self.threads))[roof.RATES]:
+            self.environment["roof"] = rates
         return {
             "memory": self.memory(),
             "energy_j": self.energy_j,

@@ -2,16 +2,25 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
-from workloads.harness.engine.cache import TIMES, state
+from workloads.harness.engine.cache import TIMES
 from workloads.harness.records.amounts import is_duration
+from workloads.harness.records.case import EAGER
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
+from workloads.harness.roofline.roof import (
+    COPY,
+    FILLING_N,
+    LAUNCH,
+    PRODUCT,
+    READ,
+    RoofRate,
+    in_cache,
+    kept_rates,
+    measured_rates,
+)
 
-# From this size on a product fills the device: on a CPU it is far larger than the blocks of its library; on a
-# GPU of over 100 multiprocessors it gives each of them several tiles of 128 x 256.
-FILLING_N = {"cpu": 1000, "cuda": 4096}
 MOVES = ("h2d_pinned", "h2d_pageable", "d2h_pinned", "d2h_pageable")
 
 MachineKey = tuple[str, str, str, int | None]
@@ -37,8 +46,8 @@ class Ceilings:
     """The measured maxima of a machine, with the same device and threads; None if not measured.
 
     Attributes:
-        compute: by precision, FLOP/s of the fastest matrix product that fills the device, or of the
-            largest where none does.
+        compute: by precision, FLOP/s of the fastest matrix product that fills the device, of the roof or any
+            other, or of the largest where none does.
         memory: bytes/s of a copy, read and written, or of reading alone, whichever is faster, of at least
             four times the last-level cache.
         cache: bytes/s of the fastest smaller one.
@@ -76,6 +85,8 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
     """Return the ceilings in one machine's records: of those that count, the fastest repeats.
 
+    What its box had kept of its roof counts beside them: whatever is faster is the ceiling.
+
     Raises:
         ValueError: the records are of several machines, whose ceilings have nothing to do with each other.
     """
@@ -85,14 +96,18 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
     by_name = {name: [r for r in timed if r.case.workload == name] for name in _USED}
     sizes = (r.cache.last_level_bytes for r in timed if r.cache)
     copied = [*by_name["memory_bandwidth"], *by_name["memory_read"]]
-    large = [r for r in copied if not _in_cache(r)]
-    small = [r for r in copied if _in_cache(r)]
+    large = [r for r in copied if not in_cache(r)]
+    small = [r for r in copied if in_cache(r)]
+    kept = kept_rates(records)
+    roof = [*kept, *(rate for rate in measured_rates(timed) if rate.kind == PRODUCT)]
     return Ceilings(
-        compute=tuple(_compute(by_name["matmul"])),
-        memory=_fastest(large, _bytes_per_s, _memory_note),
+        compute=tuple(_with_roof(_compute(by_name["matmul"]), roof)),
+        memory=_faster(
+            _fastest(large, _bytes_per_s, _memory_note), _ceiling(kept, COPY), _ceiling(kept, READ)
+        ),
         cache=_fastest(small, _bytes_per_s),
         moves=tuple(_moves(by_name["transfer_bandwidth"])),
-        launch_s=_launch(by_name["kernel_launch"]),
+        launch_s=_shorter(_launch(by_name["kernel_launch"]), _ceiling(kept, LAUNCH)),
         last_level_bytes=next((size for size in sizes if size), None),
     )
 
@@ -107,6 +122,37 @@ def _compute(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
         ceiling = _fastest([r for r in same if _n(r) >= least], _flops_per_s, _compute_note)
         if ceiling:
             yield precision, ceiling
+
+
+def _with_roof(
+    products: Iterable[tuple[str, Ceiling]], roof: Sequence[RoofRate]
+) -> Iterable[tuple[str, Ceiling]]:
+    """Yield each precision's faster ceiling, of products by their sizes and of the roof in any mode."""
+    compute = dict(products)
+    for precision in dict.fromkeys((*compute, *(rate.precision for rate in roof if rate.kind == PRODUCT))):
+        faster = _faster(compute.get(precision), _ceiling(roof, PRODUCT, precision))
+        if faster:
+            yield precision, faster
+
+
+def _ceiling(roof: Sequence[RoofRate], kind: str, precision: str = "fp32") -> Ceiling | None:
+    """Return the best rate of a kind as a ceiling; its source is the roof, with when it was measured."""
+    rates = [rate for rate in roof if (rate.kind, rate.precision) == (kind, precision)]
+    if not rates:
+        return None
+    top = reduce(lambda one, other: other if other.beats(one) else one, rates)
+    mode = "" if top.mode == EAGER else f" {top.mode}"
+    return Ceiling(top.value, f"the roof, {top.size}{mode}, {top.measured_at}")
+
+
+def _faster(*ceilings: Ceiling | None) -> Ceiling | None:
+    measured = [ceiling for ceiling in ceilings if ceiling]
+    return max(measured, key=lambda ceiling: ceiling.value, default=None)
+
+
+def _shorter(*ceilings: Ceiling | None) -> Ceiling | None:
+    measured = [ceiling for ceiling in ceilings if ceiling]
+    return min(measured, key=lambda ceiling: ceiling.value, default=None)
 
 
 def _moves(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
@@ -165,13 +211,6 @@ def _moved_per_s(kind: str, record: Record) -> float | None:
     seconds: float = getattr(moved, f"{kind}_s")
     size = moved.h2d_bytes if kind.startswith("h2d") else moved.d2h_bytes
     return size / seconds if is_duration(seconds) else None
-
-
-def _in_cache(record: Record) -> bool:
-    """True if a copy measures the cache rather than the memory; of unknown cache, it counts as memory's."""
-    size = record.work.bytes if record.work else None
-    cache = record.cache.last_level_bytes if record.cache else None
-    return bool(cache) and state(size or 0.0, cache) == "warm"
 
 
 def _known(record: Record) -> bool:
