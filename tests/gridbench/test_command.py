@@ -12,6 +12,7 @@ from rich.console import Console
 from gridbench import main
 from gridbench.run import follow, outcome
 from tasks.errors import GridbenchError
+from tasks.findings.acceptance.advice import Advice
 from tasks.planning.plan import PlannedSkip
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
@@ -73,7 +74,8 @@ def fill(store, verdict, but=0):
 )
 def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but, well):
     fill(store, verdict, but)
-    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) is well
+    code = outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
+    assert code == (0 if well else 1)
     assert ("gridbench resume" in printed(capsys)) is (verdict is Verdict.CAPACITY)
 
 
@@ -85,8 +87,27 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
     for record in store.plan.skipped():
         store.add(record)
     fill(store, Verdict.NOISY)
-    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == 0
     assert f"local-cpu/{skip.case.case.id} is skipped: too large for a test" in printed(capsys)
+
+
+@pytest.mark.parametrize(
+    ("advice", "but", "code"),
+    [
+        (Advice.KEEP, 0, 0),
+        (Advice.KEEP, 1, 1),
+        (Advice.UNDECIDED, 0, 3),
+        (Advice.UNDECIDED, 1, 1),
+        (Advice.RETURN, 0, 4),
+        (Advice.RETURN, 1, 4),
+    ],
+)
+def test_a_script_learns_by_the_exit_code_whether_to_keep_a_machine(store, monkeypatch, advice, but, code):
+    fill(store, Verdict.NOISY, but)
+    machine = SimpleNamespace(advice=advice)
+    found = SimpleNamespace(answer=(), finding=lambda kind: kind((machine,)))
+    monkeypatch.setattr(outcome, "comparison_of", lambda store: found)
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == code
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, capsys, monkeypatch):
@@ -94,7 +115,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, ca
         raise httpx.ConnectError("nobody there")
 
     monkeypatch.setattr(outcome, "_rescue", away)
-    assert not outcome.tell(ended(store, Cancelled()), store.folder.parent, "http://ui", Console())
+    assert outcome.tell(ended(store, Cancelled()), store.folder.parent, "http://ui", Console()) == 1
     words = printed(capsys)
     assert "the run ended Cancelled" in words and f"gridbench resume {store.plan.run}" in words
 
