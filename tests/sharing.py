@@ -61,11 +61,11 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """End the services that the next test does not use; a later one that does starts its own."""
+    """End the services that the tests of the next scope do not use; a later one that does starts its own."""
     try:
         return (yield)
     finally:
-        if nextitem is not None:  # else the session ends, and all of them with it
+        if nextitem is not None and scope_of(nextitem.nodeid) != scope_of(item.nodeid):
             for name in RUNNING.keys() - {*nextitem.fixturenames}:
                 fixturedef, request = RUNNING.pop(name)
                 fixturedef.finish(request)

@@ -10,4 +10,4 @@ def prefect(tmp_path_factory):
     server = Prefect(tmp_path_factory.mktemp("prefect"))
     server.start()
     yield server
-    server.kill()
+    server.stop()

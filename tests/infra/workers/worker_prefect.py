@@ -14,6 +14,8 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
+from prefect.events.worker import EventsWorker
+from prefect.logging.handlers import APILogWorker
 from prefect.states import Cancelling
 
 from infra.local.api import healthy
@@ -68,6 +70,12 @@ class Prefect:
     def kill(self) -> None:
         self._server.kill()
         self._server.wait()
+
+    def stop(self) -> None:
+        """End the server once it has what this process logged: else threads would complain in a later test's output."""
+        APILogWorker.drain_all(timeout=5)
+        EventsWorker.drain_all(timeout=5)
+        self.kill()
 
     def client(self) -> PrefectClient:
         return client_of(self.url, self.folder if self.auth else None)

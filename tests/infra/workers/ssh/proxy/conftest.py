@@ -13,7 +13,7 @@ def locked(tmp_path_factory):
     server = Prefect(tmp_path_factory.mktemp("locked"), locked=True)
     server.start()
     yield server
-    server.kill()
+    server.stop()
 
 
 @pytest.fixture
