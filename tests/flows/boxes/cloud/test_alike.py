@@ -3,9 +3,7 @@
 import json
 import re
 import shutil
-import sqlite3
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ import pytest
 from tasks.planning.hardware import DEPLOYMENTS
 from tests.emulators.boxes import boxes, has_all_packages
 from tests.emulators.newcomer import Shell, copy_of_checkout
-from tests.emulators.prefect_api import DATABASE, with_tables
+from tests.emulators.prefect_api import with_tables
 
 pytestmark = pytest.mark.timeout(1200)
 SUITE = Path(__file__).parent / "scripts/endings.toml"
@@ -103,7 +101,9 @@ def test_no_field_of_a_record_differs_but_those_that_say_which_it_was(shell):
         contained, bare = records.pop("contained"), records.popitem()[1]
         assert contained["environment"]["container"] and not bare["environment"]["container"]
         measured = {contained["verdict"], bare["verdict"]} <= OF_THE_MACHINE
-        one, other = ({path: form(path, value, measured) for path, value in leaves(each)} for each in (contained, bare))
+        one, other = (
+            {path: form(path, value, measured) for path, value in leaves(each)} for each in (contained, bare)
+        )
         for path in (one.keys() | other.keys()) - WHICH:
             if (pair := (one.get(path, "absent"), other.get(path, "absent")))[0] != pair[1]:
                 differ[case, path] = pair
