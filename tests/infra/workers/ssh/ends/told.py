@@ -2,16 +2,24 @@
 
 import re
 
+from infra.workers.base.outcome import OUTCOME_LABEL
 from tests.infra.workers.ssh.ends.ends import End
 from tests.infra.workers.ssh.ends.lanes import SLURM, Lanes
 from tests.infra.workers.worker_prefect import Pool
 
+LABEL_S = 60
 CANCELLED_BY_US = ("PENDING", "SUSPENDED")
 
 
 def is_said(message: str, told: str) -> bool:
     """Is this the sentence, with anything for each …?"""
     return re.fullmatch(".*".join(map(re.escape, message.split("…"))), told, re.DOTALL) is not None
+
+
+async def end_of(pool: Pool, run_id: str) -> None:
+    """Wait for a run's end and for its cause, which the worker says a moment later."""
+    await pool.end(run_id)
+    await pool.until(run_id, lambda run: OUTCOME_LABEL in run.labels, LABEL_S)
 
 
 async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
@@ -22,7 +30,7 @@ async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
         found.append(f"state {run.state.name}, not {said.state}: {run.state.message}")
     if not is_said(said.message, run.state.message or ""):
         found.append(f"message {run.state.message!r}, not {said.message!r}")
-    if (cause := run.labels.get("gridbench.outcome")) != said.cause:
+    if (cause := run.labels.get(OUTCOME_LABEL)) != said.cause:
         found.append(f"cause {cause}, not {said.cause}")
     if lanes.kind == SLURM and end.slurm_state:
         wanted = "CANCELLED" if end.slurm_state in CANCELLED_BY_US else end.slurm_state

@@ -8,7 +8,7 @@ import pytest
 from tests.infra.workers.ssh.box_jobs import OWN_RUN, asks
 from tests.infra.workers.ssh.ends.ends import DEATHS, STATES
 from tests.infra.workers.ssh.ends.lanes import KINDS, SLURM, wait_for
-from tests.infra.workers.ssh.ends.told import faults
+from tests.infra.workers.ssh.ends.told import end_of, faults
 from tests.infra.workers.worker_prefect import POLL_S
 
 pytestmark = [
@@ -28,7 +28,7 @@ async def test_what_happens_to_a_job_is_told_and_nothing_of_it_runs_on(pool, lan
     async with pool.worker():
         assert await pool.lines_when(run_id, bool)
         await death.happens(pool, lanes, run_id)
-        await pool.end(run_id)
+        await end_of(pool, run_id)
         lanes.connect()
         wait_for(lambda: lanes.jobs() == [])
     assert await faults(pool, lanes, run_id, death) == []
@@ -40,7 +40,7 @@ async def test_somebody_else_is_waited_for_so_long(pool, lanes):
     lanes.occupy()
     run_id = await pool.start("waits", **STATES["waits"].asked(lanes))
     async with pool.worker():
-        await pool.end(run_id)
+        await end_of(pool, run_id)
     lanes.leave()
     assert await faults(pool, lanes, run_id, STATES["waits"]) == []
 
@@ -59,7 +59,7 @@ async def test_somebody_else_is_waited_for(pool, lanes):
     async with pool.worker():
         await until_it_waits(pool, run_id)
         lanes.leave()
-        await pool.end(run_id)
+        await end_of(pool, run_id)
         assert await pool.lines_when(run_id, bool) == ["on"]
     assert await faults(pool, lanes, run_id, STATES["waited"]) == []
 
@@ -70,7 +70,7 @@ async def test_cancelling_what_waits_starts_nothing(pool, lanes):
     async with pool.worker():
         await until_it_waits(pool, run_id)
         await pool.cancel(run_id)
-        await pool.end(run_id)
+        await end_of(pool, run_id)
         assert not [name for name in lanes.jobs() if str(run_id) in name]
     lanes.leave()
     assert await faults(pool, lanes, run_id, STATES["cancelled-before"]) == []
@@ -82,7 +82,7 @@ async def test_a_full_disk_at_the_start_is_said(pool, lanes):
     lanes.fill_disk()
     run_id = await pool.start("full-before", **STATES["full-before"].asked(lanes))
     async with pool.worker():
-        await pool.end(run_id)
+        await end_of(pool, run_id)
     assert await faults(pool, lanes, run_id, STATES["full-before"]) == []
 
 
@@ -92,7 +92,7 @@ async def test_a_disk_that_fills_while_a_job_runs_does_not_change_its_end(pool, 
     async with pool.worker():
         assert await pool.lines_when(run_id, bool) == ["on"]
         lanes.fill_disk()
-        await pool.end(run_id)
+        await end_of(pool, run_id)
     assert await faults(pool, lanes, run_id, STATES["full"]) == []
 
 
@@ -107,7 +107,7 @@ async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, lanes, prefe
         worker.send_signal(signal.SIGKILL)
         worker.wait()
         worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)
-        await pool.end(run_id)
+        await end_of(pool, run_id)
     finally:
         worker.kill()
         worker.wait()
@@ -127,6 +127,6 @@ async def test_a_cut_network_is_waited_for(pool, lanes):
         lanes.cut()
         await asyncio.sleep(SILENT_S)
         lanes.connect()
-        await pool.end(run_id)
+        await end_of(pool, run_id)
         assert await pool.lines_when(run_id, lambda lines: len(lines) > 1) == ["on", "off"]
     assert await faults(pool, lanes, run_id, STATES["cut"]) == []

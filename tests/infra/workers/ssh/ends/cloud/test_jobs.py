@@ -5,7 +5,7 @@ import pytest
 from tests.emulators.boxes import keygen
 from tests.infra.workers.ssh.ends.ends import JOBS, NOT_LET_IN
 from tests.infra.workers.ssh.ends.lanes import CONTAINERS
-from tests.infra.workers.ssh.ends.told import faults
+from tests.infra.workers.ssh.ends.told import end_of, faults
 
 pytestmark = [
     pytest.mark.flaky(
@@ -37,7 +37,7 @@ async def ends(pool, lanes, tmp_path, *, late):
             runs[name] = await pool.start(name, **asked)
     async with pool.worker():
         for run_id in runs.values():
-            await pool.end(run_id)
+            await end_of(pool, run_id)
     told = [fault for name, run_id in runs.items() for fault in await faults(pool, lanes, run_id, JOBS[name])]
     assert told == []
 
