@@ -7,6 +7,7 @@ this machine with a real sshd: its jobs are containers in one lane and process t
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -91,17 +92,25 @@ def edited(folder: Path, lane: str, number: int, words: Sequence[str]) -> First:
     with (folder / "said").open("w+") as said:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said)
         found: list[Path] = []
-        while not found and process.poll() is None and time.monotonic() < began_s + LONGEST_S:
-            time.sleep(0.1)
-            found = list(results.glob("*/records/**/*.json"))
-        record_s = time.monotonic() - began_s
-        process.wait()
+        try:
+            while not found and process.poll() is None and time.monotonic() < began_s + LONGEST_S:
+                time.sleep(0.1)
+                found = list(results.glob("*/records/**/*.json"))
+            record_s = time.monotonic() - began_s
+            assert found, said_by(folder)
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)  # it takes down its server, its workers and its job
+                process.wait()
         end_s = time.monotonic() - began_s
-        said.seek(0)
-        found = found or list(results.glob("*/records/**/*.json"))
-        assert found, said.read()
     record: dict[str, Any] = json.loads(found[0].read_text())
     return First(record_s, end_s, record["wall_s"], record["verdict"], record["phases_s"])
+
+
+def said_by(folder: Path) -> str:
+    """Return what the last command has printed."""
+    return (folder / "said").read_text()
 
 
 def sentence(lane: str, what: str, first: First) -> str:
