@@ -85,7 +85,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
         log = self.get_flow_run_logger(flow_run)
         before = self._noted(flow_run, name, configuration.hosts)
-        tunnel = Tunnel(flow_run, log)
+        tunnel = self._tunnel(flow_run)
         starter = Launcher(
             configuration, name, tunnel, self._secret, note, given_up, log, self.settings.poll_s, before
         )
@@ -137,7 +137,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before
         host, name = job
         log = self.get_flow_run_logger(flow_run)
-        box, tunnel = self._started.pop(flow_run.id, (None, Tunnel(flow_run, log)))
+        box, tunnel = self._started.pop(flow_run.id, (None, self._tunnel(flow_run)))
         return SshFollow(
             run=flow_run,
             job_id=job_id,
@@ -175,6 +175,11 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
                     raise InfrastructureNotAvailable(f"Box {host} has not stopped the job {name}.")
         except (JobRefused, BoxUnreachable) as error:
             raise InfrastructureNotAvailable(str(error)) from error
+
+    def _tunnel(self, flow_run: "FlowRun") -> Tunnel:
+        """Return the way of a run's job to the API; a run that was polled does not name its pool."""
+        named = flow_run.model_copy(update={"work_pool_name": self._work_pool_name})
+        return Tunnel(named, self.get_flow_run_logger(flow_run))
 
     async def _secret(self, name: str) -> str:
         """Return the value of a Secret block."""

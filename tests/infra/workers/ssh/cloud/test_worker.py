@@ -17,12 +17,14 @@ pytestmark = [
 async def test_the_job_reaches_its_run_alone_and_nobody_finds_a_key(pool, machine, monkeypatch):
     """What it has is a token of its tunnel, which opens nothing else; the worker's key stays where it is."""
     others = f"{asks('/variables/name/any')}; {asks('/health', token=False)}"
-    script = f"{asks(OWN_RUN)}; {others}; printenv HF_TOKEN | wc -c; sleep 5"
+    script = (
+        f"{asks(OWN_RUN)}; {asks(f'/work_pools/{pool.name}')}; {others}; printenv HF_TOKEN | wc -c; sleep 5"
+    )
     secret, own = "pnu_verysecretkey", "hf_token of my's; $(own)"
     run_id = await pool.start("tunnel", script=script, env={"PREFECT_API_KEY": secret, "HF_TOKEN": own})
     async with pool.worker():
-        told = await pool.lines_when(run_id, lambda lines: len(lines) >= 4)
-        assert told == ["200", "403", "200", str(len(own) + 1)]
+        told = await pool.lines_when(run_id, lambda lines: len(lines) >= 5)
+        assert told == ["200", "200", "403", "200", str(len(own) + 1)]
         (name,) = machine.jobs()
         token = re.search(
             r'"(box:[^"]+)"', machine.run(f"cat /dev/shm/{name}/prefect-secrets/profiles.toml")
