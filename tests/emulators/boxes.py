@@ -51,8 +51,9 @@ exec podman --tmpdir /run/box/tmp "$@"
 # What is rented is logged in to as ubuntu: here another name of root, who alone has this machine's containers.
 UBUNTU = "ubuntu:x:0:0::/root:/bin/sh\n"
 
-# Our Python and the checkout, where they are in the home that a box has another one in place of.
-OURS = [path for path in (sys.base_prefix, str(Path(__file__).parents[2])) if path.startswith("/root/")]
+# Our Python and the checkout, where they are in the home or in the /tmp that a box has others in place of.
+HIDDEN = ("/root/", "/tmp/")
+OURS = [path for path in (sys.base_prefix, str(Path(__file__).parents[2])) if path.startswith(HIDDEN)]
 
 _numbers = count(1)
 

@@ -39,6 +39,10 @@ def results_of(shell):
     return Path(shell.environment["GRIDBENCH_RESULTS"])
 
 
+@pytest.mark.flaky(
+    reruns=2,
+    reason="a job is predicted from more steps than a brief look may have time for on a busy machine",
+)
 def test_one_record_is_made_here(shell):
     (command,) = [command for command in COMMANDS if command.startswith("python")]
     code, out = shell(command.replace(" -- ", " --brief -- "))  # whose seconds are those of the steps

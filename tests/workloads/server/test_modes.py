@@ -10,7 +10,7 @@ import pytest
 def run(*words):
     """Measure by the command; return the record."""
     command = [sys.executable, "-m", "workloads", "run", *words, "--brief", "--threads", "1"]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     assert ended.stdout, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
 
