@@ -40,7 +40,8 @@ def on_all(end: End) -> str:
     causes = {kind: code(end.said[kind].cause) for kind in reversed(KINDS) if kind in end.said}
     first, *others = dict.fromkeys(causes.values())
     cause = "; on a box ".join([first, *others])
-    return f"| {end.what} | {' | '.join(states)} | {code(end.slurm_state)} | {cause} |"
+    slurm = " or ".join(map(code, end.slurm_state.split(" or ")))
+    return f"| {end.what} | {' | '.join(states)} | {slurm} | {cause} |"
 
 
 def lines(name: str) -> Iterator[str]:

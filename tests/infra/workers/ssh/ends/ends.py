@@ -33,7 +33,7 @@ class End:
         job: variables of the lane, and `script`, that bring it about.
         of_kind: further ones of a kind.
         host: changes of the host that the worker logs in at.
-        slurm_state: in which Slurm has it; where it then waits or is paused, the worker cancels it.
+        slurm_state: in which Slurm has it, or one of two; where it then waits or is paused, the worker cancels it.
     """
 
     what: str
@@ -377,11 +377,10 @@ STATES = {
         on_boxes(
             "NoCapacity", NO_MACHINE, "No box took the job in wait_s 10. Box … measures for somebody else…."
         )
-        | on_slurm(
-            "NoCapacity", NO_MACHINE, "Slurm had no node for job … in wait_s 10 (…); it was cancelled."
-        ),
+        # It leaves the queue by itself, or the worker sees it first.
+        | on_slurm("NoCapacity", NO_MACHINE, "Slurm had no node for job … in wait_s 10…."),
         {"script": "true", "wait_s": 10},
-        slurm_state="PENDING",
+        slurm_state="PENDING or DEADLINE",
     ),
     "cancelled-before": End(
         "it is cancelled in Prefect before it runs",
@@ -392,10 +391,13 @@ STATES = {
     ),
     "full-before": End(
         "the disk is full at the start",
-        everywhere(
+        on_boxes(
             "Unfit",
             "unfit",
             "Box …: The box can't be written to (No space left on device): free disk space or fix the home folder.",
+        )
+        | on_slurm(
+            "Unfit", "unfit", "Box …: … MiB free, less than least_free_mib 1: free some, or ask for less."
         ),
         TRUE,
     ),

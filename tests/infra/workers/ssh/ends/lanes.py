@@ -214,6 +214,9 @@ class SlurmLanes:
 
     def leave(self) -> None:
         self.cluster.login.run("scancel --name=wrap", check=False)
+        wait_for(
+            lambda: "wrap" not in self.cluster.jobs()
+        )  # they are in the queue until their nodes are clean
 
     def own_disk(self) -> None:
         assert self.cluster.home.parent.is_mount()

@@ -33,8 +33,9 @@ async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
     if (cause := run.labels.get(OUTCOME_LABEL)) != said.cause:
         found.append(f"cause {cause}, not {said.cause}")
     if lanes.kind == SLURM and end.slurm_state:
-        wanted = "CANCELLED" if end.slurm_state in CANCELLED_BY_US else end.slurm_state
+        states = end.slurm_state.split(" or ")
+        wanted = ["CANCELLED" if state in CANCELLED_BY_US else state for state in states]
         asked = f"sacct -X -n -P -S now-1hour -o State --name=prefect-{run_id}-1"
-        if (state := lanes.cluster.login.run(asked).partition(" ")[0]) != wanted:
-            found.append(f"Slurm's state {state}, not {wanted}")
+        if (state := lanes.cluster.login.run(asked).partition(" ")[0]) not in wanted:
+            found.append(f"Slurm's state {state}, not {' or '.join(wanted)}")
     return [f"{run.name}: {fault}" for fault in found]
