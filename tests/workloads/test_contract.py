@@ -158,7 +158,9 @@ def test_it_says_what_a_step_does(name):
     assert prepared.moves_inputs or prepared.bytes >= sum(
         t.numel() * t.element_size() for t in prepared.inputs
     )
-    assert prepared.chosen or build(name, "bf16").bytes <= prepared.bytes  # another size may be chosen in bf16
+    assert (
+        prepared.chosen or build(name, "bf16").bytes <= prepared.bytes
+    )  # another size may be chosen in bf16
     assert set(workload.layouts) <= set(LAYOUTS)
     assert workload.summary.endswith(".") or ":" in workload.summary
     assert workload.tiny.keys() | workload.optional.keys() == workload.sizes.keys()
