@@ -116,7 +116,8 @@ class Search:
         fresh: dict[Size, list[float]] = {size: [] for size in racers}
         for turns in (1 << step for step in itertools.count()):
             for _, size in itertools.product(range(turns), racers):
-                if self.now() >= self.ends_s and all(fresh[racer] for racer in racers):
+                too_late = self.now() + self._step_s(size) > self.ends_s
+                if too_late and all(fresh[racer] for racer in racers):
                     return max(racers, key=lambda racer: statistics.median(fresh[racer]))
                 fresh[size].append(self._rate(size))
             racers = sorted(racers, key=lambda racer: -statistics.median(fresh[racer]))
@@ -128,9 +129,11 @@ class Search:
     def _racers(self) -> list[Size]:
         """Return the leaders of which each can be sampled once in half of what is left; two at least."""
         racers, left_s = self._leaders(RACERS), (self.ends_s - self.now()) / 2
-        each_s = (self.space.work(size) / statistics.median(self.rates[size]) for size in racers)
-        in_time = sum(spent_s <= left_s for spent_s in itertools.accumulate(each_s))
+        in_time = sum(spent_s <= left_s for spent_s in itertools.accumulate(map(self._step_s, racers)))
         return racers[: max(in_time, 2)]
+
+    def _step_s(self, size: Size) -> float:
+        return self.space.work(size) / statistics.median(self.rates[size])
 
     def _climbing(self) -> bool:
         return self.now() < self.climbed_s
