@@ -56,7 +56,20 @@ def run(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
 ) -> None:
-    """Measure a suite and print the answer."""
+    """Measure a suite and print the answer.
+
+    Exit codes:
+
+    0: every cell was measured; of an acceptance, all machines are to be kept
+
+    1: some cells were not measured
+
+    2: an argument is wrong
+
+    3: whether to keep a machine is undecided (acceptance)
+
+    4: a machine is to be returned (acceptance)
+    """
     request = RunRequest(
         suite=suite_for_flow(suite),
         hardware=() if cluster else tuple(on or local_hardware()),
@@ -74,7 +87,7 @@ def run(
 def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
     """Print the plan of a request, have it measured unless it is a `dry_run`, and print the answer.
 
-    Exits with 1 if a cell was not measured.
+    Exits with the code that `tell` returns.
     """
     request = with_boxes(request)
     plan = make_plan(request)
@@ -145,7 +158,7 @@ def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
 
 
 def _run(request: RunRequest, results: Path, plan: Plan) -> None:
-    """Have `bench` measure a request and print the answer; exit with 1 if a cell was not measured."""
+    """Have `bench` measure a request and print the answer; exit with the code of `tell`."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell
     from gridbench.run.remote import open_session
@@ -155,5 +168,5 @@ def _run(request: RunRequest, results: Path, plan: Plan) -> None:
     with open_session(plan.hardware, folder, say) as api:
         console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
         flow_run = asyncio.run(follow(request, deployment, console, api.check))
-        complete = tell(flow_run, folder, api.ui_url, console)
-    raise typer.Exit(0 if complete else 1)
+        exit_code = tell(flow_run, folder, api.ui_url, console)
+    raise typer.Exit(exit_code)

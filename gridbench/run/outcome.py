@@ -12,6 +12,8 @@ from rich.console import Console
 from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.flow_runs import collect, lane_jobs
 from tasks.errors import GridbenchError
+from tasks.findings.acceptance.acceptance import EXIT_CODES, Acceptance
+from tasks.findings.acceptance.advice import Advice
 from tasks.gather import judged
 from tasks.measure import FAILURES, NOTHING
 from tasks.planning.plan import skip_lines
@@ -21,6 +23,7 @@ from tasks.results.model import Comparison
 from tasks.store.store import Store
 from workloads.harness.records.record import Verdict
 
+NOT_MEASURED = 1  # exit code of a run that lacks a cell
 LISTED = 10  # failed repeats that are named before the rest is counted
 
 
@@ -59,8 +62,12 @@ def went_to_its_end(flow_run: FlowRun) -> bool:
     return state is not None and (state.is_completed() or state.name == NOTHING)
 
 
-def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> bool:
-    """Print the answer, the report's path and the run's page; returns whether every cell was measured."""
+def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int:
+    """Print the answer, the report's path and the run's page; return the command's exit code.
+
+    That is 0 if every cell was measured, else 1. Where the run asks which machines to keep, it is 4 if one is
+    to be returned, and 3 if all was measured and one is undecided.
+    """
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True, highlight=False, markup=False)
@@ -69,9 +76,10 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
     if not went_to_its_end(flow_run):
         _tell_failure(flow_run, results, say)
         say(page)
-        return False
+        return NOT_MEASURED
     store = Store.open(results, flow_run.name)
-    for sentence in comparison_of(store).answer:
+    comparison = comparison_of(store)
+    for sentence in comparison.answer:
         say(f"• {sentence}")
     say(f"\nreport: {store.folder / 'report.html'}\nrun:    {page}")
     records, plan = store.records()[0], store.plan
@@ -86,7 +94,10 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> boo
         say(f"what could not be measured can be tried again: gridbench resume {flow_run.name}")
     planned = set(plan.cells)
     measured = sum(record.cell in planned for record in records)
-    return not failed and measured == len(planned) * plan.repeats
+    is_complete = not failed and measured == len(planned) * plan.repeats
+    acceptance = comparison.finding(Acceptance)
+    advised = acceptance.exit_code if acceptance else 0
+    return advised if is_complete or advised == EXIT_CODES[Advice.RETURN] else NOT_MEASURED
 
 
 def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) -> None:

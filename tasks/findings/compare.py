@@ -28,11 +28,13 @@ def compare(
     baseline: str,
     suite_cases: Collection[Case] = (),
     jobs: Sequence[LaneJob] = (),
+    population: Sequence[Record] | None = None,
 ) -> Comparison:
     """Judge the records, summarise their cells, pair them with the baseline's, and say what came out.
 
     Totals are over `suite_cases`, where they are given: a case that was measured only to find a break-even
-    must not tip them. `jobs` are the lanes' jobs, for the bills.
+    must not tip them. `jobs` are the lanes' jobs, for the bills, `population` the records of other machines
+    that these are to be held against, where the run asks which to keep.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -42,7 +44,7 @@ def compare(
     summaries = with_bounds(summarise(cells, machines), cells)
     pairings = with_payback(pairs(cells, machines, baseline), summaries)
     cases = set(suite_cases) or {cell.cell.case for cell in cells}
-    results = Results(records, machines, baseline, cells, summaries, pairings, cases, jobs)
+    results = Results(records, machines, baseline, cells, summaries, pairings, cases, jobs, population)
     findings, scaled = find_all(results), families(cells)
     suite = CommonCases.of(results.suite_cells)
     return Comparison(

@@ -96,6 +96,7 @@ class Hardware(Strict):
             devices=self.gpus,
             peak_flops=tuple((name, t * 1e12) for name, t in (peaks.tflops if peaks else {}).items()),
             peak_bytes_per_s=peaks.gb_per_s * 1e9 if peaks else None,
+            reach=peaks.reach if peaks else None,
             price_flags=self.price.flags,
             spot_usd_per_hour=self.price.spot_usd_per_hour,
             instance_type=self.instance_type,
@@ -111,7 +112,9 @@ class GpuPeaks(Strict):
     """Dense peak rates of a GPU model in TFLOP/s by precision, its memory and its bandwidth in GB/s.
 
     `called` are the words of a driver's name for it; empty where they are unknown. `capability` is NVIDIA's
-    compute capability. `unsupported` says why no machine with it can be measured on; None where one can.
+    compute capability. `reach` is the share of a rate in TFLOP/s that large matrix products reach at least;
+    None where nobody has published it. `unsupported` says why no machine with it can be measured on; None
+    where one can.
     """
 
     tflops: dict[str, float]
@@ -120,6 +123,7 @@ class GpuPeaks(Strict):
     source: str
     called: str = ""
     capability: str | None = None
+    reach: Annotated[float, Field(gt=0, lt=1)] | None = None
     unsupported: str | None = None
 
 

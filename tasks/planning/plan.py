@@ -76,6 +76,7 @@ class Plan(Strict):
         hardware: copies of the hardware files, with the prices of that day and the doubts about them.
         seed: determines the order and the inputs.
         profile: True if the first repeat of each cell gets a profile pass.
+        acceptance: True if its report says of each machine whether to keep it.
         break_even: True if further sizes are measured after the cases, until each break-even is known.
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
@@ -95,6 +96,7 @@ class Plan(Strict):
     quick: bool
     timeout_s: float
     profile: bool = False
+    acceptance: bool = False
     break_even: bool = False
     night: Night | None = None
     baseline: str

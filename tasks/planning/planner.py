@@ -61,6 +61,7 @@ def make_plan(request: RunRequest) -> Plan:
         quick=suite.quick,
         timeout_s=suite.timeout_s,
         profile=suite.profile,
+        acceptance=suite.acceptance,
         break_even=request.break_even,
         night=request.night,
         baseline=_baseline(request, machines),

@@ -35,6 +35,8 @@ class Results:
         summaries: one for each cell, in the cells' order.
         pairings: every cell of another machine against the baseline's.
         suite: the cases that count for totals; what was measured only to find a break-even is not in it.
+        population: records that count of other runs that asked which machines to keep; None where this one
+            does not ask.
     """
 
     records: Sequence[Record]
@@ -45,6 +47,7 @@ class Results:
     pairings: Sequence[Pairing]
     suite: Collection[Case]
     jobs: Sequence[LaneJob] = ()
+    population: Sequence[Record] | None = None
 
     @property
     def suite_cells(self) -> list[Repeats]:

@@ -26,6 +26,7 @@ class Machine:
         devices: accelerators in it; 0 for a CPU machine, whose devices are its threads.
         peak_flops: peak rate in FLOP/s by precision, where known; the plausibility gate uses it.
         peak_bytes_per_s: peak memory bandwidth, where known.
+        reach: share of its peak rates that large matrix products on such a card reach at least, where known.
         price_flags: what is doubtful about the price, a sentence each; empty where nothing is.
         spot_usd_per_hour: price of the same machine as spot capacity, where known.
         instance_type, purchase: what it must say that it is, and how bought; None where nothing was planned.
@@ -49,6 +50,7 @@ class Machine:
     idle_s: float = 0.0
     gpu: str | None = None
     gpus_called: tuple[tuple[str, str], ...] = ()
+    reach: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

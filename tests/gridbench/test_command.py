@@ -73,7 +73,8 @@ def fill(store, verdict, but=0):
 )
 def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but, well):
     fill(store, verdict, but)
-    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) is well
+    code = outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
+    assert code == (0 if well else 1)
     assert ("gridbench resume" in printed(capsys)) is (verdict is Verdict.CAPACITY)
 
 
@@ -85,7 +86,7 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
     for record in store.plan.skipped():
         store.add(record)
     fill(store, Verdict.NOISY)
-    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == 0
     assert f"local-cpu/{skip.case.case.id} is skipped: too large for a test" in printed(capsys)
 
 
@@ -94,7 +95,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, ca
         raise httpx.ConnectError("nobody there")
 
     monkeypatch.setattr(outcome, "_rescue", away)
-    assert not outcome.tell(ended(store, Cancelled()), store.folder.parent, "http://ui", Console())
+    assert outcome.tell(ended(store, Cancelled()), store.folder.parent, "http://ui", Console()) == 1
     words = printed(capsys)
     assert "the run ended Cancelled" in words and f"gridbench resume {store.plan.run}" in words
 

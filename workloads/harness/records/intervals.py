@@ -106,8 +106,13 @@ def t_quantile(p: float, df: float) -> float:
     return t
 
 
+def t_tail(t: float, df: float) -> float:
+    """Return the chance of a value above t, of 0 or more, by Student's distribution; exact far out, too."""
+    return _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
+
+
 def _t_cdf(t: float, df: float) -> float:
-    return 1 - _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
+    return 1 - t_tail(t, df)
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:

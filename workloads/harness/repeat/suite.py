@@ -30,10 +30,12 @@ KEYS = {
     "timeout_s": int,
     "threads": int,
     "profile": bool,
+    "acceptance": bool,
     "suites": list,
     "cases": list,
     "scripts": list,
 }
+OWN_KEYS = ("repeats", "quick", "timeout_s", "threads", "profile", "acceptance")
 CASE_KEYS = {
     "workload": str,
     "size": dict,
@@ -90,6 +92,7 @@ class Suite:
         timeout_s: seconds after which a repeat is stopped.
         threads: of the cases that say nothing else.
         profile: make a profile pass after the first repeat of each cell.
+        acceptance: say of each machine that is measured whether to keep it.
     """
 
     name: str
@@ -101,6 +104,7 @@ class Suite:
     timeout_s: float = TIMEOUT_S
     threads: int | None = None
     profile: bool = False
+    acceptance: bool = False
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -193,12 +197,8 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite
         stated[member.case] = (member, member.estimate_s)
     if not stated:
         raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
-    return Suite(
-        name,
-        raw.get("title", name),
-        _entries([*stated.values()], raw),
-        **{key: raw[key] for key in ("repeats", "quick", "timeout_s", "threads", "profile") if key in raw},
-    )
+    own = {key: raw[key] for key in OWN_KEYS if key in raw}
+    return Suite(name, raw.get("title", name), _entries([*stated.values()], raw), **own)
 
 
 def _part(name: str, folder: Path) -> Suite:

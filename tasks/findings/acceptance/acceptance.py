@@ -1,0 +1,202 @@
+"""Keep or return: whether each machine of a run is as good as others of its kind."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tasks.findings.acceptance.advice import PUBLISHED, TOLERATED, Advice, Held, MachineAdvice, advise
+from tasks.findings.acceptance.population import member_of, members_of
+from tasks.findings.acceptance.prediction import CONFIDENCE, FALSE_RETURNS, FEWEST
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_count, format_ratio, significant
+from tasks.results.table import Column, Mark, Quantity, Table
+from tasks.results.values import RatioVerdict
+
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Advice", Quantity.VERDICT),
+    Column("Measure"),
+    Column("Held against"),
+    Column("Time over theirs", Quantity.RATIO),
+    Column("Slow above", Quantity.RATIO),
+    Column("Good ones as slow", Quantity.SHARE),
+    Column("Standing", Quantity.VERDICT),
+)
+LEAD = (
+    "Siblings are other machines with the same card and stack. A measure is the time per step, after the "
+    "soak where there is one, or what the soak adds to it; it is held against the typical sibling's."
+)
+MARKS = {
+    Advice.KEEP: Mark("keep", RatioVerdict.FASTER),
+    Advice.RETURN: Mark("return", RatioVerdict.SLOWER),
+    Advice.UNDECIDED: Mark("undecided", RatioVerdict.UNDECIDED),
+}
+FARTHEST = 1e-6
+SURE = 0.5 + CONFIDENCE / 2  # of one bound of an interval
+EXIT_CODES = {Advice.KEEP: 0, Advice.UNDECIDED: 3, Advice.RETURN: 4}  # the gravest is the highest
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance(Finding):
+    """The advice on each machine of a run that asks for it."""
+
+    name = "acceptance"
+    title = "Keep or return"
+    section = "machines"
+    order = 5
+    machines: tuple[MachineAdvice, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "Acceptance":
+        """Hold each machine against its siblings in this run and in others, else against published rates."""
+        if results.population is None:
+            return cls(())
+        cells = {
+            machine.name: [cell for cell in results.suite_cells if cell.cell.hardware == machine.name]
+            for machine in results.machines
+        }
+        here = {name: member_of(of_machine) for name, of_machine in cells.items() if of_machine}
+        earlier = members_of(results.population)
+        boxes = {member.box for member in here.values()}
+        others = [*here.values(), *(member for member in earlier if member.box not in boxes)]
+        return cls(
+            tuple(
+                advise(machine, cells[machine.name], here[machine.name], others)
+                for machine in results.machines
+                if machine.name in here
+            )
+        )
+
+    @property
+    def leads(self) -> bool:
+        """Return whether it was asked for."""
+        return bool(self.machines)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 to keep all machines, 4 if one is to be returned, else 3 if one is undecided."""
+        return max((EXIT_CODES[machine.advice] for machine in self.machines), default=0)
+
+    def table(self) -> Table | None:
+        """Return a row a measure of each machine."""
+        rows = tuple(
+            (
+                machine.hardware,
+                MARKS[machine.advice],
+                held.name,
+                held.against or None,
+                held.ratio,
+                held.limit,
+                held.chance,
+                _standing(machine, held),
+            )
+            for machine in self.machines
+            for held in machine.held or (Held("–"),)
+        )
+        notes = tuple(note for machine in self.machines for note in _notes(machine))
+        return Table(COLUMNS, rows, LEAD, notes) if rows else None
+
+    def answer(self) -> tuple[str, ...]:
+        """Return a sentence for each machine, with how sure it is."""
+        return tuple(map(sentence, self.machines))
+
+    def published(self) -> dict[str, Any]:
+        """Return `acceptance`, an object for each machine."""
+        return {"acceptance": [asdict(each) | {"advice": str(each.advice)} for each in self.machines]}
+
+
+def sentence(machine: MachineAdvice) -> str:
+    """Say what to do with a machine, why, and how sure that is."""
+    if machine.advice is Advice.RETURN:
+        return f"Return {machine.hardware}: {_why_return(machine)}."
+    if machine.advice is Advice.KEEP:
+        return f"Keep {machine.hardware}: {_why_keep(machine)}{_unheld(machine)}."
+    return f"Undecided whether to keep {machine.hardware}: {'; '.join(_why_undecided(machine))}."
+
+
+def _why_return(machine: MachineAdvice) -> str:
+    if machine.wrong:
+        return f"wrong results in {', '.join(machine.wrong)}, where other repeats or siblings are right"
+    worst, *more = machine.slow
+    also = f"; slow, too: {', '.join(held.name for held in more)}" if more else ""
+    takes = f"{worst.name} takes {format_ratio(worst.ratio)} the"
+    if worst.against == PUBLISHED:
+        return f"{takes} longest time that the published rates of its card leave{also}"
+    measures = len(machine.compared)
+    odds = _odds(min(1.0, (worst.chance or 0.0) * measures))
+    return (
+        f"{takes} time of the typical one of its {machine.siblings} siblings{also}; of good machines {odds} "
+        f"is so slow in any of {format_count(measures, 'measure')}, where {_odds(FALSE_RETURNS)} is allowed"
+    )
+
+
+def _why_keep(machine: MachineAdvice) -> str:
+    count = format_count(len(machine.compared), "measure")
+    if machine.compared[0].against == PUBLISHED:
+        gross = f"which shows gross faults alone: {FEWEST} siblings would tell more"
+        return f"{count} within the published rates of its card, {gross}"
+    highest = max(held.ratio.high or math.inf for held in machine.compared if held.ratio)
+    most = f"more than {significant(100 * (highest - 1), 2)} % slower" if highest > 1 else "slower"
+    siblings = format_count(machine.siblings, "sibling")
+    return (
+        f"in none of {count} is it {most} than the typical one of its {siblings}, {100 * SURE:g} % sure of "
+        f"each; of machines {100 * (TOLERATED - 1):.0f} % slower in one, at most {_odds(1 - SURE)} is kept"
+    )
+
+
+def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
+    if machine.without_number:
+        yield f"no number that counts of {', '.join(machine.without_number)}; measure it again"
+    if not machine.compared:
+        yield _nobody(machine)
+    for held in machine.open[:1]:
+        takes = f"{held.name} takes {format_ratio(held.ratio)} the"
+        if held.against == PUBLISHED:
+            left = "longest time that the published rates of its card leave"
+            yield f"{takes} {left}; more repeats would decide"
+        else:
+            yield (
+                f"{takes} time of the typical one of its {machine.siblings} siblings, neither above "
+                f"{significant(held.limit or 0.0, 3)}×, where it would be slow, nor shown to be below "
+                f"{TOLERATED:.2f}×; more siblings or repeats would decide"
+            )
+
+
+def _nobody(machine: MachineAdvice) -> str:
+    """Say that nobody is there to compare a machine with, and what would decide."""
+    if not machine.kind:
+        return "its records do not say which card and stack it has, so nobody can be compared with it"
+    few = f"{machine.siblings} of the {FEWEST} siblings that it takes" if machine.siblings else "no sibling"
+    more = f"{FEWEST - machine.siblings}{' more' if machine.siblings else ''}"
+    return (
+        f"nobody to compare with: {few} among these results, and no published rates of its card; "
+        f"the same suite on {more} of its kind ({machine.kind}) would decide"
+    )
+
+
+def _unheld(machine: MachineAdvice) -> str:
+    names = [held.name for held in machine.held if not held.against]
+    return f"; not held against anything: {', '.join(names)}" if names else ""
+
+
+def _notes(machine: MachineAdvice) -> Iterator[str]:
+    if machine.kind:
+        siblings = format_count(machine.siblings, "sibling")
+        yield f"{machine.hardware}: {machine.kind}; held against {siblings}."
+    if machine.left_out:
+        yield f"{machine.hardware}: left out as slow themselves are {', '.join(machine.left_out)}."
+
+
+def _standing(machine: MachineAdvice, held: Held) -> Mark | None:
+    if held.is_slow:
+        return Mark("slow", RatioVerdict.SLOWER)
+    if not held.against:
+        return None
+    is_open = held in machine.open
+    return Mark("not told", RatioVerdict.UNDECIDED) if is_open else Mark("fine", RatioVerdict.FASTER)
+
+
+def _odds(chance: float) -> str:
+    """Return a chance in words, such as `1 in 100`; nobody knows a distribution beyond one in a million."""
+    return f"1 in {round(1 / chance):,}" if chance > FARTHEST else f"fewer than 1 in {round(1 / FARTHEST):,}"

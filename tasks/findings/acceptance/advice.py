@@ -1,0 +1,170 @@
+"""The advice on one machine: keep it, return it, or undecided, with the measures that it rests on."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tasks.findings.acceptance.population import Member, siblings_of
+from tasks.findings.acceptance.prediction import Measure, Standing, sound_members, standings
+from tasks.findings.acceptance.published import longest_s
+from tasks.results.model import Machine
+from tasks.results.repeats import Repeats
+from tasks.results.summaries import over_repeats
+from tasks.results.values import Estimate
+from tasks.results.wording import verdict_text
+from workloads.harness.records.record import Verdict
+
+TOLERATED = 1.10
+"""A machine is kept where its intervals exclude so many times the time of the typical sibling."""
+PUBLISHED = "published rates"
+NOT_FOR_IT = (Verdict.SKIPPED, Verdict.UNSUPPORTED)
+
+
+class Advice(StrEnum):
+    """The advice on a machine."""
+
+    KEEP = "keep"
+    RETURN = "return"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One measure of a machine, held against others or against published rates.
+
+    Attributes:
+        against: whom it is held against; empty where there is nobody.
+        ratio: its time over the typical sibling's, or over the longest that published rates leave.
+        limit: the ratio above which it is slow.
+        chance: of a good machine being as slow by this measure; None where no sibling tells.
+    """
+
+    name: str
+    against: str = ""
+    ratio: Estimate | None = None
+    limit: float | None = None
+    chance: float | None = None
+    is_slow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MachineAdvice:
+    """The advice on one machine.
+
+    Attributes:
+        kind: its card and stack in words; empty where they are not known.
+        siblings: how many it was held against.
+        left_out: siblings that are slow themselves.
+        held: its measures.
+        without_number: cases that count for nothing, with the reasons.
+        wrong: cases with wrong results, of which siblings or other repeats have right ones.
+    """
+
+    hardware: str
+    kind: str
+    siblings: int
+    left_out: tuple[str, ...] = ()
+    held: tuple[Held, ...] = ()
+    without_number: tuple[str, ...] = ()
+    wrong: tuple[str, ...] = ()
+
+    @property
+    def advice(self) -> Advice:
+        """Return the advice: a machine is kept where every case has a number and no measure is left open."""
+        if self.wrong or self.slow:
+            return Advice.RETURN
+        is_clear = self.compared and not self.open and not self.without_number
+        return Advice.KEEP if is_clear else Advice.UNDECIDED
+
+    @property
+    def slow(self) -> list[Held]:
+        """Return the measures in which it is slow, the surest first."""
+        return sorted((h for h in self.held if h.is_slow), key=lambda h: (h.chance or 0.0, -_value(h)))
+
+    @property
+    def compared(self) -> list[Held]:
+        """Return the measures that could be held against something."""
+        return [each for each in self.held if each.against]
+
+    @property
+    def open(self) -> list[Held]:
+        """Return the measures that are neither slow nor shown to be fast enough, the furthest out first."""
+        unclear = [each for each in self.compared if not (each.is_slow or _is_fine(each))]
+        return sorted(unclear, key=_value, reverse=True)
+
+
+def advise(
+    machine: Machine, cells: Sequence[Repeats], own: Member, others: Sequence[Member]
+) -> MachineAdvice:
+    """Return the advice on a machine.
+
+    Args:
+        machine: its facts, among them what is published of its card.
+        cells: its cells of the suite.
+        own: the same, as a member of a population.
+        others: all other machines that are known, of whatever kind.
+    """
+    kin = {f"{member.hardware} in {member.run}": member for member in siblings_of(own, others)}
+    sound = sound_members({name: member.values for name, member in kin.items()})
+    standing = standings(own.values, [kin[name].values for name in sound])
+    held = _by_siblings(own, standing) if standing else _by_publication(machine, cells, own)
+    wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
+    without = [cell for cell in cells if not cell.usable and cell.verdict not in NOT_FOR_IT]
+    return MachineAdvice(
+        own.hardware,
+        str(own.kind or ""),
+        len(sound),
+        tuple(name for name in kin if name not in sound),
+        tuple(held),
+        tuple(f"{cell.cell.case.id} ({_why(cell)})" for cell in without),
+        tuple(cell.cell.case.id for cell in wrong),
+    )
+
+
+def _by_siblings(own: Member, standing: Mapping[Measure, Standing]) -> list[Held]:
+    held = []
+    for measure in own.values:
+        found = standing.get(measure)
+        if found is None:
+            held.append(Held(measure.name))
+        else:
+            against = f"{found.siblings} siblings"
+            held.append(Held(measure.name, against, found.ratio, found.limit, found.chance, found.is_slow))
+    return held
+
+
+def _by_publication(machine: Machine, cells: Sequence[Repeats], own: Member) -> list[Held]:
+    """Hold products and copies against the published rates of the card; slow is what the interval shows."""
+    most_s = {cell.cell.case: longest_s(cell, machine) for cell in cells}
+    times = {cell.cell.case: over_repeats(cell.compute_s) for cell in cells}
+    held = []
+    for measure in own.values:
+        longest, time = most_s.get(measure.case), times.get(measure.case)
+        if longest is None or time is None or measure.is_drift:
+            held.append(Held(measure.name))
+            continue
+        low, high = (None if bound is None else bound / longest for bound in (time.low, time.high))
+        ratio = Estimate(time.value / longest, low, high)
+        held.append(Held(measure.name, PUBLISHED, ratio, 1.0, is_slow=low is not None and low > 1))
+    return held
+
+
+def _is_fine(held: Held) -> bool:
+    most = 1.0 if held.against == PUBLISHED else TOLERATED
+    return held.ratio is not None and (held.ratio.high or math.inf) <= most
+
+
+def _is_wrong_here_alone(cell: Repeats, kin: Mapping[str, Member]) -> bool:
+    """Return whether a repeat is wrong where another one, or a sibling, is right."""
+    cases = {measure.case for member in kin.values() for measure in member.values}
+    is_right_elsewhere = bool(cell.usable) or cell.cell.case in cases
+    return is_right_elsewhere and any(record.verdict is Verdict.WRONG for record in cell.records)
+
+
+def _value(held: Held) -> float:
+    return held.ratio.value if held.ratio else 0.0
+
+
+def _why(cell: Repeats) -> str:
+    return ": ".join((verdict_text(cell.verdict), *cell.reasons[:1]))

@@ -1,0 +1,121 @@
+"""Who may be held against whom: machines with the same card and stack, each once, with what they measured."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tasks.findings.acceptance.prediction import Logs, Measure, Values
+from tasks.plausibility.gpu_names import names_in
+from tasks.results.repeats import Repeats, group
+from workloads.harness.records.record import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What siblings have in common.
+
+    Attributes:
+        card: the names of the GPUs that computed, or the CPU's with its number of logical ones.
+        stack: versions of torch, and of CUDA and the driver's branch where a GPU computed.
+    """
+
+    card: str
+    stack: str
+
+    def __str__(self) -> str:
+        return f"{self.card} with {self.stack}"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A machine in one run.
+
+    Attributes:
+        box: what tells it from other machines: its GPUs' ids, or its cloud's id for it, or its host's name.
+        kind: None where its records don't say.
+        measured_at: when its first repeat started, in ISO 8601; the later of two texts is the later time.
+    """
+
+    run: str
+    hardware: str
+    box: str
+    kind: Kind | None
+    values: Values
+    measured_at: str = ""
+
+
+def member_of(cells: Sequence[Repeats]) -> Member:
+    """Return a machine by its cells, of which there is at least one."""
+    records = [record for cell in cells for record in cell.records]
+    like = next((record for record in records if record.environment), records[0])
+    return Member(
+        like.run,
+        like.hardware,
+        _box(like),
+        _kind(like),
+        _values(cells),
+        min(record.started_at for record in records),
+    )
+
+
+def members_of(records: Iterable[Record]) -> list[Member]:
+    """Return the machines of other runs: of each box that by which it was measured last."""
+    by_machine: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        by_machine.setdefault((record.run, record.hardware), []).append(record)
+    machines = [member_of(group(of_machine, (), {})) for of_machine in by_machine.values()]
+    newest: dict[tuple[str, Kind | None], Member] = {}
+    for member in sorted(machines, key=lambda each: each.measured_at):
+        newest[member.box, member.kind] = member
+    return [*newest.values()]
+
+
+def siblings_of(member: Member, others: Iterable[Member]) -> list[Member]:
+    """Return the other machines of its kind; none where it is not known what it is."""
+    return [
+        other for other in others if member.kind and other.kind == member.kind and other.box != member.box
+    ]
+
+
+def _values(cells: Sequence[Repeats]) -> Values:
+    """Return the logs of the times of each cell's usable repeats, and of what their soaks made of them.
+
+    Times are those of a unit of work, of which a step may have more on one machine than on another.
+    """
+    values: dict[Measure, Logs] = {}
+    for cell in cells:
+        threads = next((r.threads for r in cell.usable if r.device == "cpu"), None)
+        drifts = [-math.log(share) for record in cell.usable if (share := record.sustained_share)]
+        if times := cell.compute_s:
+            values[Measure(cell.cell.case, threads)] = [math.log(s / (cell.units or 1.0)) for s in times]
+        if drifts:
+            values[Measure(cell.cell.case, threads, is_drift=True)] = drifts
+    return values
+
+
+def _kind(record: Record) -> Kind | None:
+    facts = record.environment
+    torch = str(facts.get("torch") or "").partition("+")[0]
+    if record.device == "cpu":
+        card = f"{facts.get('cpu_model') or ''}, {facts.get('logical_cpus')} logical CPUs"
+        return Kind(card, f"torch {torch}") if torch and facts.get("cpu_model") else None
+    names = names_in(facts)
+    count = f"{len(names)} × " if len(names) > 1 else ""
+    card = f"{count}{' and '.join(sorted(set(names)))}"
+    driver = str(facts.get("nvidia_driver") or "").partition(".")[0]
+    stack = f"torch {torch}, CUDA {facts.get('cuda')} and driver {driver or 'unknown'}"
+    return Kind(card, stack) if torch and names else None
+
+
+def _box(record: Record) -> str:
+    facts = record.environment
+    gpus = facts.get("gpus")
+    ids = [_text(gpu, "uuid") for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
+    if record.device != "cpu" and all(ids) and ids:
+        return " ".join(sorted(ids))
+    return _text(facts, "instance_id") or _text(facts, "hostname") or f"{record.run}/{record.hardware}"
+
+
+def _text(facts: Mapping[str, Any], name: str) -> str:
+    return str(facts.get(name) or "")

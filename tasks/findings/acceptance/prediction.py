@@ -1,0 +1,175 @@
+"""One new member of a population, on the logs of times: how slow a good one can be, and how sure that is."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tasks.results.values import Estimate
+from workloads.harness.records.case import Case
+from workloads.harness.records.intervals import t_quantile, t_tail, variance
+
+FALSE_RETURNS = 0.01
+"""Of machines that differ from their siblings by no more than these among themselves."""
+CONFIDENCE = 0.95
+LEAST_SLOWNESS = math.log(1.05)
+"""Less than that is nothing to return a machine for, however alike its siblings are: as for a straggler."""
+FEWEST = 3
+"""Siblings that it takes: two have a spread of one degree of freedom, which reaches nowhere."""
+
+
+class Measure(NamedTuple):
+    """One thing that machines are held against each other in: a time per step, or what a soak makes of it.
+
+    Attributes:
+        threads: of a process on a CPU; None on an accelerator.
+        is_drift: the measure is the time after the soak over that of its first second.
+    """
+
+    case: Case
+    threads: int | None = None
+    is_drift: bool = False
+
+    @property
+    def name(self) -> str:
+        """Return its case, and that it is a drift where it is one."""
+        return f"{self.case.id}, drift over its soak" if self.is_drift else self.case.id
+
+
+Logs = Sequence[float]  # of the times of one measure on one machine, a repeat each
+Values = Mapping[Measure, Logs]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """One measure of a machine among its siblings.
+
+    Attributes:
+        ratio: its time over that of the typical sibling, their geometric mean.
+        limit: the ratio above which it is slow, at the level that its step in Holm's procedure has.
+        chance: of a good machine being as slow, by this measure alone.
+        siblings: how many have it.
+        is_slow: whether it is, with all measures of the machine taken into account.
+    """
+
+    ratio: Estimate
+    limit: float
+    chance: float
+    siblings: int
+    is_slow: bool = False
+
+
+def standings(own: Values, siblings: Sequence[Values]) -> dict[Measure, Standing]:
+    """Hold each measure of a machine against those siblings that have it, where these are enough.
+
+    A good machine is called slow, by any of its measures, in `FALSE_RETURNS` of all cases at most, whatever
+    these have in common. One that is within `LEAST_SLOWNESS`, or whose own repeats leave it open, is not.
+    Source: Hahn & Meeker 1991, Statistical Intervals, section 4.7, for one further value of a normal
+    population; Holm 1979, Scand. J. Statist. 6, for several measures.
+    """
+    having = {measure: [other[measure] for other in siblings if measure in other] for measure in own}
+    having = {measure: others for measure, others in having.items() if len(others) >= FEWEST}
+    ratios = {measure: time_ratio(own[measure], others) for measure, others in having.items()}
+    chances = {measure: chance_of(own[measure], others) for measure, others in having.items()}
+    clear = {measure for measure, ratio in ratios.items() if _is_clear(ratio)}
+    order = sorted(having, key=lambda measure: chances[measure] if measure in clear else 1.0)
+    made: dict[Measure, Standing] = {}
+    is_slow, level = True, FALSE_RETURNS
+    for step, measure in enumerate(order):
+        level = (
+            FALSE_RETURNS / (len(order) - step) if is_slow else level
+        )  # one that passes stops all after it
+        most = limit(having[measure], level)
+        is_slow = is_slow and measure in clear and ratios[measure].value > most
+        made[measure] = Standing(ratios[measure], most, chances[measure], len(having[measure]), is_slow)
+    return {measure: made[measure] for measure in having}
+
+
+def _is_clear(ratio: Estimate) -> bool:
+    return ratio.value > math.exp(LEAST_SLOWNESS) and (ratio.low or 0.0) > 1
+
+
+def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
+    """Return the chance of a further member of this population being as slow as this one, or slower."""
+    excess, reach = _excess(own, siblings), _reach(siblings)
+    if not reach > 0:
+        return float(excess <= 0)
+    tail = t_tail(abs(excess) / reach, len(siblings) - 1)
+    return tail if excess > 0 else 1 - tail
+
+
+def limit(siblings: Sequence[Logs], level: float) -> float:
+    """Return the ratio to the typical sibling that a share `level` of further members exceeds.
+
+    It is never below that of `LEAST_SLOWNESS`.
+    """
+    return math.exp(max(t_quantile(1 - level, len(siblings) - 1) * _reach(siblings), LEAST_SLOWNESS))
+
+
+def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
+    """Return a machine's time over that of the typical sibling, with its 95 % interval.
+
+    The siblings' scatter makes the typical one uncertain, the repeats' that of the machine itself. Theirs is
+    taken over all machines, because two repeats of one show next to nothing, or from its own where that is
+    more. There are no bounds where no machine has a second repeat. Degrees of freedom by Satterthwaite.
+    """
+    excess, freedom = _excess(own, siblings), sum(len(logs) - 1 for logs in (own, *siblings))
+    if not freedom:
+        return Estimate(math.exp(excess))
+    within = sum(_squares(logs) for logs in (own, *siblings)) / freedom
+    within = max(within, variance(own) if len(own) > 1 else 0.0)
+    parts = (
+        (variance(_means(siblings)) / len(siblings), len(siblings) - 1),
+        (within / len(own), freedom),
+    )
+    total = sum(part for part, _ in parts)
+    if not total > 0:
+        return Estimate(math.exp(excess), math.exp(excess), math.exp(excess))
+    degrees = total**2 / sum(part**2 / df for part, df in parts)
+    half = t_quantile(0.5 + CONFIDENCE / 2, degrees) * math.sqrt(total)
+    return Estimate(math.exp(excess), math.exp(excess - half), math.exp(excess + half))
+
+
+def sound_members(members: Mapping[str, Values]) -> list[str]:
+    """Return the members of a population without those that are slow themselves, held against the others.
+
+    A machine that was returned leaves its records behind; counted as a good one, it would hide the next. The
+    slowest goes first, at a level that all share, while `FEWEST` are left.
+    """
+    names = list(members)
+    while len(names) > FEWEST:
+        beyond = {name: _beyond(members[name], [members[n] for n in names if n != name]) for name in names}
+        worst = max(names, key=lambda name: beyond[name])
+        if beyond[worst] <= 0:
+            break
+        names.remove(worst)
+    return names
+
+
+def _beyond(own: Values, others: Sequence[Values]) -> float:
+    """Return by how much the log of a member's worst measure is above its limit; 0 or less where none is."""
+    level = FALSE_RETURNS / (len(others) + 1) / max(len(own), 1)
+    worst = -math.inf
+    for measure, logs in own.items():
+        having = [other[measure] for other in others if measure in other]
+        if len(having) >= FEWEST:
+            worst = max(worst, _excess(logs, having) - math.log(limit(having, level)))
+    return worst
+
+
+def _excess(own: Logs, siblings: Sequence[Logs]) -> float:
+    return statistics.fmean(own) - statistics.fmean(_means(siblings))
+
+
+def _reach(siblings: Sequence[Logs]) -> float:
+    """Return the standard error of a further member's log less the mean of these."""
+    return math.sqrt(variance(_means(siblings)) * (1 + 1 / len(siblings)))
+
+
+def _means(siblings: Sequence[Logs]) -> list[float]:
+    return [statistics.fmean(logs) for logs in siblings]
+
+
+def _squares(logs: Logs) -> float:
+    return variance(logs) * (len(logs) - 1) if len(logs) > 1 else 0.0
