@@ -12,6 +12,7 @@ from rich.console import Console
 from gridbench import main
 from gridbench.run import follow, outcome
 from tasks.errors import GridbenchError
+from tasks.findings.acceptance.advice import Advice
 from tasks.planning.plan import PlannedSkip
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
@@ -88,6 +89,25 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
     fill(store, Verdict.NOISY)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == 0
     assert f"local-cpu/{skip.case.case.id} is skipped: too large for a test" in printed(capsys)
+
+
+@pytest.mark.parametrize(
+    ("advice", "but", "code"),
+    [
+        (Advice.KEEP, 0, 0),
+        (Advice.KEEP, 1, 1),
+        (Advice.UNDECIDED, 0, 3),
+        (Advice.UNDECIDED, 1, 1),
+        (Advice.RETURN, 0, 4),
+        (Advice.RETURN, 1, 4),
+    ],
+)
+def test_a_script_learns_by_the_exit_code_whether_to_keep_a_machine(store, monkeypatch, advice, but, code):
+    fill(store, Verdict.NOISY, but)
+    machine = SimpleNamespace(advice=advice)
+    found = SimpleNamespace(answer=(), finding=lambda kind: kind((machine,)))
+    monkeypatch.setattr(outcome, "comparison_of", lambda store: found)
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == code
 
 
 def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, capsys, monkeypatch):

@@ -8,7 +8,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tasks.findings.acceptance.advice import Advice, advise
 from tasks.findings.acceptance.population import Kind, Member
@@ -70,9 +70,14 @@ def simulate(
     bad: int = 0,
     runs: int = 1000,
     seed: int = 1,
+    is_typical: bool = False,
 ) -> Counter[Advice]:
-    """Count the advice on so many cards, of which `bad` siblings are 20 % slow in all measures."""
-    chance = random.Random(f"{seed} {population} {siblings} {slower} {bad}")
+    """Count the advice on so many cards, of which `bad` siblings are 20 % slow in all measures.
+
+    A card that `is_typical` differs from the mean of its kind by nothing but what it is slower.
+    """
+    chance = random.Random(f"{seed} {population.spread} {siblings} {slower} {bad}")
+    own_population = replace(population, spread=0.0) if is_typical else population
     advices: Counter[Advice] = Counter()
     for _ in range(runs):
         others = [
@@ -85,7 +90,7 @@ def simulate(
             )
             for index in range(siblings)
         ]
-        own = Member("now", "card", "card", KIND, population.card(chance, slower))
+        own = Member("now", "card", "card", KIND, own_population.card(chance, slower))
         advices[advise(machine("card"), [], own, others).advice] += 1
     return advices
 

@@ -165,8 +165,8 @@ def test_without_siblings_published_rates_show_gross_faults():
 
 
 def test_siblings_go_before_published_rates():
-    assert advised(box("a", 1.15), POPULATION, **A10G_CARD)[0].machines[0].advice is Advice.RETURN
-    assert advised(box("a", 1.15), [], **A10G_CARD)[0].machines[0].advice is Advice.KEEP
+    assert advised(box("a", {GEMM: 1.2}), POPULATION, **A10G_CARD)[0].machines[0].advice is Advice.RETURN
+    assert advised(box("a", {GEMM: 1.2}), [], **A10G_CARD)[0].machines[0].advice is Advice.KEEP
 
 
 def test_another_card_or_stack_is_no_sibling_and_neither_is_the_machine_itself():

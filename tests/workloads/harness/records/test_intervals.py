@@ -15,6 +15,7 @@ from workloads.harness.records.intervals import (
     outliers,
     ratio_interval,
     t_quantile,
+    t_tail,
     variance,
 )
 
@@ -26,6 +27,12 @@ SCALES = st.floats(1e-3, 1e3)
 @given(p=st.floats(0.001, 0.999), df=st.floats(1, 500))
 def test_t_quantile_is_scipys(p, df):
     assert t_quantile(p, df) == pytest.approx(stats.t.ppf(p, df), rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize("t", [0.0, 0.5, 3.0, 40.0, 1e4])
+@pytest.mark.parametrize("df", [1, 2, 9, 300])
+def test_a_tail_is_scipys_also_far_out(t, df):
+    assert t_tail(t, df) == pytest.approx(stats.t.sf(t, df), rel=1e-7, abs=1e-300)
 
 
 @pytest.mark.parametrize(("p", "df"), [(0, 3), (1, 3), (0.5, 0), (0.5, -1)])
