@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tasks.findings.acceptance.population import Member, siblings_of
-from tasks.findings.acceptance.prediction import Measure, Standing, sound_members, standings
+from tasks.findings.acceptance.prediction import Measure, Slowness, slowness_by_measure, sound_members
 from tasks.findings.acceptance.published import longest_s
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
@@ -107,7 +107,7 @@ def advise(
     """
     kin = {f"{member.hardware} in {member.run}": member for member in siblings_of(own, others)}
     sound = sound_members({name: member.values for name, member in kin.items()})
-    standing = standings(own.values, [kin[name].values for name in sound])
+    standing = slowness_by_measure(own.values, [kin[name].values for name in sound])
     held = _by_siblings(own, standing) if standing else _by_publication(machine, cells, own)
     wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
     without = [cell for cell in cells if not cell.usable and cell.verdict not in NOT_FOR_IT]
@@ -122,7 +122,7 @@ def advise(
     )
 
 
-def _by_siblings(own: Member, standing: Mapping[Measure, Standing]) -> list[Held]:
+def _by_siblings(own: Member, standing: Mapping[Measure, Slowness]) -> list[Held]:
     held = []
     for measure in own.values:
         found = standing.get(measure)

@@ -42,7 +42,7 @@ Values = Mapping[Measure, Logs]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Slowness:
     """One measure of a machine among its siblings.
 
     Attributes:
@@ -60,7 +60,7 @@ class Standing:
     is_slow: bool = False
 
 
-def standings(own: Values, siblings: Sequence[Values]) -> dict[Measure, Standing]:
+def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure, Slowness]:
     """Hold each measure of a machine against those siblings that have it, where these are enough.
 
     A good machine is called slow, by any of its measures, in `FALSE_RETURNS` of all cases at most, whatever
@@ -74,7 +74,7 @@ def standings(own: Values, siblings: Sequence[Values]) -> dict[Measure, Standing
     chances = {measure: chance_of(own[measure], others) for measure, others in having.items()}
     clear = {measure for measure, ratio in ratios.items() if _is_clear(ratio)}
     order = sorted(having, key=lambda measure: chances[measure] if measure in clear else 1.0)
-    made: dict[Measure, Standing] = {}
+    made: dict[Measure, Slowness] = {}
     is_slow, level = True, FALSE_RETURNS
     for step, measure in enumerate(order):
         level = (
@@ -82,7 +82,7 @@ def standings(own: Values, siblings: Sequence[Values]) -> dict[Measure, Standing
         )  # one that passes stops all after it
         most = limit(having[measure], level)
         is_slow = is_slow and measure in clear and ratios[measure].value > most
-        made[measure] = Standing(ratios[measure], most, chances[measure], len(having[measure]), is_slow)
+        made[measure] = Slowness(ratios[measure], most, chances[measure], len(having[measure]), is_slow)
     return {measure: made[measure] for measure in having}
 
 

@@ -11,8 +11,8 @@ from tasks.findings.acceptance.prediction import (
     Measure,
     chance_of,
     limit,
+    slowness_by_measure,
     sound_members,
-    standings,
     time_ratio,
 )
 from tests.tasks.findings.acceptance.simulated_machines import (
@@ -51,15 +51,15 @@ def test_of_several_measures_the_slowest_must_be_the_slower_the_more_there_are()
     others = [{ONE: logs, OTHER: logs} for logs in SIBLINGS]
     level = FALSE_RETURNS / 2
     slow = math.log(limit(SIBLINGS, level)) + sum(MEANS) / 5
-    alone = standings({ONE: [slow - 0.002, slow - 0.002]}, others)
+    alone = slowness_by_measure({ONE: [slow - 0.002, slow - 0.002]}, others)
     assert alone[ONE].is_slow and alone[ONE].limit == pytest.approx(limit(SIBLINGS, FALSE_RETURNS))
-    both = standings({ONE: [slow - 0.002] * 2, OTHER: [0.0, 0.001]}, others)
+    both = slowness_by_measure({ONE: [slow - 0.002] * 2, OTHER: [0.0, 0.001]}, others)
     assert not both[ONE].is_slow and both[ONE].limit == both[OTHER].limit == pytest.approx(
         limit(SIBLINGS, level)
     )
-    both = standings({ONE: [slow + 0.002] * 2, OTHER: [slow - 0.002] * 2}, others)
+    both = slowness_by_measure({ONE: [slow + 0.002] * 2, OTHER: [slow - 0.002] * 2}, others)
     assert both[ONE].is_slow and both[OTHER].is_slow  # Holm: the second has the whole level to itself
-    assert standings({ONE: [0.0]}, others[:2]) == {}
+    assert slowness_by_measure({ONE: [0.0]}, others[:2]) == {}
 
 
 def test_siblings_that_are_slow_themselves_are_left_out_one_after_the_other():
