@@ -152,7 +152,10 @@ def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
         yield _nobody(machine)
     for held in machine.open[:1]:
         takes = f"{held.name} takes {format_ratio(held.ratio)} the"
-        if held.against == PUBLISHED:
+        if held.is_slow:
+            over = "that published rates leave" if held.against == PUBLISHED else "of its typical sibling"
+            yield f"{takes} time {over}, but others used the machine meanwhile; measure it again without them"
+        elif held.against == PUBLISHED:
             left = "longest time that the published rates of its card leave"
             yield f"{takes} {left}; more repeats would decide"
         else:
@@ -189,7 +192,7 @@ def _notes(machine: MachineAdvice) -> Iterator[str]:
 
 
 def _standing(machine: MachineAdvice, held: Held) -> Mark | None:
-    if held.is_slow:
+    if held in machine.slow:
         return Mark("slow", RatioVerdict.SLOWER)
     if not held.against:
         return None

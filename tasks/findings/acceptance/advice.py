@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from tasks.findings.acceptance.population import Member, siblings_of
@@ -38,6 +38,7 @@ class Held:
         ratio: its time over the typical sibling's, or over the longest that published rates leave.
         limit: the ratio above which it is slow.
         chance: of a good machine being as slow by this measure; None where no sibling tells.
+        is_busy: whether others used the machine meanwhile, so that it may be their load that is slow.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Held:
     limit: float | None = None
     chance: float | None = None
     is_slow: bool = False
+    is_busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,9 @@ class MachineAdvice:
 
     @property
     def slow(self) -> list[Held]:
-        """Return the measures in which it is slow, the surest first."""
-        return sorted((h for h in self.held if h.is_slow), key=lambda h: (h.chance or 0.0, -_value(h)))
+        """Return the measures in which it is slow by itself, the surest first."""
+        own = (held for held in self.held if held.is_slow and not held.is_busy)
+        return sorted(own, key=lambda h: (h.chance or 0.0, -_value(h)))
 
     @property
     def compared(self) -> list[Held]:
@@ -90,7 +93,8 @@ class MachineAdvice:
     @property
     def open(self) -> list[Held]:
         """Return the measures that are neither slow nor shown to be fast enough, the furthest out first."""
-        unclear = [each for each in self.compared if not (each.is_slow or _is_fine(each))]
+        slow = self.slow
+        unclear = [each for each in self.compared if not (each in slow or _is_fine(each))]
         return sorted(unclear, key=_value, reverse=True)
 
 
@@ -109,6 +113,10 @@ def advise(
     sound = sound_members({name: member.values for name, member in kin.items()})
     standing = slowness_by_measure(own.values, [kin[name].values for name in sound])
     held = _by_siblings(own, standing) if standing else _by_publication(machine, cells, own)
+    busy = {cell.cell.case for cell in cells if cell.busy}
+    held = [
+        replace(each, is_busy=measure.case in busy) for measure, each in zip(own.values, held, strict=True)
+    ]
     wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
     without = [cell for cell in cells if not cell.usable and cell.verdict not in NOT_FOR_IT]
     return MachineAdvice(

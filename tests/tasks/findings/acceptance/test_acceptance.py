@@ -225,6 +225,18 @@ def test_a_case_without_a_number_leaves_it_undecided_unless_the_machine_can_not_
     assert advised(spoiled(box("a"), Verdict.UNSUPPORTED), POPULATION)[0].exit_code == 0
 
 
+def test_what_is_slow_beside_other_load_is_measured_again_and_not_returned():
+    noisy = [replace(r, verdict=Verdict.NOISY, probes={"foreign_cores": 0.9}) for r in box("a", {COPY: 1.3})]
+    found, text = advised(noisy, POPULATION)
+    assert (found.machines[0].advice, found.exit_code) == (Advice.UNDECIDED, 3)
+    assert (
+        f"{COPY.id} takes 1." in text
+        and "others used the machine meanwhile; measure it again without" in text
+    )
+    fast = [replace(r, verdict=Verdict.NOISY, probes={"foreign_cores": 0.9}) for r in box("a")]
+    assert advised(fast, POPULATION)[0].machines[0].advice is Advice.KEEP  # fast enough all the same
+
+
 def test_one_repeat_alone_returns_nothing():
     few = [made for name in SIBLINGS for made in box(name, run=f"run-{name}", count=1)]
     found, text = advised(box("a", 1.3, count=1), few)
