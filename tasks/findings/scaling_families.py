@@ -1,8 +1,8 @@
-"""How cases scale with the number of processes: strong, weak, and what DDP itself costs.
+"""How cases scale with the number of processes: strong, weak, and what DDP or FSDP itself costs.
 
-The base is one process without DDP; one process with it is a row of its own, so that what the wrapper costs
-is not mistaken for bad scaling. A rate is the work of all processes, as the record states it, over the time
-of the slowest of them.
+The base is one process without either; one process with it is a row of its own, so that what it costs is not
+mistaken for bad scaling. A rate is the work of all processes, as the record states it, over the time of the
+slowest of them.
 """
 
 import statistics
@@ -61,7 +61,7 @@ def base_words(family: Family) -> str:
     """Name what a family's speedups are relative to."""
     if family.base is None:
         return "nothing"
-    return "one process with DDP" if family.base.grouped else "one process without DDP"
+    return f"one process {'with' if family.base.grouped else 'without'} {_wrapper(family.workload)}"
 
 
 def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
@@ -89,6 +89,12 @@ def _bases(workload: str) -> tuple[str, ...]:
     """Return the workloads that a base may be of: this one, and the one whose computation it does."""
     known_today = declared(workload)
     return (workload, known_today.of) if known_today and known_today.of else (workload,)
+
+
+def _wrapper(workload: str) -> str:
+    """Return what makes the model one of several processes: DDP or FSDP."""
+    known_today = declared(workload)
+    return known_today.wrapper if known_today else "DDP"
 
 
 def _alone(cell: Repeats) -> bool:
@@ -132,7 +138,7 @@ def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> F
         whole=whole,
         base=next((level for level in levels if base and level.cell == base.cell), None),
         levels=levels,
-        notes=tuple(_notes(grouped, alone, base, whole)),
+        notes=tuple(_notes(grouped, alone, base, whole, _wrapper(key[1]))),
     )
 
 
@@ -199,21 +205,25 @@ def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> Sca
     if name == TOO_GOOD and not reason:
         reason = f"above {100 * ABOVE_LINEAR:.0f} % by one repeat, without an interval: measure more"
     fraction = None if reason else serial(kind, gain.value, ratio)
-    shown = name if level.processes > 1 else ""  # one process with DDP says what DDP costs, not how it scales
+    shown = (
+        name if level.processes > 1 else ""
+    )  # one process in a group says what that costs, not how it scales
     return replace(level, efficiency=share, band=shown, impossible=reason, serial_fraction=fraction)
 
 
-def _notes(grouped: Sequence[Repeats], alone: Repeats | None, base: Repeats | None, whole: bool) -> list[str]:
+def _notes(
+    grouped: Sequence[Repeats], alone: Repeats | None, base: Repeats | None, whole: bool, wrapper: str
+) -> list[str]:
     notes: list[str] = []
     if alone is None or not _times(alone):
         why = "was not measured" if alone is None else f"is {alone.verdict}"
-        what = "so what DDP itself costs is not known"
-        notes.append(f"One process without DDP {why}, {what}.")
+        what = f"so what {wrapper} itself costs is not known"
+        notes.append(f"One process without {wrapper} {why}, {what}.")
     elif not _alike(alone, grouped):
         ours, theirs = (", ".join(map(str, sorted(_threads(c)))) for c in ([alone], grouped))
         notes.append(
-            f"One process without DDP had {ours} threads, each of a group {theirs}: they are not compared, "
-            "so what DDP itself costs is not known; measure both with the same threads."
+            f"One process without {wrapper} had {ours} threads, each of a group {theirs}: they are not "
+            f"compared, so what {wrapper} itself costs is not known; measure both with the same threads."
         )
     if base is None:
         notes.append("No single process is ok, so there is no speedup.")

@@ -21,6 +21,7 @@ FOLDERS = ("workloads", "workloads.primitives", "workloads.language", "workloads
 Kind = Literal["step", "loader", "job"]
 Scaling = Literal["strong", "weak"]
 Task = Literal["training", "inference"]
+Wrapper = Literal["DDP", "FSDP"]
 Bound = Callable[..., float]
 _found: dict[str, "Workload"] = {}
 _looked_in: set[str | None] = set()  # folders of GRIDBENCH_WORKLOADS, None for none
@@ -41,6 +42,7 @@ class Workload:
         of: the workload whose computation this one does with a loader, as a whole job, or in several
             processes; it has no other parameters than this one. None for a computation of its own.
         scaling: for several processes: `weak` if the work grows with their number, `strong` if they share it.
+        wrapper: what makes a model one of several processes: each with all of it, or with a share.
         model: name of the network that it runs, where several workloads run the same.
         task: what the network is there for.
         by_size: how a report tabulates its sizes: matrices by `n`, or images by `pixels` and `batch`.
@@ -64,6 +66,7 @@ class Workload:
     kind: Kind = "step"
     of: str | None = None
     scaling: Scaling | None = None
+    wrapper: Wrapper = "DDP"
     model: str | None = None
     task: Task | None = None
     by_size: Literal["matrix", "images"] | None = None
@@ -123,6 +126,7 @@ def workload(
     kind: Kind = "step",
     of: str | None = None,
     scaling: Scaling | None = None,
+    wrapper: Wrapper = "DDP",
     by_size: Literal["matrix", "images"] | None = None,
     layouts: tuple[str, ...] = LAYOUTS[:1],
     devices: tuple[str, ...] = DEVICES,
@@ -153,6 +157,7 @@ def workload(
                 kind=kind,
                 of=of,
                 scaling=scaling,
+                wrapper=wrapper,
                 by_size=by_size,
                 layouts=layouts,
                 devices=devices,

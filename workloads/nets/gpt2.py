@@ -6,11 +6,17 @@ since; the vocabulary is padded to a multiple of 64, as in nanoGPT.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import nn
 from torch.nn import functional as F
 
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.training.optimizers import fused
 from workloads.nets.shapes import GptShape
+
+LEARNING_RATE, DECAY, BETAS = 6e-4, 0.1, (0.9, 0.95)  # nanoGPT's
 
 
 class GptBlock(nn.Module):
@@ -50,3 +56,23 @@ class Gpt(nn.Module):
         """Score the tokens that may follow."""
         features = self.blocks(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
         return F.linear(self.norm(features), self.tokens.weight)
+
+
+def next_token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
+    """Mean cross entropy of each token [b, l + 1] but the first, from those before it."""
+    return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+
+def adamw(weights: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+    """Make the optimizer that GPT-2 is trained with."""
+    return fused(torch.optim.AdamW, weights, lr=LEARNING_RATE, betas=BETAS, weight_decay=DECAY)
+
+
+def check_length(shape: GptShape, length: int) -> None:
+    """Check that the model has a position for each token.
+
+    Raises:
+        WorkloadsError: the sequence is longer.
+    """
+    if length > shape.length:
+        raise WorkloadsError(f"size length={length} must be at most {shape.length}, the model's longest")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.compare import compare
-from tasks.findings.scaling_families import families, sentences
+from tasks.findings.scaling_families import base_words, families, sentences
 from tasks.plausibility.physics import gate, not_its_ranks
 from tasks.results.repeats import group
 from tasks.results.values import RatioVerdict
@@ -15,6 +15,7 @@ from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Verdict, Work
 from workloads.harness.registry import workload
 
+SEQUENCES = {"millions": 124, "length": 1024}
 CLOSE = (1, 1.001, 0.999)
 
 
@@ -153,6 +154,23 @@ def test_a_step_is_no_base_of_a_job():
     assert family.base.grouped and family.base.processes == 1
     assert any("without DDP was not measured" in note for note in family.notes)
     assert level(family, 8).efficiency.value == pytest.approx(0.805, abs=5e-3)
+
+
+def test_shares_of_a_model_are_a_family_beside_its_replicas_over_the_same_base():
+    def of_gpt2(record, name):
+        return replace(record, case=Case.of(name, SEQUENCES | record.case.params))
+
+    alone_s, two_s = repeated(alone, near(0.1)), repeated(grouped, near(0.06), 2)
+    base = [replace(r, case=Case.of("gpt2_train", SEQUENCES | {"batch": 32})) for r in alone_s]
+    one = [of_gpt2(r, "gpt2_fsdp") for r in repeated(grouped, near(0.11), 1)]
+    made = {name: [of_gpt2(r, name) for r in two_s] for name in ("gpt2_ddp", "gpt2_fsdp")}
+    replicas, shares = of([*base, *made["gpt2_ddp"], *made["gpt2_fsdp"]])
+    assert replicas.base.cell == shares.base.cell and not shares.base.grouped
+    assert base_words(replicas) == "one process without DDP"
+    assert base_words(shares) == "one process without FSDP"
+    (shares,) = of([*one, *made["gpt2_fsdp"]])
+    assert base_words(shares) == "one process with FSDP"
+    assert any("what FSDP itself costs is not known" in note for note in shares.notes)
 
 
 def test_a_job_of_one_process_without_a_group_is_the_base():

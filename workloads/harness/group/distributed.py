@@ -10,7 +10,7 @@ import math
 import os
 import statistics
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -221,6 +221,20 @@ def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
     options = inspect.signature(DistributedDataParallel).parameters
     sync: Any = {"forward_sync_buffers" if "forward_sync_buffers" in options else "broadcast_buffers": False}
     return DistributedDataParallel(model, device_ids=on_gpu, gradient_as_bucket_view=True, **sync)
+
+
+def sharded_over_ranks(env: Env, model: torch.nn.Module, parts: Iterable[torch.nn.Module]) -> torch.nn.Module:
+    """Leave this rank its share of a model's weights, on the device (FSDP).
+
+    Those of a part are gathered from all ranks while it computes, forward and once more backward.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh(env.device.type, (env.world,))
+    for part in (*parts, model):
+        fully_shard(part, mesh=mesh)
+    return model
 
 
 def gathered(value: Any) -> list[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
 from workloads.harness.training.masks import is_masking, let_through, masked
-from workloads.harness.training.wider import widened, wider_copy, wider_than
+from workloads.harness.training.wider import apart, widened, wider_copy, wider_than
 
 if TYPE_CHECKING:
     import torch
@@ -182,8 +182,13 @@ class Learner:
 
     def reset(self) -> None:
         """Restore the initial weights, with a fresh optimizer and the first loss scale."""
-        for module, beginning in zip(self._state, self._beginning, strict=True):
-            module.load_state_dict(beginning, strict=False)
+        import torch
+
+        with torch.no_grad():
+            for module, beginning in zip(self._state, self._beginning, strict=True):
+                state = module.state_dict()
+                for name, value in beginning.items():
+                    _own(state[name]).copy_(value)
         self._start()
 
     @contextmanager
@@ -209,7 +214,7 @@ class Learner:
             WrongError: the step left every weight as it was; dropout's luck may let the loss fall even so.
         """
         self.check_changed()
-        return loss, _gradients(self.model)
+        return loss, gradients_of(self.model)
 
     def check_changed(self) -> None:
         """Check that a step changed something.
@@ -221,7 +226,7 @@ class Learner:
 
         beginning = self._beginning[0]
         learnt = [(name, weight) for name, weight in self.model.named_parameters() if name in beginning]
-        if all(torch.equal(weight.cpu(), beginning[name]) for name, weight in learnt):
+        if all(torch.equal(_own(weight).cpu(), beginning[name]) for name, weight in learnt):
             raise WrongError("the first step changed no weight: nothing is learnt")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -229,25 +234,16 @@ class Learner:
         exact = self.exact()
         value = loss(exact, *map(as_exact, inputs))
         value.backward()  # type: ignore[no-untyped-call]
-        return value.detach(), _gradients(exact)
+        return value.detach(), gradients_of(exact)
 
     def wider(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute what `reference` does on the device, in fp32, or of fp32 in float64.
 
-        Float64 on the host would take minutes, and a GPU that has little of it does well in fp32. Samples
-        that nothing in the model joins go through one by one, so that it takes little memory.
+        Float64 on the host would take minutes, and a GPU that has little of it does well in fp32.
         """
-        import torch
-
-        wide, count = wider_than(self._env.dtype), len(inputs[0])
+        wide = wider_than(self._env.dtype)
         exact = self.exact(self._env.device, wide)
-        joined = any(isinstance(module, torch.nn.BatchNorm2d) for module in exact.modules())
-        part, total = count if joined else 1, 0.0
-        for start in range(0, count, part):
-            value = loss(exact, *(widened(t[start : start + part], wide) for t in inputs)) * (part / count)
-            value.backward()  # type: ignore[no-untyped-call]
-            total += float(value.detach())
-        return torch.tensor(total, dtype=torch.float64), _gradients(exact)
+        return apart(exact, loss, inputs, wide), gradients_of(exact)
 
     def exact(self, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.nn.Module:
         """The model as it began, in `dtype` (float64) on `device`; it drops what the watched step dropped.
@@ -274,15 +270,23 @@ def _learnable(module: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Return a copy on the host of what steps change: all of a model's state but its frozen weights."""
     frozen = {name for name, weight in module.named_parameters() if not weight.requires_grad}
     state = module.state_dict()
-    return {name: state[name].detach().to("cpu", copy=True) for name in state if name not in frozen}
+    return {name: _own(state[name].detach()).to("cpu", copy=True) for name in state if name not in frozen}
 
 
-def _gradients(model: torch.nn.Module) -> torch.Tensor:
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """Return this rank's share of a tensor that is shared by ranks (FSDP), and any other as it is."""
+    share: torch.Tensor = cast(Any, tensor).to_local() if hasattr(tensor, "to_local") else tensor
+    return share
+
+
+def gradients_of(model: torch.nn.Module) -> torch.Tensor:
+    """Return a part of every gradient in a row, in float64 on the host; what ranks share is gathered."""
     import torch
 
     parts = []
     for parameter in (p for p in model.parameters() if p.requires_grad):
         gradient = parameter.grad if parameter.grad is not None else torch.zeros_like(parameter)
-        flat = gradient.reshape(-1)
+        whole = cast(Any, gradient).full_tensor() if hasattr(gradient, "full_tensor") else gradient
+        flat = whole.reshape(-1)
         parts.append(flat[:: max(len(flat) // SHOWN, 1)][:SHOWN])
     return torch.cat([part.cpu().double() for part in parts])

@@ -1,0 +1,64 @@
+"""GPT-2 trained by the ranks of a group: each with a replica, or with its share of every weight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from workloads.harness.group.distributed import mean_over_ranks, replicated, sharded_over_ranks
+from workloads.harness.prepared import Env
+from workloads.harness.training.training import GRADIENTS, Learner, gradients_of
+from workloads.harness.training.wider import apart, visited, wider_than
+from workloads.nets.gpt2 import Gpt, adamw, next_token_loss
+from workloads.nets.shapes import GptShape
+
+
+class GroupTrainer:
+    """A rank's part of the model, which can be held against the plain model on all ranks' tokens.
+
+    Attributes:
+        tolerance: multiplies the precision's bound.
+        unexchanged: a context in which gradients stay on their rank; None where weights are gathered, too.
+    """
+
+    unexchanged: Callable[[], AbstractContextManager[object]] | None = None
+
+    def __init__(self, env: Env, shape: GptShape, sharded: bool) -> None:
+        self._env, self._shape, self.tolerance = env, shape, GRADIENTS[env.precision]
+        self._drawn = env.generator.get_state()
+        model = self._built(env, "cpu" if sharded else env.device)  # a device may not hold all of it
+        if sharded:
+            self._called: Any = sharded_over_ranks(env, model, model.blocks)
+        self._learner = Learner(env, model, adamw)
+        if not sharded:
+            self._called = replicated(env, model)
+            self.unexchanged = self._called.no_sync
+        self.reset = self._learner.reset
+
+    def _built(self, env: Env, device: str | torch.device) -> Gpt:
+        return replace(env, device=torch.device(device)).model(lambda: Gpt(self._shape))
+
+    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+        """Learn from this rank's tokens; return their loss."""
+        return self._learner.learn(lambda: next_token_loss(self._called, tokens))
+
+    def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return the last step's loss, and a part of every gradient, which is gathered for it."""
+        return self._learner.shown(loss)
+
+    def exact(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute what `shown` gives from the beginning, in a wider type, by a whole model for each rank.
+
+        Its weights are on the host, and each block's on the device only while it computes.
+        """
+        wide = wider_than(self._env.dtype)
+        generator = torch.Generator()
+        generator.set_state(self._drawn)
+        whole = self._built(replace(self._env, generator=generator), "cpu").to(wide)
+        model = visited(whole, "blocks", self._env.device)
+        loss = apart(model, next_token_loss, (tokens,), wide)
+        return loss, mean_over_ranks(gradients_of(model))
