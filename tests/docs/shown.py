@@ -23,7 +23,8 @@ def commands_of(page: Path) -> list[str]:
 
 def block_of(page: Path, first: str) -> list[str]:
     """Return the commands of the block that begins with `first`."""
-    blocks = re.findall(r"^```\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    blocks = [block for language, block in fenced if not language]  # what is printed is marked as text
     (block,) = [block for block in blocks if block.startswith(first)]
     return [re.sub(r"\s+#.*", "", line) for line in block.splitlines() if line]
 
