@@ -9,6 +9,7 @@ from typer.main import get_command
 
 from gridbench.main import app
 from tests.docs.commands import ROOT, workloads_help
+from tests.docs.shown import block_of
 from workloads.harness.registry import all_workloads
 from workloads.harness.repeat.suite import suite_names
 
@@ -118,3 +119,9 @@ def test_the_checks_see_something():
     assert len(list(commands_of(readme, "gridbench"))) > 10
     assert len(list(commands_of(ROOT / "docs" / "measuring.md", "python -m workloads"))) > 10
     assert Path(__file__).is_relative_to(ROOT)
+
+
+def test_a_block_of_commands_is_found_beside_what_is_printed(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("```\nfirst\n```\nprints\n```text\nwords\n```\nthen\n```\nsecond  # why\n```\n")
+    assert block_of(page, "first") == ["first"] and block_of(page, "second") == ["second"]
