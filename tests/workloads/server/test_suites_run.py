@@ -1,4 +1,4 @@
-"""Every suite runs here to its end, at the tiny sizes of its workloads, in real measuring processes."""
+"""Every suite with cases for a CPU runs here to its end, at the tiny sizes of its workloads, in real measuring processes."""
 
 import subprocess
 import sys
@@ -30,8 +30,9 @@ FINE = {
 
 def part_of(name, slow):
     """A suite at its tiny sizes: the workloads whose smallest step takes seconds, or the others."""
-    tiny = load_suite(name).tiny().on({"cpu"})
-    entries = [entry for entry in tiny.entries if takes_seconds(entry.case.workload) == slow]
+    tiny = load_suite(name).tiny()
+    here = [entry for entry in tiny.entries if entry.is_for("cpu")]
+    entries = [entry for entry in here if takes_seconds(entry.case.workload) == slow]
     return replace(tiny, entries=tuple(entries))
 
 
