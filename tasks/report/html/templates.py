@@ -8,6 +8,7 @@ import jinja2
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
+LONG = 32  # characters of a word that does not fit in a column
 # For pages that show pictures and run no script.
 STILL = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:"
 
@@ -39,11 +40,20 @@ def slug(text: str) -> str:
 
 
 def _whole(sentence: str) -> Markup:
-    """A sentence whose names and intervals, such as `aws-g5.8xlarge`, no line break cuts at a hyphen."""
+    """A sentence whose names and intervals, such as `aws-g5.8xlarge`, no line break cuts at a hyphen.
+
+    A long id of a cell breaks between its parts: `llm_decode/millions=1236,`, `batch=1,` and so on.
+    """
     words = (
-        Markup('<span class="whole">{}</span>' if _joined(w) else "{}").format(w) for w in sentence.split()
+        Markup('<span class="whole">{}</span>').format(word) if _joined(word) else _breakable(word)
+        for word in sentence.split()
     )
     return Markup(" ").join(words)
+
+
+def _breakable(word: str) -> Markup:
+    parts = re.findall(r"[^/,]*[/,]?", word) if len(word) >= LONG else [word]
+    return Markup("<wbr>").join(filter(None, parts))
 
 
 def _bounded(text: str) -> Markup:
@@ -53,4 +63,4 @@ def _bounded(text: str) -> Markup:
 
 
 def _joined(word: str) -> bool:
-    return len(word) < 32 and ("-" in word or "–" in word)
+    return len(word) < LONG and ("-" in word or "–" in word)

@@ -15,7 +15,7 @@ from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.html import bundle, records_table
 from tasks.report.html.page import report_html
-from tasks.report.html.templates import TEMPLATES
+from tasks.report.html.templates import TEMPLATES, environment
 from tasks.report.text.comparison import full_text
 from tasks.report.write import write_report
 from tasks.results.model import Comparison, Machine
@@ -129,6 +129,15 @@ def test_hostile_text_is_escaped_everywhere(page):
     assert "&lt;script&gt;alert" in without_scripts(page)
     data = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
     assert HOSTILE in [reason for record in json.loads(data[1])["records"] for reason in record["reasons"]]
+
+
+def test_a_long_id_breaks_between_its_parts_and_is_escaped():
+    whole = environment().filters["whole"]
+    assert whole("llm_decode/millions=1236,batch=1,context=512/fp32 on") == (
+        "llm_decode/<wbr>millions=1236,<wbr>batch=1,<wbr>context=512/<wbr>fp32 on"
+    )
+    assert whole("<b>" + 40 * "x" + "/y,z") == f"&lt;b&gt;{40 * 'x'}/<wbr>y,<wbr>z"
+    assert whole("a,b/c aws-g5.8xlarge") == 'a,b/c <span class="whole">aws-g5.8xlarge</span>'
 
 
 def test_hostile_names_are_escaped_too():
