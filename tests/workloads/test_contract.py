@@ -26,9 +26,22 @@ def made_alone(name):
     return not workload.in_group and "cpu" in workload.devices
 
 
+def names_of(are_jobs):
+    return [name for name in OURS if (find(name).kind == "job") == are_jobs and made_alone(name)]
+
+
 def named(are_jobs):
-    names = [name for name in OURS if (find(name).kind == "job") == are_jobs and made_alone(name)]
-    return [pytest.param(n, marks=pytest.mark.server) if is_slow(n) else n for n in names]
+    return [pytest.param(n, marks=pytest.mark.server) if is_slow(n) else n for n in names_of(are_jobs)]
+
+
+def each_with(values, enough):
+    """Return every workload with a step and every value; a slow one in `make test` with those that say enough."""
+    levels = {
+        (name, value): (pytest.mark.server if value in enough else pytest.mark.chaos) if is_slow(name) else ()
+        for name in names_of(are_jobs=False)
+        for value in values
+    }
+    return [pytest.param(*pair, marks=marks) for pair, marks in levels.items()]
 
 
 def is_slow(name):
@@ -62,8 +75,7 @@ def test_its_declarations_agree(name):
     assert (workload.model is None) == (workload.task is None)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("name", "precision"), each_with(PRECISIONS, {"fp32", "bf16"}))
 def test_passes_its_own_check_before_and_after(name, precision):
     try:
         open_device("cpu", precision, 1)
@@ -83,8 +95,7 @@ def test_passes_its_own_check_before_and_after(name, precision):
         assert recheck(prepared, first_step(prepared), precision).checked_elements == found.checked_elements
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize(("name", "seed"), each_with(range(3), {0}))
 def test_passes_at_another_size_and_seed(name, seed):
     if seed and (takes_seconds(name) or find(name).kind == "loader"):
         pytest.skip("one seed says enough, and its step is that of the workload whose loader it is")

@@ -37,7 +37,7 @@ def part_of(name, slow):
 
 
 # Minutes long; what they have is measured at a tiny size in the contract's tests, too.
-LONG = {"accelerators", "ddpm-scaling", "full", "llm", "loadtest", "nightly"}
+LONG = {"acceptance", "accelerators", "ddpm-scaling", "full", "llm", "loadtest", "nightly"}
 SUITES = [
     pytest.param(
         name,
@@ -98,6 +98,7 @@ def trained_by_two(record):
     assert Record.from_json(record.to_json()) == record
 
 
+@pytest.mark.chaos
 @pytest.mark.timeout(600)
 def test_from_the_command_line(tmp_path, box_lock):
     """The exit code says whether all went well; each record lies where its cell's id says."""

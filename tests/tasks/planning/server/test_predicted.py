@@ -49,6 +49,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.chaos  # a search by fake tensors takes a minute
 def test_a_suite_is_told_what_fits_and_what_would(home):
     (home / "train.py").write_text(TRAIN)
     (home / "suite.toml").write_text(SUITE.replace("{folder}", str(home)))

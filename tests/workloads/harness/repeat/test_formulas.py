@@ -38,7 +38,9 @@ FILLING = {
 
 
 def quick_ones(names):
-    return [pytest.param(n, marks=pytest.mark.server) if takes_seconds(n) else n for n in names]
+    """Return these workloads, of those that take seconds only the ones that are no loader, job or group of another."""
+    marks = {n: pytest.mark.chaos if find(n).of else pytest.mark.server for n in names if takes_seconds(n)}
+    return [pytest.param(n, marks=marks.get(n, ())) for n in names]
 
 
 def sizes_of(name):

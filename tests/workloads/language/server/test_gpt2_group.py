@@ -114,6 +114,7 @@ def run(name, *options):
     return json.loads(ended.stdout.splitlines()[-1])
 
 
+@pytest.mark.chaos
 def test_two_processes_do_the_same_step_with_replicas_and_with_shares(box_lock):
     replicas, shares = map(run, NAMES)
     for record in (replicas, shares):

@@ -81,6 +81,7 @@ class TestForReal:
             assert result["cpu_usage_stats"]["sample_count"] >= 1  # however short it was
             assert result["process_memory_stats"]["max"] > 50
 
+    @pytest.mark.chaos
     def test_a_test_that_dies_leaves_the_others_alone(self, use_workloads, box_lock, tmp_path):
         (tmp_path / "mine").mkdir()
         (tmp_path / "mine" / "dies.py").write_text(DIES)

@@ -73,6 +73,7 @@ def test_in_a_plain_shell(groups, tmp_path):
     assert found.returncode == (0 if record.ok else 1)
 
 
+@pytest.mark.chaos
 def test_by_torchrun(groups):
     words = ["-m", "workloads", "run", "small_weak", "--size", "n=64,processes=2", "--quick"]
     found = subprocess.run(

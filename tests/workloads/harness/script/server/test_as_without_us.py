@@ -70,7 +70,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize(
+    "how", ["ends", *(pytest.param(how, marks=pytest.mark.chaos) for how in ("raises", "exits", "says"))]
+)
 def test_a_whole_run_is_byte_for_byte_the_same(how, tmp_path, box_lock):
     (tmp_path / "train.py").write_text(WHOLE.format(end=ENDS[how]))
     options = {"capture_output": True, "input": b"hello", "cwd": tmp_path, "timeout": 120}
@@ -102,7 +104,7 @@ def test_a_whole_run_is_byte_for_byte_the_same(how, tmp_path, box_lock):
     assert (record.script.job is not None and record.script.job.measured) == (plain.returncode == 0)
 
 
-@pytest.mark.parametrize("workers", ["fork", "spawn"])
+@pytest.mark.parametrize("workers", ["fork", pytest.param("spawn", marks=pytest.mark.chaos)])
 def test_a_project_has_its_own_modules_of_our_names(workers, tmp_path, box_lock):
     for path, text in {
         "workloads/__init__.py": "",
@@ -126,6 +128,7 @@ def test_ranks_stop_after_the_same_step(tmp_path, box_lock):
     assert counts == {record.script.steps - 1}  # the last one is stopped before it is written down
 
 
+@pytest.mark.chaos
 def test_ranks_run_to_the_end_and_leave_one_record_of_the_whole_job(tmp_path, box_lock):
     words = ("--brief", "--whole", "--processes=2", "--threads=1", f"--out={tmp_path / 'records'}")
     environ = {"LAST": "40", "STEPS": str(tmp_path / "steps")}
