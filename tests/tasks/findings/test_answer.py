@@ -179,3 +179,18 @@ def test_a_baseline_of_single_repeats_is_told():
     found = compare(records, (machine("a"), machine("b"), machine("c")), "a")
     assert found.answer[0] == "No cell of the baseline, a, has an interval, so there is no speedup."
     assert "In no total, without a second repeat of any case: a." in found.answer
+
+
+def test_a_baseline_beside_a_load_is_ranked_with_the_others_and_the_answer_is_provisional():
+    times = {"mine": (1.0, BUSY), "one": (2.0, {}), "two": (4.0, {})}
+    records = [
+        r
+        for name, (seconds, changes) in times.items()
+        for case in (MATMUL, IMAGES)
+        for r in repeats([seconds * t for t in STEADY], case, name, **changes)
+    ]
+    found = compare(records, [machine(name) for name in times], "mine").answer
+    for sentence, what in zip(found, ("Fastest", "Cheapest"), strict=False):
+        assert sentence.startswith(f"{what} for this suite: mine, 2.000×")
+        assert "over 2 cases; provisional: others used the machine during 2 of its 6 cells" in sentence
+    assert not any("In no total" in sentence or "no speedup" in sentence for sentence in found)
