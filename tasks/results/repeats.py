@@ -62,6 +62,11 @@ class Repeats:
         return any(map(is_restless, self.usable))
 
     @property
+    def provisional(self) -> bool:
+        """True if the machine was busy or restless: a quiet one may give another number."""
+        return self.busy or self.restless
+
+    @property
     def compute_s(self) -> list[float]:
         """Seconds per step with the data in place: of each usable repeat, its total time over its steps.
 
