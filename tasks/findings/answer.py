@@ -103,7 +103,7 @@ def wide(summaries: Sequence[Summary]) -> list[str]:
 def refused(summaries: Sequence[Summary]) -> list[str]:
     """List the cells that have no number, with the reasons, and say what helps those beside other work."""
     sentences = _graded(summaries, Grade.REFUSED, "refused")
-    if any(s.grade is Grade.REFUSED and s.verdict == Verdict.NOISY for s in summaries):
+    if any(s.grade is Grade.REFUSED and s.verdict is Verdict.NOISY and s.busy for s in summaries):
         sentences.append("What is noisy ran beside other work: measure it again where nothing else runs.")
     return sentences
 
@@ -112,7 +112,7 @@ def _graded(summaries: Sequence[Summary], grade: Grade, what: str) -> list[str]:
     cells = [summary for summary in summaries if summary.grade is grade]
     if not cells:
         return []
-    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.reasons[:1]))})" for s in cells]
+    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.why[:1]))})" for s in cells]
     verb = "is" if len(cells) == 1 else "are"
     return [f"{len(cells)} of {format_count(len(summaries), 'cell')} {verb} {what}: {_few(named, '; ')}."]
 

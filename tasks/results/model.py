@@ -60,6 +60,8 @@ class Summary:
     Attributes:
         verdict: the gravest of the repeats that count; else the verdict of the first repeat.
         reasons: every reason that a repeat or the plausibility gate gave, in order, without repetition.
+        why: the reasons of the repeats that have this verdict, the gravest of each first.
+        busy: whether others used the machine during a repeat that counts; where none does, during any.
         repeats, ok_repeats: how many were measured, how many count: sound or wide.
         compute_s, end_to_end_s: seconds per step over those that count (geometric mean), None without any.
         median_s: seconds of a typical step; less than `compute_s` where some steps are slow.
@@ -94,6 +96,8 @@ class Summary:
     bound: Bound | None = None
     busy_share: Estimate | None = None
     sustained_share: Estimate | None = None
+    why: tuple[str, ...] = ()
+    busy: bool = False
 
     @property
     def launch_bound(self) -> bool:

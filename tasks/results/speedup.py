@@ -110,7 +110,7 @@ def _reach(repeats: int) -> float:
 
 
 def _not_ok(who: str, side: Repeats) -> str:
-    reason = f": {side.reasons[0]}" if side.reasons else ""
+    reason = f": {side.why[0]}" if side.why else ""
     return f"{who} is {side.verdict}{reason}"
 
 

@@ -179,4 +179,4 @@ def _value(held: Held) -> float:
 
 
 def _why(cell: Repeats) -> str:
-    return ": ".join((verdict_text(cell.verdict), *cell.reasons[:1]))
+    return ": ".join((verdict_text(cell.verdict), *cell.why[:1]))

@@ -1,12 +1,16 @@
+from dataclasses import replace
+
 import pytest
 
 from tasks.findings.answer import answer, case_by_case, cheapest, fastest, price_notes, refused, wide
 from tasks.findings.compare import compare
 from tasks.findings.totals import CommonCases
+from tasks.report.artifacts import speedup_rows
+from tasks.report.html.matrix import wide_text
 from tasks.results.model import Machine
 from tasks.results.repeats import group
 from tasks.results.values import RatioVerdict
-from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats
+from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, timing
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 
@@ -99,6 +103,21 @@ def test_what_helps_a_noisy_cell_is_said():
     records = [failed(Verdict.NOISY, "", MATMUL, "a"), failed(Verdict.CAPACITY, "", MATMUL, "b")]
     _, advice = refused(compare(records, (machine("a"), machine("b")), "a").summaries)
     assert advice == "What is noisy ran beside other work: measure it again where nothing else runs."
+
+
+def test_no_other_work_is_blamed_for_a_cpu_whose_own_speed_drifted():
+    drifting = replace(timing(1.0), steady=False, samples_s=(1.0, 1.5))
+    restless = record(1.0, MATMUL, "a", verdict=Verdict.NOISY, probes={"canary_drift": 0.3}, wall=drifting)
+    assert len(refused(compare([restless], (machine("a"),), "a").summaries)) == 1
+
+
+def test_every_place_gives_the_reason_of_the_verdict_that_it_names():
+    records = [record(1.0, MATMUL, "a", 0, **WIDE), record(1.1, MATMUL, "a", 1, **BUSY)]
+    found = compare(records, (machine("a"),), "a")
+    (summary,) = found.summaries
+    assert "(noisy: others)" in wide(found.summaries)[0]
+    assert wide_text(summary) == "≈ wide, noisy; others"
+    assert [row["grade"] for row in speedup_rows(found)] == ["wide: others"]
 
 
 @pytest.mark.parametrize(
