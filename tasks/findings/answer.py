@@ -89,32 +89,40 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     """Count the cases that each machine wins and loses, and say what would decide the rest."""
     sentences = []
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
-        ratios = [p.compute for p in pairings if p.hardware == hardware and p.compute]
+        same = [p for p in pairings if p.hardware == hardware and p.compute]
+        ratios = [p.compute for p in same if p.compute]
         if ratios:
-            sentences.append(f"{hardware} against {baseline}, case by case: {_tally(ratios)}.")
+            marked = _provisional(sum(p.provisional for p in same), len(same))
+            sentences.append(f"{hardware} against {baseline}, case by case: {_tally(ratios)}{marked}.")
     return sentences
 
 
 def wide(summaries: Sequence[Summary]) -> list[str]:
-    """List the cells whose numbers count with a width that their repeats show, with the reasons."""
-    return _graded(summaries, Grade.WIDE, "wide, which the intervals of their repeats carry")
+    """List the cells whose numbers count with a width, and apart from them those of busy machines."""
+    cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
+    quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
+    count = format_count(len(summaries), "cell")
+    return [
+        *_named(quiet, count, "wide, which the intervals of their repeats carry"),
+        *_named(busy, count, "of a machine that others used, which no interval shows"),
+    ]
 
 
 def refused(summaries: Sequence[Summary]) -> list[str]:
     """List the cells that have no number, with the reasons, and say what helps those beside other work."""
-    sentences = _graded(summaries, Grade.REFUSED, "refused")
-    if any(s.grade is Grade.REFUSED and s.verdict is Verdict.NOISY and s.busy for s in summaries):
+    cells = [summary for summary in summaries if summary.grade is Grade.REFUSED]
+    sentences = _named(cells, format_count(len(summaries), "cell"), "refused")
+    if any(cell.verdict is Verdict.NOISY and cell.busy for cell in cells):
         sentences.append("What is noisy ran beside other work: measure it again where nothing else runs.")
     return sentences
 
 
-def _graded(summaries: Sequence[Summary], grade: Grade, what: str) -> list[str]:
-    cells = [summary for summary in summaries if summary.grade is grade]
+def _named(cells: Sequence[Summary], count: str, what: str) -> list[str]:
     if not cells:
         return []
     named = [f"{s.cell.id} ({': '.join((s.verdict, *s.why[:1]))})" for s in cells]
     verb = "is" if len(cells) == 1 else "are"
-    return [f"{len(cells)} of {format_count(len(summaries), 'cell')} {verb} {what}: {_few(named, '; ')}."]
+    return [f"{len(cells)} of {count} {verb} {what}: {_few(named, '; ')}."]
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[str]:
@@ -159,15 +167,11 @@ def _best(
 
 
 def _width(suite: CommonCases) -> str:
-    """Say how many cells of a total are wide, and mark it as provisional where the machine was busy."""
-    cells = f"of its {format_count(len(suite.grades), 'cell')}"
-    if suite.busy:
-        load = f"others used the machine during {suite.busy} {cells}"
-        return f"; provisional: {load}, and an idle one may give another answer"
-    if suite.restless:
-        return f"; provisional: the CPU's own speed came and went during {suite.restless} {cells}"
-    wide_cells = suite.grades.count(Grade.WIDE)
-    return f"; {wide_cells} {cells} {'is' if wide_cells == 1 else 'are'} wide" if wide_cells else ""
+    """Say how many cells of a total are wide, or why it is provisional."""
+    if suite.provisional:
+        return f"; provisional: {suite.provisional}"
+    count, cells = suite.grades.count(Grade.WIDE), format_count(len(suite.grades), "cell")
+    return f"; {count} of its {cells} {'is' if count == 1 else 'are'} wide" if count else ""
 
 
 def _tally(ratios: Sequence[Ratio]) -> str:
@@ -185,6 +189,12 @@ def _together(ratios: Sequence[Ratio]) -> str:
         return ""
     holding = min(holding_together(ratios), decided)
     return f"; {'all' if holding == decided else holding} of these {decided} verdicts hold together"
+
+
+def _provisional(count: int, of: int) -> str:
+    if not count:
+        return ""
+    return f"; provisional in {count} of {of}, where a machine was busy or its CPU's own speed came and went"
 
 
 def _few(names: Sequence[str], between: str = ", ") -> str:

@@ -13,6 +13,7 @@ from tasks.results.repeats import Repeats
 from tasks.results.speedup import scaled
 from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
+from tasks.results.wording import provisional_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 
@@ -61,6 +62,7 @@ class Offers(Finding):
     Attributes:
         prices: USD per hour by machine and purchase.
         efficiency: cost efficiency over the baseline by machine and case, at listed prices.
+        provisional: why a quiet machine may give other offers for the suite, in words; empty where none may.
     """
 
     name = "offers"
@@ -71,6 +73,7 @@ class Offers(Finding):
     offers: tuple[Offer, ...]
     prices: Mapping[tuple[str, str], float] = field(default_factory=dict)
     efficiency: Mapping[tuple[str, Case], Ratio] = field(default_factory=dict)
+    provisional: str = ""
 
     @classmethod
     def find(cls, results: Results) -> "Offers":
@@ -80,6 +83,7 @@ class Offers(Finding):
             offers(suite, results.cells, results.machines),
             {(m.name, purchase): price for m in results.machines for purchase, price in _prices(m)},
             {(p.hardware, p.case): p.cost for p in results.pairings if p.cost},
+            suite.provisional,
         )
 
     @property
@@ -95,11 +99,10 @@ class Offers(Finding):
         passes = passes_of(suite or rows)
         cost = f"Cost of {passes:,} passes" if passes > 1 else "Cost"
         columns = (*COLUMNS[:5], Column(cost, Quantity.MONEY), *COLUMNS[5:])
-        return (
-            Table(columns, tuple(self._row(offer, passes) for offer in rows), brief=len(suite))
-            if rows
-            else None
-        )
+        if not rows:
+            return None
+        notes = tuple(filter(None, [provisional_text(self.provisional) if suite else ""]))
+        return Table(columns, tuple(self._row(o, passes) for o in rows), notes=notes, brief=len(suite))
 
     def published(self) -> dict[str, Any]:
         """Return `offers`, each with the id of its case."""

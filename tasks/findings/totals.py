@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.results.cost import usd
+from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.values import Estimate
@@ -45,6 +46,15 @@ class CommonCases:
     grades: tuple[Grade, ...] = ()
     busy: int = 0
     restless: int = 0
+
+    @property
+    def provisional(self) -> str:
+        """Return why a quiet machine may give other totals, in words; empty where none may."""
+        cells = f"of its {format_count(len(self.grades), 'cell')}"
+        if self.busy:
+            load = f"others used the machine during {self.busy} {cells}"
+            return f"{load}, and an idle one may give another answer"
+        return f"the CPU's own speed came and went during {self.restless} {cells}" if self.restless else ""
 
     @classmethod
     def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
@@ -146,6 +156,7 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
         usd=usd(seconds(suite, name), usd_per_hour),
         geomean_speedup=geomean_ratio(suite, baseline, name) if against else None,
         speedup=time_ratio(suite, baseline, name) if against else None,
+        provisional=suite.provisional,
     )
 
 

@@ -134,6 +134,7 @@ class Pairing:
         confounds: differences of stack or host beside the one that is compared, in words.
         refused: why there is no ratio, in words; empty where there is one.
         grade: of the ratios: `wide` where a side is.
+        provisional: whether a side was busy, or its CPU's own speed came and went.
     """
 
     case: Case
@@ -150,6 +151,7 @@ class Pairing:
     serial_fraction: float | None = None
     payback_calls: float | None = None
     grade: Grade = Grade.SOUND
+    provisional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +166,7 @@ class Total:
             baseline itself.
         speedup: the baseline's seconds / these seconds; None for the baseline itself.
         measured: how many cases were measured in all.
+        provisional: why a quiet machine may give another total, in words; empty where none may.
     """
 
     hardware: str
@@ -173,6 +176,7 @@ class Total:
     geomean_speedup: Estimate | None = None
     speedup: Estimate | None = None
     measured: int = 0
+    provisional: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ import pytest
 
 from tasks.findings.answer import answer, case_by_case, cheapest, fastest, price_notes, refused, wide
 from tasks.findings.compare import compare
+from tasks.findings.offers import Offers
+from tasks.findings.ranking import Rankings
 from tasks.findings.totals import CommonCases
 from tasks.report.artifacts import speedup_rows
 from tasks.report.html.matrix import wide_text
 from tasks.results.model import Machine
 from tasks.results.repeats import group
 from tasks.results.values import RatioVerdict
+from tasks.results.wording import totals_text
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, timing
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
@@ -213,3 +216,40 @@ def test_a_baseline_beside_a_load_is_ranked_with_the_others_and_the_answer_is_pr
         assert sentence.startswith(f"{what} for this suite: mine, 2.000×")
         assert "over 2 cases; provisional: others used the machine during 2 of its 6 cells" in sentence
     assert not any("In no total" in sentence or "no speedup" in sentence for sentence in found)
+
+
+def test_what_rests_on_a_busy_machine_is_marked_wherever_it_is_told():
+    found = two_machines(**BUSY)
+    (tally,) = case_by_case(found.pairings)
+    assert "all of these 2 verdicts hold together; provisional in 2 of 3, where a machine was busy" in tally
+    why = "others used the machine during 4 of its 4 cells, and an idle one may give another answer"
+    assert totals_text(found.totals).startswith(f"The total is provisional: {why}. Intervals of totals")
+    assert found.finding(Offers).table().notes == (f"The total is provisional: {why}.",)
+    rankings = found.finding(Rankings).rankings
+    assert [r.provisional for r in rankings if r.case is None] == [why, why]
+    quiet = two_machines()
+    assert "provisional" not in case_by_case(quiet.pairings)[0] + totals_text(quiet.totals)
+    assert quiet.finding(Offers).table().notes == ()
+
+
+def test_the_order_of_machines_is_provisional_where_one_was_busy():
+    records = [
+        r
+        for name, seconds, changes in (("a", 1.0, {}), ("b", 2.0, {}), ("c", 3.0, BUSY))
+        for r in repeats([seconds * t for t in STEADY], MATMUL, name, **changes)
+    ]
+    found = compare(records, [machine(name, None) for name in "abc"], "a")
+    (order,) = (sentence for sentence in found.observations if sentence.startswith("Over the suite, by time"))
+    assert "1. a, 2. b, 3. c" in order
+    assert "; provisional: others used the machine during 1 of its 3 cells" in order
+
+
+def test_no_interval_is_said_to_carry_what_others_did_to_a_machine():
+    records = [*repeats([1.0, 1.1], MATMUL, "a", **WIDE), *repeats([1.0, 1.1], IMAGES, "a", **BUSY)]
+    carried, shown = wide(compare(records, (machine("a"),), "a").summaries)
+    assert carried.startswith(
+        f"1 of 2 cells is wide, which the intervals of their repeats carry: a/{MATMUL.id}"
+    )
+    assert shown == (
+        f"1 of 2 cells is of a machine that others used, which no interval shows: a/{IMAGES.id} (noisy: others)."
+    )
