@@ -1,6 +1,6 @@
 """The findings in sentences, the answer first. A sentence claims only what an interval supports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
 from tasks.results.format import cases_text, format_count, format_ratio
@@ -88,12 +88,15 @@ def left_out(suite: CommonCases) -> list[str]:
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     """Count the cases that each machine wins and loses, and say what would decide the rest."""
     sentences = []
+    every = [p.compute for p in pairings if p.compute]
+    chances = {ratio.chance for ratio in holding_together(every)}
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
         same = [p for p in pairings if p.hardware == hardware and p.compute]
         ratios = [p.compute for p in same if p.compute]
         if ratios:
+            told = f"{_tally(ratios)}{_together(ratios, every, chances)}"
             marked = _provisional(sum(p.provisional for p in same), len(same))
-            sentences.append(f"{hardware} against {baseline}, case by case: {_tally(ratios)}{marked}.")
+            sentences.append(f"{hardware} against {baseline}, case by case: {told}{marked}.")
     return sentences
 
 
@@ -179,16 +182,26 @@ def _tally(ratios: Sequence[Ratio]) -> str:
     text = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
     whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
     advice = f" ({whys.pop()})" if len(whys) == 1 else ""
-    return f"{text} of {len(ratios)}{advice}{_together(ratios)}"
+    return f"{text} of {len(ratios)}{advice}"
 
 
-def _together(ratios: Sequence[Ratio]) -> str:
-    """Say how many verdicts hold at once, where chance has several occasions to make one."""
-    decided = sum(ratio.outcome is not RatioVerdict.UNDECIDED for ratio in ratios)
-    if len(ratios) < 2 or not decided:
+def _together(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
+    """Say how many verdicts hold at once, where chance has several occasions to make one.
+
+    Args:
+        ratios: of one machine.
+        every: of all machines, which a reader sees beside each other.
+        chances: of those of them that hold together; equal chances hold or fall together.
+    """
+    decided = [ratio for ratio in ratios if ratio.outcome is not RatioVerdict.UNDECIDED]
+    if len(every) < 2 or not decided:
         return ""
-    holding = min(holding_together(ratios), decided)
-    return f"; {'all' if holding == decided else holding} of these {decided} verdicts hold together"
+    holding = sum(ratio.chance in chances for ratio in decided)
+    if len(decided) == 1:
+        return f"; this verdict {'holds' if holding else 'does not hold'} among all {len(every)}"
+    count = "all" if holding == len(decided) else str(holding)
+    among = f" among all {len(every)}" if len(every) > len(ratios) else ""
+    return f"; {count} of these {len(decided)} verdicts hold together{among}"
 
 
 def _provisional(count: int, of: int) -> str:

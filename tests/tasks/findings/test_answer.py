@@ -9,9 +9,9 @@ from tasks.findings.ranking import Rankings
 from tasks.findings.totals import CommonCases
 from tasks.report.artifacts import speedup_rows
 from tasks.report.html.matrix import wide_text
-from tasks.results.model import Machine
+from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import group
-from tasks.results.values import RatioVerdict
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import totals_text
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, timing
 from workloads.harness.records.case import Case
@@ -121,6 +121,25 @@ def test_every_place_gives_the_reason_of_the_verdict_that_it_names():
     assert "(noisy: others)" in wide(found.summaries)[0]
     assert wide_text(summary) == "≈ wide, noisy; others"
     assert [row["grade"] for row in speedup_rows(found)] == ["wide: others"]
+
+
+def pairing(name, case, chance):
+    """A machine against base: a verdict that chance alone gives so seldom."""
+    low, outcome = (1.01, RatioVerdict.FASTER) if chance <= 0.05 else (0.9, RatioVerdict.UNDECIDED)
+    ratio = Ratio(Estimate(1.1, low, 1.2), outcome, "" if low > 1 else "spans 1", chance)
+    return Pairing(Case.of("matmul", {"n": case}), name, "base", ratio)
+
+
+def test_verdicts_hold_together_with_those_of_every_machine():
+    one = [pairing("b", 1, 0.02), pairing("b", 2, 0.5)]
+    assert case_by_case(one)[0].endswith("; this verdict holds among all 2.")
+    others = [pairing(name, case, 0.5) for name in "cde" for case in (1, 2)]
+    first, *rest = case_by_case([*one, *others])
+    assert first.endswith("; this verdict does not hold among all 8.")
+    assert not any("hold" in sentence for sentence in rest)
+    sure = [pairing("f", case, 1e-6) for case in (1, 2)]
+    *_, last = case_by_case([*one, *sure])
+    assert last.endswith("faster in 2 of 2; all of these 2 verdicts hold together among all 4.")
 
 
 @pytest.mark.parametrize(
