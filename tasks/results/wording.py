@@ -88,7 +88,7 @@ def devices_text(devices: int) -> str:
 
 
 def totals_text(totals: Sequence[Total]) -> str:
-    """Say beside totals that they are provisional, and what the intervals of several cases take for granted."""
+    """Say beside totals whether they are provisional, and what their intervals take for granted."""
     told = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
     if any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
         told.append(

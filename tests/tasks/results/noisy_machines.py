@@ -213,7 +213,9 @@ def main(count: int, runs: int, truth: float = TRUTH) -> None:
             f"{v} {statistics.fmean(one.verdict is v for one in drawn):.2f}"
             for v in dict.fromkeys(o.verdict for o in drawn)
         )
-        print(f"\n{name} [{verdicts}]: cells decided (coverage; wrong, unmarked) | headlines given / decided (same)")
+        print(
+            f"\n{name} [{verdicts}]: cells decided (coverage; wrong, unmarked) | headlines given / decided (same)"
+        )
         for repeats in (2, 3, 5):
             for policy, whole in ((refuse_wide, True), (take_wide, False)):
                 row = simulate(boxes, repeats, policy, runs, truth, whole).row()
