@@ -156,10 +156,10 @@ def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Mach
         if (energy := step_energy_j(cell)) is not None:
             joules.setdefault(cell.cell.case, {})[cell.cell.hardware] = energy
     passes = _sum([joules.get(case, {}) for case in suite.cases])
-    matches = [*front(_priced(None, suite, machines, passes), over_in(suite))]
+    matches = [*front(_priced(None, suite, machines, passes), over_in(suite, machines))]
     for case, same in of_case.items():
         alone = CommonCases.of(same)
-        matches += front(_priced(case, alone, machines, joules.get(case, {})), over_in(alone))
+        matches += front(_priced(case, alone, machines, joules.get(case, {})), over_in(alone, machines))
     return tuple(matches)
 
 
@@ -191,8 +191,9 @@ def tied(one: Offer, other: Offer, over: Over) -> bool:
     return one.hardware != other.hardware and not any(map(_below_1, ratios))
 
 
-def over_in(suite: CommonCases) -> Over:
+def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
     """Return what gives the ratios of two offers for this suite."""
+    price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
 
     @cache
     def of_times(one: str, other: str) -> Estimate:
@@ -200,8 +201,8 @@ def over_in(suite: CommonCases) -> Over:
 
     def over(one: Offer, other: Offer) -> tuple[Estimate, Estimate]:
         times = of_times(one.hardware, other.hardware)
-        prices = (one.usd.value / one.seconds.value) / (other.usd.value / other.seconds.value)
-        return times, scaled(times, prices)
+        dearer = price[one.hardware, one.purchase] / price[other.hardware, other.purchase]
+        return times, scaled(times, dearer)
 
     return over
 
