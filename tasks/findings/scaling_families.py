@@ -19,7 +19,7 @@ from tasks.results.speedup import speedup
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.parts import Group, Rank
-from workloads.harness.records.record import Record
+from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import declared
 
 PROCESSES = "processes"
@@ -50,10 +50,11 @@ def sentences(matches: Sequence[Family]) -> list[str]:
         if level and family.base and level.efficiency and level.over_base and not level.impossible:
             if level.efficiency.low is None:
                 continue
+            mark = "; provisional" if Verdict.NOISY in (level.verdict, family.base.verdict) else ""
             statements.append(
                 f"{family.title} on {family.hardware}: {level.processes} processes are "
                 f"{format_ratio(level.over_base)} as fast as {base_words(family)}, "
-                f"{format_percent(level.efficiency)} {family.scaling} scaling: {level.band}."
+                f"{format_percent(level.efficiency)} {family.scaling} scaling: {level.band}{mark}."
             )
     return statements
 
@@ -107,8 +108,7 @@ def _alone(cell: Repeats) -> bool:
 
 def _key(cell: Repeats) -> Key:
     case = cell.cell.case
-    shared = tuple(pair for pair in case.size if pair[0] != PROCESSES)
-    return cell.cell.hardware, case.workload, shared, case.terms
+    return cell.cell.hardware, case.workload, tuple(p for p in case.size if p[0] != PROCESSES), case.terms
 
 
 def _whole(cell: Repeats) -> bool:

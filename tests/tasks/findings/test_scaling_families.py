@@ -290,6 +290,17 @@ def test_the_comparison_has_the_families_and_says_what_they_gain(made):
     assert compare(repeats([1.0]), [machine()], "cpu-box").families == ()
 
 
+def test_what_a_busy_machine_gains_is_provisional():
+    def said(**changes):
+        four = [replace(r, **changes) for r in repeated(grouped, near(0.11), 4)]
+        (sentence,) = sentences(of([*repeated(alone, near(0.1)), *four]))
+        return sentence
+
+    assert said().endswith("weak scaling: very good.")
+    noisy = said(verdict=Verdict.NOISY, probes={"foreign_load_share": 0.5})
+    assert noisy.endswith("weak scaling: very good; provisional.")
+
+
 def test_honest_groups_and_jobs_pass_the_gate(made):
     """More processes do the same work in less time, and larger batches more work in less."""
     peaks = machine(BOX, peak_flops=(("fp32", 2.5e12),), peak_bytes_per_s=600e9, devices=8)
