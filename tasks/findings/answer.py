@@ -1,6 +1,6 @@
 """The findings in sentences, the answer first. A sentence claims only what an interval supports."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
 from tasks.results.format import cases_text, format_count, format_ratio
@@ -88,33 +88,44 @@ def left_out(suite: CommonCases) -> list[str]:
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     """Count the cases that each machine wins and loses, and say what would decide the rest."""
     sentences = []
+    every = [p.compute for p in pairings if p.compute]
+    chances = {ratio.chance for ratio in holding_together(every)}
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
-        ratios = [p.compute for p in pairings if p.hardware == hardware and p.compute]
+        same = [p for p in pairings if p.hardware == hardware and p.compute]
+        ratios = [p.compute for p in same if p.compute]
         if ratios:
-            sentences.append(f"{hardware} against {baseline}, case by case: {_tally(ratios)}.")
+            told = f"{_tally(ratios)}{_together(ratios, every, chances)}"
+            marked = _provisional(sum(p.provisional for p in same), len(same))
+            sentences.append(f"{hardware} against {baseline}, case by case: {told}{marked}.")
     return sentences
 
 
 def wide(summaries: Sequence[Summary]) -> list[str]:
-    """List the cells whose numbers count with a width that their repeats show, with the reasons."""
-    return _graded(summaries, Grade.WIDE, "wide, which the intervals of their repeats carry")
+    """List the cells whose numbers count with a width, and apart from them those of busy machines."""
+    cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
+    quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
+    count = format_count(len(summaries), "cell")
+    return [
+        *_named(quiet, count, "wide, which the intervals of their repeats carry"),
+        *_named(busy, count, "of a machine that others used, which no interval shows"),
+    ]
 
 
 def refused(summaries: Sequence[Summary]) -> list[str]:
     """List the cells that have no number, with the reasons, and say what helps those beside other work."""
-    sentences = _graded(summaries, Grade.REFUSED, "refused")
-    if any(s.grade is Grade.REFUSED and s.verdict == Verdict.NOISY for s in summaries):
+    cells = [summary for summary in summaries if summary.grade is Grade.REFUSED]
+    sentences = _named(cells, format_count(len(summaries), "cell"), "refused")
+    if any(cell.verdict is Verdict.NOISY and cell.busy for cell in cells):
         sentences.append("What is noisy ran beside other work: measure it again where nothing else runs.")
     return sentences
 
 
-def _graded(summaries: Sequence[Summary], grade: Grade, what: str) -> list[str]:
-    cells = [summary for summary in summaries if summary.grade is grade]
+def _named(cells: Sequence[Summary], count: str, what: str) -> list[str]:
     if not cells:
         return []
-    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.reasons[:1]))})" for s in cells]
+    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.why[:1]))})" for s in cells]
     verb = "is" if len(cells) == 1 else "are"
-    return [f"{len(cells)} of {format_count(len(summaries), 'cell')} {verb} {what}: {_few(named, '; ')}."]
+    return [f"{len(cells)} of {count} {verb} {what}: {_few(named, '; ')}."]
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[str]:
@@ -159,15 +170,11 @@ def _best(
 
 
 def _width(suite: CommonCases) -> str:
-    """Say how many cells of a total are wide, and mark it as provisional where the machine was busy."""
-    cells = f"of its {format_count(len(suite.grades), 'cell')}"
-    if suite.busy:
-        load = f"others used the machine during {suite.busy} {cells}"
-        return f"; provisional: {load}, and an idle one may give another answer"
-    if suite.restless:
-        return f"; provisional: the CPU's own speed came and went during {suite.restless} {cells}"
-    wide_cells = suite.grades.count(Grade.WIDE)
-    return f"; {wide_cells} {cells} {'is' if wide_cells == 1 else 'are'} wide" if wide_cells else ""
+    """Say how many cells of a total are wide, or why it is provisional."""
+    if suite.provisional:
+        return f"; provisional: {suite.provisional}"
+    count, cells = suite.grades.count(Grade.WIDE), format_count(len(suite.grades), "cell")
+    return f"; {count} of its {cells} {'is' if count == 1 else 'are'} wide" if count else ""
 
 
 def _tally(ratios: Sequence[Ratio]) -> str:
@@ -175,16 +182,32 @@ def _tally(ratios: Sequence[Ratio]) -> str:
     text = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
     whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
     advice = f" ({whys.pop()})" if len(whys) == 1 else ""
-    return f"{text} of {len(ratios)}{advice}{_together(ratios)}"
+    return f"{text} of {len(ratios)}{advice}"
 
 
-def _together(ratios: Sequence[Ratio]) -> str:
-    """Say how many verdicts hold at once, where chance has several occasions to make one."""
-    decided = sum(ratio.outcome is not RatioVerdict.UNDECIDED for ratio in ratios)
-    if len(ratios) < 2 or not decided:
+def _together(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
+    """Say how many verdicts hold at once, where chance has several occasions to make one.
+
+    Args:
+        ratios: of one machine.
+        every: of all machines, which a reader sees beside each other.
+        chances: of those of them that hold together; equal chances hold or fall together.
+    """
+    decided = [ratio for ratio in ratios if ratio.outcome is not RatioVerdict.UNDECIDED]
+    if len(every) < 2 or not decided:
         return ""
-    holding = min(holding_together(ratios), decided)
-    return f"; {'all' if holding == decided else holding} of these {decided} verdicts hold together"
+    holding = sum(ratio.chance in chances for ratio in decided)
+    if len(decided) == 1:
+        return f"; this verdict {'holds' if holding else 'does not hold'} among all {len(every)}"
+    count = "all" if holding == len(decided) else str(holding)
+    among = f" among all {len(every)}" if len(every) > len(ratios) else ""
+    return f"; {count} of these {len(decided)} verdicts hold together{among}"
+
+
+def _provisional(count: int, of: int) -> str:
+    if not count:
+        return ""
+    return f"; provisional in {count} of {of}, where a machine was busy or its CPU's own speed came and went"
 
 
 def _few(names: Sequence[str], between: str = ", ") -> str:

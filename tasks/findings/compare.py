@@ -115,6 +115,7 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
         scaling=kind,
         serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,
         grade=max(side.grade, base.grade, key=list(Grade).index),
+        provisional=side.provisional or base.provisional,
     )
 
 

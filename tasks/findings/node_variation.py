@@ -64,6 +64,7 @@ class NodeGroup:
             two being picked out of all pairs.
         cases: how many cases count on every one of the boxes.
         left_out: boxes without a cell to compare.
+        provisional: why quiet boxes may differ otherwise, in words; empty where they may not.
     """
 
     shape: str
@@ -71,6 +72,7 @@ class NodeGroup:
     spread: Estimate
     cases: int
     left_out: tuple[str, ...] = ()
+    provisional: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,8 @@ def sentence(group: NodeGroup) -> str:
         text += f"; with two machines, {ODD_OF_TWO}"
     if group.left_out:
         text += f"; not compared, for want of repeats: {', '.join(group.left_out)}"
+    if group.provisional:
+        text += f"; provisional: {group.provisional}"
     return f"{text}."
 
 
@@ -175,7 +179,8 @@ def _notes(group: NodeGroup) -> list[str]:
         [f"Of {group.shape}, two machines were compared: {ODD_OF_TWO}."] if len(group.boxes) < FEWEST else []
     )
     left_out = [f"Not compared, for want of repeats: {', '.join(group.left_out)}."] if group.left_out else []
-    return [*few, *left_out]
+    provisional = [f"Of {group.shape}, provisional: {group.provisional}."] if group.provisional else []
+    return [*few, *left_out, *provisional]
 
 
 def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGroup:
@@ -192,7 +197,7 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
         1 - (1 - CONFIDENCE) / math.comb(count, 2),  # Bonferroni: the widest of all pairs was picked
     )
     boxes = tuple(Node(name, ratios[name], name in problems) for name in ordered)
-    return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out))
+    return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out), suite.provisional)
 
 
 def _middle(suite: CommonCases, place: int) -> tuple[str, ...]:

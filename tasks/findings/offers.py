@@ -1,11 +1,12 @@
 """Time against money: which machine, at which of its prices, is worth having at all."""
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache
 from typing import Any
 
-from tasks.findings.totals import CommonCases, total_seconds
+from tasks.findings.totals import CommonCases, time_ratio, total_seconds
 from tasks.results.cost import SECONDS_PER_HOUR, cost_words
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
@@ -13,6 +14,7 @@ from tasks.results.repeats import Repeats
 from tasks.results.speedup import scaled
 from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
+from tasks.results.wording import provisional_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
 
@@ -54,6 +56,10 @@ class Offer:
     tied_with: tuple[str, ...] = ()
 
 
+Over = Callable[[Offer, Offer], tuple[Estimate, Estimate]]
+"""The ratios of one offer over another, in time and in money."""
+
+
 @dataclass(frozen=True, slots=True)
 class Offers(Finding):
     """Every machine at every price: the time and the cost of the suite, and of each case.
@@ -61,6 +67,7 @@ class Offers(Finding):
     Attributes:
         prices: USD per hour by machine and purchase.
         efficiency: cost efficiency over the baseline by machine and case, at listed prices.
+        provisional: why a quiet machine may give other offers for the suite, in words; empty where none may.
     """
 
     name = "offers"
@@ -71,6 +78,7 @@ class Offers(Finding):
     offers: tuple[Offer, ...]
     prices: Mapping[tuple[str, str], float] = field(default_factory=dict)
     efficiency: Mapping[tuple[str, Case], Ratio] = field(default_factory=dict)
+    provisional: str = ""
 
     @classmethod
     def find(cls, results: Results) -> "Offers":
@@ -80,6 +88,7 @@ class Offers(Finding):
             offers(suite, results.cells, results.machines),
             {(m.name, purchase): price for m in results.machines for purchase, price in _prices(m)},
             {(p.hardware, p.case): p.cost for p in results.pairings if p.cost},
+            suite.provisional,
         )
 
     @property
@@ -95,11 +104,10 @@ class Offers(Finding):
         passes = passes_of(suite or rows)
         cost = f"Cost of {passes:,} passes" if passes > 1 else "Cost"
         columns = (*COLUMNS[:5], Column(cost, Quantity.MONEY), *COLUMNS[5:])
-        return (
-            Table(columns, tuple(self._row(offer, passes) for offer in rows), brief=len(suite))
-            if rows
-            else None
-        )
+        if not rows:
+            return None
+        notes = tuple(filter(None, [provisional_text(self.provisional) if suite else ""]))
+        return Table(columns, tuple(self._row(o, passes) for o in rows), notes=notes, brief=len(suite))
 
     def published(self) -> dict[str, Any]:
         """Return `offers`, each with the id of its case."""
@@ -148,38 +156,55 @@ def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Mach
         if (energy := step_energy_j(cell)) is not None:
             joules.setdefault(cell.cell.case, {})[cell.cell.hardware] = energy
     passes = _sum([joules.get(case, {}) for case in suite.cases])
-    matches = [*front(_priced(None, suite, machines, passes))]
+    matches = [*front(_priced(None, suite, machines, passes), over_in(suite, machines))]
     for case, same in of_case.items():
-        matches += front(_priced(case, CommonCases.of(same), machines, joules.get(case, {})))
+        alone = CommonCases.of(same)
+        matches += front(_priced(case, alone, machines, joules.get(case, {})), over_in(alone, machines))
     return tuple(matches)
 
 
-def front(rivals: Sequence[Offer]) -> tuple[Offer, ...]:
+def front(rivals: Sequence[Offer], over: Over) -> tuple[Offer, ...]:
     """The offers for one and the same work, each with what beats it and what it can't be told from.
 
     Source: Pareto dominance, with intervals in place of points: see `dominates`.
     """
-    return tuple(_placed(offer, rivals) for offer in rivals)
+    return tuple(_placed(offer, rivals, over) for offer in rivals)
 
 
-def dominates(one: Offer, other: Offer) -> bool:
+def dominates(one: Offer, other: Offer, over: Over) -> bool:
     """Return whether one offer is shown to be better in time or in money, and the other in neither.
 
-    Better is shown where the intervals do not overlap. A spot offer beats spot offers only, because spot
-    capacity may be taken away. Between two prices of one machine the times are the same to the last digit.
+    Better is shown where the interval of the ratio excludes 1, as in the answer: two intervals may overlap
+    and yet be told apart. A spot offer beats spot offers only, because spot capacity may be taken away.
+    Between two prices of one machine the times are the same to the last digit.
     """
     if one.purchase == SPOT and other.purchase != SPOT:
         return False
     if one.hardware == other.hardware:
         return one.usd.value < other.usd.value
-    ahead = one.seconds.below(other.seconds) or one.usd.below(other.usd)
-    return ahead and not (other.seconds.below(one.seconds) or other.usd.below(one.usd))
+    return any(map(_below_1, over(one, other))) and not any(map(_below_1, over(other, one)))
 
 
-def tied(one: Offer, other: Offer) -> bool:
+def tied(one: Offer, other: Offer, over: Over) -> bool:
     """Return whether neither time nor money tells two machines apart."""
-    pairs = ((one.seconds, other.seconds), (one.usd, other.usd))
-    return one.hardware != other.hardware and not any(a.below(b) or b.below(a) for a, b in pairs)
+    ratios = (*over(one, other), *over(other, one))
+    return one.hardware != other.hardware and not any(map(_below_1, ratios))
+
+
+def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
+    """Return what gives the ratios of two offers for this suite."""
+    price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
+
+    @cache
+    def of_times(one: str, other: str) -> Estimate:
+        return time_ratio(suite, one, other)
+
+    def over(one: Offer, other: Offer) -> tuple[Estimate, Estimate]:
+        times = of_times(one.hardware, other.hardware)
+        dearer = price[one.hardware, one.purchase] / price[other.hardware, other.purchase]
+        return times, scaled(times, dearer)
+
+    return over
 
 
 def step_energy_j(cell: Repeats) -> float | None:
@@ -224,8 +249,12 @@ def _prices(machine: Machine) -> Iterable[tuple[str, float]]:
     return [(purchase, price) for purchase, price in both if price]
 
 
-def _placed(offer: Offer, rivals: Sequence[Offer]) -> Offer:
-    better = [rival for rival in rivals if dominates(rival, offer)]
+def _below_1(ratio: Estimate) -> bool:
+    return ratio.high is not None and ratio.high < 1
+
+
+def _placed(offer: Offer, rivals: Sequence[Offer], over: Over) -> Offer:
+    better = [rival for rival in rivals if dominates(rival, offer, over)]
     cheapest = min(better, key=lambda o: (o.usd.value, o.seconds.value, o.hardware), default=None)
-    equal = {rival.hardware for rival in rivals if tied(rival, offer)}
+    equal = {rival.hardware for rival in rivals if tied(rival, offer, over)}
     return replace(offer, dominated_by=cheapest.hardware if cheapest else "", tied_with=tuple(sorted(equal)))

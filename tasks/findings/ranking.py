@@ -21,11 +21,13 @@ class Ranking:
         by: `time` (compute) or `cost`.
         places: place and machine; a place is 1 more than the number of machines that are shown to be better,
             so machines that the intervals don't tell apart share one.
+        provisional: why a quiet machine may give another order, in words; empty where none may.
     """
 
     case: Case | None
     by: str
     places: tuple[tuple[int, str], ...]
+    provisional: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +60,7 @@ def places(rankings: Iterable[Ranking]) -> list[str]:
             order = ", ".join(f"{index}. {' and '.join(names)}" for index, names in described.items())
             sentences.append(
                 f"Over the suite, by {ranking.by}: {order}; "
-                "machines that share a rank are statistically indistinguishable."
+                f"machines that share a rank are statistically indistinguishable{_provisional(ranking)}."
             )
     return sentences
 
@@ -90,7 +92,11 @@ def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, 
     for name in sorted(names, key=lambda name: (seconds(suite, name) * weights[name], name)):
         better = sum(_better(suite, weights, other, name) for other in names if other != name)
         places.append((1 + better, name))
-    return Ranking(case, by, tuple(sorted(places, key=lambda place: place[0])))
+    return Ranking(case, by, tuple(sorted(places, key=lambda place: place[0])), suite.provisional)
+
+
+def _provisional(ranking: Ranking) -> str:
+    return f"; provisional: {ranking.provisional}" if ranking.provisional else ""
 
 
 def _better(suite: CommonCases, weights: Mapping[str, float], one: str, other: str) -> bool:

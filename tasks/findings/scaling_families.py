@@ -19,10 +19,11 @@ from tasks.results.speedup import speedup
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.parts import Group, Rank
-from workloads.harness.records.record import Record
+from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import declared
 
 PROCESSES = "processes"
+AGAIN = "on a machine that was busy, or whose speed came and went: measure again where nothing else runs"
 SAME_WORK = 1.1  # jobs that differ by less than that do the same: an epoch drops its last, incomplete batch
 
 Key = tuple[str, str, tuple[tuple[str, int], ...], str]
@@ -49,10 +50,11 @@ def sentences(matches: Sequence[Family]) -> list[str]:
         if level and family.base and level.efficiency and level.over_base and not level.impossible:
             if level.efficiency.low is None:
                 continue
+            mark = "; provisional" if Verdict.NOISY in (level.verdict, family.base.verdict) else ""
             statements.append(
                 f"{family.title} on {family.hardware}: {level.processes} processes are "
                 f"{format_ratio(level.over_base)} as fast as {base_words(family)}, "
-                f"{format_percent(level.efficiency)} {family.scaling} scaling: {level.band}."
+                f"{format_percent(level.efficiency)} {family.scaling} scaling: {level.band}{mark}."
             )
     return statements
 
@@ -106,8 +108,7 @@ def _alone(cell: Repeats) -> bool:
 
 def _key(cell: Repeats) -> Key:
     case = cell.cell.case
-    shared = tuple(pair for pair in case.size if pair[0] != PROCESSES)
-    return cell.cell.hardware, case.workload, shared, case.terms
+    return cell.cell.hardware, case.workload, tuple(p for p in case.size if p[0] != PROCESSES), case.terms
 
 
 def _whole(cell: Repeats) -> bool:
@@ -143,10 +144,7 @@ def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> F
 
 
 def _alike(alone: Repeats, grouped: Sequence[Repeats]) -> bool:
-    """Return whether a process alone had as many CPU threads as each of a group.
-
-    On a GPU threads don't compute.
-    """
+    """Return whether a process alone had as many CPU threads as each of a group; on a GPU none compute."""
     ours, theirs = _threads([alone]), _threads(grouped)
     return not ours or not theirs or ours == theirs
 
@@ -201,13 +199,13 @@ def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> Sca
     gain = level.over_base.estimate
     share = efficiency(gain, max(ratio, 1.0))
     name = band(share)
+    if name == TOO_GOOD and (cell.provisional or base.provisional):
+        return replace(level, refused=f"{format_percent(share)} scaling {AGAIN}")
     reason = superlinear(share, ratio, "the base") or ""
     if name == TOO_GOOD and not reason:
         reason = f"above {100 * ABOVE_LINEAR:.0f} % by one repeat, without an interval: measure more"
     fraction = None if reason else serial(kind, gain.value, ratio)
-    shown = (
-        name if level.processes > 1 else ""
-    )  # one process in a group says what that costs, not how it scales
+    shown = name if level.processes > 1 else ""  # one in a group says what that costs, not how it scales
     return replace(level, efficiency=share, band=shown, impossible=reason, serial_fraction=fraction)
 
 

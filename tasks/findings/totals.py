@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.results.cost import usd
+from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.values import Estimate
@@ -22,15 +23,16 @@ class CommonCases:
     """The cases in which every compared machine has an interval, with the logs of their compute times.
 
     A machine without a single such cell is not compared: it would leave no case. Cells that were measured
-    while others used the machine are left out where quiet ones remain. Where fewer than two machines have an
-    interval, all cells that count are taken, and nothing is decided. Where a step is more work on one machine
-    (weak scaling), its time is that of the first machine's work.
+    while others used the machine are left out where that costs no machine, and no more than half of the
+    cases. Where fewer than two machines have an interval, all cells that count are taken, and nothing is
+    decided. Where a step is more work on one machine (weak scaling), its time is that of the first machine's
+    work.
 
     Attributes:
         logs: by machine, of each case.
         measured: how many cases there are on any machine.
         left_out: cells that took their case out: one repeat alone, or a busy machine.
-        dropped: machines that are not compared, though they have a cell that counts.
+        dropped: machines that are not compared, though they have a cell that counts: none has an interval.
         grades: of each cell that is in.
         busy: how many of these were measured while others used the machine.
         restless: during how many of these the CPU's own speed came and went.
@@ -44,6 +46,15 @@ class CommonCases:
     grades: tuple[Grade, ...] = ()
     busy: int = 0
     restless: int = 0
+
+    @property
+    def provisional(self) -> str:
+        """Return why a quiet machine may give other totals, in words; empty where none may."""
+        cells = f"of its {format_count(len(self.grades), 'cell')}"
+        if self.busy:
+            load = f"others used the machine during {self.busy} {cells}"
+            return f"{load}, and an idle one may give another answer"
+        return f"the CPU's own speed came and went during {self.restless} {cells}" if self.restless else ""
 
     @classmethod
     def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
@@ -70,11 +81,17 @@ class CommonCases:
 
 
 def _best(counting: ByMachine) -> ByMachine:
-    """Keep the cells with an interval, and of these the quiet ones, as far as that leaves a comparison."""
+    """Keep the cells with an interval, and of these the quiet ones, if these speak for the suite.
+
+    Without a machine that was busy, another would be called the best of all; over a few cases, the best for
+    the suite. With the busy cells either is provisional, and says so.
+    """
     bounded = _keep(counting, lambda cell: len(cell.compute_s) >= FEWEST)
+    if len(bounded) < min(2, len(counting)) or not _common(bounded):
+        return counting
     quiet = _keep(bounded, lambda cell: not cell.busy)
-    least = min(2, len(counting))
-    return next((some for some in (quiet, bounded) if len(some) >= least and _common(some)), counting)
+    enough = len(quiet) == len(bounded) and 2 * len(_common(quiet)) >= len(_common(bounded))
+    return quiet if enough else bounded
 
 
 def _keep(machines: ByMachine, good: Callable[[Repeats], bool]) -> ByMachine:
@@ -139,6 +156,7 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
         usd=usd(seconds(suite, name), usd_per_hour),
         geomean_speedup=geomean_ratio(suite, baseline, name) if against else None,
         speedup=time_ratio(suite, baseline, name) if against else None,
+        provisional=suite.provisional,
     )
 
 

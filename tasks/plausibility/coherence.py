@@ -122,11 +122,14 @@ def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
 
 
 def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
-    """Compares machines that are known to be of one model, case by case."""
+    """Compares machines that are known to be of one model, case by case.
+
+    Times beside a load prove nothing: one that slows the smaller machine makes the larger one look too fast.
+    """
     cells: dict[tuple[Case, str, str], list[Repeats]] = defaultdict(list)
     for cell in group(records, (), {}):
         first = cell.records[0]
-        if model := device_model(first):
+        if (model := device_model(first)) and not cell.provisional:
             cells[cell.cell.case, first.device, model].append(cell)
     for alike in cells.values():
         for base, side in permutations(alike, 2):

@@ -169,7 +169,7 @@ def _seconds(cell: Repeats | None) -> Estimate | None:
 
 
 def _verdict(cell: Repeats) -> str:
-    reason = f": {cell.reasons[0]}" if cell.reasons else ""
+    reason = f": {cell.why[0]}" if cell.why else ""
     return f"{cell.verdict.replace('_', ' ')}{reason}"
 
 

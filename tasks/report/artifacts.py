@@ -144,7 +144,7 @@ def _verdict(comparison: Comparison, summary: Summary, pairing: Pairing | None) 
 
 
 def _grade(summary: Summary) -> str:
-    why = summary.reasons[0] if summary.reasons else verdict_text(summary.verdict)
+    why = summary.why[0] if summary.why else verdict_text(summary.verdict)
     return f"{summary.grade}: {why}" if summary.grade is Grade.WIDE else str(summary.grade)
 
 

@@ -60,6 +60,8 @@ class Summary:
     Attributes:
         verdict: the gravest of the repeats that count; else the verdict of the first repeat.
         reasons: every reason that a repeat or the plausibility gate gave, in order, without repetition.
+        why: the reasons of the repeats that have this verdict, the gravest of each first.
+        busy: whether others used the machine during a repeat that counts; where none does, during any.
         repeats, ok_repeats: how many were measured, how many count: sound or wide.
         compute_s, end_to_end_s: seconds per step over those that count (geometric mean), None without any.
         median_s: seconds of a typical step; less than `compute_s` where some steps are slow.
@@ -94,6 +96,8 @@ class Summary:
     bound: Bound | None = None
     busy_share: Estimate | None = None
     sustained_share: Estimate | None = None
+    why: tuple[str, ...] = ()
+    busy: bool = False
 
     @property
     def launch_bound(self) -> bool:
@@ -130,6 +134,7 @@ class Pairing:
         confounds: differences of stack or host beside the one that is compared, in words.
         refused: why there is no ratio, in words; empty where there is one.
         grade: of the ratios: `wide` where a side is.
+        provisional: whether a side was busy, or its CPU's own speed came and went.
     """
 
     case: Case
@@ -146,6 +151,7 @@ class Pairing:
     serial_fraction: float | None = None
     payback_calls: float | None = None
     grade: Grade = Grade.SOUND
+    provisional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +166,7 @@ class Total:
             baseline itself.
         speedup: the baseline's seconds / these seconds; None for the baseline itself.
         measured: how many cases were measured in all.
+        provisional: why a quiet machine may give another total, in words; empty where none may.
     """
 
     hardware: str
@@ -169,6 +176,7 @@ class Total:
     geomean_speedup: Estimate | None = None
     speedup: Estimate | None = None
     measured: int = 0
+    provisional: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Repeats:
             that were measured while others used the machine only where fewer than two others are left.
         verdict: the gravest of the usable ones'; where none is usable, that of the first repeat.
         reasons: every reason that a repeat or the gate gave, in order, without repetition.
+        why: the reasons of the repeats that have this verdict, the gravest of each first.
     """
 
     cell: Cell
@@ -45,6 +46,7 @@ class Repeats:
     usable: tuple[Record, ...]
     verdict: Verdict
     reasons: tuple[str, ...]
+    why: tuple[str, ...] = ()
 
     @property
     def grade(self) -> Grade:
@@ -53,13 +55,18 @@ class Repeats:
 
     @property
     def busy(self) -> bool:
-        """True if others used the machine during a usable repeat."""
-        return any(map(is_busy, self.usable))
+        """True if others used the machine during a usable repeat; where none is usable, during any."""
+        return any(map(is_busy, self.usable or self.records))
 
     @property
     def restless(self) -> bool:
         """True if the CPU's own speed came and went during a usable repeat."""
         return any(map(is_restless, self.usable))
+
+    @property
+    def provisional(self) -> bool:
+        """True if the machine was busy or restless: a quiet one may give another number."""
+        return self.busy or self.restless
 
     @property
     def compute_s(self) -> list[float]:
@@ -132,7 +139,21 @@ def _together(
     counting = tuple(r for r in records if counts(r) and key(r) not in implausible)
     usable = entering(counting)
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
-    against = implausible.get(key(records[0]), ())
-    first = verdict_against(against) if counts(records[0]) else records[0].verdict
+    first, _ = standing(records[0], implausible)
     gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)
-    return Repeats(cell, tuple(records), usable, gravest, tuple(dict.fromkeys(reasons)))
+    why = _why(usable or records, gravest, implausible)
+    return Repeats(cell, tuple(records), usable, gravest, tuple(dict.fromkeys(reasons)), why)
+
+
+def _why(
+    records: Sequence[Record], verdict: Verdict, implausible: Mapping[RecordKey, tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Return the reasons of the repeats with this verdict, of each the gate's alone where that refused it."""
+    reasons = (
+        reason
+        for record in records
+        if standing(record, implausible)[0] is verdict
+        for reason in (counts(record) and implausible.get(key(record))) or record.reasons
+        if reason
+    )
+    return tuple(dict.fromkeys(reasons))

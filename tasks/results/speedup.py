@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
@@ -66,18 +67,16 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
     return ""
 
 
-def holding_together(ratios: Sequence[Ratio]) -> int:
-    """Count the verdicts that hold all at once: the chance that any of them is false is at most 5 %.
+def holding_together(ratios: Sequence[Ratio]) -> list[Ratio]:
+    """Return the verdicts that hold all at once: the chance that any of them is false is at most 5 %.
 
     Each alone is false in 5 of 100 cases without a difference, so of 14 such cases one seems to differ in
     every second run. Source: Holm 1979, A simple sequentially rejective multiple test procedure, Scand. J.
     Statist. 6.
     """
-    chances = sorted(ratio.chance for ratio in ratios if ratio.chance is not None)
-    for index, chance in enumerate(chances):
-        if chance > FALSE / (len(chances) - index):
-            return index
-    return len(chances)
+    known = sorted((ratio.chance, place) for place, ratio in enumerate(ratios) if ratio.chance is not None)
+    holding = takewhile(lambda i: known[i][0] <= FALSE / (len(known) - i), range(len(known)))
+    return [ratios[known[i][1]] for i in holding]
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
@@ -110,7 +109,7 @@ def _reach(repeats: int) -> float:
 
 
 def _not_ok(who: str, side: Repeats) -> str:
-    reason = f": {side.reasons[0]}" if side.reasons else ""
+    reason = f": {side.why[0]}" if side.why else ""
     return f"{who} is {side.verdict}{reason}"
 
 

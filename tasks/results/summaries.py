@@ -30,6 +30,8 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
         cell=cell.cell,
         verdict=cell.verdict,
         reasons=cell.reasons,
+        why=cell.why,
+        busy=cell.busy,
         repeats=len(cell.records),
         ok_repeats=len(cell.usable),
         compute_s=compute,

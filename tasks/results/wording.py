@@ -88,10 +88,16 @@ def devices_text(devices: int) -> str:
 
 
 def totals_text(totals: Sequence[Total]) -> str:
-    """Say beside totals of several cases what their intervals take for granted; else nothing."""
-    if not any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
-        return ""
-    return (
-        "Intervals of totals take the cells' errors as independent: on a machine that drifts through a whole "
-        "run they are too narrow."
-    )
+    """Say beside totals whether they are provisional, and what their intervals take for granted."""
+    told = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
+    if any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
+        told.append(
+            "Intervals of totals take the cells' errors as independent: on a machine that drifts through a "
+            "whole run they are too narrow."
+        )
+    return " ".join(filter(None, told))
+
+
+def provisional_text(why: str) -> str:
+    """Say of a total why it is provisional, in a sentence; empty where it isn't."""
+    return f"The total is provisional: {why}." if why else ""

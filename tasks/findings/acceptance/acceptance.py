@@ -154,7 +154,7 @@ def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
         takes = f"{held.name} takes {format_ratio(held.ratio)} the"
         if held.is_slow:
             over = "that published rates leave" if held.against == PUBLISHED else "of its typical sibling"
-            yield f"{takes} time {over}, but others used the machine meanwhile; measure it again without them"
+            yield f"{takes} time {over}, but {_load(held)}"
         elif held.against == PUBLISHED:
             left = "longest time that the published rates of its card leave"
             yield f"{takes} {left}; more repeats would decide"
@@ -164,6 +164,12 @@ def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
                 f"{significant(held.limit or 0.0, 3)}×, where it would be slow, nor shown to be below "
                 f"{TOLERATED:.2f}×; more siblings or repeats would decide"
             )
+
+
+def _load(held: Held) -> str:
+    if held.is_busy:
+        return "others used the machine meanwhile; measure it again without them"
+    return "the CPU's own speed came and went meanwhile, as beside another VM's load; measure it again"
 
 
 def _nobody(machine: MachineAdvice) -> str:

@@ -39,6 +39,7 @@ class Held:
         limit: the ratio above which it is slow.
         chance: of a good machine being as slow by this measure; None where no sibling tells.
         is_busy: whether others used the machine meanwhile, so that it may be their load that is slow.
+        is_restless: whether the CPU's own speed came and went meanwhile, as beside another VM's load.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Held:
     chance: float | None = None
     is_slow: bool = False
     is_busy: bool = False
+    is_restless: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class MachineAdvice:
     @property
     def slow(self) -> list[Held]:
         """Return the measures in which it is slow by itself, the surest first."""
-        own = (held for held in self.held if held.is_slow and not held.is_busy)
+        own = (held for held in self.held if held.is_slow and not (held.is_busy or held.is_restless))
         return sorted(own, key=lambda h: (h.chance or 0.0, -_value(h)))
 
     @property
@@ -114,8 +116,10 @@ def advise(
     standing = slowness_by_measure(own.values, [kin[name].values for name in sound])
     held = _by_siblings(own, standing) if standing else _by_publication(machine, cells, own)
     busy = {cell.cell.case for cell in cells if cell.busy}
+    restless = {cell.cell.case for cell in cells if cell.restless}
     held = [
-        replace(each, is_busy=measure.case in busy) for measure, each in zip(own.values, held, strict=True)
+        replace(each, is_busy=measure.case in busy, is_restless=measure.case in restless)
+        for measure, each in zip(own.values, held, strict=True)
     ]
     wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
     without = [cell for cell in cells if not cell.usable and cell.verdict not in NOT_FOR_IT]
@@ -175,4 +179,4 @@ def _value(held: Held) -> float:
 
 
 def _why(cell: Repeats) -> str:
-    return ": ".join((verdict_text(cell.verdict), *cell.reasons[:1]))
+    return ": ".join((verdict_text(cell.verdict), *cell.why[:1]))

@@ -86,6 +86,7 @@ class JobOnMachine:
         first_step_s: seconds from the start of the process to the end of the first step, median of repeats.
         step_s: seconds of a step over the wall, evaluation and checkpoints included, median of repeats.
         busy: others used the machine during a repeat.
+        restless: the CPU's own speed came and went during a repeat.
     """
 
     hardware: str
@@ -96,6 +97,7 @@ class JobOnMachine:
     first_step_s: float | None
     step_s: float | None
     busy: bool
+    restless: bool
 
     @property
     def usd(self) -> Estimate | None:
@@ -171,6 +173,7 @@ def _on_machine(
             first_step_s=_middle([script.first_step_s for script in scripts]),
             step_s=_middle([script.mean_s for script in scripts]),
             busy=cell.busy,
+            restless=cell.restless,
         )
         for length, jobs in lengths.items()
     }
@@ -246,8 +249,11 @@ def _what(job: JobOnMachine, several: bool) -> str:
 
 
 def _provisional(jobs: Sequence[JobOnMachine]) -> str:
-    busy = [job.hardware for job in jobs if job.busy]
-    return f"; provisional: others used the machine of {' and '.join(busy)}" if busy else ""
+    busy = " and ".join(job.hardware for job in jobs if job.busy)
+    restless = " and ".join(job.hardware for job in jobs if job.restless and not job.busy)
+    whys = [f"others used the machine of {busy}"] if busy else []
+    whys += [f"the CPU's own speed came and went on {restless}"] if restless else []
+    return f"; provisional: {', and '.join(whys)}" if whys else ""
 
 
 def _middle(values: Sequence[float | None]) -> float | None:

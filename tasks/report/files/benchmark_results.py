@@ -9,7 +9,8 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     hardware             [{name, usd_per_hour, price_source, price_flags, spot_usd_per_hour, devices, shape,
                          peak_flops, peak_bytes_per_s}]
     answer               sentences, the most useful first
-    totals               [{hardware, cases, measured, seconds, usd, geomean_speedup: {value, low, high}}]
+    totals               [{hardware, cases, measured, seconds, usd, geomean_speedup: {value, low, high},
+                         provisional}], the last in words, empty where a quiet machine has the same
     cells                one object a cell: the columns of comparison.csv
     unpaired             cells that no baseline cell matches, in words
     rows                 one object a record: {run, hardware, case: {id, workload, size, precision, mode},

@@ -84,7 +84,7 @@ def wide_text(summary: Summary) -> str:
     """Say that a cell is wide, and why; empty for one that isn't."""
     if summary.grade is not Grade.WIDE:
         return ""
-    return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.reasons[:1]])
+    return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.why[:1]])
 
 
 def _unit_price(summary: Summary) -> str:

@@ -1,12 +1,19 @@
+from dataclasses import replace
+
 import pytest
 
 from tasks.findings.answer import answer, case_by_case, cheapest, fastest, price_notes, refused, wide
 from tasks.findings.compare import compare
+from tasks.findings.offers import Offers
+from tasks.findings.ranking import Rankings
 from tasks.findings.totals import CommonCases
-from tasks.results.model import Machine
+from tasks.report.artifacts import speedup_rows
+from tasks.report.html.matrix import wide_text
+from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import group
-from tasks.results.values import RatioVerdict
-from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats
+from tasks.results.values import Estimate, Ratio, RatioVerdict
+from tasks.results.wording import totals_text
+from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, timing
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 
@@ -101,6 +108,40 @@ def test_what_helps_a_noisy_cell_is_said():
     assert advice == "What is noisy ran beside other work: measure it again where nothing else runs."
 
 
+def test_no_other_work_is_blamed_for_a_cpu_whose_own_speed_drifted():
+    drifting = replace(timing(1.0), steady=False, samples_s=(1.0, 1.5))
+    restless = record(1.0, MATMUL, "a", verdict=Verdict.NOISY, probes={"canary_drift": 0.3}, wall=drifting)
+    assert len(refused(compare([restless], (machine("a"),), "a").summaries)) == 1
+
+
+def test_every_place_gives_the_reason_of_the_verdict_that_it_names():
+    records = [record(1.0, MATMUL, "a", 0, **WIDE), record(1.1, MATMUL, "a", 1, **BUSY)]
+    found = compare(records, (machine("a"),), "a")
+    (summary,) = found.summaries
+    assert "(noisy: others)" in wide(found.summaries)[0]
+    assert wide_text(summary) == "≈ wide, noisy; others"
+    assert [row["grade"] for row in speedup_rows(found)] == ["wide: others"]
+
+
+def pairing(name, case, chance):
+    """A machine against base: a verdict that chance alone gives so seldom."""
+    low, outcome = (1.01, RatioVerdict.FASTER) if chance <= 0.05 else (0.9, RatioVerdict.UNDECIDED)
+    ratio = Ratio(Estimate(1.1, low, 1.2), outcome, "" if low > 1 else "spans 1", chance)
+    return Pairing(Case.of("matmul", {"n": case}), name, "base", ratio)
+
+
+def test_verdicts_hold_together_with_those_of_every_machine():
+    one = [pairing("b", 1, 0.02), pairing("b", 2, 0.5)]
+    assert case_by_case(one)[0].endswith("; this verdict holds among all 2.")
+    others = [pairing(name, case, 0.5) for name in "cde" for case in (1, 2)]
+    first, *rest = case_by_case([*one, *others])
+    assert first.endswith("; this verdict does not hold among all 8.")
+    assert not any("hold" in sentence for sentence in rest)
+    sure = [pairing("f", case, 1e-6) for case in (1, 2)]
+    *_, last = case_by_case([*one, *sure])
+    assert last.endswith("faster in 2 of 2; all of these 2 verdicts hold together among all 4.")
+
+
 @pytest.mark.parametrize(
     ("notes", "sentences"),
     [
@@ -179,3 +220,55 @@ def test_a_baseline_of_single_repeats_is_told():
     found = compare(records, (machine("a"), machine("b"), machine("c")), "a")
     assert found.answer[0] == "No cell of the baseline, a, has an interval, so there is no speedup."
     assert "In no total, without a second repeat of any case: a." in found.answer
+
+
+def test_a_baseline_beside_a_load_is_ranked_with_the_others_and_the_answer_is_provisional():
+    times = {"mine": (1.0, BUSY), "one": (2.0, {}), "two": (4.0, {})}
+    records = [
+        r
+        for name, (seconds, changes) in times.items()
+        for case in (MATMUL, IMAGES)
+        for r in repeats([seconds * t for t in STEADY], case, name, **changes)
+    ]
+    found = compare(records, [machine(name) for name in times], "mine").answer
+    for sentence, what in zip(found, ("Fastest", "Cheapest"), strict=False):
+        assert sentence.startswith(f"{what} for this suite: mine, 2.000×")
+        assert "over 2 cases; provisional: others used the machine during 2 of its 6 cells" in sentence
+    assert not any("In no total" in sentence or "no speedup" in sentence for sentence in found)
+
+
+def test_what_rests_on_a_busy_machine_is_marked_wherever_it_is_told():
+    found = two_machines(**BUSY)
+    (tally,) = case_by_case(found.pairings)
+    assert "all of these 2 verdicts hold together; provisional in 2 of 3, where a machine was busy" in tally
+    why = "others used the machine during 4 of its 4 cells, and an idle one may give another answer"
+    assert totals_text(found.totals).startswith(f"The total is provisional: {why}. Intervals of totals")
+    assert found.finding(Offers).table().notes == (f"The total is provisional: {why}.",)
+    rankings = found.finding(Rankings).rankings
+    assert [r.provisional for r in rankings if r.case is None] == [why, why]
+    quiet = two_machines()
+    assert "provisional" not in case_by_case(quiet.pairings)[0] + totals_text(quiet.totals)
+    assert quiet.finding(Offers).table().notes == ()
+
+
+def test_the_order_of_machines_is_provisional_where_one_was_busy():
+    records = [
+        r
+        for name, seconds, changes in (("a", 1.0, {}), ("b", 2.0, {}), ("c", 3.0, BUSY))
+        for r in repeats([seconds * t for t in STEADY], MATMUL, name, **changes)
+    ]
+    found = compare(records, [machine(name, None) for name in "abc"], "a")
+    (order,) = (sentence for sentence in found.observations if sentence.startswith("Over the suite, by time"))
+    assert "1. a, 2. b, 3. c" in order
+    assert "; provisional: others used the machine during 1 of its 3 cells" in order
+
+
+def test_no_interval_is_said_to_carry_what_others_did_to_a_machine():
+    records = [*repeats([1.0, 1.1], MATMUL, "a", **WIDE), *repeats([1.0, 1.1], IMAGES, "a", **BUSY)]
+    carried, shown = wide(compare(records, (machine("a"),), "a").summaries)
+    assert carried.startswith(
+        f"1 of 2 cells is wide, which the intervals of their repeats carry: a/{MATMUL.id}"
+    )
+    assert shown == (
+        f"1 of 2 cells is of a machine that others used, which no interval shows: a/{IMAGES.id} (noisy: others)."
+    )

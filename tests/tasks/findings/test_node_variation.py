@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -100,6 +101,18 @@ def test_a_box_without_an_ok_cell_is_named_and_the_others_are_compared():
         and len(comparison.finding(NodeVariation).groups[0].boxes) == 2
     )
     assert f"not compared, for want of repeats: {box('c')}." in comparison.answer[0]
+
+
+def test_a_box_that_was_busy_is_compared_provisionally():
+    made = [
+        replace(r, verdict=Verdict.NOISY, probes={"foreign_load_share": 0.5}) if r.hardware == box("d") else r
+        for r in records({"a": 1.0, "b": 1.003, "c": 0.998, "d": 1.2})
+    ]
+    comparison = compared(made, "abcd")
+    (one,) = comparison.finding(NodeVariation).groups
+    assert len(one.boxes) == 4 and one.left_out == ()
+    assert "; provisional: others used the machine during 4 of its 16 cells" in comparison.answer[0]
+    assert any("provisional" in note for note in comparison.finding(NodeVariation).table().notes)
 
 
 def test_one_box_or_no_common_case_is_nothing_to_compare():

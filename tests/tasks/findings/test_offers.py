@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tasks.findings import offers
 from tasks.findings.compare import compare
-from tasks.findings.offers import Offer, Offers, dominates, front, tied
+from tasks.findings.offers import Offer, Offers
 from tasks.results.speedup import scaled
-from tasks.results.values import Estimate
+from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, repeats, timing
 
 
@@ -32,6 +33,29 @@ def rivals(draw):
         if draw(st.booleans()):
             found.append(replace(listed, purchase="spot", usd=scaled(listed.usd, draw(st.floats(0.2, 1.1)))))
     return found
+
+
+def by_intervals(one, other):
+    """The ratios of offers whose repeats are not at hand: below 1 where the intervals are apart."""
+
+    def ratio(a, b):
+        if a.low is None or b.low is None:
+            return Estimate(a.value / b.value)
+        return Estimate(a.value / b.value, a.low / b.high, a.high / b.low)
+
+    return ratio(one.seconds, other.seconds), ratio(one.usd, other.usd)
+
+
+def front(rivals):
+    return offers.front(rivals, by_intervals)
+
+
+def dominates(one, other):
+    return offers.dominates(one, other, by_intervals)
+
+
+def tied(one, other):
+    return offers.tied(one, other, by_intervals)
 
 
 @given(rivals(), st.randoms())
@@ -155,3 +179,32 @@ def test_a_single_repeat_shows_nothing():
     records = [*repeats([1.0], MATMUL, "a"), *repeats([100.0], MATMUL, "b")]
     found = compare(records, (machine("a"), machine("b")), "a").finding(Offers).offers
     assert [(o.dominated_by, o.tied_with) for o in found] == [("", ("b",)), ("", ("a",))] * 2
+
+
+def test_offers_are_told_apart_where_the_answer_tells_the_machines_apart():
+    """Their intervals overlap; that of their ratio excludes 1."""
+    spread = (0.988, 0.994, 1.0, 1.006, 1.012)
+    records = [
+        r for name, s in (("a", 1.0), ("b", 1.02)) for r in repeats([s * t for t in spread], MATMUL, name)
+    ]
+    found = compare(records, (machine("a"), machine("b")), "a")
+    assert found.answer[1].startswith("Cheapest for this suite: a, 1.020×")
+    for a, b in zip(*[iter(found.finding(Offers).offers)] * 2, strict=True):
+        assert a.seconds.high > b.seconds.low
+        assert [(o.hardware, o.dominated_by, o.tied_with) for o in (a, b)] == [("a", "", ()), ("b", "a", ())]
+
+
+@pytest.mark.parametrize("b_usd", [0.9, 0.97, 0.98, 1.0, 1.02])
+@pytest.mark.parametrize("b_s", [0.97, 0.985, 1.0, 1.02])
+def test_no_offer_contradicts_the_answer(b_s, b_usd):
+    spread = (0.99, 1.0, 1.01)
+    records = [
+        r for name, s in (("a", 1.0), ("b", b_s)) for r in repeats([s * t for t in spread], MATMUL, name)
+    ]
+    found = compare(records, (machine("a"), machine("b", b_usd)), "a")
+    (pairing,) = found.pairings
+    a, b = found.finding(Offers).offers[:2]
+    outcomes = {pairing.compute.outcome, pairing.cost.outcome}
+    assert bool(a.tied_with) == (outcomes == {RatioVerdict.UNDECIDED})
+    assert bool(b.dominated_by) == (RatioVerdict.SLOWER in outcomes and RatioVerdict.FASTER not in outcomes)
+    assert bool(a.dominated_by) == (RatioVerdict.FASTER in outcomes and RatioVerdict.SLOWER not in outcomes)

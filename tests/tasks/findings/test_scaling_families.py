@@ -196,6 +196,18 @@ def test_beyond_linear_is_impossible_shown_and_not_used():
     assert sentences([family]) == []
 
 
+@pytest.mark.parametrize("probes", [{"foreign_load_share": 0.5}, {"canary_drift": 0.3}])
+@pytest.mark.parametrize("loaded", ["base", "group"])
+def test_beyond_linear_beside_a_load_accuses_nobody(probes, loaded):
+    changes = {"verdict": Verdict.NOISY, "probes": probes}
+    base, group_of_4 = repeated(alone, near(0.1)), repeated(grouped, near(0.08), 4)
+    spoiled = [replace(r, **changes) for r in (base if loaded == "base" else group_of_4)]
+    (family,) = of([*spoiled, *group_of_4] if loaded == "base" else [*base, *spoiled])
+    four = level(family, 4)
+    assert (four.impossible, four.efficiency, sentences([family])) == ("", None, [])
+    assert four.refused.startswith("125") and "measure again where nothing else runs" in four.refused
+
+
 def test_one_repeat_has_no_interval_and_no_sentence():
     (family,) = of([alone(0.1), grouped(0.12, 4)])
     four = level(family, 4)
@@ -276,6 +288,17 @@ def test_the_comparison_has_the_families_and_says_what_they_gain(made):
     said = [sentence for sentence in compared.answer if "processes" in sentence]
     assert any("8 processes are 6.4" in s and "strong scaling: good" in s for s in said)
     assert compare(repeats([1.0]), [machine()], "cpu-box").families == ()
+
+
+def test_what_a_busy_machine_gains_is_provisional():
+    def said(**changes):
+        four = [replace(r, **changes) for r in repeated(grouped, near(0.11), 4)]
+        (sentence,) = sentences(of([*repeated(alone, near(0.1)), *four]))
+        return sentence
+
+    assert said().endswith("weak scaling: very good.")
+    noisy = said(verdict=Verdict.NOISY, probes={"foreign_load_share": 0.5})
+    assert noisy.endswith("weak scaling: very good; provisional.")
 
 
 def test_honest_groups_and_jobs_pass_the_gate(made):

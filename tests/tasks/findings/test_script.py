@@ -127,6 +127,19 @@ def test_a_job_that_is_refused_for_its_machine_is_named_with_what_was_seen():
     assert compared(three("a")).finding(RefusedJobs).answer() == ()
 
 
+@pytest.mark.parametrize(
+    ("probes", "why"),
+    [
+        ({"foreign_load_share": 0.3}, "others used the machine of b"),
+        ({"canary_drift": 0.3}, "the CPU's own speed came and went on b"),
+    ],
+)
+def test_hours_and_usd_of_a_machine_that_was_not_quiet_are_provisional(probes, why):
+    noisy = [replace(record, verdict=Verdict.NOISY, probes=probes) for record in three("b", 5.0)]
+    assert compared(three("a"), noisy).answer[0].endswith(f"; provisional: {why}.")
+    assert "provisional" not in compared(three("a"), three("b", 5.0)).answer[0]
+
+
 def test_a_job_outside_of_its_own_interval_is_refused():
     bad = three("a", job=JobTime(10, 100.0, 110.0, 120.0))
     (summary,) = compared(bad).summaries

@@ -10,6 +10,7 @@ from tasks.results.speedup import speedup
 from tasks.results.values import Estimate
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats, work
+from workloads.harness.records.case import Case
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import t_quantile
 from workloads.harness.records.record import Verdict
@@ -144,3 +145,27 @@ def test_busy_cells_are_in_a_total_only_where_there_are_no_quiet_ones():
     assert both.left_out == (f"a/{IMAGES.id}", f"b/{IMAGES.id}")
     alone = suite_of(*busy)
     assert alone.cases == (IMAGES,) and alone.busy == 2 and alone.grades == (Grade.WIDE, Grade.WIDE)
+
+
+def cells(quiet, names="ab", of=4):
+    """A suite of `of` cases with two repeats on each machine; the last machine is quiet in `quiet` of them."""
+    return suite_of(
+        *(
+            repeats([1.0, 1.1], Case.of("matmul", {"n": 64 * case}), name, **changes)
+            for name in names
+            for case in range(1, of + 1)
+            for changes in (BUSY if name == names[-1] and case > quiet else {},)
+        )
+    )
+
+
+def test_a_busy_machine_stays_in_the_total_and_marks_it():
+    suite = cells(quiet=0, names="abc")
+    assert (set(suite.logs), suite.dropped, suite.left_out) == ({"a", "b", "c"}, (), ())
+    assert (len(suite.cases), suite.busy) == (4, 4)
+
+
+@pytest.mark.parametrize(("quiet", "cases", "busy"), [(0, 4, 4), (1, 4, 3), (2, 2, 0), (3, 3, 0), (4, 4, 0)])
+def test_quiet_cells_are_the_total_where_they_are_half_of_it(quiet, cases, busy):
+    suite = cells(quiet)
+    assert (len(suite.cases), suite.busy, len(suite.left_out)) == (cases, busy, 4 - cases)

@@ -209,6 +209,16 @@ def test_scaling_that_may_be_true():
     assert superlinear(Estimate(1.2, 1.04, 1.4), 8, "one") is None
 
 
+@pytest.mark.parametrize("probes", [{"foreign_load_share": 0.5}, {"canary_drift": 0.3}])
+def test_a_load_beside_one_machine_makes_the_other_no_impossible_one(probes):
+    """Two threads took 0.5 s; the one thread that took 1.3 s beside a load takes 0.9 s without it."""
+    noisy = {"verdict": Verdict.NOISY, "probes": probes}
+    two = threads(2, [0.500, 0.501, 0.499])
+    assert gate([*threads(1, [1.30, 1.31, 1.29], **noisy), *two], []) == {}
+    assert gate([*threads(1, [1.6], **noisy), *two[:1]], []) == {}, "not by one repeat either"
+    assert set(gate([*threads(1, [1.30, 1.31, 1.29]), *two], [])) == set(map(key, two))
+
+
 def test_only_ok_records_are_judged_and_only_plausible_ones_compared():
     broken = record(1.0, wall=replace(timing(1.0), median_s=2.0))
     twin = record(2.0, IMAGES, wall=broken.wall)

@@ -1,7 +1,8 @@
 """Two machines of known speed under noise: how often intervals hold the truth, and how often they decide.
 
-`python -m tests.tasks.results.noisy_machines` prints the tables of docs/measuring.md. A repeat is drawn from
-what the engine's own stop rule makes of a stream of steps, and moved by what its process adds.
+`python -m tests.tasks.results.noisy_machines` prints the tables of docs/measuring.md; with `100 200 1.1`, of a
+machine that is 1.1 times as fast as the other. A repeat is drawn from what the engine's own stop rule makes of a
+stream of steps, and moved by what its process adds.
 """
 
 import math
@@ -10,115 +11,21 @@ import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from weakref import WeakKeyDictionary
 
 from tasks.findings.totals import CommonCases, time_ratio
 from tasks.results.repeats import group
 from tasks.results.speedup import decide, per_unit, speedup
 from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import record
-from tests.workloads.harness.engine.streams import cloud, quiet
-from workloads.harness.engine.clock import Reading
-from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.engine.timing import time_step
-from workloads.harness.probes.cpu import canary_drift
+from tests.tasks.results.noisy_streams import Measured, SharedCore, falling, library, vm
+from tests.workloads.harness.engine.streams import quiet
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Timing, Verdict
-from workloads.harness.records.verdict import judge
 
 TRUTH = 2.2
-CLOUD_MEAN = 1.08  # of `cloud`: 8 of 100 steps take twice as long
 CASES = tuple(Case.of("matmul", {"n": n}) for n in (64, 128, 256, 512, 1024, 2048, 4096))
 STEPS_S = (0.01, 0.03, 0.04, 0.06, 0.1)  # of a VM's two threads; quick runs are not precise from 40 ms on
-Noise = Callable[[random.Random, float], float]
 Policy = Callable[[Sequence[Record]], list[Record]]
-
-
-def falling(tau_s: float, depth: float = 0.10) -> Noise:
-    """Return a clock that falls: the first step is `depth` quicker than the last; by time, as heat works."""
-    return lambda chance, at_s: (1 - depth * math.exp(-at_s / tau_s)) * quiet(chance, at_s, 0)
-
-
-def vm(chance: random.Random, at_s: float) -> float:
-    """Draw a step on a shared VM."""
-    return cloud(chance, at_s, 0) / CLOUD_MEAN
-
-
-class SharedCore:
-    """A core whose other thread belongs to a neighbour, who comes and goes: steps then take `slower` times as long.
-
-    The neighbour is there half the time, and stays or keeps away for `stay_s` on average.
-    """
-
-    def __init__(self, slower: float, stay_s: float) -> None:
-        self._slower, self._stay_s = slower, stay_s
-        self._streams: WeakKeyDictionary[random.Random, tuple[bool, float]] = WeakKeyDictionary()
-
-    def speed(self, chance: random.Random, at_s: float) -> float:
-        """Return by how much steps are slower than on average, `at_s` seconds into the stream of `chance`."""
-        there, until_s = self._streams.get(chance, (chance.random() < 0.5, 0.0))
-        while until_s <= at_s:
-            there, until_s = not there, until_s + chance.expovariate(1 / self._stay_s)
-        self._streams[chance] = there, until_s
-        return (self._slower if there else 1.0) / (0.5 * (1 + self._slower))
-
-    def __call__(self, chance: random.Random, at_s: float) -> float:
-        """Draw a step."""
-        return self.speed(chance, at_s) * vm(chance, at_s)
-
-
-class Stream:
-    """A clock by which a step takes as long as its noise says."""
-
-    def __init__(self, noise: Noise, step_s: float, seed: int) -> None:
-        self._noise, self._step_s, self._chance, self._now_s = noise, step_s, random.Random(seed), 0.0
-
-    def canary_s(self) -> float:
-        """Return what the canary reads now: one where the core's speed does not change."""
-        return self._noise.speed(self._chance, self._now_s) if isinstance(self._noise, SharedCore) else 1.0
-
-    def now(self) -> float:
-        """Return the seconds that all steps so far took."""
-        return self._now_s
-
-    def time(self, step: Callable[[], object], count: int) -> Reading:
-        """Take steps; one without work costs the timer alone."""
-        took_s = 1e-7
-        if step() is not None:
-            for _ in range(count):
-                took_s += self._step_s * self._noise(self._chance, self._now_s + took_s)
-        self._now_s += took_s
-        return Reading(took_s, None, 0.0, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """What the stop rule made of a stream: its verdict, and by how much (in logs) its mean is wrong."""
-
-    verdict: Verdict
-    error: float
-    wall: Timing
-    canary_drift: float = 0.0
-
-
-def library(noise: Noise, steps_s: Sequence[float], count: int, rules: Rules | None = None) -> list[Measured]:
-    """Measure streams of each length of step by the rules of quick runs."""
-    return [
-        _measured(noise, step_s, seed, rules or Rules().quick())
-        for step_s in steps_s
-        for seed in range(count)
-    ]
-
-
-def _measured(noise: Noise, step_s: float, seed: int, rules: Rules) -> Measured:
-    stream = Stream(noise, step_s, seed)
-    before_s = stream.canary_s()
-    wall = time_step(lambda: True, stream, rules, Phases(0.0)).wall
-    drift = canary_drift(before_s, stream.canary_s())
-    findings = judge(wall, {"canary_drift": drift}, 0.0, None)
-    verdict = findings[0][0] if findings else Verdict.OK
-    return Measured(verdict, math.log(wall.total_mean_s / step_s), wall, drift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +76,38 @@ def take_wide(records: Sequence[Record]) -> list[Record]:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over simulated runs; coverage is of the intervals that there were."""
+    """Counts over simulated runs; coverage is of the intervals that there were.
+
+    Attributes:
+        wrong: verdicts in the wrong direction; `misled` those of them that nothing marks as provisional.
+        provisional: headlines that are marked so.
+        headline_misled: headlines that are decided in the wrong direction, without that mark.
+    """
 
     cells: int = 0
     intervals: int = 0
     covered: int = 0
     decided: int = 0
     wrong: int = 0
+    misled: int = 0
     runs: int = 0
     given: int = 0
     headline_covered: int = 0
     headline_decided: int = 0
+    headline_wrong: int = 0
+    headline_misled: int = 0
+    provisional: int = 0
+    quiet_covered: int = 0
 
     def row(self) -> str:
-        """Return shares: cells decided (coverage, decided wrongly), headline given / decided (coverage)."""
+        """Return shares: of cells decided (coverage; wrong, and unmarked), then of headlines the same."""
         return (
-            f"{self.decided / self.cells:.2f} ({_share(self.covered, self.intervals)}, "
-            f"{self.wrong / self.cells:.3f}) | {self.given / self.runs:.2f} / "
-            f"{self.headline_decided / self.runs:.2f} ({_share(self.headline_covered, self.given)})"
+            f"{self.decided / self.cells:.2f} ({_share(self.covered, self.intervals)}; "
+            f"{self.wrong / self.cells:.3f}, {self.misled / self.cells:.3f}) | {self.given / self.runs:.2f} / "
+            f"{self.headline_decided / self.runs:.2f} ({_share(self.headline_covered, self.given)}; "
+            f"{self.headline_wrong / self.runs:.2f}, {self.headline_misled / self.runs:.2f}), provisional "
+            f"{_share(self.provisional, self.given)}, coverage of the others "
+            f"{_share(self.quiet_covered, self.given - self.provisional)}"
         )
 
 
@@ -223,19 +144,26 @@ def _count(tally: Tally, records: Sequence[Record], truth: float, whole: bool) -
     for case in CASES:
         base, side = by_cell.get(("a", case)), by_cell.get(("b", case))
         ratio = speedup(*per_unit(base, side)) if base and side else None
-        if ratio and ratio.estimate.low is not None:
+        if base and side and ratio and ratio.estimate.low is not None:
             tally.intervals += 1
             tally.covered += _holds(ratio.estimate, truth)
             tally.decided += ratio.outcome is not RatioVerdict.UNDECIDED
-            tally.wrong += ratio.outcome is _wrong(truth) or (truth == 1 and not _holds(ratio.estimate, 1))
+            wrong = ratio.outcome is _wrong(truth) or (truth == 1 and not _holds(ratio.estimate, 1))
+            tally.wrong += wrong
+            tally.misled += wrong and not (base.provisional or side.provisional)
     suite = CommonCases.of(cells)
     if len(suite.logs) < 2 or not suite.cases or (whole and suite.left_out):
         return
     total = time_ratio(suite, "a", "b")
     if total.low is not None:
         tally.given += 1
+        outcome, quiet = decide(total, repeats=3).outcome, not suite.provisional
         tally.headline_covered += _holds(total, truth)
-        tally.headline_decided += decide(total, repeats=3).outcome is not RatioVerdict.UNDECIDED
+        tally.quiet_covered += quiet and _holds(total, truth)
+        tally.headline_decided += outcome is not RatioVerdict.UNDECIDED
+        tally.headline_wrong += outcome is _wrong(truth)
+        tally.headline_misled += quiet and outcome is _wrong(truth)
+        tally.provisional += not quiet
 
 
 def _wrong(truth: float) -> RatioVerdict:
@@ -277,7 +205,7 @@ def worlds(count: int) -> dict[str, tuple[Box, Box]]:
     }
 
 
-def main(count: int, runs: int) -> None:
+def main(count: int, runs: int, truth: float = TRUTH) -> None:
     """Print a table a world: by repeats, without wide records and with them."""
     for name, boxes in worlds(count).items():
         drawn = boxes[1].drawn
@@ -285,12 +213,15 @@ def main(count: int, runs: int) -> None:
             f"{v} {statistics.fmean(one.verdict is v for one in drawn):.2f}"
             for v in dict.fromkeys(o.verdict for o in drawn)
         )
-        print(f"\n{name} [{verdicts}]: cells decided (coverage, wrong) | headline given / decided (coverage)")
+        print(
+            f"\n{name} [{verdicts}]: cells decided (coverage; wrong, unmarked) | headlines given / decided (same)"
+        )
         for repeats in (2, 3, 5):
             for policy, whole in ((refuse_wide, True), (take_wide, False)):
-                row = simulate(boxes, repeats, policy, runs, whole=whole).row()
+                row = simulate(boxes, repeats, policy, runs, truth, whole).row()
                 print(f"  {repeats} repeats, {policy.__name__:<12} {row}", flush=True)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:] or ("100", "200")))
+    given = sys.argv[1:]
+    main(*map(int, given[:2] or ("100", "200")), *map(float, given[2:]))

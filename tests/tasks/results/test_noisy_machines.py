@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from tests.tasks.examples.records import timing
-from tests.tasks.results.noisy_machines import Box, Measured, refuse_wide, simulate, take_wide
+from tests.tasks.results.noisy_machines import Box, refuse_wide, simulate, take_wide
+from tests.tasks.results.noisy_streams import Measured
 from workloads.harness.records.record import Verdict
 
 CALM = Measured(Verdict.OK, 0.0, timing(1.0))
@@ -26,7 +27,16 @@ def test_wide_numbers_decide_what_their_refusal_leaves_open_and_cover_the_truth(
 def test_load_beside_a_part_of_the_repeats_moves_no_headline():
     loaded = Box([CALM], busy_share=0.2, busy_log=0.3)
     now = simulate((BOXES[0], loaded), 5, take_wide, runs=20)
-    assert now.headline_covered / now.given >= 0.85 and now.wrong == 0
+    assert now.headline_covered / now.given >= 0.85
+
+
+@pytest.mark.parametrize(("share", "turned"), [(0.5, 0.05), (1.0, 0.3)])
+def test_a_load_turns_a_verdict_around_only_where_it_is_called_provisional(share, turned):
+    """The faster machine, by a tenth, is beside a load that takes more than that."""
+    loaded = Box([CALM], busy_share=share, busy_log=0.6)
+    now = simulate((BOXES[0], loaded), 2, take_wide, runs=20, truth=1.1)
+    assert now.wrong / now.cells > turned and now.misled == 0
+    assert now.headline_wrong > 0 and now.headline_misled == 0
 
 
 def test_equal_machines_are_rarely_called_unequal():

@@ -1,11 +1,13 @@
 """Which repeats of a cell enter its number, and what the cell is worth."""
 
+from dataclasses import replace
+
 import pytest
 
 from tasks.results.repeats import group, key, standing_grade
 from tasks.results.speedup import refusal
 from tasks.results.summaries import summarise
-from tests.tasks.examples.records import failed, machine, record, repeats
+from tests.tasks.examples.records import failed, machine, record, repeats, timing
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Verdict
 
@@ -54,3 +56,28 @@ def test_what_cannot_be_is_impossible_whether_sound_or_wide(made):
     one = cell(made, implausible=[made])
     assert (one.grade, one.verdict) == (Grade.REFUSED, Verdict.IMPOSSIBLE)
     assert standing_grade(made, {key(made): ("it can't be",)}) is Grade.REFUSED
+
+
+def test_the_reason_beside_a_verdict_is_that_of_the_repeats_that_have_it():
+    one = cell(record(1.0, **WIDE), record(1.1, repeat=1, **BUSY))
+    assert (one.verdict, one.why) == (Verdict.NOISY, BUSY["reasons"])
+    assert one.reasons == WIDE["reasons"] + BUSY["reasons"]
+    (summary,) = summarise([one], (machine(),))
+    assert (summary.why, summary.busy) == (BUSY["reasons"], True)
+
+
+def test_the_gates_reason_stands_before_what_else_is_to_be_said_of_a_repeat():
+    wide = record(1.0, **WIDE)
+    one = cell(wide, implausible=[wide])
+    assert (one.verdict, one.why) == (Verdict.IMPOSSIBLE, ("it can't be",))
+    assert "is impossible: it can't be" in refusal(one, one)
+
+
+def test_a_refused_cell_was_busy_if_others_used_the_machine():
+    busy = record(1.0, verdict=Verdict.NOISY, probes={"foreign_load_share": 0.9})
+    unsteady = replace(timing(1.0), steady=False, samples_s=(1.0, 1.5))
+    restless = record(1.0, verdict=Verdict.NOISY, probes={"canary_drift": 0.3}, wall=unsteady)
+    assert [(c.grade, c.busy) for c in map(cell, (busy, restless))] == [
+        (Grade.REFUSED, True),
+        (Grade.REFUSED, False),
+    ]

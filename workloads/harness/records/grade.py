@@ -54,6 +54,7 @@ OF_THE_MACHINE = frozenset(
 STEAL_SHARE = 0.01
 FOREIGN_CORES = 0.25
 CANARY_DRIFT = 0.05
+SM_CLOCK_DRIFT = 0.01  # of a GPU's clock within the samples, above which a record is unsteady
 # Beyond these a record is refused although its verdict is a wide one. What they let in moves a ratio less
 # than the intervals of a few repeats are wide: `python -m tests.tasks.results.noisy_machines` shows it.
 MOST_DRIFT = 0.05  # of the median of an unsteady record's times, whatever their noise
@@ -101,7 +102,8 @@ def _within_bounds(record: Record) -> bool:
     timing = record.device_time or record.wall
     if timing is None:
         return False
-    if not timing.steady and drifts(timing):
+    clock_moved = abs(record.probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT
+    if (clock_moved or not timing.steady) and drifts(timing):
         return False
     return record.verdict is not Verdict.NOISY or all(value <= most for value, most in _loads(record, timing))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
+from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, SM_CLOCK_DRIFT, STEAL_SHARE
 from workloads.harness.records.record import Timing, Verdict
 from workloads.harness.records.text import LOOSEST, UNKNOWN, duration, precision
 
@@ -12,7 +12,6 @@ STRAGGLE_SHARE = 0.05
 GPU_FOREIGN_SHARE = 0.02
 SPARE_CPUS = 2.0  # idle beside us: others' load and the CPU's clock then don't reach what a GPU computes
 DEVICE_BOUND_SHARE = 0.9  # of a step in which the device is busy; below it the host sets the pace
-SM_CLOCK_DRIFT = 0.01
 
 Finding = tuple[Verdict, str]
 

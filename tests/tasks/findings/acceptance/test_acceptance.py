@@ -237,6 +237,16 @@ def test_what_is_slow_beside_other_load_is_measured_again_and_not_returned():
     assert advised(fast, POPULATION)[0].machines[0].advice is Advice.KEEP  # fast enough all the same
 
 
+def test_what_is_slow_while_a_neighbour_comes_and_goes_is_measured_again_and_not_returned():
+    restless = [
+        replace(r, verdict=Verdict.NOISY, probes={"canary_drift": 0.3}) for r in box("a", {COPY: 1.3})
+    ]
+    found, text = advised(restless, POPULATION)
+    assert (found.machines[0].advice, found.exit_code) == (Advice.UNDECIDED, 3)
+    assert f"{COPY.id} takes 1." in text
+    assert "the CPU's own speed came and went meanwhile, as beside another VM's load; measure" in text
+
+
 def test_one_repeat_alone_returns_nothing():
     few = [made for name in SIBLINGS for made in box(name, run=f"run-{name}", count=1)]
     found, text = advised(box("a", 1.3, count=1), few)

@@ -93,3 +93,17 @@ def test_few_samples_are_on_their_way_when_they_differ_by_five_percent():
     assert not drifts(unsteady([1.0, 1.04]).wall)
     assert drifts(unsteady([1.0, 1.06]).wall)
     assert not drifts(unsteady([1.0]).wall)
+
+
+@pytest.mark.parametrize(("verdict", "others"), [(Verdict.UNSTEADY, {}), (Verdict.NOISY, NOISY["probes"])])
+def test_a_gpus_clock_that_moves_is_wide_until_the_times_move_with_it(verdict, others):
+    """A clock that drops late in each repeat is the same error in all of them; its warm-up was steady."""
+
+    def graded(samples_s):
+        times = replace(timing(1.0), steady=True, samples_s=tuple(samples_s))
+        probes = {"sm_clock_drift": -0.03} | others
+        return grade_of(record(1.0, verdict=verdict, device_time=times, probes=probes))
+
+    dropped = [*[1.00, 1.001, 0.999] * 8, *[1.03, 1.031, 1.029] * 8]
+    assert graded(dropped) is Grade.REFUSED
+    assert graded(NOISE * 4) is Grade.WIDE, "a step that waits for memory has the same times"
