@@ -24,6 +24,7 @@ from tasks.results.values import Estimate
 from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import OF_THE_MACHINE, Grade
 
+from workloads.harness.records.record import Verdict
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
 BUSY = "others used the machine during its repeats"
 BLIND = 1.0  # a cell that would not even have shown a doubling decides nothing
@@ -33,7 +34,7 @@ class CellStatus(StrEnum):
     """The status of a cell compared with another run, in the order in which people want to read it."""
 
     SLOWER = "slower"
-    LOST = "lost"  # it counted before, and now it is refused or without a record
+    LOST = "lost"  # it counted before, and now it is refused, in part or whole, or without a record
     UNDECIDED = "undecided"  # too few repeats, or a machine in no state to say anything
     NOT_COMPARABLE = "not comparable"
     FASTER = "faster"
@@ -152,16 +153,27 @@ def _without_times(
     if ours is None:
         return replace(base, status=CellStatus.LOST, why=f"{now} has no record of it")
     if ours.grade is Grade.REFUSED:
-        status = CellStatus.UNDECIDED if _of_the_machine(ours) else CellStatus.LOST
+        status = CellStatus.LOST if _broken(ours) else CellStatus.UNDECIDED
         return replace(base, status=status, why=f"it counted, and is {_verdict(ours)}")
     if difference := machine_difference(ours.usable, theirs.usable):
+    if _broken(ours) and not _broken(theirs):
+        return replace(base, status=CellStatus.LOST, why=_in_part(ours))
         return replace(base, why=f"the machine differs: {difference}")
     return replace(base, status=CellStatus.UNCHANGED)
 
 
-def _of_the_machine(cell: Repeats) -> bool:
-    """Tell whether only the state of the machine is to be said against a cell: no code is to blame."""
-    return OF_THE_MACHINE.issuperset([cell.verdict, *(record.verdict for record in cell.records)])
+def _broken(cell: Repeats) -> list[tuple[Verdict, tuple[str, ...]]]:
+    """Return verdict and reasons of a cell's repeats that are refused, and not for the machine's state."""
+    return [refusal for refusal in cell.refused if refusal[0] not in OF_THE_MACHINE]
+
+
+def _in_part(cell: Repeats) -> str:
+    """Say how many repeats of a cell are broken, and the first reason."""
+    broken = _broken(cell)
+    verdicts = " or ".join(dict.fromkeys(verdict.replace("_", " ") for verdict, _ in broken))
+    reason = next((f": {reasons[0]}" for _, reasons in broken if reasons), "")
+    count = format_count(len(cell.records), "repeat")
+    return f"{len(broken)} of its {count} {'is' if len(broken) == 1 else 'are'} {verdicts}{reason}"
 
 
 def _seconds(cell: Repeats | None) -> Estimate | None:
@@ -236,7 +248,7 @@ def _notes(
     theirs: Mapping[Cell, Repeats],
     samples: Mapping[Cell, tuple[Sample, Sample]],
 ) -> list[str]:
-    """Return the other differences from before, once for each piece of hardware."""
+    """Return what else is to be said of some cells, and differences once for each piece of hardware."""
     notes: dict[str, None] = {}
     for cell in cells:
         for difference in confounds(ours[cell].usable, theirs[cell].usable):
@@ -244,6 +256,8 @@ def _notes(
         now, before = samples[cell]
         if now.controls and before.controls and now.reference != before.reference:
             notes[f"{cell.hardware}: the controls ran in another reference, and don't count"] = None
+        if _broken(ours[cell]):
+            notes[f"{cell.id}: {_in_part(ours[cell])}; before, {len(_broken(theirs[cell]))} were, too"] = None
     return list(notes)
 
 

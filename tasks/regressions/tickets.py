@@ -11,7 +11,7 @@ from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import share_in_words
 from tasks.regressions.changepoints import LEAK, WEEK, Drift, against_anchor, past_steps
 from tasks.regressions.gate_file import SeriesVerdict, StoredChange, Ticket, Verdicts
-from tasks.regressions.missing import failures, missing, more_than_ever
+from tasks.regressions.missing import failures, in_part, missing, more_than_ever
 from tasks.regressions.night import JudgedNight
 from tasks.regressions.nightly_gate import (
     MISSED,
@@ -29,23 +29,23 @@ from workloads.harness.records.record import Record
 
 def verdicts_of(judged: JudgedNight) -> Verdicts:
     """Return the night's verdicts, by the fresh runs of its suspects."""
-    screening = judged.screening
+    screening, run = judged.screening, judged.night.plan.run
     results = {result.key: result for result in confirm_suspects(screening, judged.fresh)}
     states = screening.states()
     watched = np.flatnonzero(
         screening.panel.planned | np.isfinite(screening.panel.log_s[:, screening.column])
     )
     series = [_verdict(judged, int(row), states[row], results) for row in watched]
-    many_failures = more_than_ever(failures(judged.series))
+    odd = more_than_ever(failures(judged.series)), in_part(judged.night.rows, run)
     return Verdicts(
-        run=judged.night.plan.run,
+        run=run,
         channel=judged.night.channel,
         confirm_z=screening.confirm_z,
         confirmations=judged.confirmed_by,
         series=tuple(series),
         changes=tuple(StoredChange.of(result.confirmed) for result in results.values() if result.confirmed),
         tickets=(*_changed(judged, series, results), *_missing(judged), *_leaks(judged)),
-        odd=(*judged.problems, *([many_failures] if many_failures else [])),
+        odd=(*judged.problems, *(sentence for sentence in odd if sentence)),
     )
 
 

@@ -36,6 +36,7 @@ class Repeats:
         records: all of them, as given.
         usable: those that count: their grade is no refusal, and the plausibility gate let them pass. Those
             that were measured while others used the machine only where fewer than two others are left.
+        refused: verdict and reasons of each that does not count.
         verdict: the gravest of the usable ones'; where none is usable, that of the first repeat.
         reasons: every reason that a repeat or the gate gave, in order, without repetition.
     """
@@ -43,6 +44,7 @@ class Repeats:
     cell: Cell
     records: tuple[Record, ...]
     usable: tuple[Record, ...]
+    refused: tuple[tuple[Verdict, tuple[str, ...]], ...]
     verdict: Verdict
     reasons: tuple[str, ...]
 
@@ -129,10 +131,12 @@ def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
 def _together(
     cell: Cell, records: Sequence[Record], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> Repeats:
-    counting = tuple(r for r in records if counts(r) and key(r) not in implausible)
+    graded = [(record, standing_grade(record, implausible)) for record in records]
+    counting = tuple(record for record, grade in graded if grade is not Grade.REFUSED)
+    refused = tuple(standing(record, implausible) for record, grade in graded if grade is Grade.REFUSED)
     usable = entering(counting)
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
     against = implausible.get(key(records[0]), ())
     first = verdict_against(against) if counts(records[0]) else records[0].verdict
     gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)
-    return Repeats(cell, tuple(records), usable, gravest, tuple(dict.fromkeys(reasons)))
+    return Repeats(cell, tuple(records), usable, refused, gravest, tuple(dict.fromkeys(reasons)))

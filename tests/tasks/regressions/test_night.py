@@ -116,6 +116,21 @@ def test_a_wide_night_counts(quiet, verdict, control):
     assert "2 of 2 series have no number tonight" in judged(quiet, COUNT + 1)[1].answer
 
 
+@pytest.mark.parametrize("table", [True, False])
+def test_repeats_that_are_broken_beside_others_that_count_are_said(quiet, table):
+    plan = plan_of(COUNT)
+    verdicts = {(MATMUL, 0): Verdict.WRONG, (IMAGES, 1): Verdict.THROTTLED}
+    records = [replace(r, verdict=verdicts.get((r.case, r.repeat), r.verdict)) for r in measured(plan)]
+    keep(quiet, plan, records, table)
+    sentence = judged(quiet, COUNT)[1].odd[-1]
+    assert sentence == (
+        f"Not every repeat counts in {HERE}/{MATMUL.id} (1 of 2: wrong): "
+        f"`gridbench show {run_name(COUNT)}` has their reasons."
+    )
+    one_night(quiet, COUNT + 1, verdict=Verdict.CRASHED)
+    assert not any("Not every" in sentence for sentence in judged(quiet, COUNT + 1)[1].odd), "all are broken"
+
+
 def test_three_nights_without_a_number_are_one_ticket(quiet):
     found = []
     for number in range(COUNT, COUNT + 5):
