@@ -6,7 +6,7 @@ import pytest
 
 from tasks.regressions.run_gate import CellStatus
 from tests.tasks.examples.records import failed
-from tests.tasks.regressions.test_run_gate import CALM, CELL, against, only, side, slower
+from tests.tasks.regressions.test_run_gate import CALM, CELL, HERE, against, only, side, slower
 from workloads.harness.records.record import Verdict
 
 WIDE = {"verdict": Verdict.IMPRECISE, "reasons": ("90 samples did not make the median precise",)}
@@ -38,6 +38,32 @@ def test_the_state_of_the_machine_loses_no_cell():
         assert only(found).why == f"it counted, and is {verdict}: so it was"
     beyond = BUSY | {"probes": {"foreign_load_share": 0.9}}
     assert only(against(side("now", CALM, **beyond), side("before", CALM))).status is CellStatus.UNDECIDED
+
+
+CONTROLS = (2.0, 2.01, 1.99)
+
+
+@pytest.mark.parametrize(
+    ("now", "before"), [((), BUSY), (BUSY, ()), (BUSY, BUSY)], ids=["before", "now", "both"]
+)
+def test_beside_other_load_no_change_is_undecided_too_because_the_load_may_hide_one(now, before):
+    found = against(side("now", CALM, **dict(now)), side("before", CALM, **dict(before)))
+    assert only(found).status is CellStatus.UNDECIDED and found.exit_code == 3
+    runs = " and ".join(name for name, made in (("now", now), ("before", before)) if made)
+    assert f"others used the machine in {runs}: a load may look like a change or hide one" in only(found).why
+    (note,) = found.notes
+    assert note.startswith(
+        f"{HERE}: others used it during 1 cell, which decides nothing: measure both runs again"
+    )
+
+
+def test_a_control_beside_a_load_tells_what_the_load_hid_and_that_it_hid_nothing():
+    """Before, a load took half as long again, of the control, too; now the code does, and nothing else runs."""
+    loaded = side("before", CALM, controls=slower(1.5, times=CONTROLS), **BUSY)
+    hidden = only(against(side("now", CALM, controls=CONTROLS), loaded))
+    assert hidden.status is CellStatus.SLOWER and hidden.change.share.value == pytest.approx(0.5, abs=0.01)
+    quiet = against(side("now", CALM, controls=CONTROLS, **BUSY), side("before", CALM, controls=CONTROLS))
+    assert only(quiet).status is CellStatus.UNCHANGED and only(quiet).change.paired and not quiet.notes
 
 
 def broken(name, count, verdict=Verdict.WRONG):
