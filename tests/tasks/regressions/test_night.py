@@ -9,7 +9,8 @@ import pytest
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night
-from tasks.regressions.gate_file import FILE, read_verdicts, write_verdicts
+from tasks.regressions.explain import UNCONTROLLED
+from tasks.regressions.gate_file import FILE, Ticket, read_verdicts, write_verdicts
 from tasks.regressions.night import judge_night
 from tasks.regressions.nightly_gate import SeriesState
 from tasks.regressions.tickets import verdicts_of
@@ -187,6 +188,15 @@ def test_a_ticket_is_a_page(quiet, tmp_path):
     assert text.count("data:image/svg+xml;base64,") == 2
     assert json.loads(verdicts.model_dump_json())["tickets"][0]["kind"] == "regression"
     assert page.name == f"ticket-regression-{HERE}-matmul-n-5000-fp32.html"
+
+
+def test_what_is_said_of_a_ticket_is_on_its_page(quiet):
+    tonight, verdicts = judged(quiet, COUNT - 1)
+    leak = Ticket(
+        kind="leak", hardware=HERE, cases=(MATMUL.id,), sentence="It is slower.", because=(UNCONTROLLED,)
+    )
+    (page,) = write_tickets(quiet, tonight, verdicts.model_copy(update={"tickets": (leak,)}))
+    assert page.read_text().count(UNCONTROLLED) == 1
 
 
 def test_what_creeps_in_is_told_once_by_the_week(tmp_path):
