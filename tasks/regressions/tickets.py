@@ -180,16 +180,16 @@ def leaks(
         return
     runs = {key: [run for ticket in tickets for run in ticket.since] for key, tickets in filed.items()}
     lately = panel.log_control_s[:, max(0, column + 1 - WEEK) : column + 1]
-    controlled = dict(zip(panel.keys, np.isfinite(lately).any(axis=1), strict=True))
+    controlled = {key for key, row in zip(panel.keys, np.isfinite(lately), strict=True) if row.any()}
     steps = past_steps(panel, runs, changes, column)
     for key, of_key in steps.items():
         share = math.prod(1 + step.share for step in of_key) - 1  # what of them all still holds
         if abs(share) > LEAST_CHANGE:
             sentence = f"{share_in_words(share)}, by {'; '.join(step.sentence for step in of_key)}"
-            yield _leak(key, share, sentence, [step.run for step in of_key], controlled[key])
+            yield _leak(key, share, sentence, [step.run for step in of_key], key in controlled)
     for key, drift in against_anchor(panel, {}, changes, column).items():
         if drift.shown and key not in steps and _is_news(drift, filed.get(key, ())):
-            yield _leak(key, drift.share, drift.sentence, [drift.last], controlled[key])
+            yield _leak(key, drift.share, drift.sentence, [drift.last], key in controlled)
 
 
 def _is_news(drift: Drift, filed: Sequence[Ticket]) -> bool:
