@@ -40,16 +40,18 @@ def gate(
 
     Exit codes:
 
-    0: no cell is slower, and none is lost (counted in the other run, refused or missing in this one)
+    0: no cell is slower, and none is lost (counted in the other run; refused, in part or whole, or missing
+    in this one)
 
     1: some cells are slower or lost
 
     2: an argument is wrong
 
-    3: no cell could be decided, because repeats are too few or the machine differs
+    3: no cell could be decided, because repeats are too few, the machine differs, or others used it
 
-    If nothing has changed, at most 1 in 20 comparisons fails, whatever the number of cells, unless one of
-    the runs was slower as a whole: only controls tell that from slower code.
+    If nothing has changed, at most 1 in 20 comparisons fails where both runs have controls, or five cells
+    or more of one machine. Only controls tell a run that was slower as a whole from slower code, and fewer
+    cells do not show by how much two runs differ anyway: measure both one right after the other.
     """
     least = _share(least_change)
     before = find(results, against)

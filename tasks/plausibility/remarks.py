@@ -45,7 +45,7 @@ def twice(records: Sequence[Record]) -> str:
     """Name the records that exist more than once; only the last of each counts."""
     counts = Counter(map(key, records))
     doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
-    return f"{_listed(doubled)} came more than once: the last record of each counts." if doubled else ""
+    return f"{listed(doubled)} came more than once: the last record of each counts." if doubled else ""
 
 
 def partial(summaries: Sequence[Summary]) -> list[str]:
@@ -54,13 +54,13 @@ def partial(summaries: Sequence[Summary]) -> list[str]:
     if not cells:
         return []
     named = [f"{s.cell.id} ({s.ok_repeats} of {s.repeats}: {'; '.join(s.reasons)[:200]})" for s in cells]
-    return [f"Not every repeat counts in {_listed(named, 500)}."]
+    return [f"Not every repeat counts in {listed(named, 500)}."]
 
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
     """Name the records that the plan did not ask for; they are shown all the same."""
     problems = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
-    return f"{_listed(problems)} {_were(problems)} not asked for by the plan of this run." if problems else ""
+    return f"{listed(problems)} {_were(problems)} not asked for by the plan of this run." if problems else ""
 
 
 def old_schemas(records: Sequence[Record]) -> str:
@@ -82,7 +82,7 @@ def bimodal(records: Sequence[Record]) -> str:
     if not named:
         return ""
     why = "algorithms that are chosen anew in each process, or a machine with two states, look like that"
-    return f"Repeats fall into two groups in {_listed(named)}: {why}."
+    return f"Repeats fall into two groups in {listed(named)}: {why}."
 
 
 def _groups(times: Sequence[float]) -> str:
@@ -136,8 +136,8 @@ def _were(names: Sequence[str]) -> str:
     return "was" if len(names) == 1 else "were"
 
 
-def _listed(names: Iterable[str], most: int = 120) -> str:
-    """The first few names, and how many more there are."""
+def listed(names: Iterable[str], most: int = 120) -> str:
+    """Return the first few names, and how many more there are."""
     available = list(names)
     more = f" and {len(available) - LISTED} more" if len(available) > LISTED else ""
     return ", ".join(name[:most] for name in available[:LISTED]) + more

@@ -93,12 +93,14 @@ class Sample:
         controlled: the same over the seconds of its control, for repeats that have an ok control.
         controls: seconds of those controls.
         reference: id of the environment that the controls ran in; empty without controls, or with several.
+        busy: others used the machine during a repeat.
     """
 
     seconds: tuple[float, ...]
     controlled: tuple[float, ...] = ()
     controls: tuple[float, ...] = ()
     reference: str = ""
+    busy: bool = False
 
     @property
     def spread(self) -> float | None:
@@ -121,6 +123,7 @@ def sample(cell: Repeats) -> Sample:
         controlled=tuple(seconds / control_s for seconds, control_s, _ in pairs),
         controls=tuple(control_s for _, control_s, _ in pairs),
         reference=references.pop() if len(references) == 1 else "",
+        busy=cell.busy,
     )
 
 
@@ -129,7 +132,7 @@ def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, l
 
     Times are divided by those of their controls where both runs have controls of one reference, and where
     that makes intervals narrower over all cells of the machine (chance would choose for a single cell), or
-    the box may be another.
+    the box may be another, or others used it.
 
     Args:
         sides: the cells, all of one machine.
@@ -146,7 +149,7 @@ def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, l
     changes = []
     plain = _between_sessions(plain, sides, confidence)
     for (now, before), alone, beside in zip(sides, plain, paired, strict=True):
-        if beside and (always or _box_may_have(now, before, alone)):
+        if beside and (always or now.busy or before.busy or _box_may_have(now, before, alone)):
             changes.append(_change(beside, now.controlled, before.controlled, confidence, least, True))
         else:
             changes.append(_change(alone, now.seconds, before.seconds, confidence, least, False))

@@ -35,6 +35,7 @@ STACK = {
 GPU_STACK = {"driver": "driver", "vbios": "VBIOS"}  # of each GPU; the driver where the machine does not say
 UNSET = "unset"
 TREE = "sha256:"  # before the id of a script's code
+UNCONTROLLED = "No control ran beside it: a machine that changed for some nights looks the same."
 
 
 class ExplanationKind(StrEnum):
@@ -96,8 +97,7 @@ def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> Explanation | None:
     """Say that the machine may be the cause of a confirmed change, where no control ran beside it."""
     if not result.confirmed or any(seconds > 0 for seconds in fresh.control_s):
         return None
-    sentence = "No control ran beside it: a machine that changed for some nights looks the same."
-    return Explanation(ExplanationKind.MACHINE, sentence)
+    return Explanation(ExplanationKind.MACHINE, UNCONTROLLED)
 
 
 def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float]) -> float | None:

@@ -1,4 +1,4 @@
-"""Missing numbers as news: a series without one for nights, and a night with unusually many failures."""
+"""Missing numbers as news: a series without one for nights, cells in part, unusually many in a night."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 import numpy as np
+import pandas as pd
 
+from tasks.plausibility.remarks import listed
 from tasks.regressions.baseline import LAG, WARMING, WINDOW
 from tasks.regressions.nightly_gate import Screening, SeriesState
 from tasks.regressions.robust import Floats, Ints
+from tasks.regressions.run_rows import CELL, counting
 from tasks.regressions.series import Series, SeriesKey
 from tasks.results.format import format_count
+from workloads.harness.records.grade import OF_THE_MACHINE
 
 AS_BAD = 0.05  # share of the nights before that may have had as many failures
 CHANCE = 1e-3  # of so many failures in a night, by the nights before
@@ -47,6 +51,25 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
             f"{key.id} has no number for {format_count(len(without), 'night')}: {counts}; {since}."
         )
     return sentences
+
+
+def in_part(rows: pd.DataFrame, run: str) -> str:
+    """Return a sentence on the cells of a night that have a number although some repeats are broken.
+
+    Broken is what is refused by a verdict that no state of the machine explains, such as `wrong`. The number
+    is that of the other repeats, and would say nothing of it.
+    """
+    rows = rows.drop_duplicates([*CELL, "repeat"], keep="last")
+    sound = counting(rows)
+    rows = rows.assign(sound=sound, broken=~sound & ~rows["verdict"].isin(OF_THE_MACHINE))
+    named = []
+    for (hardware, case), of_cell in rows.groupby(CELL, sort=False, observed=True):
+        broken = of_cell.loc[of_cell["broken"], "verdict"].fillna("unknown")
+        if of_cell["sound"].any() and len(broken):
+            verdicts = " or ".join(verdict.replace("_", " ") for verdict in broken.unique())
+            named.append(f"{hardware}/{case} ({len(broken)} of {len(of_cell)}: {verdicts})")
+    why = f"`gridbench show {run}` has their reasons"
+    return f"Not every repeat counts in {listed(named)}: {why}." if named else ""
 
 
 def failures(all_series: Sequence[Series]) -> Failures:

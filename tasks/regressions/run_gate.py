@@ -1,5 +1,6 @@
 """The run gate: compare a run with another, cell by cell, by the repeats of the two, without a history."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,9 +24,10 @@ from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import OF_THE_MACHINE, Grade
+from workloads.harness.records.record import Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
-BUSY = "others used the machine during its repeats"
+LOAD = "a load may look like a change or hide one, and no control tells them apart"
 BLIND = 1.0  # a cell that would not even have shown a doubling decides nothing
 
 
@@ -33,7 +35,7 @@ class CellStatus(StrEnum):
     """The status of a cell compared with another run, in the order in which people want to read it."""
 
     SLOWER = "slower"
-    LOST = "lost"  # it counted before, and now it is refused or without a record
+    LOST = "lost"  # it counted before, and now it is refused, in part or whole, or without a record
     UNDECIDED = "undecided"  # too few repeats, or a machine in no state to say anything
     NOT_COMPARABLE = "not comparable"
     FASTER = "faster"
@@ -124,11 +126,11 @@ def compare_cells(
     changes = _changes(enough, samples, confidence, least)
     for index, each in enumerate(cells):
         if each.cell in changes:
-            busy = ours[each.cell].busy or theirs[each.cell].busy
+            busy = [name for name, side in zip(names, samples[each.cell], strict=True) if side.busy]
             cells[index] = _decided(each, changes[each.cell], least, busy)
         elif each.cell in samples:
             cells[index] = _too_few(each, samples[each.cell], names, confidence, least)
-    notes = (*_notes(open_, ours, theirs, samples), *_uncontrolled(cells))
+    notes = (*_notes(open_, ours, theirs, samples), *_uncontrolled(cells), *_beside_load(cells, samples))
     return RunComparison(now, before, tuple(sorted(cells, key=_rank)), confidence, least, notes)
 
 
@@ -152,16 +154,27 @@ def _without_times(
     if ours is None:
         return replace(base, status=CellStatus.LOST, why=f"{now} has no record of it")
     if ours.grade is Grade.REFUSED:
-        status = CellStatus.UNDECIDED if _of_the_machine(ours) else CellStatus.LOST
+        status = CellStatus.LOST if _broken(ours) else CellStatus.UNDECIDED
         return replace(base, status=status, why=f"it counted, and is {_verdict(ours)}")
+    if _broken(ours) and not _broken(theirs):
+        return replace(base, status=CellStatus.LOST, why=_in_part(ours))
     if difference := machine_difference(ours.usable, theirs.usable):
         return replace(base, why=f"the machine differs: {difference}")
     return replace(base, status=CellStatus.UNCHANGED)
 
 
-def _of_the_machine(cell: Repeats) -> bool:
-    """Tell whether only the state of the machine is to be said against a cell: no code is to blame."""
-    return OF_THE_MACHINE.issuperset([cell.verdict, *(record.verdict for record in cell.records)])
+def _broken(cell: Repeats) -> list[tuple[Verdict, tuple[str, ...]]]:
+    """Return verdict and reasons of a cell's repeats that are refused, and not for the machine's state."""
+    return [refusal for refusal in cell.refused if refusal[0] not in OF_THE_MACHINE]
+
+
+def _in_part(cell: Repeats) -> str:
+    """Say how many repeats of a cell are broken, and the first reason."""
+    broken = _broken(cell)
+    verdicts = " or ".join(dict.fromkeys(verdict.replace("_", " ") for verdict, _ in broken))
+    reason = next((f": {reasons[0]}" for _, reasons in broken if reasons), "")
+    count = format_count(len(cell.records), "repeat")
+    return f"{len(broken)} of its {count} {'is' if len(broken) == 1 else 'are'} {verdicts}{reason}"
 
 
 def _seconds(cell: Repeats | None) -> Estimate | None:
@@ -184,15 +197,19 @@ def _changes(
     return changes
 
 
-def _decided(base: CellComparison, change: Change, least: float, busy: bool) -> CellComparison:
+def _decided(base: CellComparison, change: Change, least: float, busy: Sequence[str]) -> CellComparison:
     """Return a cell with the status that the interval of its change gives it.
 
-    Where others used the machine, only controls beside the repeats can tell a change from their load.
+    Where others used the machine, only controls beside the repeats can tell a change from their load, or
+    that it hides none: all repeats of a run may have had the same load, so that no interval is wider for it.
+
+    Args:
+        busy: the runs during which others used the machine.
     """
     status, why = CellStatus.UNCHANGED, ""
     direction = change.direction(least)
-    if direction and busy and not change.paired:
-        status, why = CellStatus.UNDECIDED, f"{BUSY}, and no control beside it says what that did"
+    if busy and not change.paired:
+        status, why = CellStatus.UNDECIDED, f"others used the machine in {' and '.join(busy)}: {LOAD}"
     elif direction:
         status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
     elif change.smallest > BLIND:
@@ -236,9 +253,11 @@ def _notes(
     theirs: Mapping[Cell, Repeats],
     samples: Mapping[Cell, tuple[Sample, Sample]],
 ) -> list[str]:
-    """Return the other differences from before, once for each piece of hardware."""
+    """Return what else is to be said of some cells, and differences once for each piece of hardware."""
     notes: dict[str, None] = {}
     for cell in cells:
+        if _broken(ours[cell]):
+            notes[f"{cell.id}: {_in_part(ours[cell])}; before, {len(_broken(theirs[cell]))} were, too"] = None
         for difference in confounds(ours[cell].usable, theirs[cell].usable):
             notes[f"{cell.hardware}: {difference}"] = None
         now, before = samples[cell]
@@ -253,6 +272,17 @@ def _uncontrolled(cells: Sequence[CellComparison]) -> list[str]:
     names = dict.fromkeys(cell.cell.hardware for cell in slower if not (cell.change and cell.change.paired))
     why = "a machine that was slower in the later run looks like slower code"
     return [f"{name}: without controls, {why}" for name in names]
+
+
+def _beside_load(cells: Sequence[CellComparison], samples: Mapping[Cell, tuple[Sample, Sample]]) -> list[str]:
+    """Return a sentence for each piece of hardware with cells that a load keeps from being decided."""
+    alone = [each.cell for each in cells if each.change and not each.change.paired]
+    loaded = Counter(cell.hardware for cell in alone if any(side.busy for side in samples[cell]))
+    advice = "measure both runs again while nothing else runs there, or compare nights, which have controls"
+    return [
+        f"{name}: others used it during {format_count(count, 'cell')}, which decides nothing: {advice}"
+        for name, count in loaded.items()
+    ]
 
 
 def _rank(cell: CellComparison) -> tuple[int, float]:

@@ -21,7 +21,7 @@ SCHEMA = pa.schema(
         (name, pa.string())
         for name in ("run", "hardware", "case", "verdict", "grade", "control_verdict", *TEXTS)
     ]
-    + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s")]
+    + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s", "restless")]
 )
 CELL = ["hardware", "case"]
 NEEDED = {"run", *CELL, "repeat", "verdict", "compute_s"}  # the others are missing from older tables

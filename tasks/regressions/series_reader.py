@@ -231,8 +231,10 @@ def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
         logs, control = np.log(rows["compute_s"]), np.log(rows["control_s"])
     rows["verdict"] = rows["verdict"].mask(recorded & ~np.isfinite(logs), "impossible")  # it has no time
     beside &= np.isfinite(control)
-    # A load beside all repeats of a night passes for slower code where no control is slowed by it, too.
-    rows["counts"] = recorded & np.isfinite(logs) & (beside | (rows["verdict"] != Verdict.NOISY))
+    # A load beside all repeats of a night passes for slower code where no control is slowed by it, too. A
+    # CPU whose own speed comes and goes is in the spread; tables without that column take it for a load.
+    busy = (rows["verdict"] == Verdict.NOISY) & (rows["restless"] != 1)
+    rows["counts"] = recorded & np.isfinite(logs) & (beside | ~busy)
     rows["log_s"] = logs.where(rows["counts"])
     rows["log_control_s"] = control.where(rows["counts"] & beside)
     return rows

@@ -11,7 +11,7 @@ from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import share_in_words
 from tasks.regressions.changepoints import LEAK, WEEK, Drift, against_anchor, past_steps
 from tasks.regressions.gate_file import SeriesVerdict, StoredChange, Ticket, Verdicts
-from tasks.regressions.missing import failures, missing, more_than_ever
+from tasks.regressions.missing import failures, in_part, missing, more_than_ever
 from tasks.regressions.night import JudgedNight
 from tasks.regressions.nightly_gate import (
     MISSED,
@@ -29,23 +29,23 @@ from workloads.harness.records.record import Record
 
 def verdicts_of(judged: JudgedNight) -> Verdicts:
     """Return the night's verdicts, by the fresh runs of its suspects."""
-    screening = judged.screening
+    screening, run = judged.screening, judged.night.plan.run
     results = {result.key: result for result in confirm_suspects(screening, judged.fresh)}
     states = screening.states()
     watched = np.flatnonzero(
         screening.panel.planned | np.isfinite(screening.panel.log_s[:, screening.column])
     )
     series = [_verdict(judged, int(row), states[row], results) for row in watched]
-    many_failures = more_than_ever(failures(judged.series))
+    odd = more_than_ever(failures(judged.series)), in_part(judged.night.rows, run)
     return Verdicts(
-        run=judged.night.plan.run,
+        run=run,
         channel=judged.night.channel,
         confirm_z=screening.confirm_z,
         confirmations=judged.confirmed_by,
         series=tuple(series),
         changes=tuple(StoredChange.of(result.confirmed) for result in results.values() if result.confirmed),
         tickets=(*_changed(judged, series, results), *_missing(judged), *_leaks(judged)),
-        odd=(*judged.problems, *([many_failures] if many_failures else [])),
+        odd=(*judged.problems, *(sentence for sentence in odd if sentence)),
     )
 
 
@@ -179,15 +179,17 @@ def leaks(
     if (column + 1) % WEEK:
         return
     runs = {key: [run for ticket in tickets for run in ticket.since] for key, tickets in filed.items()}
+    lately = panel.log_control_s[:, max(0, column + 1 - WEEK) : column + 1]
+    controlled = {key for key, row in zip(panel.keys, np.isfinite(lately), strict=True) if row.any()}
     steps = past_steps(panel, runs, changes, column)
     for key, of_key in steps.items():
         share = math.prod(1 + step.share for step in of_key) - 1  # what of them all still holds
         if abs(share) > LEAST_CHANGE:
             sentence = f"{share_in_words(share)}, by {'; '.join(step.sentence for step in of_key)}"
-            yield _leak(key, share, sentence, [step.run for step in of_key])
+            yield _leak(key, share, sentence, [step.run for step in of_key], key in controlled)
     for key, drift in against_anchor(panel, {}, changes, column).items():
         if drift.shown and key not in steps and _is_news(drift, filed.get(key, ())):
-            yield _leak(key, drift.share, drift.sentence, [drift.last])
+            yield _leak(key, drift.share, drift.sentence, [drift.last], key in controlled)
 
 
 def _is_news(drift: Drift, filed: Sequence[Ticket]) -> bool:
@@ -196,13 +198,14 @@ def _is_news(drift: Drift, filed: Sequence[Ticket]) -> bool:
     return all(drift.share * share < 0 or abs(drift.share) > abs(share) + LEAK for share in shares)
 
 
-def _leak(key: SeriesKey, share: float, sentence: str, since: Sequence[str]) -> Ticket:
+def _leak(key: SeriesKey, share: float, sentence: str, since: Sequence[str], controlled: bool) -> Ticket:
     return Ticket(
         kind="leak",
         hardware=key.hardware,
         cases=(key.case,),
         sentence=f"{key.hardware}/{key.case} is {sentence}.",
         share=share,
+        because=() if controlled else (explain.UNCONTROLLED,),
         since=tuple(since),
     )
 

@@ -36,6 +36,7 @@ class Repeats:
         records: all of them, as given.
         usable: those that count: their grade is no refusal, and the plausibility gate let them pass. Those
             that were measured while others used the machine only where fewer than two others are left.
+        refused: verdict and reasons of each that does not count.
         verdict: the gravest of the usable ones'; where none is usable, that of the first repeat.
         reasons: every reason that a repeat or the gate gave, in order, without repetition.
         why: the reasons of the repeats that have this verdict, the gravest of each first.
@@ -44,6 +45,7 @@ class Repeats:
     cell: Cell
     records: tuple[Record, ...]
     usable: tuple[Record, ...]
+    refused: tuple[tuple[Verdict, tuple[str, ...]], ...]
     verdict: Verdict
     reasons: tuple[str, ...]
     why: tuple[str, ...] = ()
@@ -136,13 +138,15 @@ def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
 def _together(
     cell: Cell, records: Sequence[Record], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> Repeats:
-    counting = tuple(r for r in records if counts(r) and key(r) not in implausible)
+    graded = [(record, standing_grade(record, implausible)) for record in records]
+    counting = tuple(record for record, grade in graded if grade is not Grade.REFUSED)
+    refused = tuple(standing(record, implausible) for record, grade in graded if grade is Grade.REFUSED)
     usable = entering(counting)
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
     first, _ = standing(records[0], implausible)
     gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)
     why = _why(usable or records, gravest, implausible)
-    return Repeats(cell, tuple(records), usable, gravest, tuple(dict.fromkeys(reasons)), why)
+    return Repeats(cell, tuple(records), usable, refused, gravest, tuple(dict.fromkeys(reasons)), why)
 
 
 def _why(

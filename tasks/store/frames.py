@@ -11,6 +11,7 @@ from tasks.results.repeats import RecordKey, standing, standing_grade
 from tasks.results.wording import size_text
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.case import Case
+from workloads.harness.records.grade import is_restless
 from workloads.harness.records.record import Record, Timing
 
 _STACK = ("torch", "cuda", "driver", "python")
@@ -130,9 +131,10 @@ def _circumstances(record: Record) -> dict[str, Any]:
 
 
 def _of_nights(record: Record) -> dict[str, Any]:
-    """Return what a series over nights needs beside the time: control, machine and version."""
+    """Return what a series over nights needs beside the time: noise, control, machine and version."""
     control, found = record.control, record.environment
     return {
+        "restless": is_restless(record),
         "control_s": control.compute_s if control else None,
         "control_verdict": control.verdict if control else None,
         "reference": (control.reference or None) if control else None,  # a dead one could not say

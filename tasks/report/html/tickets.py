@@ -38,7 +38,8 @@ def _page(folder: Path, ticket: Ticket, judged: JudgedNight, verdicts: Verdicts)
     series = {(each.key.hardware, each.key.case): each for each in judged.series}
     by_cell = {(verdict.hardware, verdict.case): verdict for verdict in verdicts.series}
     cases = [
-        _case(series[ticket.hardware, case], by_cell[ticket.hardware, case], judged) for case in ticket.cases
+        _case(series[ticket.hardware, case], by_cell[ticket.hardware, case], judged, ticket.because)
+        for case in ticket.cases
     ]
     facts = {
         "policy": STILL,
@@ -53,12 +54,14 @@ def _page(folder: Path, ticket: Ticket, judged: JudgedNight, verdicts: Verdicts)
     return path
 
 
-def _case(series: Series, verdict: SeriesVerdict, judged: JudgedNight) -> dict[str, Any]:
+def _case(
+    series: Series, verdict: SeriesVerdict, judged: JudgedNight, because: Sequence[str]
+) -> dict[str, Any]:
     fresh = judged.fresh.get(series.key)
     return {
         "id": series.key.case,
         "slug": _slug(series.key.case),
-        "verdict": verdict,
+        "because": list(dict.fromkeys([*because, *verdict.because])),
         "numbers": _numbers(verdict, judged.screening.confirm_z),
         "pictures": _pictures(series),
         "nights": [_row(night) for night in reversed(series.nights[-LISTED:])],

@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from tasks.regressions.changepoints import against_anchor, noise, past_steps, steps
+from tasks.regressions.explain import UNCONTROLLED
+from tasks.regressions.gate_file import Ticket
 from tasks.regressions.nightly_gate import ConfirmedChange
 from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.series import FreshRuns, SeriesKey
+from tasks.regressions.tickets import leaks
 from tests.tasks.examples.night_noise import (
     ar1,
     drifting_box,
@@ -253,3 +256,18 @@ def test_a_change_that_was_confirmed_late_is_no_leak():
         other = replace(late, share=-0.04)
         assert past_steps(one, {}, [other]).keys() == {one.keys[0]}
     assert told == 0
+
+
+def test_a_ticket_of_the_week_says_where_no_control_runs():
+    """One for a step and one for a drift, whose steps were filed; a control that has ended says nothing of now."""
+    quiet = made(gauss, 2)
+    moved = quiet.series.log_s + np.stack([0.2 * since(120), leak(QUIET)])
+    ended = np.where(np.arange(NIGHTS) < NIGHTS - 7, quiet.control.log_s, np.nan)
+    filed = Ticket(
+        kind="leak", hardware="box", cases=("case-001",), sentence="", since=("night-088", "night-129")
+    )
+    for control, because in ((None, (UNCONTROLLED,)), (ended, (UNCONTROLLED,)), (quiet.control.log_s, ())):
+        series = panel(moved, control)
+        step, drift = leaks(series, NIGHTS - 1, (), {series.keys[1]: [filed]})
+        assert "unseen by the gate" in step.sentence and "its anchor" in drift.sentence
+        assert step.because == drift.because == because

@@ -9,7 +9,8 @@ import pytest
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night
-from tasks.regressions.gate_file import FILE, read_verdicts, write_verdicts
+from tasks.regressions.explain import UNCONTROLLED
+from tasks.regressions.gate_file import FILE, Ticket, read_verdicts, write_verdicts
 from tasks.regressions.night import judge_night
 from tasks.regressions.nightly_gate import SeriesState
 from tasks.regressions.tickets import verdicts_of
@@ -116,6 +117,21 @@ def test_a_wide_night_counts(quiet, verdict, control):
     assert "2 of 2 series have no number tonight" in judged(quiet, COUNT + 1)[1].answer
 
 
+@pytest.mark.parametrize("table", [True, False])
+def test_repeats_that_are_broken_beside_others_that_count_are_said(quiet, table):
+    plan = plan_of(COUNT)
+    verdicts = {(MATMUL, 0): Verdict.WRONG, (IMAGES, 1): Verdict.THROTTLED}
+    records = [replace(r, verdict=verdicts.get((r.case, r.repeat), r.verdict)) for r in measured(plan)]
+    keep(quiet, plan, records, table)
+    sentence = judged(quiet, COUNT)[1].odd[-1]
+    assert sentence == (
+        f"Not every repeat counts in {HERE}/{MATMUL.id} (1 of 2: wrong): "
+        f"`gridbench show {run_name(COUNT)}` has their reasons."
+    )
+    one_night(quiet, COUNT + 1, verdict=Verdict.CRASHED)
+    assert not any("Not every" in sentence for sentence in judged(quiet, COUNT + 1)[1].odd), "all are broken"
+
+
 def test_three_nights_without_a_number_are_one_ticket(quiet):
     found = []
     for number in range(COUNT, COUNT + 5):
@@ -172,6 +188,15 @@ def test_a_ticket_is_a_page(quiet, tmp_path):
     assert text.count("data:image/svg+xml;base64,") == 2
     assert json.loads(verdicts.model_dump_json())["tickets"][0]["kind"] == "regression"
     assert page.name == f"ticket-regression-{HERE}-matmul-n-5000-fp32.html"
+
+
+def test_what_is_said_of_a_ticket_is_on_its_page(quiet):
+    tonight, verdicts = judged(quiet, COUNT - 1)
+    leak = Ticket(
+        kind="leak", hardware=HERE, cases=(MATMUL.id,), sentence="It is slower.", because=(UNCONTROLLED,)
+    )
+    (page,) = write_tickets(quiet, tonight, verdicts.model_copy(update={"tickets": (leak,)}))
+    assert page.read_text().count(UNCONTROLLED) == 1
 
 
 def test_what_creeps_in_is_told_once_by_the_week(tmp_path):

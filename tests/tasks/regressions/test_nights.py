@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tasks.errors import GridbenchError
@@ -93,6 +94,36 @@ def test_a_wide_repeat_counts_and_a_noisy_one_beside_a_control(tmp_path):
         keep(tmp_path / name, plan, records)
         (night,) = by_case(tmp_path / name)[0][MATMUL.id].nights
         assert night.ok and night.repeats == count and night.verdict in [*verdicts]
+
+
+def test_a_repeat_whose_cpu_changed_its_speed_counts_without_a_control(tmp_path):
+    """Its spread has that; beside a load it would pass for slower code."""
+    for table in (True, False):
+        plan = plan_of(0, repeats=3, cases=[MATMUL, IMAGES])
+        records = [
+            replace(one, verdict=Verdict.NOISY, probes={"canary_drift": -0.3})
+            for one in measured(plan, control_s=None)
+        ]
+        load = {"canary_drift": -0.3, "foreign_cores": 0.9}
+        records = [replace(one, probes=load) if one.case == IMAGES else one for one in records]
+        keep(tmp_path / str(table), plan, records, table)
+        found, _ = by_case(tmp_path / str(table))
+        (restless,), (busy,) = found[MATMUL.id].nights, found[IMAGES.id].nights
+        assert restless.ok and (restless.repeats, restless.verdict) == (3, "noisy"), table
+        assert not busy.ok and (busy.repeats, busy.verdict) == (0, "noisy"), table
+
+
+def test_a_table_that_does_not_say_why_a_repeat_is_noisy_is_read_as_it_was(tmp_path):
+    plan = plan_of(0, cases=[MATMUL])
+    made = [
+        replace(one, verdict=Verdict.NOISY, probes={"canary_drift": -0.3})
+        for one in measured(plan, control_s=None)
+    ]
+    table = keep(tmp_path, plan, made).folder / "results.parquet"
+    pd.read_parquet(table).drop(columns="restless").to_parquet(table, index=False)
+    a_night(tmp_path, 1, cases=[MATMUL])
+    found, odd = by_case(tmp_path)
+    assert odd == [] and [night.ok for night in found[MATMUL.id].nights] == [False, True]
 
 
 def test_a_time_that_its_samples_contradict_counts_no_more_before_the_table_than_in_it(tmp_path):

@@ -42,6 +42,7 @@ FALSE_TICKETS = {
     (noise.two_hosts_controlled, True): 0.02,
     (noise.lottery, True): 0.0,
     (noise.slow_boxes, True): 0.06,
+    (noise.neighbour, True): 0.45,
 }
 NAMED = {
     (noise.gauss, False): (0.52, 0.89, 0.98),
