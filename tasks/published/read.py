@@ -10,10 +10,11 @@ from tasks.published.forms.drawn import drawn_tables, simple_tables
 from tasks.published.forms.grid import TextGrid
 from tasks.published.forms.markup import html_tables
 from tasks.published.forms.spaced import aligned_tables, separated_table
-from tasks.published.meaning.columns import heading, with_unit, words_of
+from tasks.published.meaning.columns import heading, with_unit
 from tasks.published.meaning.numbers import MISSING, NumberText, printed, readings
 from tasks.published.meaning.units import rate_of, seconds_of
 from tasks.published.sizes import read_sizes
+from tasks.published.summaries import parted
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, PublishedTable, TableRow
 
 MOST_ROWS = 1000
@@ -27,9 +28,6 @@ JUDGED = (
     ColumnKind.SHARE,
     ColumnKind.RATIO,
 )
-_TOTALS = {"total", "totals", "sum", "overall"}
-_BESIDE_TOTAL = {"grand", "job", "run", "wall", "time", "runtime", "suite", "benchmark", "elapsed", "s"}
-_SUMMARIES = {"average", "avg", "mean", "geomean", "geometric", "median", "subtotal"}
 _HANDS = re.compile(
     r"^(\d+)\s*[x×]?\s*(?:[a-z]\w*\s)?(gpu|node|device|thread|core|process|worker|cpu)s?\b", re.IGNORECASE
 )
@@ -86,14 +84,13 @@ def _table(made: TextGrid, about: str) -> PublishedTable | None:
     if not any(c.kind in JUDGED for c in columns) and not _shaped(made):
         return None
     rows = _rows(made, columns, values)
-    sums = [row for row in rows if is_total(row.name) or words_of(row.name) & _SUMMARIES]
+    measured, sums = parted(rows, columns)
     skipped = [f"column {c.header[:60]!r} is not judged" for c, v in zip(columns, values, strict=True)
                if c.kind is ColumnKind.OTHER and any(v) and c.header]  # fmt: skip
-    others = tuple(row for row in rows if row not in sums)
     return PublishedTable(
         columns,
-        others or tuple(rows),
-        tuple(sums) if others else (),
+        tuple(measured or rows),
+        tuple(sums) if measured else (),
         about,
         tuple(skipped),
         (made.header, *made.rows),
@@ -108,12 +105,6 @@ def _upright(made: TextGrid) -> TextGrid:
         return made
     lines = [[made.header[i], *made.column(i)] for i in range(len(made.header))]
     return TextGrid(tuple(lines[0]), tuple(map(tuple, lines[1:])))
-
-
-def is_total(name: str) -> bool:
-    """Return True for the name of a row that is the sum of the others."""
-    words = words_of(name)
-    return bool(words & _TOTALS) and words <= _TOTALS | _BESIDE_TOTAL
 
 
 def _shaped(made: TextGrid) -> bool:

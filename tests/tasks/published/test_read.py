@@ -100,6 +100,22 @@ def test_one_table_in_all_its_forms(text):
 
 
 @pytest.mark.parametrize(
+    ("rows", "summing"),
+    [
+        ("Total;15.0", ["Total"]), ("[Geo mean];4.93", ["[Geo mean]"]), ("Overall average;5.0", ["Overall average"]),
+        ("sum;15.0", ["sum"]), ("Mean;5.0\nMedian;5.0", ["Mean", "Median"]), ("sum;0.5", []), ("median;9.0", []),
+        ("Median Filter;5.0", []), ("Median (3×3);9.0", []), ("Geometric Transform;5.0", []), ("mean;5.0\nd;5.0", []),
+        ("Average;5.0\nd;5.0", []),
+    ],
+)  # fmt: skip
+def test_only_what_sums_up_by_its_name_its_place_and_its_value_is_a_summary(rows, summing):
+    (table,) = read_tables(f"op;t (s)\na;4.0\nb;5.0\nc;6.0\n{rows}", "f")
+    assert [row.name for row in table.sums] == summing
+    measured = [row.name for row in table.rows]
+    assert measured[:3] == ["a", "b", "c"] and "Average" not in measured and not set(measured) & set(summing)
+
+
+@pytest.mark.parametrize(
     ("cell", "value"),
     [
         ("12,345", 12345), ("1,234.5", 1234.5), ("1 234", 1234), ("1'234.5", 1234.5), ("7.91 ± 0.05", 7.91),

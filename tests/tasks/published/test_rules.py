@@ -52,6 +52,7 @@ PAIRS = {
     "total below a row": ("op;t (s)\na;5.0\nb;7.0\nTotal;12.0", "12.0", "6.0", "Total is 6.0 in t (s), less than one of its rows"),
     "total of one column": ("op;t (s);u (s)\na;5.00;1.00\nb;7.00;2.00\nTotal;12.00;3.00", "3.00", "5.00", "are in no row"),
     "average": ("op;t (s)\na;5.0\nb;7.0\nAverage;6.0", "6.0", "8.0", "Average is 8.0 in t (s), beyond every row"),
+    "sum of one column": ("op;t (s);u (s)\na;5.00;1.00\nb;7.00;2.00\nSum;12.00;3.00", "12.00", "10.00", "20 % of 10.00 in t (s) of Sum are in its rows and not in it"),
     "parts": ("op;load (s);run (s);total (s)\na;1.00;2.00;3.00\nb;1.50;4.00;5.50\nc;2.00;6.00;8.00\nd;1.00;5.00;6.00", "8.00", "9.00", "c has 9.00 in total (s), its parts add up to another time"),
     "peak of a rate": ("gpu;TFLOP/s\nA100;259\nH100;700", "700", "2932", "H100 would run at 2930 TFLOP/s or more in TFLOP/s"),
     "peak of a bandwidth": ("gpu;GB/s\nA100;1800\nH100;3000", "1800", "10737", "A100 would run at 10700 GB/s or more"),
@@ -96,6 +97,13 @@ RIGHT = {
     "requests at once": "Concurrency;p50 latency (ms);inferences/s\n1;5.00;200\n2;6.00;333\n4;8.00;500",
     "results by instance": "instance;cores;time (s)\nr5.4xlarge;8;5.0\ng5.8xlarge;1;2.0",
     "a baseline in each group": "op;Mean (ms);Ratio\nTime50;50.1;1.00\nTime100;100.2;2.00\nTime550;549.0;1.00\nTime600;598.4;1.09",
+    "a median filter": "op;CPU (s);GPU (s)\nGaussian Blur;0.090;0.040\nSobel;0.120;0.050\nMedian Filter;2.400;0.300",
+    "a median filter of a size": "op;CPU (ms);GPU (ms)\nSobel;1.20;0.50\nBox (5×5);1.10;0.40\nMedian (5×5);24.00;3.00",
+    "a transform": "op;CPU (s)\nBlur;0.090\nMean Pooling;0.700\nGeometric Transform;2.400",
+    "a sum": "op;cpu (ms)\nadd;1.00\nmul;1.10\nsum;0.50",
+    "a sum among others": "op;cpu (ms)\nsum;0.50\nadd;1.00\nmul;1.10",
+    "reductions": "op;pandas (ms);polars (ms)\nmean;4.18;0.39\nmedian;10.23;0.81\nsum;3.91;0.36",
+    "averages of groups": "op;t (s)\na;5.0\nb;7.0\nAverage;6.0\nc;50.0\nd;70.0\nAverage;60.0",
     "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
@@ -114,6 +122,16 @@ def test_what_is_seldom_true_is_a_question():
     assert "48 % of 1.00 in CPU (s)" in found["time in no row"]
     assert "by the total" in found["one speedup of the whole among several"]
     assert "50.00 of Matrix 5000x5000 is 33.0–101" in found["digits that rounding doesn't leave"]
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "words"),
+    [
+        ("op;cpu (ms)\nadd;1.00\nmul;1.10\nsum;0.50", "summary or operation", "sum, the last row, is no sum or mean of the others"),
+    ],
+)  # fmt: skip
+def test_what_an_operation_or_a_clock_may_explain_is_a_question(text, rule, words):
+    assert accused(text) == {} and words in asked(text)[rule]
 
 
 def test_a_gpu_that_the_user_names_is_the_limit(known):
