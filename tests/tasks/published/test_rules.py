@@ -104,6 +104,8 @@ RIGHT = {
     "a sum among others": "op;cpu (ms)\nsum;0.50\nadd;1.00\nmul;1.10",
     "reductions": "op;pandas (ms);polars (ms)\nmean;4.18;0.39\nmedian;10.23;0.81\nsum;3.91;0.36",
     "averages of groups": "op;t (s)\na;5.0\nb;7.0\nAverage;6.0\nc;50.0\nd;70.0\nAverage;60.0",
+    "a step that waits for its launches": "batch;p50 (ms);p99 (ms)\n1;5.0;7.1\n2;5.0;7.1\n4;5.2;7.5",
+    "wall and CPU time": "Benchmark;Time;CPU;Iterations\nBM_a;782 us;782 us;923\nBM_b;422 us;422 us;1558\nBM_c;103 us;103 us;6790",
     "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
@@ -128,6 +130,7 @@ def test_what_is_seldom_true_is_a_question():
     ("text", "rule", "words"),
     [
         ("op;cpu (ms)\nadd;1.00\nmul;1.10\nsum;0.50", "summary or operation", "sum, the last row, is no sum or mean of the others"),
+        ("batch;p50 (ms);p99 (ms)\n1;5.012;7.134\n2;5.012;7.134\n4;5.2;7.5", "copied row", "batch=1 and batch=2 have the same figures"),
     ],
 )  # fmt: skip
 def test_what_an_operation_or_a_clock_may_explain_is_a_question(text, rule, words):
