@@ -55,6 +55,8 @@ PAIRS = {
     "sum of one column": ("op;t (s);u (s)\na;5.00;1.00\nb;7.00;2.00\nSum;12.00;3.00", "12.00", "10.00", "20 % of 10.00 in t (s) of Sum are in its rows and not in it"),
     "parts": ("op;load (s);run (s);total (s)\na;1.00;2.00;3.00\nb;1.50;4.00;5.50\nc;2.00;6.00;8.00\nd;1.00;5.00;6.00", "8.00", "9.00", "c has 9.00 in total (s), its parts add up to another time"),
     "peak of a rate": ("gpu;TFLOP/s\nA100;259\nH100;700", "700", "2932", "H100 would run at 2930 TFLOP/s or more in TFLOP/s"),
+    "peak of a GPU without fp8": ("gpu;TFLOP/s\nA10G;65", "65", "120", "A10G would run at 120 TFLOP/s or more in TFLOP/s, above the peak of A10G in fp16, its highest, 70 TFLOP/s"),
+    "peak of the faster precision": ("gpu;TFLOPS (FP16 in, FP32 acc)\nA100;259", "259", "359", "above the peak of A100 in fp16, 312 TFLOP/s"),
     "peak of a bandwidth": ("gpu;GB/s\nA100;1800\nH100;3000", "1800", "10737", "A100 would run at 10700 GB/s or more"),
     "cores": ("Instance;vCPUs;Memory\nr5.4xlarge;16;128 GiB\ng5.8xlarge;32;128 GiB", ";16;", ";32;", "r5.4xlarge is said to have 32 vCPUs, but it has 16 vCPUs"),
     "cores, turned": ("| | CPU | GPU |\n|---|---|---|\n| Instance | r5.4xlarge | g5.8xlarge |\n| CPU | 16 cores | 32 cores |", "16 cores", "32 cores", "r5.4xlarge is said to have 32 cores, but it has 16 vCPUs"),
@@ -106,6 +108,7 @@ RIGHT = {
     "averages of groups": "op;t (s)\na;5.0\nb;7.0\nAverage;6.0\nc;50.0\nd;70.0\nAverage;60.0",
     "a step that waits for its launches": "batch;p50 (ms);p99 (ms)\n1;5.0;7.1\n2;5.0;7.1\n4;5.2;7.5",
     "wall and CPU time": "Benchmark;Time;CPU;Iterations\nBM_a;782 us;782 us;923\nBM_b;422 us;422 us;1558\nBM_c;103 us;103 us;6790",
+    "two precisions": "gpu;FP32/TF32 TFLOPS\nA100;130",
     "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
