@@ -45,6 +45,7 @@ PAIRS = {
     "devices in names": ("setup;images/s\n1 GPU;100\n4 GPUs;390", "390", "560", "140 % scaling"),
     "columns of devices": ("model;1 GPU;2 GPUs;4 GPUs\na;100 ms;52 ms;28 ms", "28 ms", "9.3 ms", "a: 4 GPUs has 10.8 times the speed of 1 GPU"),
     "stated efficiency": ("GPUs;Speedup;Efficiency\n1;1.0;100%\n2;1.9;95%\n4;3.6;90%", "90%", "139%", "GPUs=4 has 139% in Efficiency, above linear scaling"),
+    "share of a peak": ("op;% of peak\na;45\nb;102", "102", "107", "b has 107 in % of peak, more than the whole"),
     "utilisation": ("op;MFU (%)\na;45\nb;55", "55", "155", "b has 155 in MFU (%), more than the whole"),
     "a slip among columns": ("op;a (ms);b (ms)\np;10.0;20.0\nq;12.0;25.0\nr;14.0;27.0\ns;9.0;19.0", "27.0", "0.027", "r has 0.027 in b (ms), about a thousand times off"),
     "a slip among sizes": ("n;time (s)\n1000;0.011\n2000;0.08\n4000;0.62\n8000;4.9", "0.08", "80", "n=2000 has 80 in time (s), about a thousand times off"),
@@ -65,6 +66,7 @@ PAIRS = {
     "spot by zone": ("instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;eu-west-1;on-demand;0.428\nm5.2xlarge;us-east-1b;spot;0.188\nm5.2xlarge;eu-west-1a;spot;0.201", "0.188", "0.391", "the spot price, 0.391 USD/h, is above the on-demand price, 0.384"),
     "placeholder": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "700", "700 USD/h"),
     "price of another magnitude": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "10.06", "10.06 USD/h is 10 times the on-demand price on file, 1.006"),
+    "price of several": ("what;Price ($/h)\n4x p4d.24xlarge;131\n8x p4d.24xlarge;262", "262", "2620", "8x p4d.24xlarge: 2620 USD/h here is 20 times the 131 of 4x p4d.24xlarge"),
     "more GPUs for less": ("instance;GPUs;Price ($/h)\ng9.xlarge;1;1.00\ng9.48xlarge;8;16.0", "16.0", "0.50", "g9.48xlarge with 8 GPUs costs 0.50, g9.xlarge with 1 costs 1.00"),
 }  # fmt: skip
 
@@ -109,6 +111,10 @@ RIGHT = {
     "a step that waits for its launches": "batch;p50 (ms);p99 (ms)\n1;5.0;7.1\n2;5.0;7.1\n4;5.2;7.5",
     "wall and CPU time": "Benchmark;Time;CPU;Iterations\nBM_a;782 us;782 us;923\nBM_b;422 us;422 us;1558\nBM_c;103 us;103 us;6790",
     "two precisions": "gpu;FP32/TF32 TFLOPS\nA100;130",
+    "a machine and its GPUs": "type;price ($/h)\n2x p5.48xlarge (8x H100);196.6\n1x p5.48xlarge (8x H100);98.3",
+    "several machines for their price": "Cluster;$/h\n1x p4d.24xlarge;32.77\n8x p4d.24xlarge;262.16",
+    "several machines for the price of each": "Cluster;$/h\n1x p4d.24xlarge;32.77\n8x p4d.24xlarge;32.77",
+    "time that was lost": "op;Time saved (s)\na;1.2\nb;-0.4",
     "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
@@ -134,6 +140,7 @@ def test_what_is_seldom_true_is_a_question():
     [
         ("op;cpu (ms)\nadd;1.00\nmul;1.10\nsum;0.50", "summary or operation", "sum, the last row, is no sum or mean of the others"),
         ("batch;p50 (ms);p99 (ms)\n1;5.012;7.134\n2;5.012;7.134\n4;5.2;7.5", "copied row", "batch=1 and batch=2 have the same figures"),
+        ("op;% of peak\na;45\nb;102", "more than the whole", "b has 102 in % of peak"),
     ],
 )  # fmt: skip
 def test_what_an_operation_or_a_clock_may_explain_is_a_question(text, rule, words):
