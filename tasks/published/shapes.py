@@ -26,7 +26,9 @@ _LABELS = {
     "GPUs": re.compile(r"^(#\s*)?gpus?( count)?$|\bnumber of gpus\b|\bacceleratorcount\b"),
 }
 _OF_GPU = re.compile(r"\bv?(gpu|vram|hbm|cuda|tensor|disk|ssd|storage|used|usage|peak|free|accelerator)\b")
-_SEVERAL = re.compile(r"\bnodes?\b|\bcluster\b|\binstances\b|\d\s*[x×]\s*[a-z]\d|[x×]\s*\d+\s*$")
+_SEVERAL = re.compile(
+    r"\bnodes?\b|\bcluster\b|\binstances\b|\d\s*[x×]\s*(?:[a-z][0-9][a-z0-9]{0,4}\.|[a-z]\d-[a-z])|[x×]\s*\d+\s*$"
+)
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 

@@ -122,7 +122,7 @@ def test_only_what_sums_up_by_its_name_its_place_and_its_value_is_a_summary(rows
         ("7.91 +/- 0.05 ms", 7.91), ("~12", 12), ("≈ 3.5x", 3.5), ("×2.4", 2.4), ("45 %", 45), ("$1.20", 1.2),
         ("0.871M", 871000), ("1310k", 1310000), ("1.86e+05", 186000), ("4,123.1 (1.0)", 4123.1), (".5", 0.5),
         ("706222 ns/op", 706222), ("-5", -5), ("2h 15m", 8100), ("20:04:48", 72288), ("0m1.783s", 1.783),
-        ("OOM", None), ("<0.01", None), ("10–20", None), ("v2", None), ("1e999", None), ("", None),
+        ("4096x4096", None), ("3×3", None), ("OOM", None), ("<0.01", None), ("10–20", None), ("v2", None), ("1e999", None), ("", None),
     ],
 )  # fmt: skip
 def test_numbers_as_people_write_them(cell, value):

@@ -38,6 +38,7 @@ PAIRS = {
     "percentiles": ("op;p50 (ms);p99 (ms)\na;5.0;9.0\nb;6.0;8.0", "5.0;9.0", "9.0;5.0", "a has 9.0 in p50 (ms), above 5.0 in p99 (ms)"),
     "minimum": ("op;mean (ms);min (ms);max (ms)\na;5.0 ± 0.3;4.5;6.0", "4.5", "5.5", "a has 5.5 in min (ms), above 5.0 ± 0.3 in mean (ms)"),
     "copied row": ("op;cpu (s);gpu (s)\nx n=10;0.29;0.16\nx n=20;0.54;0.24", "0.54;0.24", "0.29;0.16", "have the same figures in every column (0.29, 0.16): one is a copy"),
+    "copied row of a column of sizes": ("Kernel;CPU (ms);GPU (ms)\n7×7;78.4;1.8\n9×9;110.2;2.4", "110.2;2.4", "78.4;1.8", "7×7 and 9×9 have the same figures in every column (78.4, 1.8)"),
     "copied number": ("op;cpu (s)\nx n=10;4.9876\nx n=20;9.1234\nx n=40;17.4321", "9.1234", "4.9876", "x n=10 and x n=20 have 4.9876 in cpu (s) for different work"),
     "copied column": ("op;cpu (s);gpu (s)\na;1.234;0.345\nb;2.345;0.456\nc;3.456;0.567\nd;4.567;0.678", "0.345\nb;2.345;0.456\nc;3.456;0.567\nd;4.567;0.678", "1.234\nb;2.345;2.345\nc;3.456;3.456\nd;4.567;4.567", "cpu (s) and gpu (s) have the same figures in every row"),
     "devices and times": ("GPUs;Time (s)\n1;100.0\n2;52.0\n4;28.0", "28.0", "9.3", "GPUs=4 in Time (s) has 10.8 times the speed of GPUs=1 with 4 times its devices: 269 % scaling"),
@@ -60,6 +61,7 @@ PAIRS = {
     "peak of the faster precision": ("gpu;TFLOPS (FP16 in, FP32 acc)\nA100;259", "259", "359", "above the peak of A100 in fp16, 312 TFLOP/s"),
     "peak of a bandwidth": ("gpu;GB/s\nA100;1800\nH100;3000", "1800", "10737", "A100 would run at 10700 GB/s or more"),
     "cores": ("Instance;vCPUs;Memory\nr5.4xlarge;16;128 GiB\ng5.8xlarge;32;128 GiB", ";16;", ";32;", "r5.4xlarge is said to have 32 vCPUs, but it has 16 vCPUs"),
+    "cores beside GPUs": ("Instance;GPU;vCPUs\ng5.2xlarge;1x A10G;8\ng5.12xlarge;4x A10G;48", "48", "96", "g5.12xlarge is said to have 96 vCPUs, but it has 48 vCPUs"),
     "cores, turned": ("| | CPU | GPU |\n|---|---|---|\n| Instance | r5.4xlarge | g5.8xlarge |\n| CPU | 16 cores | 32 cores |", "16 cores", "32 cores", "r5.4xlarge is said to have 32 cores, but it has 16 vCPUs"),
     "memory": ("type;Memory (GiB);time (s)\nc5.2xlarge;16;5.0\nm5.2xlarge;32;4.0", "16", "64", "c5.2xlarge is said to have 64 GiB, but it has 16 GiB"),
     "spot": ("instance;On-demand $/h;Spot $/h\nm5.2xlarge;0.384;0.188", "0.188", "0.500", "the spot price, 0.5 USD/h, is above the on-demand price, 0.384"),
@@ -116,6 +118,7 @@ RIGHT = {
     "several machines for the price of each": "Cluster;$/h\n1x p4d.24xlarge;32.77\n8x p4d.24xlarge;32.77",
     "time that was lost": "op;Time saved (s)\na;1.2\nb;-0.4",
     "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
+    "cores of several": "Instances;vCPUs;time (s)\n2x g5.2xlarge;16;5.0",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
 
