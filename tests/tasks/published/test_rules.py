@@ -27,6 +27,7 @@ def asked(text):
 # A right table, what of it is changed to what, and words of the finding that this must give.
 PAIRS = {
     "speedup": ("op;cpu (s);gpu (s);speedup\na;4.00;2.00;2.0\nb;9.00;3.00;3.0\nc;8.00;2.00;4.0\nd;5.00;1.00;5.0", "3.0\n", "3.6\n", "b has 3.6 in speedup, but cpu (s) over gpu (s) gives 2.99–3.01"),
+    "speedup among exact ones": ("op;cpu (s);gpu (s);speedup\na;4.000;2.000;2.00\nb;9.000;3.000;3.00\nc;8.000;2.000;4.00\nd;5.000;1.000;5.00\ne;7.000;2.000;3.50\nf;6.141;3.000;2.05", "2.05", "2.00", "f has 2.00 in speedup, but cpu (s) over gpu (s) gives 2.05–2.05"),
     "speedup of one row": ("op;cpu (s);gpu (s);speedup\na;4.00;2.00;2.0", ";2.0", ";2.9", "a has a speedup that no two of the numbers give"),
     "speedup in percent": ("op;old (s);new (s);Speedup (%)\na;4.00;2.00;100\nb;9.00;3.00;200\nc;8.00;2.00;300\nd;5.00;1.00;400", "200", "270", "b has 270 in Speedup (%)"),
     "change": ("op;old (ms);new (ms);Change\na;40.0;44.0;+10.0%\nb;90.0;81.0;-10.0%\nc;80.0;60.0;-25.0%\nd;50.0;55.0;+10.0%", "-25.0%", "+25.0%", "c has +25.0% in Change"),
@@ -92,6 +93,7 @@ RIGHT = {
     "batch 1 is as slow as batch 2": "batch;latency (ms)\n1;6.31\n2;6.12\n4;7.0",
     "batch per GPU": "GPUs;batch / GPU;step (ms);images/s\n2;32;100.0;640\n4;32;101.0;1267\n8;32;104.0;2461",
     "repeats": "run;time (s)\n1;1.2345\n2;1.2345\n3;1.2346",
+    "speedups of unrounded times": "op;a (s);b (s);speedup\nx;4.13;1.02;4.05\ny;6.24;1.01;6.18\nz;11.31;1.03;10.98\nu;5.02;1.00;5.02\nv;7.07;1.01;7.10\nw;2.05;1.01;2.06",
     "whole speedups": "op;a (s);b (s);speedup\nx;4.1;1.0;4x\ny;6.2;1.0;6x\nz;11.3;1.0;11x",
     "of unrounded times": "op;a (s);b (s);speedup\nx;0.4;0.1;3.62\ny;0.9;0.2;4.31\nz;1.1;0.3;3.71",
     "missing": "op;a (s);b (s);speedup\nx;4.0;OOM;nan\ny;6.0;2.0;3.0\nz;-;1.0;-",
