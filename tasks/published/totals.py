@@ -139,11 +139,15 @@ def _across(row: TableRow, parts: Sequence[int]) -> Estimate | None:
 
 
 def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
-    """Report an average outside of its rows: it may be of any kind or of some, but not beyond all."""
+    """Report an average outside of its rows: it may be of any kind or of some, but not beyond all.
+
+    Where a row has no number, such as benchstat's `~`, the average may be of more than is printed.
+    """
     for index in table.of(*MEASURES, ColumnKind.RATIO):
         value = row.cells[index]
         rows = [v for each in table.rows if (v := each.cells[index])]
-        if value is None or len(rows) < 2 or table.columns[index].change or "subtotal" in words_of(row.name):
+        whole = len(rows) == len(table.rows) > 1
+        if value is None or not whole or table.columns[index].change or "subtotal" in words_of(row.name):
             continue
         low, high = min(v.value - v.step for v in rows), max(v.value + v.step for v in rows)
         if value.value + value.step < low * (1 - SLACK) or value.value - value.step > high * (1 + SLACK):

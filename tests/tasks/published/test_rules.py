@@ -111,6 +111,7 @@ RIGHT = {
     "a sum": "op;cpu (ms)\nadd;1.00\nmul;1.10\nsum;0.50",
     "a sum among others": "op;cpu (ms)\nsum;0.50\nadd;1.00\nmul;1.10",
     "reductions": "op;pandas (ms);polars (ms)\nmean;4.18;0.39\nmedian;10.23;0.81\nsum;3.91;0.36",
+    "an average of more than is printed": "name;old (ms);new (ms);vs base\na;4.12;4.03;-2.2%\nb;9.83;9.83;~\nc;8.15;7.26;-10.9%\ngeomean;6.91;6.85;-0.9%",
     "averages of groups": "op;t (s)\na;5.0\nb;7.0\nAverage;6.0\nc;50.0\nd;70.0\nAverage;60.0",
     "a step that waits for its launches": "batch;p50 (ms);p99 (ms)\n1;5.0;7.1\n2;5.0;7.1\n4;5.2;7.5",
     "wall and CPU time": "Benchmark;Time;CPU;Iterations\nBM_a;782 us;782 us;923\nBM_b;422 us;422 us;1558\nBM_c;103 us;103 us;6790",
