@@ -8,6 +8,7 @@ from dataclasses import replace
 from tasks.errors import GridbenchError
 from tasks.published.forms.drawn import drawn_tables, simple_tables
 from tasks.published.forms.grid import TextGrid
+from tasks.published.forms.marked import unmarked
 from tasks.published.forms.markup import html_tables
 from tasks.published.forms.spaced import aligned_tables, separated_table
 from tasks.published.meaning.columns import heading, with_unit
@@ -71,6 +72,7 @@ def hands(header: str) -> float | None:
 
 def _grids(text: str) -> list[TextGrid]:
     """Find the tables of a text; CSV and aligned text only where nothing is drawn."""
+    text = unmarked(text)
     grids = [*html_tables(text), *drawn_tables(text), *simple_tables(text)]
     if not grids and (separated := separated_table(text)):
         grids = [separated]
@@ -80,7 +82,10 @@ def _grids(text: str) -> list[TextGrid]:
 def _table(made: TextGrid, about: str) -> PublishedTable | None:
     """Read a table; None if nothing in it can be judged."""
     made = _upright(made)
-    columns, values = zip(*map(_column, made.header, map(made.column, range(len(made.header)))), strict=True)
+    unit = _unit_of_all(made.header[0])
+    columns, values = zip(
+        *(_column(name, made.column(i), unit) for i, name in enumerate(made.header)), strict=True
+    )
     if not any(c.kind in JUDGED for c in columns) and not _shaped(made):
         return None
     rows = _rows(made, columns, values)
@@ -112,7 +117,15 @@ def _shaped(made: TextGrid) -> bool:
     return any(_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
 
 
-def _column(header: str, cells: Sequence[str]) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
+def _unit_of_all(name: str) -> str:
+    """Return the unit that the first header gives to all statistics: `Name (time in us)`."""
+    match = re.search(r"\(times? in (\w+)\)", name.lower())
+    return match[1] if match else ""
+
+
+def _column(
+    header: str, cells: Sequence[str], unit_of_all: str
+) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
     """Read a column: its meaning and its numbers. A column of text has none."""
     column = heading(header)
     values = readings(cells, lasting=column.kind in (ColumnKind.TIME, ColumnKind.OTHER))
@@ -120,7 +133,7 @@ def _column(header: str, cells: Sequence[str]) -> tuple[PublishedColumn, tuple[P
     if not any(values) or 2 * sum(map(bool, values)) < filled:
         return replace(column, kind=ColumnKind.OTHER), (None,) * len(cells)
     units = Counter(value.unit for value in values if value and value.unit)
-    unit = units.most_common(1)[0][0] if units else ""
+    unit = units.most_common(1)[0][0] if units else unit_of_all if column.statistic else ""
     column = with_unit(column, unit) or column
     if column.kind in (ColumnKind.RATIO, ColumnKind.EFFICIENCY) and unit == "%":
         column = replace(column, percent=True)

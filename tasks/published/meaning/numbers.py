@@ -17,7 +17,7 @@ _NUMBER = re.compile(
     rf"(?P<about>[~≈∼]|ca\.? |about )?\s*(?P<money>US\$|[$€£])?\s*(?P<factor>[x×]\s?)?"
     rf"(?P<number>[+\-−]?(?:{_THOUSANDS}|{_PLAIN})(?:e[+-]?\d{{1,6}})?|[+-]?inf(?:inity)?)"
     r"(?:\s*(?P<prefix>[kKMBGT])(?![a-zA-Z/]))?\s*(?P<unit>[a-zA-Zµμ%×$][\w/%µμ$·]*(?:\s?/\s?\w+)?)?"
-    r"\s*(?:(?:±|\+/-|\+-|±)\s*(?P<error>[\d.,]+(?:e[+-]?\d+)?)\s*\S{0,8})?\s*(?:\(.{0,60}\)|\[.{0,60}\])?\s*[*†‡]*",
+    r"\s*(?:(?:±|\+/-|\+-|±)\s*(?P<error>[\d.,]+(?:e[+-]?\d+)?|∞)\s*\S{0,8})?\s*(?:\(.{0,60}\)|\[.{0,60}\])?\s*[*†‡]*",
     re.IGNORECASE | re.ASCII,
 )
 _EDGE = re.compile(r"[x×]\d", re.IGNORECASE)  # 4096x4096 is no number of x4096
