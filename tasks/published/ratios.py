@@ -210,7 +210,10 @@ def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) 
         for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True))
         if value and bounds and distance(value, bounds) <= CLEAR
     }
-    direct = outcome(values, next(_between_columns(table, column)))
+    between = next(_between_columns(table, column), None)
+    if between is None:
+        return None  # two statistics of one thing
+    direct = outcome(values, between)
     off = [row for row in direct.off if row not in explained]
     if not off or (len(off) < direct.judged and direct.judged > 2 and not direct.agreeing):
         return None

@@ -94,6 +94,7 @@ RIGHT = {
     "batch per GPU": "GPUs;batch / GPU;step (ms);images/s\n2;32;100.0;640\n4;32;101.0;1267\n8;32;104.0;2461",
     "repeats": "run;time (s)\n1;1.2345\n2;1.2345\n3;1.2346",
     "speedups of unrounded times": "op;a (s);b (s);speedup\nx;4.13;1.02;4.05\ny;6.24;1.01;6.18\nz;11.31;1.03;10.98\nu;5.02;1.00;5.02\nv;7.07;1.01;7.10\nw;2.05;1.01;2.06",
+    "a speedup beside two percentiles": "op;p50 (ms);p99 (ms);speedup\na;1.0;2.0;3.0\nb;1.0;2.0;3.0",
     "whole speedups": "op;a (s);b (s);speedup\nx;4.1;1.0;4x\ny;6.2;1.0;6x\nz;11.3;1.0;11x",
     "of unrounded times": "op;a (s);b (s);speedup\nx;0.4;0.1;3.62\ny;0.9;0.2;4.31\nz;1.1;0.3;3.71",
     "missing": "op;a (s);b (s);speedup\nx;4.0;OOM;nan\ny;6.0;2.0;3.0\nz;-;1.0;-",
