@@ -95,6 +95,8 @@ RIGHT = {
     "repeats": "run;time (s)\n1;1.2345\n2;1.2345\n3;1.2346",
     "speedups of unrounded times": "op;a (s);b (s);speedup\nx;4.13;1.02;4.05\ny;6.24;1.01;6.18\nz;11.31;1.03;10.98\nu;5.02;1.00;5.02\nv;7.07;1.01;7.10\nw;2.05;1.01;2.06",
     "a speedup beside two percentiles": "op;p50 (ms);p99 (ms);speedup\na;1.0;2.0;3.0\nb;1.0;2.0;3.0",
+    "the best of several": "op;a (ms);b (ms);c (ms);Max speedup\np;4.92;2.28;2.23;2.21\nq;7.74;4.19;-;1.85\nr;8.06;2.78;-;2.90\ns;3.40;1.30;-;2.62\nt;1.63;0.742;-;2.20\nu;2.19;1.48;1.57;1.48",
+    "rates that a program scaled": "engine;en;ru\na;30.1 GB/s;31.2 GB/s\nb;24.9 GB/s;23.3 GB/s\nc;7.1 GB/s;6.2 GB/s\nd;8.9 GB/s;2.0 MB/s\ne;11.0 GB/s;9.1 GB/s",
     "whole speedups": "op;a (s);b (s);speedup\nx;4.1;1.0;4x\ny;6.2;1.0;6x\nz;11.3;1.0;11x",
     "of unrounded times": "op;a (s);b (s);speedup\nx;0.4;0.1;3.62\ny;0.9;0.2;4.31\nz;1.1;0.3;3.71",
     "missing": "op;a (s);b (s);speedup\nx;4.0;OOM;nan\ny;6.0;2.0;3.0\nz;-;1.0;-",
