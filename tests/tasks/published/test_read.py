@@ -20,6 +20,8 @@ from tasks.published.table import ColumnKind
     [
         ("CPU Time (s)", ColumnKind.TIME, "s"),
         ("gpu_ms", ColumnKind.TIME, "ms"),
+        ("latency-ms", ColumnKind.TIME, "ms"),
+        ("YOLOv5-s", ColumnKind.OTHER, ""),
         ("Latency in µs", ColumnKind.TIME, "µs"),
         ("Duration (min)", ColumnKind.TIME, "min"),
         ("Median latency (milliseconds)", ColumnKind.TIME, "milliseconds"),
