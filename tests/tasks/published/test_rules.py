@@ -124,6 +124,7 @@ RIGHT = {
     "several machines for the price of each": "Cluster;$/h\n1x p4d.24xlarge;32.77\n8x p4d.24xlarge;32.77",
     "time that was lost": "op;Time saved (s)\na;1.2\nb;-0.4",
     "spot in a dearer region": "instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;sa-east-1a;spot;0.391",
+    "a list of machines": "Place;Machine;time (s)\n1;AWS c5.4xlarge;0.41\n2;AMD Ryzen 9 with 24 cores;0.43\n3;Xeon with 57 cores;0.44",
     "cores of several": "Instances;vCPUs;time (s)\n2x g5.2xlarge;16;5.0",
     "seven of sixteen cores": "instance;Memory used (GB);time (s)\nc5.2xlarge;17;5.0",
 }  # fmt: skip
