@@ -23,27 +23,35 @@ CHANCE = 0.01  # that any two numbers of a column agree by accident
 CLUSTERED = 30  # times denser than even: a column's numbers are of one magnitude
 COLUMN_DIGITS = 6  # of the different numbers of two equal columns, beside the first of each
 LEAST_ROWS = 3  # in which a whole column may be a copy
+CLOCKS = {"wall", "real", "cpu", "user", "process", "clock"}  # of one run, busy all the time, these agree
 
 
 def copies(table: PublishedTable) -> list[list[TableRow]]:
-    """Group rows that state different work and agree in every digit of every time and rate."""
+    """Group rows that state different work and agree in every digit of every time and rate.
+
+    Of a subject's columns only that with the most digits counts: percentiles of a sample go together.
+    """
     measures = table.of(*MEASURES)
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in table.rows:
         values = [value for i in measures if (value := row.cells[i])]
-        if len(values) == len(measures) > 1 and sum(map(digits_of, values)) >= ROW_DIGITS:
+        if len(values) == len(measures) > 1 and _digits(table, row) >= ROW_DIGITS:
             alike[tuple(value.text for value in values)].append(row)
     return [rows for rows in alike.values() if len(rows) > 1 and _differ(rows)]
 
 
 def copied(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report rows, numbers and columns that are copies of others."""
+    """Report rows, numbers and columns that are copies of others.
+
+    A single subject may well be equal for more work: a step that waits for its launches or for memory is.
+    """
+    alone = len({table.columns[i].subject for i in table.of(*MEASURES)}) == 1
     for rows in copies(table):
         names = [row.name for row in rows]
         figures = ", ".join(value.text for i in table.of(*MEASURES) if (value := cell(rows[0], i)))
         which = "one" if len(rows) == 2 else "all but one"
         text = f"{listed(names)} have the same figures in every column ({figures}): {which} is a copy"
-        yield TableFlaw("copied row", tuple(names), text)
+        yield TableFlaw("copied row", tuple(names), text, doubt=alone)
     named = {row.name for rows in copies(table) for row in rows}
     for index in table.of(ColumnKind.TIME):  # a rate may well be the same for more work
         yield from _copied_cells(table, index, named)
@@ -71,7 +79,7 @@ def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
     for first, second in combinations(table.of(*MEASURES), 2):
         one, other = table.columns[first], table.columns[second]
         alike = (one.kind, one.statistic, one.scale) == (other.kind, other.statistic, other.scale)
-        if not alike or one.subject == other.subject:
+        if not alike or one.subject == other.subject or one.subject | other.subject <= CLOCKS:
             continue
         pairs = [(a, b) for row in table.rows if (a := cell(row, first)) and (b := cell(row, second))]
         if len(pairs) < LEAST_ROWS or any(a.text != b.text for a, b in pairs):
@@ -80,6 +88,15 @@ def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
         if len(distinct) >= LEAST_ROWS and sum(distinct.values()) >= COLUMN_DIGITS:
             text = f"{one.header} and {other.header} have the same figures in every row: one is a copy"
             yield TableFlaw("copied column", (), text)
+
+
+def _digits(table: PublishedTable, row: TableRow) -> int:
+    """Count the digits of a row, of each subject those of one column."""
+    most: dict[frozenset[str], int] = defaultdict(int)
+    for index in table.of(*MEASURES):
+        if value := row.cells[index]:
+            most[table.columns[index].subject] = max(most[table.columns[index].subject], digits_of(value))
+    return sum(most.values())
 
 
 def _differ(rows: list[TableRow]) -> bool:

@@ -1,8 +1,10 @@
 """Times that must grow with the work, and numbers that are a thousand times off their neighbours."""
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations, pairwise
 from statistics import median
 
@@ -107,7 +109,17 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
             if count == max(c for (r, _), c in votes.items() if r == row) and _alone(
                 table, row, index, indices
             ):
-                yield _slip(table, row, index, "beside its columns"), (table.rows[row].name, index)
+                flaw = _slip(table, row, index, "beside its columns")
+                yield (
+                    replace(flaw, doubt=any(_scaled(table, i) for i in indices)),
+                    (table.rows[row].name, index),
+                )
+
+
+def _scaled(table: PublishedTable, index: int) -> bool:
+    """Return True for a column of several units: a program puts them there, and slips in none."""
+    texts = [value.text.lower() for row in table.rows if (value := row.cells[index])]
+    return len({unit for text in texts if (unit := re.sub(r"[^a-zµμ/]", "", text))}) > 1
 
 
 def _stragglers(ratios: dict[int, float]) -> list[int]:

@@ -1,7 +1,7 @@
 """Rates above what a GPU can compute or move."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from tasks.plausibility.physics import CACHE_BYTES, MARGIN
 from tasks.published.sizes import PRECISIONS, flops, precision
@@ -13,7 +13,8 @@ from tasks.results.model import Machine
 _FASTER = re.compile(
     r"fp8|f8\b|e4m3|e5m2|int8|i8\b|int4|fp4|nvfp4|mxfp|spars|2:4|w8a8|w4a|1-?bit|binary|\btops\b"
 )
-UNSAID = 2.0  # times the highest peak on file: in which precision a table computes may stand elsewhere
+# times the highest peak on file, which has no fp8: in which precision a table computes may stand elsewhere
+UNSAID = 2.0
 _CACHED = re.compile(
     r"cache|\bl1\b|\bl2\b|shared|nvlink|nvswitch|aggregate|register|effective|equivalent|compress"
 )
@@ -21,9 +22,13 @@ _SEVERAL = re.compile(r"\b(\d{1,5})\s*[x×]\s*(?=[a-z])|\b(\d{1,5})[ -]?gpus?\b"
 
 
 def above_peaks(
-    table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine]
+    table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine], in_fp8: Collection[str] = ()
 ) -> Iterator[TableFlaw]:
-    """Report rows that compute or move more than the GPU can: that of `machine`, else the one they name."""
+    """Report rows that compute or move more than the GPU can: that of `machine`, else the one they name.
+
+    `in_fp8` are the keys of GPUs that compute in fp8, at twice the rate of fp16.
+    """
+    faster = {model_of(key).upper() for key in in_fp8}
     for index in table.of(ColumnKind.RATE, ColumnKind.TIME):
         column = table.columns[index]
         if "cpu" in column.header.lower() or (column.each and column.kind is ColumnKind.TIME):
@@ -31,18 +36,19 @@ def above_peaks(
         for row in table.rows:
             value = cell(row, index)
             limit = machine or named_gpu(f"{column.header} {row.text}", gpus)
-            if value and limit and (flaw := _above(table, row, index, value, limit, machine is not None)):
+            doubled = machine is None and limit is not None and limit.name in faster
+            if value and limit and (flaw := _above(table, row, index, value, limit, doubled)):
                 yield flaw
 
 
 def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
     """Return the one GPU that a text names; of several variants, one with the highest of each peak."""
     words = set(re.findall(r"[a-z]+\d+[a-z]*", text.lower()))
-    models = {key.split("-")[0] for key in gpus} & words
+    models = {model_of(key) for key in gpus} & words
     if len(models) != 1:
         return None
     model = models.pop()
-    variants = [machine for key, machine in gpus.items() if key.split("-")[0] == model]
+    variants = [machine for key, machine in gpus.items() if model_of(key) == model]
     peaks: dict[str, float] = {}
     for machine in variants:
         for name, rate in machine.peak_flops:
@@ -51,14 +57,20 @@ def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
     return Machine(model.upper(), None, peak_flops=tuple(peaks.items()), peak_bytes_per_s=bandwidth)
 
 
+def model_of(key: str) -> str:
+    """Return the model of a GPU's key without its variant: `a100` of `a100-80-sxm`."""
+    return key.split("-")[0]
+
+
 def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, float | None]:
-    """Return the peak for a row: that of the precision in its name or header, else the machine's highest."""
+    """Return the peak for a row: the highest of the precisions that it or its header names, else of all.
+
+    Several are named where one is that of the inputs and another that of the sums.
+    """
     peaks = dict(machine.peak_flops)
-    stated = precision(row) or next((name for name in PRECISIONS if name in header.lower()), None)
-    if stated in peaks:
-        return stated, peaks[stated]
-    name = max(peaks, key=lambda known: peaks[known], default="")
-    return f"{name}, its highest", peaks.get(name)
+    stated = [name for name in PRECISIONS if name in f"{row.text} {header.lower()}" and name in peaks]
+    name = max(stated or peaks, key=lambda known: peaks[known], default="")
+    return name if stated else f"{name}, its highest", peaks.get(name)
 
 
 def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
@@ -77,14 +89,14 @@ def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...
 
 
 def _above(
-    table: PublishedTable, row: TableRow, index: int, value: Printed, machine: Machine, known: bool
+    table: PublishedTable, row: TableRow, index: int, value: Printed, machine: Machine, doubled: bool
 ) -> TableFlaw | None:
-    """Hold a number against a GPU, which is `known` where the user names it."""
+    """Hold a number against a GPU, `doubled` where a precision that isn't stated may be a faster one."""
     column = table.columns[index]
     around = f"{column.header} {row.text} {table.about}".lower()
     devices = _devices(table, row, column.header)
     name, peak = peak_for(row, machine, column.header)
-    if peak and not known and name.endswith("highest"):
+    if peak and doubled and name.endswith("highest"):
         peak *= UNSAID
     computed, moved = _rates(table, row, index, value)
     if computed and peak and computed > MARGIN * peak * devices and not _FASTER.search(around):

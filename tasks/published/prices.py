@@ -1,9 +1,10 @@
 """Prices in a published table, by the same rules as our own."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from tasks.pricing.checks import Quote, impossibilities
@@ -12,40 +13,53 @@ from tasks.published.shapes import AWS_NAME, GCP_NAME
 from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
 
 RULE = "price that can't be"
+_SEVERAL = re.compile(r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?=[a-z])")
 # regions and zones as AWS and Google name them
 _PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:-[a-f])?)\b")
 
 
 @dataclass(frozen=True, slots=True)
 class PricedRow:
-    """A price of a row: of which machine, how many GPUs, in which region, on which terms."""
+    """A price of a row: of which machine, how many GPUs, in which region, on which terms.
+
+    `several` is the number that its text states, of machines or of GPUs: `8x p4d.24xlarge`.
+    """
 
     row: TableRow
     machine: str
     gpus: float
     value: Printed
     purchase: str
+    several: float = 1.0
 
 
 def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw]:
     """Report prices that are none, or that no such machine has; `known` are on-demand prices by instance."""
     prices = [price for index in table.of(ColumnKind.PRICE) for price in _priced(table, index)]
     for price in prices:
-        same = [other for other in prices if other.machine == price.machine and other.row is not price.row]
-        elsewhere = tuple(
-            (o.row.name, o.value.value) for o in same if o.purchase == price.purchase and price.machine
-        )
-        own = [o for o in prices if o.row is price.row and o.purchase == "on-demand"]
-        own += [o for o in same if o.purchase == "on-demand" and price.machine and _is_there(price, o)]
-        spot = price.purchase == "spot"
-        quote = Quote(
-            price.value.value, price.purchase, date.min,
-            on_demand_usd=own[0].value.value if own and spot else None, elsewhere=elsewhere,
-            gpus=int(max(price.gpus, 1)), snapshot_usd=known.get(price.machine),
-        )  # fmt: skip
-        for reason in impossibilities(quote):
+        for reason in _reasons(price, prices, known):
             yield TableFlaw(RULE, (price.row.name,), f"{price.row.name}: {reason}")
     yield from _cheaper_with_more(prices)
+
+
+def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, float]) -> tuple[str, ...]:
+    """List why a price can't be so; that of several machines may be for all of them or for each."""
+    same = [other for other in prices if other.machine == price.machine and other.row is not price.row]
+    alike = [o for o in same if o.purchase == price.purchase and price.machine]
+    elsewhere = tuple((o.row.name, o.value.value / by) for o in alike for by in sorted({1.0, o.several}))
+    own = [o for o in prices if o.row is price.row and o.purchase == "on-demand"]
+    own += [o for o in same if o.purchase == "on-demand" and price.machine and _is_there(price, o)]
+    spot = price.purchase == "spot"
+    quote = Quote(
+        price.value.value, price.purchase, date.min,
+        on_demand_usd=own[0].value.value if own and spot else None, elsewhere=elsewhere,
+        gpus=int(max(price.gpus, price.several)), snapshot_usd=known.get(price.machine),
+    )  # fmt: skip
+    reasons = impossibilities(quote)
+    if price.several == 1 or not reasons:
+        return reasons
+    each = replace(quote, usd_per_hour=price.value.value / price.several, on_demand_usd=None)
+    return reasons if impossibilities(each) else ()
 
 
 def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
@@ -61,8 +75,9 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
         value = row.cells[index]
         count = next((v.value for i in counted if (v := row.cells[i])), 0.0)
         terms = "spot" if re.search(r"\bspot\b|preempt", row.text) else purchase
+        several = math.prod(max(float(number), 1.0) for number in _SEVERAL.findall(row.text))
         if value:
-            made.append(PricedRow(row, _machine(row.text), count, value, terms))
+            made.append(PricedRow(row, _machine(row.text), count, value, terms, several))
     return made
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import permutations
 
 from tasks.published.meaning.columns import words_of
-from tasks.published.relations import Outcome, Relation, best, distance, mapped, outcome
+from tasks.published.relations import OFF, Outcome, Relation, best, distance, mapped, outcome
 from tasks.published.table import (
     MEASURES,
     ColumnKind,
@@ -20,6 +20,7 @@ from tasks.results.format import significant
 from tasks.results.values import Estimate
 
 BEFORE = "the row before"
+EXTREMES = {"max", "maximum", "best", "top", "min", "minimum"}  # of several, each row's own
 MOST_MEASURES = 14  # columns of a table that are held against each other
 CLEAR = 0.05  # beyond rounding, from which two columns alone contradict a speedup
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # no ratio of sizes
@@ -38,8 +39,9 @@ def misquoted(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report ratios and efficiencies that the printed numbers can't produce, in tables whose others do."""
     for index in table.of(ColumnKind.RATIO, ColumnKind.EFFICIENCY):
         values = [row.cells[index] for row in table.rows]
-        if result := best(values, relations(table, index)):
-            yield from _accused(table, index, values, result)
+        candidates = relations(table, index)
+        if result := best(values, candidates):
+            yield from _accused(table, index, values, result, candidates)
         elif flaw := _alone(table, index, values):
             yield flaw
 
@@ -180,17 +182,29 @@ def _is_one(value: Printed | None, column: PublishedColumn) -> bool:
 
 
 def _accused(
-    table: PublishedTable, index: int, values: Sequence[Printed | None], result: Outcome
+    table: PublishedTable,
+    index: int,
+    values: Sequence[Printed | None],
+    result: Outcome,
+    candidates: Sequence[Relation],
 ) -> Iterator[TableFlaw]:
+    extreme = bool(words_of(table.columns[index].header) & EXTREMES)
     for row in result.off:
         value, bounds = values[row], result.relation.bounds[row]
         if value and bounds:
+            if (extreme or distance(value, bounds) <= OFF) and _explained(value, row, candidates):
+                continue
             text = (
                 f"{table.rows[row].name} has {value.text} in {table.columns[index].header}, but "
                 f"{result.relation.words} gives {spread(bounds)} there, and what stands in {result.agreeing} "
                 "other rows"
             )
             yield TableFlaw(RULE, (table.rows[row].name,), text)
+
+
+def _explained(value: Printed, row: int, candidates: Sequence[Relation]) -> bool:
+    """Return True if another relation gives what stands in a row, as where it is the best of several."""
+    return any(bounds and not distance(value, bounds) for each in candidates if (bounds := each.bounds[row]))
 
 
 def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
@@ -210,7 +224,10 @@ def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) 
         for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True))
         if value and bounds and distance(value, bounds) <= CLEAR
     }
-    direct = outcome(values, next(_between_columns(table, column)))
+    between = next(_between_columns(table, column), None)
+    if between is None:
+        return None  # two statistics of one thing
+    direct = outcome(values, between)
     off = [row for row in direct.off if row not in explained]
     if not off or (len(off) < direct.judged and direct.judged > 2 and not direct.agreeing):
         return None

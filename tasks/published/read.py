@@ -8,12 +8,14 @@ from dataclasses import replace
 from tasks.errors import GridbenchError
 from tasks.published.forms.drawn import drawn_tables, simple_tables
 from tasks.published.forms.grid import TextGrid
+from tasks.published.forms.marked import unmarked
 from tasks.published.forms.markup import html_tables
 from tasks.published.forms.spaced import aligned_tables, separated_table
-from tasks.published.meaning.columns import heading, with_unit, words_of
+from tasks.published.meaning.columns import heading, with_unit
 from tasks.published.meaning.numbers import MISSING, NumberText, printed, readings
 from tasks.published.meaning.units import rate_of, seconds_of
 from tasks.published.sizes import read_sizes
+from tasks.published.summaries import parted
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, PublishedTable, TableRow
 
 MOST_ROWS = 1000
@@ -27,9 +29,6 @@ JUDGED = (
     ColumnKind.SHARE,
     ColumnKind.RATIO,
 )
-_TOTALS = {"total", "totals", "sum", "overall"}
-_BESIDE_TOTAL = {"grand", "job", "run", "wall", "time", "runtime", "suite", "benchmark", "elapsed", "s"}
-_SUMMARIES = {"average", "avg", "mean", "geomean", "geometric", "median", "subtotal"}
 _HANDS = re.compile(
     r"^(\d+)\s*[x×]?\s*(?:[a-z]\w*\s)?(gpu|node|device|thread|core|process|worker|cpu)s?\b", re.IGNORECASE
 )
@@ -73,6 +72,7 @@ def hands(header: str) -> float | None:
 
 def _grids(text: str) -> list[TextGrid]:
     """Find the tables of a text; CSV and aligned text only where nothing is drawn."""
+    text = unmarked(text)
     grids = [*html_tables(text), *drawn_tables(text), *simple_tables(text)]
     if not grids and (separated := separated_table(text)):
         grids = [separated]
@@ -82,18 +82,20 @@ def _grids(text: str) -> list[TextGrid]:
 def _table(made: TextGrid, about: str) -> PublishedTable | None:
     """Read a table; None if nothing in it can be judged."""
     made = _upright(made)
-    columns, values = zip(*map(_column, made.header, map(made.column, range(len(made.header)))), strict=True)
+    unit = _unit_of_all(made.header[0])
+    columns, values = zip(
+        *(_column(name, made.column(i), unit) for i, name in enumerate(made.header)), strict=True
+    )
     if not any(c.kind in JUDGED for c in columns) and not _shaped(made):
         return None
     rows = _rows(made, columns, values)
-    sums = [row for row in rows if is_total(row.name) or words_of(row.name) & _SUMMARIES]
+    measured, sums = parted(rows, columns)
     skipped = [f"column {c.header[:60]!r} is not judged" for c, v in zip(columns, values, strict=True)
                if c.kind is ColumnKind.OTHER and any(v) and c.header]  # fmt: skip
-    others = tuple(row for row in rows if row not in sums)
     return PublishedTable(
         columns,
-        others or tuple(rows),
-        tuple(sums) if others else (),
+        tuple(measured or rows),
+        tuple(sums) if measured else (),
         about,
         tuple(skipped),
         (made.header, *made.rows),
@@ -110,18 +112,20 @@ def _upright(made: TextGrid) -> TextGrid:
     return TextGrid(tuple(lines[0]), tuple(map(tuple, lines[1:])))
 
 
-def is_total(name: str) -> bool:
-    """Return True for the name of a row that is the sum of the others."""
-    words = words_of(name)
-    return bool(words & _TOTALS) and words <= _TOTALS | _BESIDE_TOTAL
-
-
 def _shaped(made: TextGrid) -> bool:
     """Return True if a table names instances of clouds: their shapes are known."""
     return any(_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
 
 
-def _column(header: str, cells: Sequence[str]) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
+def _unit_of_all(name: str) -> str:
+    """Return the unit that the first header gives to all statistics: `Name (time in us)`."""
+    match = re.search(r"\(times? in (\w+)\)", name.lower())
+    return match[1] if match else ""
+
+
+def _column(
+    header: str, cells: Sequence[str], unit_of_all: str
+) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
     """Read a column: its meaning and its numbers. A column of text has none."""
     column = heading(header)
     values = readings(cells, lasting=column.kind in (ColumnKind.TIME, ColumnKind.OTHER))
@@ -129,7 +133,7 @@ def _column(header: str, cells: Sequence[str]) -> tuple[PublishedColumn, tuple[P
     if not any(values) or 2 * sum(map(bool, values)) < filled:
         return replace(column, kind=ColumnKind.OTHER), (None,) * len(cells)
     units = Counter(value.unit for value in values if value and value.unit)
-    unit = units.most_common(1)[0][0] if units else ""
+    unit = units.most_common(1)[0][0] if units else unit_of_all if column.statistic else ""
     column = with_unit(column, unit) or column
     if column.kind in (ColumnKind.RATIO, ColumnKind.EFFICIENCY) and unit == "%":
         column = replace(column, percent=True)

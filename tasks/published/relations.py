@@ -9,6 +9,7 @@ from tasks.results.values import Estimate
 
 SLACK = 0.01  # relative: a ratio of unrounded or averaged times differs from that of the printed ones
 OFF = 0.03  # beyond rounding, from which a row is accused
+EXACT = 5  # rows within rounding, from which a single other one is off by more than SLACK
 MOST_OFF = 0.3  # of the rows: where more are off, the relation is not the table's
 LEAST = 3  # rows that must agree, and tell something
 TELLING = 1.35  # high over low bound, to which agreement is no accident
@@ -66,17 +67,16 @@ def distance(value: Printed, bounds: Estimate) -> float:
 
 def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
     """Hold a column against a relation."""
-    agreeing, judged, off = 0, 0, []
-    for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True)):
-        if value is None or bounds is None or not math.isfinite(value.value):
-            continue
-        judged += 1
-        away = distance(value, bounds)
-        if away > OFF:
-            off.append(row)
-        elif away <= SLACK and row not in relation.trivial and _telling(value, bounds):
-            agreeing += 1
-    return Outcome(relation, agreeing, tuple(off), judged)
+    away = {
+        row: distance(value, bounds)
+        for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True))
+        if value and bounds and math.isfinite(value.value)
+    }
+    telling = [row for row in away if _telling(values[row], relation.bounds[row])]
+    telling = [row for row in telling if row not in relation.trivial]
+    exact = sum(away[row] == 0 for row in telling) >= EXACT and sum(map(bool, away.values())) == 1
+    off = tuple(row for row, far in away.items() if far > (SLACK if exact else OFF))
+    return Outcome(relation, sum(away[row] <= SLACK for row in telling), off, len(away))
 
 
 def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:
@@ -92,8 +92,8 @@ def mapped(bounds: Estimate, change: Callable[[float], float]) -> Estimate:
     return Estimate(change(bounds.value), min(ends), max(ends))
 
 
-def _telling(value: Printed, bounds: Estimate) -> bool:
+def _telling(value: Printed | None, bounds: Estimate | None) -> bool:
     """Return True if agreement is no accident: both are narrow, and it isn't just 1 beside 1."""
-    if not bounds.low or bounds.high is None or not value.value:
+    if value is None or bounds is None or not bounds.low or bounds.high is None or not value.value:
         return False
     return bounds.high / bounds.low < TELLING and abs(value.step / value.value) < TELLING - 1

@@ -42,11 +42,13 @@ class Known:
         gpus: peaks by model.
         shapes: of instances; None where there are none.
         prices: on demand, USD an hour, by instance.
+        in_fp8: keys of the GPUs that compute in fp8, which their peaks don't have.
     """
 
     gpus: Mapping[str, Machine] = field(default_factory=dict)
     shapes: Shapes | None = None
     prices: Mapping[str, float] = field(default_factory=dict)
+    in_fp8: frozenset[str] = frozenset()
 
 
 def review(table: PublishedTable, machine: Machine | None = None, known: Known | None = None) -> TableReview:
@@ -68,7 +70,7 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
         superlinear(table),
         slipped(table),
         above_whole(table),
-        above_peaks(table, machine, known.gpus),
+        above_peaks(table, machine, known.gpus, known.in_fp8),
         misshapen(table, known.shapes) if known.shapes else (),
         mispriced(table, known.prices),
         cold_first(table),

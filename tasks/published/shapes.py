@@ -26,7 +26,13 @@ _LABELS = {
     "GPUs": re.compile(r"^(#\s*)?gpus?( count)?$|\bnumber of gpus\b|\bacceleratorcount\b"),
 }
 _OF_GPU = re.compile(r"\bv?(gpu|vram|hbm|cuda|tensor|disk|ssd|storage|used|usage|peak|free|accelerator)\b")
-_SEVERAL = re.compile(r"\bnodes?\b|\bcluster\b|\binstances\b|\d\s*[x×]\s*[a-z]\d|[x×]\s*\d+\s*$")
+_SEVERAL = re.compile(
+    r"\bnodes?\b|\bcluster\b|\binstances\b|\d\s*[x×]\s*(?:[a-z][0-9][a-z0-9]{0,4}\.|[a-z]\d-[a-z])|[x×]\s*\d+\s*$"
+)
+# labels of a line that names the machine of each column; else a column is a list of machines
+_NAMES = re.compile(
+    r"instance|machine|server|node|host|system|hardware|platform|type|model|name|\bvm\b|\bsku\b"
+)
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -97,8 +103,8 @@ def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw]:
     for cells in rows:
         yield from _judged(list(zip(header, cells, strict=True)), shapes)
     for column in range(1, len(header)):
-        names = [row[column] for row in table.lines if shape_of(row[column], shapes)]
-        if len(names) == 1:
+        naming = [number for number, row in enumerate(table.lines) if shape_of(row[column], shapes)]
+        if len(naming) == 1 and (naming == [0] or _NAMES.search(table.lines[naming[0]][0].lower())):
             yield from _judged([(row[0], row[column]) for row in table.lines], shapes)
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from tasks.published.copies import copies
 from tasks.published.growth import cold
 from tasks.published.meaning.columns import words_of
-from tasks.published.read import is_total
 from tasks.published.relations import Relation, best
+from tasks.published.summaries import is_average, is_operation, is_total, means, sums
 from tasks.published.table import (
     FLOATS,
     MEASURES,
     ColumnKind,
-    Printed,
     PublishedTable,
     TableFlaw,
     TableRow,
@@ -36,23 +35,14 @@ def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw]:
         yield from _total_row(table, total)
     yield from _total_columns(table)
     for row in table.sums:
-        if row is not total and not is_total(row.name):
+        if is_average(row.name):
             yield from _averages(table, row)
+    yield from _unlike_its_name(table)
 
 
 def total_row(table: PublishedTable) -> TableRow | None:
     """Return the last row that says that it is the sum of the others."""
     return next((row for row in reversed(table.sums) if is_total(row.name)), None)
-
-
-def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
-    """Sum a column, with the bounds of its rounding; None if a row has no number."""
-    values = [row.cells[index] for row in rows]
-    known = [value for value in values if value and 0 <= value.value < math.inf]
-    if not known or len(known) != len(values):
-        return None
-    low, high = math.fsum(max(v.low, 0.0) for v in known), math.fsum(v.high for v in known)
-    return Estimate(math.fsum(v.value for v in known), low, high)
 
 
 def overall(table: PublishedTable, base: int, side: int) -> Ways:
@@ -114,6 +104,14 @@ def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw]:
         yield TableFlaw("time that is not in the total", (total.name,), text, doubt=not exact)
 
 
+def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
+    """Ask about a last row called `sum`, `mean` or `median` that is none of the others."""
+    *above, last = table.rows
+    if len(above) > 1 and is_operation(last.name) and not any(is_operation(row.name) for row in above):
+        text = f"{last.name}, the last row, is no sum or mean of the others: say so if it is an operation"
+        yield TableFlaw("summary or operation", (last.name,), text, doubt=True)
+
+
 def _total_columns(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report rows whose total column is not the sum of the others, where that of most rows is."""
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
@@ -141,17 +139,21 @@ def _across(row: TableRow, parts: Sequence[int]) -> Estimate | None:
 
 
 def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
-    """Report an average outside of its rows: it may be of any kind or of some, but not beyond all."""
+    """Report an average outside of its rows: it may be of any kind or of some, but not beyond all.
+
+    Where a row has no number, such as benchstat's `~`, the average may be of more than is printed.
+    """
     for index in table.of(*MEASURES, ColumnKind.RATIO):
         value = row.cells[index]
         rows = [v for each in table.rows if (v := each.cells[index])]
-        if value is None or len(rows) < 2 or table.columns[index].change or "subtotal" in words_of(row.name):
+        whole = len(rows) == len(table.rows) > 1
+        if value is None or not whole or table.columns[index].change or "subtotal" in words_of(row.name):
             continue
         low, high = min(v.value - v.step for v in rows), max(v.value + v.step for v in rows)
         if value.value + value.step < low * (1 - SLACK) or value.value - value.step > high * (1 + SLACK):
             header = table.columns[index].header
             text = f"{row.name} is {value.text} in {header}, beyond every row that it sums up"
-            yield TableFlaw("average beyond its rows", (row.name,), text)
+            yield TableFlaw("average beyond its rows", (row.name,), text, doubt=is_operation(row.name))
     yield from _other_average(table, row)
 
 
@@ -162,21 +164,13 @@ def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
         value, rows = row.cells[index], [v for each in table.rows if (v := cell(each, index))]
         if value is None or not value.above_zero or len(rows) < 3:
             continue
-        near = [abs(value.value - mean) <= value.step + SLACK * mean for mean in _means(rows)]
+        near = [abs(value.value - mean) <= value.step + SLACK * mean for mean in means(rows)]
         exact += any(near)
         if not any(near):
             off.append((index, value))
     for index, value in off if exact > 2 * len(off) else ():
         text = f"{row.name} is {value.text} in {table.columns[index].header}, which is no average of its rows"
         yield TableFlaw("average that its rows don't give", (row.name,), text)
-
-
-def _means(values: Sequence[Printed]) -> list[float]:
-    numbers = sorted(v.value for v in values)
-    count = len(numbers)
-    middle = (numbers[(count - 1) // 2] + numbers[count // 2]) / 2
-    harmonic = count / math.fsum(1 / n for n in numbers) if min(numbers) > 1e-300 else middle
-    return [math.fsum(numbers) / count, math.exp(math.fsum(map(math.log, numbers)) / count), harmonic, middle]
 
 
 def _by_sum(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:

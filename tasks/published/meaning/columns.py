@@ -71,7 +71,8 @@ def units_in(header: str) -> list[str]:
     units = [re.sub(r"\s", "", text) for text in _BRACKETS.findall(plain)]
     units += [part for text in _BRACKETS.findall(plain) for part in re.split(r"[\s,;]+", text)]
     units += [re.sub(r"\s?per\s", "/", text).replace(" ", "") for text in _SLASH.findall(plain)]
-    units += re.findall(r"[a-zµμ]+", _BRACKETS.sub(" ", plain).replace("_", " "))[-1:]
+    last = re.findall(r"(-?)([a-zµμ]+)", _BRACKETS.sub(" ", plain).replace("_", " "))[-1:]
+    units += [word for hyphen, word in last if not (hyphen and len(word) == 1)]  # YOLOv5-s has no seconds
     units += re.findall(r"\bin ([a-zµμ]+(?:/[a-z]+)?)$", plain)
     return units
 

@@ -17,9 +17,10 @@ _NUMBER = re.compile(
     rf"(?P<about>[~≈∼]|ca\.? |about )?\s*(?P<money>US\$|[$€£])?\s*(?P<factor>[x×]\s?)?"
     rf"(?P<number>[+\-−]?(?:{_THOUSANDS}|{_PLAIN})(?:e[+-]?\d{{1,6}})?|[+-]?inf(?:inity)?)"
     r"(?:\s*(?P<prefix>[kKMBGT])(?![a-zA-Z/]))?\s*(?P<unit>[a-zA-Zµμ%×$][\w/%µμ$·]*(?:\s?/\s?\w+)?)?"
-    r"\s*(?:(?:±|\+/-|\+-|±)\s*(?P<error>[\d.,]+(?:e[+-]?\d+)?)\s*\S{0,8})?\s*(?:\(.{0,60}\)|\[.{0,60}\])?\s*[*†‡]*",
+    r"\s*(?:(?:±|\+/-|\+-|±)\s*(?P<error>[\d.,]+(?:e[+-]?\d+)?|∞)\s*\S{0,8})?\s*(?:\(.{0,60}\)|\[.{0,60}\])?\s*[*†‡]*",
     re.IGNORECASE | re.ASCII,
 )
+_EDGE = re.compile(r"[x×]\d", re.IGNORECASE)  # 4096x4096 is no number of x4096
 _PREFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _LASTING = re.compile(
     r"(?:(?P<d>\d+)\s?d(?:ays?)?)?\s*(?:(?P<h>\d+)\s?h(?:rs?|ours?)?)?\s*(?:(?P<m>\d+)\s?m(?:ins?|inutes?)?)?"
@@ -61,7 +62,7 @@ def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberTex
     if commas:
         bare = _COMMA.sub(lambda match: f"{match[1].replace('.', '')}.{match[2]}", bare)
     match = _NUMBER.fullmatch(bare)
-    if match is None:
+    if match is None or _EDGE.match(match["unit"] or ""):
         return None
     digits = re.sub(r"[,'’_ \u00a0\u2009\u202f]", "", match["number"]).replace("−", "-")
     try:

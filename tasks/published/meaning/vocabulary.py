@@ -18,8 +18,8 @@ SPREADS = _words(
 )
 RATIOS = _words("speedup speedups acceleration relative ratio faster slower slowdown normalized relspeed")
 CHANGES = _words(
-    "change delta diff difference improvement gain overhead reduction increase decrease saving savings δ ∆ "
-    "regression"
+    "change delta diff difference improvement gain overhead reduction increase decrease saving savings saved "
+    "regression δ ∆"
 )
 SHARES = _words("utilization utilisation util mfu hfu usage occupancy roofline peak")
 DEVICES = _words(

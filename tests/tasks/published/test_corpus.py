@@ -3,6 +3,7 @@
 `corpus/` has numbers and headers with the address of their source. Both halves are real tables of public
 repositories; `wrong` says what is wrong in one: either as it was published, or `made`, by one mechanical change
 of a right one. The rules were written with `development.yaml` at hand; `held_out.yaml` is of other sources.
+`reshaped.yaml` has shapes of forty more, with numbers of our own: the rules had judged it once when it was written.
 """
 
 from functools import cache
@@ -15,13 +16,14 @@ from tasks.errors import GridbenchError
 from tasks.published.read import read_tables
 from tasks.published.review import review
 
-HALVES = ("development", "held_out")
+# Of each set, the least number of right tables, of wrong ones, and of those that were published with their error.
+SETS = {"development": (40, 30, 6), "held_out": (40, 30, 6), "reshaped": (30, 10, 1)}
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @cache
-def entries(half):
-    return yaml.load((Path(__file__).parent / "corpus" / f"{half}.yaml").read_text(), LOADER)
+def entries(name):
+    return yaml.load((Path(__file__).parent / "corpus" / f"{name}.yaml").read_text(), LOADER)
 
 
 def accused(text, known):
@@ -32,23 +34,23 @@ def accused(text, known):
     return [flaw.text for table in tables for flaw in review(table, None, known).findings if not flaw.doubt]
 
 
-@pytest.mark.parametrize("half", HALVES)
-def test_no_right_table_is_accused(half, known):
-    right = [entry for entry in entries(half) if "wrong" not in entry]
+@pytest.mark.parametrize("name", SETS)
+def test_no_right_table_is_accused(name, known):
+    right = [entry for entry in entries(name) if "wrong" not in entry]
     verdicts = {entry["source"] + entry["text"][:40]: accused(entry["text"], known) for entry in right}
-    assert len(right) >= 40 and None not in verdicts.values()
-    assert {name: found for name, found in verdicts.items() if found} == {}
+    assert len(right) >= SETS[name][0] and None not in verdicts.values()
+    assert {source: found for source, found in verdicts.items() if found} == {}
 
 
-@pytest.mark.parametrize("half", HALVES)
-def test_nine_of_ten_wrong_tables_are_caught(half, known):
-    wrong = [entry for entry in entries(half) if "wrong" in entry]
+@pytest.mark.parametrize("name", SETS)
+def test_nine_of_ten_wrong_tables_are_caught(name, known):
+    wrong = [entry for entry in entries(name) if "wrong" in entry]
     missed = [(entry["wrong"], entry["source"]) for entry in wrong if not accused(entry["text"], known)]
-    assert len(wrong) >= 30 and len(missed) <= len(wrong) / 10, missed
+    assert len(wrong) >= SETS[name][1] and len(missed) <= len(wrong) / 10, missed
 
 
-@pytest.mark.parametrize("half", HALVES)
-def test_every_error_that_was_published_is_caught(half, known):
-    published = [entry for entry in entries(half) if "wrong" in entry and "made" not in entry]
-    assert len(published) >= 6
+@pytest.mark.parametrize("name", SETS)
+def test_every_error_that_was_published_is_caught(name, known):
+    published = [entry for entry in entries(name) if "wrong" in entry and "made" not in entry]
+    assert len(published) >= SETS[name][2]
     assert [entry["wrong"] for entry in published if not accused(entry["text"], known)] == []

@@ -20,6 +20,8 @@ from tasks.published.table import ColumnKind
     [
         ("CPU Time (s)", ColumnKind.TIME, "s"),
         ("gpu_ms", ColumnKind.TIME, "ms"),
+        ("latency-ms", ColumnKind.TIME, "ms"),
+        ("YOLOv5-s", ColumnKind.OTHER, ""),
         ("Latency in µs", ColumnKind.TIME, "µs"),
         ("Duration (min)", ColumnKind.TIME, "min"),
         ("Median latency (milliseconds)", ColumnKind.TIME, "milliseconds"),
@@ -100,13 +102,29 @@ def test_one_table_in_all_its_forms(text):
 
 
 @pytest.mark.parametrize(
+    ("rows", "summing"),
+    [
+        ("Total;15.0", ["Total"]), ("[Geo mean];4.93", ["[Geo mean]"]), ("Overall average;5.0", ["Overall average"]),
+        ("sum;15.0", ["sum"]), ("Mean;5.0\nMedian;5.0", ["Mean", "Median"]), ("sum;0.5", []), ("median;9.0", []),
+        ("Median Filter;5.0", []), ("Median (3×3);9.0", []), ("Geometric Transform;5.0", []), ("mean;5.0\nd;5.0", []),
+        ("Average;5.0\nd;5.0", []),
+    ],
+)  # fmt: skip
+def test_only_what_sums_up_by_its_name_its_place_and_its_value_is_a_summary(rows, summing):
+    (table,) = read_tables(f"op;t (s)\na;4.0\nb;5.0\nc;6.0\n{rows}", "f")
+    assert [row.name for row in table.sums] == summing
+    measured = [row.name for row in table.rows]
+    assert measured[:3] == ["a", "b", "c"] and "Average" not in measured and not set(measured) & set(summing)
+
+
+@pytest.mark.parametrize(
     ("cell", "value"),
     [
         ("12,345", 12345), ("1,234.5", 1234.5), ("1 234", 1234), ("1'234.5", 1234.5), ("7.91 ± 0.05", 7.91),
         ("7.91 +/- 0.05 ms", 7.91), ("~12", 12), ("≈ 3.5x", 3.5), ("×2.4", 2.4), ("45 %", 45), ("$1.20", 1.2),
         ("0.871M", 871000), ("1310k", 1310000), ("1.86e+05", 186000), ("4,123.1 (1.0)", 4123.1), (".5", 0.5),
         ("706222 ns/op", 706222), ("-5", -5), ("2h 15m", 8100), ("20:04:48", 72288), ("0m1.783s", 1.783),
-        ("OOM", None), ("<0.01", None), ("10–20", None), ("v2", None), ("1e999", None), ("", None),
+        ("4096x4096", None), ("3×3", None), ("OOM", None), ("<0.01", None), ("10–20", None), ("v2", None), ("1e999", None), ("", None),
     ],
 )  # fmt: skip
 def test_numbers_as_people_write_them(cell, value):

@@ -1,0 +1,105 @@
+"""Rows that sum up the others, told from operations of the same name: a sum or a median is measured too."""
+
+import math
+import re
+from collections.abc import Sequence
+from itertools import takewhile
+
+from tasks.published.meaning.columns import words_of
+from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, TableRow, cell
+from tasks.results.values import Estimate
+
+OPERATIONS = {"sum", "mean", "median"}  # alone, each is the name of an operation as well
+_TOTALS = {"total", "totals", "sum", "overall"}
+_BESIDE_TOTAL = {"grand", "job", "run", "wall", "time", "runtime", "suite", "benchmark", "elapsed", "s"}
+_AVERAGES = {"average", "averages", "avg", "mean", "geomean", "median", "subtotal"}
+_KINDS = {"geometric", "geo", "arithmetic", "harmonic"}
+_WHAT = {"of", "all", "over", "the", "across", "models", "queries", "benchmarks", "tests", "cases", "runs"}
+_MEASURED = {"speedup", "latency", "throughput"}
+_BESIDE_AVERAGE = _TOTALS | _BESIDE_TOTAL | _KINDS | _WHAT | _MEASURED
+
+
+def is_total(name: str) -> bool:
+    """Return True for the name of a row that is the sum of the others."""
+    words = _words(name)
+    return bool(words & _TOTALS) and words <= _TOTALS | _BESIDE_TOTAL
+
+
+def is_average(name: str) -> bool:
+    """Return True for the name of a row that averages others or adds up some: no word is of anything else."""
+    words = _words(name)
+    return bool(words & _AVERAGES) and words <= _AVERAGES | _BESIDE_AVERAGE
+
+
+def is_operation(name: str) -> bool:
+    """Return True for a summary's name that may be that of an operation: `sum`, `Median (5×5)`."""
+    words = _words(name)
+    return bool(words) and words <= OPERATIONS
+
+
+def parted(
+    rows: Sequence[TableRow], columns: Sequence[PublishedColumn]
+) -> tuple[list[TableRow], list[TableRow]]:
+    """Part rows into those that are measured and those that sum them up.
+
+    What may be an operation sums up only at the end, with the value of a sum or mean of what is above it.
+    Averages among other rows are in neither list: nothing says of which rows they are.
+    """
+    last = {id(row) for row in takewhile(_summary, reversed(rows))}
+    ends = last | {id(row) for row in takewhile(_summary, rows)}
+    above = [row for row in rows if not _summary(row) or (is_operation(row.name) and id(row) not in last)]
+
+    def sums_up(row: TableRow) -> bool:
+        if is_operation(row.name):
+            return id(row) in last and _fits(row, above, columns)
+        return is_total(row.name) or (is_average(row.name) and id(row) in ends)
+
+    summing = [row for row in rows if sums_up(row)]
+    measured = [row for row in rows if row in above or (is_operation(row.name) and row not in summing)]
+    return measured, summing
+
+
+def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
+    """Sum a column, with the bounds of its rounding; None if a row has no number."""
+    values = [row.cells[index] for row in rows]
+    known = [value for value in values if value and 0 <= value.value < math.inf]
+    if not known or len(known) != len(values):
+        return None
+    low, high = math.fsum(max(v.low, 0.0) for v in known), math.fsum(v.high for v in known)
+    return Estimate(math.fsum(v.value for v in known), low, high)
+
+
+def means(values: Sequence[Printed]) -> list[float]:
+    """Return the arithmetic, geometric and harmonic mean and the median of numbers above zero."""
+    numbers = sorted(v.value for v in values)
+    count = len(numbers)
+    middle = (numbers[(count - 1) // 2] + numbers[count // 2]) / 2
+    harmonic = count / math.fsum(1 / n for n in numbers) if min(numbers) > 1e-300 else middle
+    return [math.fsum(numbers) / count, math.exp(math.fsum(map(math.log, numbers)) / count), harmonic, middle]
+
+
+def _summary(row: TableRow) -> bool:
+    return is_total(row.name) or is_average(row.name)
+
+
+def _fits(row: TableRow, rows: Sequence[TableRow], columns: Sequence[PublishedColumn]) -> bool:
+    """Return True if a row has the sum or a mean of others, within rounding, in half of its columns."""
+    judged = [i for i, c in enumerate(columns) if c.kind in (*MEASURES, ColumnKind.COST) and cell(row, i)]
+    fitting = [i for i in judged if _summed(row, rows, i)]
+    return len(rows) > 1 and bool(fitting) and 2 * len(fitting) >= len(judged)
+
+
+def _summed(row: TableRow, rows: Sequence[TableRow], index: int) -> bool:
+    value, numbers = row.cells[index], [v for each in rows if (v := cell(each, index))]
+    if value is None or not numbers:
+        return False
+    if not is_total(row.name):
+        return any(abs(value.value - mean) <= value.step for mean in means(numbers))
+    added = sums(rows, index)
+    low, high = (added.low or 0.0, added.high or 0.0) if added else (math.inf, 0.0)
+    return low <= value.value + value.step and value.value - value.step <= high
+
+
+def _words(name: str) -> set[str]:
+    """Return the words of a row's first label."""
+    return words_of(re.sub(r" \(row \d+\)$", "", name).partition(", ")[0])
