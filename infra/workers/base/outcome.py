@@ -21,6 +21,7 @@ QUEUE_LABEL, PULL_LABEL = "gridbench.queue_s", "gridbench.pull_s"
 
 NO_EXIT_CODE = -1
 KILLED = 137  # 128 + SIGKILL: an exit code
+ENDED_BY_OTHERS = (None, KILLED, 143)  # exit codes of a container that gets SIGKILL or SIGTERM from outside
 
 StateName = Literal[
     "Exited",

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.workers.base.outcome import JobOutcome, StartTimes, StateName
+from infra.workers.base.outcome import ENDED_BY_OTHERS, JobOutcome, StartTimes, StateName
 
 Object = dict[str, Any]
 
@@ -32,7 +32,6 @@ SCALING = ("TriggeredScaleUp",)  # the cluster autoscaler's events
 NOT_SCALING = ("NotTriggerScaleUp", "FailedScaleUp")
 NOT_READY = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")  # the kubelet's
 OOM = "OOMKilled"
-ENDED_BY_OTHERS = (None, 137, 143)  # after SIGKILL and SIGTERM, which the container of a deleted pod gets
 # The scheduler's last words; NO_HELP of a request larger than a whole node since 1.34: kubernetes #131345.
 NO_VICTIMS, NO_HELP = "No preemption victims found", "Preemption is not helpful for scheduling"
 
