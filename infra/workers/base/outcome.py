@@ -40,6 +40,8 @@ StateName = Literal[
     "Unschedulable",
     "Unfit",
     "Lost",
+    "Unseen",
+    "Removed",
     "Rebooted",
     "HostKeyRefused",
     "KeyRefused",
@@ -57,6 +59,7 @@ class Cause(StrEnum):
     NO_MACHINE = "no-machine"  # none came: asking again is no use
     UNFIT = "unfit"  # the machine lacks something: asking again is no use
     UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
+    UNSEEN = "unseen"  # it may run on where nobody sees it: another one would cost beside it
 
 
 CAUSES: dict[StateName, Cause] = {
@@ -72,10 +75,13 @@ CAUSES: dict[StateName, Cause] = {
     "Unschedulable": Cause.NO_MACHINE,
     "Unfit": Cause.UNFIT,
     "Lost": Cause.UNREACHABLE,
+    "Unseen": Cause.UNSEEN,
     "Rebooted": Cause.UNREACHABLE,
     "HostKeyRefused": Cause.UNREACHABLE,
     "KeyRefused": Cause.UNREACHABLE,
 }
+
+NOT_SEEN: tuple[StateName, ...] = ("Lost", "Unseen")  # of a job whose end nobody has seen
 
 
 def is_state_name(text: str) -> TypeGuard[StateName]:
