@@ -207,8 +207,9 @@ def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
     deleted = pod.get("gone") or pod["metadata"].get("deletionTimestamp")
     if not deleted or code not in ENDED_BY_OTHERS:
         return None
+    when = "while it ran" if started_at(pod) else "before its container ran"
     name = pod["metadata"]["name"]
-    return JobOutcome("PodLost", f"The pod {name} was deleted from outside while it ran.", code)
+    return JobOutcome("PodLost", f"The pod {name} was deleted from outside {when}.", code)
 
 
 def _crashed(condition: Object, pod: Object, code: int | None) -> JobOutcome:

@@ -53,8 +53,8 @@ def disrupted(reason, message="said so"):
         (FAILED, pod(terminated(9)), "Crashed", "exit code 9"),
         (LATE, pod(terminated(143)), "TimedOut", "timeout_s 60"),
         (FAILED, None, "Crashed", "without a pod: BackoffLimitExceeded: Job has reached"),
-        (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside"),
-        (FAILED, pod(terminated(143), deleted=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside before its container ran"),
+        (FAILED, pod(terminated(143), deleted=True), "PodLost", "deleted from outside while it ran"),
         (FAILED, pod(terminated(137), gone=True), "PodLost", "job-x was deleted from outside"),
         (FAILED, pod(terminated(3), deleted=True), "Crashed", "exit code 3"),  # by itself, just before
         (FAILED, pod(terminated(143)), "Crashed", "exit code 143"),
