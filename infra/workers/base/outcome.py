@@ -71,6 +71,7 @@ CAUSES: dict[StateName, Cause] = {
     "Drained": Cause.TAKEN_AWAY,
     "NodeLost": Cause.TAKEN_AWAY,
     "PodLost": Cause.TAKEN_AWAY,  # by somebody: no repeat is to blame
+    "Removed": Cause.TAKEN_AWAY,  # the same
     "NoCapacity": Cause.NO_MACHINE,
     "Unschedulable": Cause.NO_MACHINE,
     "Unfit": Cause.UNFIT,

@@ -312,6 +312,16 @@ DEATHS = {
         RUNS,
         happens=done("fail", True),
     ),
+    "removed": Death(
+        "somebody removes its container",
+        {
+            CONTAINERS: Said(
+                "Removed", TAKEN_AWAY, "The job was removed from box … from outside while it ran."
+            )
+        },
+        RUNS,
+        happens=done("remove"),
+    ),
     "cancelled": Death(
         "it is cancelled in Prefect",
         everywhere("Cancelled", "cancelled", "Cancelled from Prefect; the job was stopped."),
