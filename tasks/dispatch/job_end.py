@@ -76,7 +76,7 @@ def reason_of(run: FlowRun | None) -> str:
 def had_machine(run: FlowRun) -> bool:
     """Return whether a lane job was on a machine, which then costs: its flow ran, or its container did.
 
-    Workers of clouds label a run with the stages of its start once the container runs. What a machine costs
+    Workers label a run with the stages of its start once the container runs. What a machine costs
     that boots for a container which never runs is not known, and not billed.
     """
     return has_begun(run) or bool(stages_s(run))

@@ -116,12 +116,12 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class StartTimes:
-    """Seconds of a job's start by stage; `pull_s` is None where the backend does not tell."""
+    """Seconds of a job's start by stage; None where the backend does not tell."""
 
-    queue_s: float
+    queue_s: float | None
     pull_s: float | None
 
     def labels(self, queue: str, pull: str) -> dict[str, float]:
         """Return the flow run's labels, under the common names and under the backend's own two."""
-        labels = {QUEUE_LABEL: self.queue_s, queue: self.queue_s}
-        return labels if self.pull_s is None else labels | {PULL_LABEL: self.pull_s, pull: self.pull_s}
+        times = {QUEUE_LABEL: self.queue_s, queue: self.queue_s, PULL_LABEL: self.pull_s, pull: self.pull_s}
+        return {label: s for label, s in times.items() if s is not None}

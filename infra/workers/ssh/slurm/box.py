@@ -9,7 +9,7 @@ from typing import Self
 import asyncssh
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.box import HOME, Look, SshBox, text_of
+from infra.workers.ssh.box import HOME, Look, SshBox, seconds_in, text_of
 from infra.workers.ssh.configuration import SshJobConfiguration
 from infra.workers.ssh.connection import ANSWER_S, BoxUnreachable
 from infra.workers.ssh.slurm.outcome import Written
@@ -128,6 +128,7 @@ class SlurmBox(SshBox):
             if job and job.waits
             else "",
             job=job,
+            queued_s=seconds_in(facts.get("queued", "")),
             waited_s=int(facts.get("waited") or 0),
             written=written,
         )
