@@ -101,7 +101,8 @@ JOBS = {
             "OutOfMemory",
             "out-of-memory",
             {
-                CONTAINERS: "The job ran out of memory (memory_mib 100 was not enough, exit code 137).",
+                # Some runtimes do not say that it was the memory, and then the sentence does not either.
+                CONTAINERS: "The job ran out of memory… (memory_mib 100…, exit code 137).",
                 PROCESSES: "The job ran out of memory (the box's memory was not enough, exit code 137).",
                 SLURM: "Job … ran out of memory on node … (memory_mib 200 was not enough).",
             },
