@@ -37,6 +37,7 @@ class JobEnd(StrEnum):
     NO_MACHINE = "no-machine"  # none came
     UNFIT = "unfit"  # the machine lacks something
     UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
+    UNSEEN = "unseen"  # it may run on where nobody sees it: another one would cost beside it
 
 
 def has_ended(run: FlowRun | None) -> bool:
@@ -75,7 +76,7 @@ def reason_of(run: FlowRun | None) -> str:
 def had_machine(run: FlowRun) -> bool:
     """Return whether a lane job was on a machine, which then costs: its flow ran, or its container did.
 
-    Workers of clouds label a run with the stages of its start once the container runs. What a machine costs
+    Workers label a run with the stages of its start once the container runs. What a machine costs
     that boots for a container which never runs is not known, and not billed.
     """
     return has_begun(run) or bool(stages_s(run))

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.outcome import NOT_SEEN, JobOutcome
 from infra.workers.base.seldom import Seldom
 
 
@@ -48,7 +48,8 @@ class JobFollow(ABC):
             return self.stop or outcome
         if self.stop.name != "Cancelled":
             return outcome
-        text = f"Cancelled from Prefect, but the job ended by itself first: {outcome.message}"
+        what = "its end was not seen" if outcome.name in NOT_SEEN else "the job ended by itself first"
+        text = f"Cancelled from Prefect, but {what}: {outcome.message}"
         return JobOutcome("Cancelled", text, outcome.exit_code)
 
     def warn_seldom(self, text: str) -> None:

@@ -45,6 +45,11 @@ class Lines:
             self._rest = self._rest[LONGEST_BYTES:]
 
     @property
+    def begun(self) -> bool:
+        """Return whether anything of the log has come."""
+        return bool(self._read or self._rest)
+
+    @property
     def full(self) -> bool:
         """Return whether enough lines wait for a call."""
         return len(self._waiting) >= LINES_A_CALL

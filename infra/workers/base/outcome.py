@@ -21,6 +21,7 @@ QUEUE_LABEL, PULL_LABEL = "gridbench.queue_s", "gridbench.pull_s"
 
 NO_EXIT_CODE = -1
 KILLED = 137  # 128 + SIGKILL: an exit code
+ENDED_BY_OTHERS = (None, KILLED, 143)  # exit codes of a container that gets SIGKILL or SIGTERM from outside
 
 StateName = Literal[
     "Exited",
@@ -39,6 +40,8 @@ StateName = Literal[
     "Unschedulable",
     "Unfit",
     "Lost",
+    "Unseen",
+    "Removed",
     "Rebooted",
     "HostKeyRefused",
     "KeyRefused",
@@ -56,6 +59,7 @@ class Cause(StrEnum):
     NO_MACHINE = "no-machine"  # none came: asking again is no use
     UNFIT = "unfit"  # the machine lacks something: asking again is no use
     UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
+    UNSEEN = "unseen"  # it may run on where nobody sees it: another one would cost beside it
 
 
 CAUSES: dict[StateName, Cause] = {
@@ -67,14 +71,18 @@ CAUSES: dict[StateName, Cause] = {
     "Drained": Cause.TAKEN_AWAY,
     "NodeLost": Cause.TAKEN_AWAY,
     "PodLost": Cause.TAKEN_AWAY,  # by somebody: no repeat is to blame
+    "Removed": Cause.TAKEN_AWAY,  # the same
     "NoCapacity": Cause.NO_MACHINE,
     "Unschedulable": Cause.NO_MACHINE,
     "Unfit": Cause.UNFIT,
     "Lost": Cause.UNREACHABLE,
+    "Unseen": Cause.UNSEEN,
     "Rebooted": Cause.UNREACHABLE,
     "HostKeyRefused": Cause.UNREACHABLE,
     "KeyRefused": Cause.UNREACHABLE,
 }
+
+NOT_SEEN: tuple[StateName, ...] = ("Lost", "Unseen")  # of a job whose end nobody has seen
 
 
 def is_state_name(text: str) -> TypeGuard[StateName]:
@@ -108,12 +116,12 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class StartTimes:
-    """Seconds of a job's start by stage; `pull_s` is None where the backend does not tell."""
+    """Seconds of a job's start by stage; None where the backend does not tell."""
 
-    queue_s: float
+    queue_s: float | None
     pull_s: float | None
 
     def labels(self, queue: str, pull: str) -> dict[str, float]:
         """Return the flow run's labels, under the common names and under the backend's own two."""
-        labels = {QUEUE_LABEL: self.queue_s, queue: self.queue_s}
-        return labels if self.pull_s is None else labels | {PULL_LABEL: self.pull_s, pull: self.pull_s}
+        times = {QUEUE_LABEL: self.queue_s, queue: self.queue_s, PULL_LABEL: self.pull_s, pull: self.pull_s}
+        return {label: s for label, s in times.items() if s is not None}

@@ -153,9 +153,10 @@ class BatchFollow(JobFollow):
 
     async def _give_up(self, reason: str) -> JobOutcome:
         """End a job that AWS no longer reports, if possible: it may still cost money."""
-        await self._terminate(self.stop or JobOutcome("Crashed", reason))
-        text = f"{reason.rstrip('.')} (job {self.job_id}); how it ended is not known."
-        return self.end_of(JobOutcome("Crashed", text))
+        await self._terminate(self.stop or JobOutcome("Unseen", reason))
+        limit = f"may run on, at most to timeout_s {self.configuration.timeout_s}: terminate it by hand"
+        what = "was told to end, and how it ended is not known" if self.stopped else limit
+        return self.end_of(JobOutcome("Unseen", f"{reason.rstrip('.')}. Job {self.job_id} {what}."))
 
 
 def waiting_since_ms(job: Job) -> int:

@@ -7,7 +7,7 @@ the real ones.
 import re
 from typing import Any
 
-from infra.workers.base.outcome import KILLED, JobOutcome, is_state_name
+from infra.workers.base.outcome import ENDED_BY_OTHERS, KILLED, JobOutcome, is_state_name
 
 Job = dict[str, Any]
 TERMINAL = ("SUCCEEDED", "FAILED")
@@ -45,7 +45,7 @@ def outcome_of(job: Job) -> JobOutcome:
     if PULL_FAILED.search(text):
         image = job.get("container", {}).get("image", "?")
         return JobOutcome("ImagePullFailed", f"The image {image} could not be pulled: {text}")
-    return _unplaced(text, code) or _crashed(job, text, code)
+    return _unplaced(text, code) or _terminated(job, text, code) or _crashed(job, text, code)
 
 
 def overrun_s(job: Job) -> int:
@@ -71,10 +71,20 @@ def _unplaced(text: str, code: int | None) -> JobOutcome | None:
     return None
 
 
+def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
+    """Return the outcome of a job that somebody else ended; None where its container ended by itself.
+
+    [doc] Batch API reference, JobDetail, isTerminated and isCancelled; TerminateJob: its caller's reason is
+    attached to the job, whose statusReason it then is.
+    """
+    ended = job.get("isTerminated") or job.get("isCancelled")
+    if not ended or code not in ENDED_BY_OTHERS or OUT_OF_MEMORY.search(text):
+        return None
+    return JobOutcome("Cancelled", f"The AWS Batch job was terminated outside of Prefect: {text}", code)
+
+
 def _crashed(job: Job, text: str, code: int | None) -> JobOutcome:
-    if OUT_OF_MEMORY.search(text) or (
-        code == KILLED and not (job.get("isTerminated") or job.get("isCancelled"))
-    ):
+    if OUT_OF_MEMORY.search(text) or code == KILLED:
         limit = f"memory_mib {requirement(job, 'MEMORY')} was not enough"
         return JobOutcome(
             "OutOfMemory", f"The container ran out of memory ({limit}, exit code {code}): {text}", code

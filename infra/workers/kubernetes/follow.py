@@ -42,6 +42,7 @@ class KubernetesFollow(JobFollow):
     Attributes:
         name: of the Kubernetes job, which is its id without the namespace.
         start_times: until the container ran; None before.
+        seen_at: when the job was last seen to go on, in seconds of anyio's clock; None before.
     """
 
     name: str
@@ -52,6 +53,7 @@ class KubernetesFollow(JobFollow):
     send: Send
     pod: Object | None = None
     start_times: StartTimes | None = None
+    seen_at: float | None = None
     _explained: str = ""
     _trouble_since: float | None = None
 
@@ -101,9 +103,10 @@ class KubernetesFollow(JobFollow):
         self.pod = newest(self.view.pods.get(self.name, {}).values()) or self.pod
         condition = finished(job) if job else None
         if job is None or (condition and deleted_first(job, condition)):
-            return self.stop or JobOutcome(
-                "PodLost", f"The Kubernetes job {self.job_id} was deleted from outside before it had ended."
-            )
+            outcome = self._gone(job)
+            return self.end_of(outcome) if outcome.name == "Lost" else self.stop or outcome
+        if condition is None and self.view.trouble is None:
+            self.seen_at = anyio.current_time()
         ended = await self._ended(condition) if condition else None
         await self._note_start(job)
         if ended:
@@ -113,6 +116,19 @@ class KubernetesFollow(JobFollow):
         if self.stop is not None and not self.stopped:
             await self._delete(self.stop)
         return None
+
+    def _gone(self, job: Object | None) -> JobOutcome:
+        """Return the outcome of a job that is gone, or is being deleted.
+
+        The cluster itself deletes one that ended ttl_s ago:
+        https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
+        """
+        now = anyio.current_time()
+        if job is None and (self.seen_at is None or now - self.seen_at > self.configuration.ttl_s):
+            text = f"The Kubernetes job {self.job_id} is gone, and how it ended is not known."
+            return JobOutcome("Lost", text)
+        text = f"The Kubernetes job {self.job_id} was deleted from outside before it had ended."
+        return JobOutcome("PodLost", text)
 
     def _unseen(self) -> JobOutcome | None:
         """Say that the cluster shows the job no more; return its outcome once it is past its deadline."""
@@ -203,7 +219,8 @@ class KubernetesFollow(JobFollow):
     async def _delete(self, outcome: JobOutcome) -> None:
         """Have the cluster end the job; asked again at the next look where the call failed."""
         try:
-            await self.api.delete(self.name, self.configuration.grace_s)
+            if not await self.api.delete(self.name, self.configuration.grace_s):
+                return  # it is gone, which the view is about to show
         except Exception as error:
             self.warn_seldom(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
             return

@@ -4,11 +4,12 @@ The texts that are matched are those of Kubernetes 1.36; where GKE has its own, 
 """
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.workers.base.outcome import JobOutcome, StartTimes, StateName
+from infra.workers.base.outcome import ENDED_BY_OTHERS, JobOutcome, StartTimes, StateName
 
 Object = dict[str, Any]
 
@@ -30,9 +31,13 @@ SHUTDOWN = ("Terminated", "NodeShutdown", "Shutdown")
 UNSCHEDULABLE = "Unschedulable"
 SCALING = ("TriggeredScaleUp",)  # the cluster autoscaler's events
 NOT_SCALING = ("NotTriggerScaleUp", "FailedScaleUp")
+# Pools that it skips, whether they fit or not: kubernetes/autoscaler, core/scaleup/orchestrator. Users saw
+# the first after a stock-out and a used-up quota (2i2c-org/infrastructure #2185, cortexlabs/cortex #1685),
+# the second where all nodes of a pool were taken (kubernetes/autoscaler #5692).
+BACKOFF = "in backoff after failed scale-up"
+AT_ITS_LIMIT = re.compile(r"\bmax [\w ,]*reached\b")
 NOT_READY = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")  # the kubelet's
 OOM = "OOMKilled"
-ENDED_BY_OTHERS = (None, 137, 143)  # after SIGKILL and SIGTERM, which the container of a deleted pod gets
 # The scheduler's last words; NO_HELP of a request larger than a whole node since 1.34: kubernetes #131345.
 NO_VICTIMS, NO_HELP = "No preemption victims found", "Preemption is not helpful for scheduling"
 
@@ -103,10 +108,11 @@ def waiting(pod: Object | None) -> Waiting:
 
 def explained(wait: Waiting, events: list[Object]) -> str:
     """Return why a job waits, with what the autoscaler or a quota says of it."""
-    reasons = (*SCALING, *NOT_SCALING, *NOT_READY, "FailedCreate")
-    telling = [event for event in events if event.get("reason") in reasons]
-    last = f"{telling[-1]['reason']}: {telling[-1].get('message', '')}" if telling else ""
-    return f"{wait.message.rstrip('. ')}. {last}".strip().rstrip(".")
+    telling = _of(events, *SCALING, *NOT_SCALING, *NOT_READY, "FailedCreate")[-1:]
+    if telling and BACKOFF in telling[0].get("message", ""):
+        telling = _of(events, "FailedScaleUp")[-1:] + telling  # which alone says why
+    said = [f"{event['reason']}: {event.get('message', '').rstrip('. ')}" for event in telling]
+    return ". ".join([wait.message.rstrip(". "), *said])
 
 
 def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
@@ -116,12 +122,19 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
         return JobOutcome(
             "Crashed", f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
         )
-    reasons = [event.get("reason") for event in events]
-    scaled = any(reason in SCALING for reason in reasons)
-    full = _full_now(wait.message) or any(reason in ("FailedScaleUp", "FailedCreate") for reason in reasons)
-    refused = bool(reasons) and reasons[-1] == "NotTriggerScaleUp"
-    name: StateName = "NoCapacity" if (scaled or full) and not refused else "Unschedulable"
+    last: Object = (_of(events, *SCALING, *NOT_SCALING) or [{}])[-1]
+    said = last.get("message", "")
+    tried = bool(_of(events, *SCALING, "FailedScaleUp", "FailedCreate"))
+    # The nodes of a pool at its limit are there: the scheduler has said whether they fit.
+    refused = last.get("reason") == "NotTriggerScaleUp" and not AT_ITS_LIMIT.search(said)
+    could_come = BACKOFF in said or ((tried or _full_now(wait.message)) and not refused)
+    name: StateName = "NoCapacity" if could_come else "Unschedulable"
     return JobOutcome(name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {why}.")
+
+
+def _of(events: list[Object], *reasons: str) -> list[Object]:
+    """Return the events with one of these reasons, in their order."""
+    return [event for event in events if event.get("reason") in reasons]
 
 
 def _full_now(message: str) -> bool:
@@ -194,8 +207,9 @@ def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
     deleted = pod.get("gone") or pod["metadata"].get("deletionTimestamp")
     if not deleted or code not in ENDED_BY_OTHERS:
         return None
+    when = "while it ran" if started_at(pod) else "before its container ran"
     name = pod["metadata"]["name"]
-    return JobOutcome("PodLost", f"The pod {name} was deleted from outside while it ran.", code)
+    return JobOutcome("PodLost", f"The pod {name} was deleted from outside {when}.", code)
 
 
 def _crashed(condition: Object, pod: Object, code: int | None) -> JobOutcome:

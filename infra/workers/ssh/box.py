@@ -46,6 +46,8 @@ class Look:
         port: of the tunnel that the container was started with.
         last: line of the log.
         waits: what it waits for, as a sentence; empty where it doesn't.
+        queued_s: in the queue of its cluster; None where it has none, and before it began.
+        pulled_s: from its box to its start, mostly for its image; None before it began, and on a cluster.
     """
 
     state: State
@@ -57,6 +59,13 @@ class Look:
     port: int | None = None
     last: str = ""
     waits: str = ""
+    queued_s: int | None = None
+    pulled_s: int | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Return whether the job runs, or did."""
+        return self.queued_s is not None or self.pulled_s is not None
 
 
 class SshBox:
@@ -218,6 +227,7 @@ class SshBox:
             seen=int(facts.get("seen") or 0),
             port=int(facts["port"]) if facts.get("port") else None,
             last=facts.get("last", ""),
+            pulled_s=seconds_in(facts.get("pulled", "")),
         )
 
     async def lines(self, name: str, offset: int) -> AsyncIterator[bytes]:
@@ -269,6 +279,11 @@ class SshBox:
         await call(
             self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"
         )
+
+
+def seconds_in(text: str) -> int | None:
+    """Return a span of time between two files of a box; None where that is none."""
+    return max(0, int(text)) if re.fullmatch(r"-?\d+", text) else None
 
 
 def text_of(output: bytes | str | None) -> str:

@@ -6,7 +6,7 @@
 #   free LOCK WAIT_S                     0 nobody measures, at the latest after so long; 75 somebody does (stdout: who)
 #   start FOLDER LOCK LIMIT_S PROFILE_BYTES ENV_BYTES RUNTIME…
 #                                        0 started, or there already; 75 the box is taken (stdout: by whom)
-#   look FOLDER RUNTIME…                 key=value lines: state, code, oom, late, seen, port
+#   look FOLDER RUNTIME…                 key=value lines: state, code, oom, late, seen, port, pulled
 #   lines FOLDER OFFSET                  the log from a byte on, until the job has ended
 #   stop FOLDER GRACE_S RUNTIME…         stops the container; 0 once it is gone
 #   load LOCK RUNTIME…                   an image from stdin, while nobody measures; 75 the box is taken
@@ -132,6 +132,7 @@ watch() { # FOLDER LIMIT_S RUNTIME…: runs the container, and writes down how i
     if [ "$pulled" -ne 0 ]; then
         found='unpulled none'
     elif [ ! -f "$folder/late" ] && xargs -0 -x -n $WORDS "$@" <"$folder/run" 2>>"$folder/log" >/dev/null; then
+        : >"$folder/begun"
         copy_log "$folder" "$@"
         found=$("$@" inspect -f '{{.State.ExitCode}} {{.State.OOMKilled}}' "$name" 2>/dev/null) || found='none none'
     fi
@@ -195,6 +196,7 @@ look)
         clean "$folder" "$@"
     fi
     [ ! -f "$folder/late" ] || echo late=1
+    [ ! -f "$folder/begun" ] || echo "pulled=$(($(stat -c %Y "$folder/begun") - $(stat -c %Y "$folder/watcher")))"
     [ ! -s "$folder/log" ] || printf 'last=%s\n' "$(tail -n 1 "$folder/log" | head -c 600)"
     for fact in seen port; do
         [ ! -f "$folder/$fact" ] || printf '%s=%s\n' "$fact" "$(cat "$folder/$fact")"

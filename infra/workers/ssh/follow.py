@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from infra.workers.base.follow import JobFollow
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines, Send
-from infra.workers.base.outcome import JobOutcome
+from infra.workers.base.outcome import JobOutcome, StartTimes
 from infra.workers.ssh.box import Look, SshBox
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
@@ -17,6 +17,7 @@ from infra.workers.ssh.settings import SshSettings
 from infra.workers.ssh.slurm.box import box_of
 from infra.workers.ssh.tunnel import Tunnel
 
+STAGE_LABELS = "ssh.waited_s", "ssh.pulled_s"
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
 STOPS = 3  # how often a container is asked to stop
 LAST_LINES_S = 10
@@ -33,6 +34,7 @@ class SshFollow(JobFollow):
         tunnel: from the box to the Prefect API.
         secret_of: reads a Secret block.
         send: sends log lines to Prefect.
+        waited_s: until a box had taken the job; None for one that an earlier worker started.
     """
 
     host: Host
@@ -43,6 +45,8 @@ class SshFollow(JobFollow):
     secret_of: SecretOf
     send: Send
     settings: SshSettings
+    waited_s: float | None = None
+    _labelled: bool = False
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: Lines | None = None
     _stops: int = 0
@@ -120,17 +124,26 @@ class SshFollow(JobFollow):
     async def _attend(self, box: SshBox) -> JobOutcome | None:
         """Pass lines on until the job has ended or is stopped, or the connection is lost."""
         if self._lines is None:
-            look = await box.look(self.name)
+            look = await self._look(box)
             self._tell(look)
             self._lines = Lines(self.run.id, self.send, look.seen, LOGGER)
         while True:
             if (done := await self._until_read(box, self._lines)) is not None or self.handed_over:
                 return done
-            look = await box.look(self.name)
+            look = await self._look(box)
             if outcome := outcome_of(look, self.host, self.configuration):
                 return outcome if outcome.name == "Exited" else self.end_of(outcome)
             self._tell(look)
             await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
+
+    async def _look(self, box: SshBox) -> Look:
+        """Read the job's state, and label its run with its start times once it runs: then it may cost."""
+        look = await box.look(self.name)
+        if look.begun and not self._labelled:
+            self._labelled = True
+            waited_s = self.waited_s if look.queued_s is None else look.queued_s
+            await self.set_labels(StartTimes(waited_s, look.pulled_s).labels(*STAGE_LABELS))
+        return look
 
     def _tell(self, look: Look) -> None:
         """Log what a job waits for, once."""
@@ -176,6 +189,9 @@ class SshFollow(JobFollow):
         while not read.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(read.wait(), self.settings.flush_s)
+            if lines.begun and not self._labelled:
+                with suppress(BoxUnreachable):
+                    await self._look(box)
             await lines.flush()
             if time.monotonic() - noted_at > NOTED_S:
                 noted_at = time.monotonic()
@@ -189,6 +205,8 @@ class SshFollow(JobFollow):
                 self.stopped = True
                 with suppress(TimeoutError, BoxUnreachable):
                     await asyncio.wait_for(asyncio.shield(reading), LAST_LINES_S)
+                with suppress(BoxUnreachable):
+                    await self._look(box)
                 return cancelled
         rest = f"it did not stop the job {self.name}: stop it by hand"
         return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")

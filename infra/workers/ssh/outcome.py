@@ -37,13 +37,19 @@ def _ended(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOut
         image = configuration.image
         what = f"Image {image} could not be pulled" if image else "The lane's environment could not be made"
         return JobOutcome("ImagePullFailed", f"{what} on box {host}: {look.last or 'its log says why'}")
+    if look.code is None and look.begun:
+        return JobOutcome("Removed", f"The job was removed from box {host} from outside while it ran.")
     if look.code is None:
         return JobOutcome("Crashed", f"The job could not be started on box {host}; its log says why.")
     if look.code == 0:
         return JobOutcome("Exited", "The job ended with exit code 0.", 0)
     memory_mib = configuration.memory_mib
-    if look.oom or (look.code == KILLED and memory_mib):
+    if look.oom:
         limit = f"memory_mib {memory_mib} was" if memory_mib else "the box's memory was"
         text = f"The job ran out of memory ({limit} not enough, exit code {look.code})."
+        return JobOutcome("OutOfMemory", text, look.code)
+    if look.code == KILLED and memory_mib:
+        # Docker does not always see it (hashicorp/nomad #13119), and a kill looks the same (#12735 there).
+        text = f"The job ran out of memory, or it was killed (memory_mib {memory_mib}, exit code {KILLED})."
         return JobOutcome("OutOfMemory", text, look.code)
     return JobOutcome("Crashed", f"The job ended with exit code {look.code}.", look.code)

@@ -1,5 +1,6 @@
 """A Prefect worker for boxes behind SSH: `prefect work-pool create NAME --type ssh`."""
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
-        self._started: dict[UUID, tuple[SshBox, Tunnel]] = {}
+        self._started: dict[UUID, tuple[SshBox, Tunnel, float]] = {}
         await super().setup()
 
     async def start_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
@@ -89,9 +90,10 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         starter = Launcher(
             configuration, name, tunnel, self._secret, note, given_up, log, self.settings.poll_s, before
         )
+        asked_at = time.monotonic()
         started = await starter.start()
         log.info("Box %s runs the job %s.", started.host, name)
-        self._started[flow_run.id] = started.box, tunnel
+        self._started[flow_run.id] = started.box, tunnel, time.monotonic() - asked_at
         return identifier(started.host, name)
 
     @staticmethod
@@ -137,7 +139,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before
         host, name = job
         log = self.get_flow_run_logger(flow_run)
-        box, tunnel = self._started.pop(flow_run.id, (None, self._tunnel(flow_run)))
+        box, tunnel, waited_s = self._started.pop(flow_run.id, (None, self._tunnel(flow_run), None))
         return SshFollow(
             run=flow_run,
             job_id=job_id,
@@ -151,6 +153,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             secret_of=self._secret,
             send=self.client.create_logs,
             settings=self.settings,
+            waited_s=waited_s,
         )
 
     async def kill_infrastructure(

@@ -1,7 +1,7 @@
 """The cluster: its store, and the controllers that act on every change of it, all in one event loop."""
 
 import asyncio
-import uuid
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -126,7 +126,8 @@ class Cluster:
         if (name := self.told.get(told)) and self.store.find("events", (namespace, name)):
             self.store.update("events", (namespace, name), count_up)
             return
-        self.told[told] = name = f"{metadata['name']}.{uuid.uuid4().hex[:16]}"
+        # As client-go names them, so that a list, which is by name, has them in the order of time.
+        self.told[told] = name = f"{metadata['name']}.{time.time_ns():x}"
         event = {
             "metadata": {"name": name, "namespace": namespace},
             "involvedObject": involved(about, container),

@@ -9,12 +9,12 @@ from typing import Self
 import asyncssh
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.box import HOME, Look, SshBox, text_of
+from infra.workers.ssh.box import HOME, Look, SshBox, seconds_in, text_of
 from infra.workers.ssh.configuration import SshJobConfiguration
 from infra.workers.ssh.connection import ANSWER_S, BoxUnreachable
 from infra.workers.ssh.slurm.outcome import Written
 from infra.workers.ssh.slurm.reasons import to_give_up
-from infra.workers.ssh.slurm.states import SlurmJob, from_sacct, from_scontrol
+from infra.workers.ssh.slurm.states import RUNNING, SlurmJob, from_sacct, from_scontrol
 from infra.workers.ssh.slurm.submission import submission
 
 HERE = Path(__file__).parent
@@ -95,12 +95,18 @@ class SlurmBox(SshBox):
     async def look(self, name: str) -> SlurmLook:
         """Read the state of a job; one that Slurm would keep for nothing is cancelled."""
         look = await self._look(name)
-        wait_s = self.configuration.wait_s
-        if look.job and not look.written.given_up and (why := to_give_up(look.job, look.waited_s, wait_s)):
-            await self.note(name, "given_up", why)
+        if look.job is None or look.job.ended:
+            return look
+        noted = look.written.given_up
+        why = to_give_up(look.job, look.waited_s, self.configuration.wait_s)
+        if noted and not why and look.job.state == RUNNING:  # it began before Slurm listened
+            await self.note(name, "given_up", "")
+        elif why or noted:  # Slurm may not have answered the last time
+            await self.note(name, "given_up", why or noted)
             await self.stop(name)
-            look = await self._look(name)
-        return look
+        else:
+            return look
+        return await self._look(name)
 
     async def _look(self, name: str) -> SlurmLook:
         done = await self._slurm("look", await self.folder(name))
@@ -128,6 +134,7 @@ class SlurmBox(SshBox):
             if job and job.waits
             else "",
             job=job,
+            queued_s=seconds_in(facts.get("queued", "")),
             waited_s=int(facts.get("waited") or 0),
             written=written,
         )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from infra.workers.base.outcome import JobOutcome, StateName, is_state_name
 from infra.workers.ssh.configuration import SshJobConfiguration
 from infra.workers.ssh.slurm.reasons import clause_of
-from infra.workers.ssh.slurm.states import ROOT, SlurmJob
+from infra.workers.ssh.slurm.states import CANCELLED, ROOT, SlurmJob
 from infra.workers.ssh.slurm.submission import SECONDS_PER_MINUTE, limit_minutes
 
 # States in which Slurm itself has ended the job: name, and the sentence.
@@ -59,9 +59,8 @@ def slurm_outcome(
     """
     if job is not None and not job.ended:
         return None
-    if written.given_up:
-        name, _, sentence = written.given_up.partition(": ")
-        return JobOutcome(name if is_state_name(name) else "Crashed", sentence)
+    if given_up := _given_up(job, written):
+        return given_up
     if written.unreached:
         text = (
             "The compute node can't log in to the login node, over which its way to the Prefect API leads "
@@ -79,6 +78,15 @@ def slurm_outcome(
     return _by_itself(job, written, configuration)
 
 
+def _given_up(job: SlurmJob | None, written: Written) -> JobOutcome | None:
+    """Return the outcome of a job that the worker cancelled; None where it began before Slurm listened."""
+    name, _, sentence = written.given_up.partition(": ")
+    never_began = job.state == CANCELLED if job else written.code is None
+    if not written.given_up or not (never_began or name == "Preempted"):
+        return None
+    return JobOutcome(name if is_state_name(name) else "Crashed", sentence)
+
+
 def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguration) -> JobOutcome:
     name, sentence = ENDED_BY_SLURM[job.state]
     text = sentence.format(
@@ -93,7 +101,7 @@ def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguratio
 
 def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConfiguration) -> JobOutcome:
     code = written.code if written.code is not None else job.code if job else None
-    if job is not None and job.state == "CANCELLED":
+    if job is not None and job.state == CANCELLED:
         return JobOutcome("Cancelled", f"Slurm job {job.number} was cancelled {_by_whom(job)}.", code)
     if job is not None and job.state == "FAILED" and written.code is None and (clause := clause_of(job)):
         # It exists although `sbatch` has refused it, and its answer may be lost.

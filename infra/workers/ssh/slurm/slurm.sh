@@ -129,6 +129,7 @@ look)
     done
     [ ! -f "$folder/late" ] || echo late=1
     [ ! -f "$folder/login" ] || echo "waited=$(($(date +%s) - $(stat -c %Y "$folder/login")))"
+    [ ! -f "$folder/begun" ] || echo "queued=$(($(stat -c %Y "$folder/begun") - $(stat -c %Y "$folder/login")))"
     ;;
 lines)
     folder=$1 from=$(($2 + 1)) waited=0

@@ -1,5 +1,6 @@
 """The cluster autoscaler: node pools that grow when a pod finds no node."""
 
+from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,12 @@ OUT_OF_STOCK = (
     "Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources. Pod is at "
     "risk of not being scheduled."
 )
+# [doc] kubernetes/autoscaler, cluster-autoscaler/core/scaleup/orchestrator and its event processor: pools that are
+# skipped, which is before any pod is held against them; [thread] 2i2c-org/infrastructure #2185, kubernetes/autoscaler
+# #5692: the whole sentence
+REFUSED = "pod didn't trigger scale-up: "
+BACKOFF, AT_ITS_LIMIT = "in backoff after failed scale-up", "max node group size reached"
+UNSELECTED = "node(s) didn't match Pod's node affinity/selector"
 
 
 class Pool:
@@ -28,11 +35,16 @@ class Pool:
         self, name: str, after_s: float, at_most: int, out_of_stock: bool, template: dict[str, Any]
     ) -> None:
         self.name, self.after_s, self.at_most, self.out_of_stock = name, after_s, at_most, out_of_stock
-        self.template, self.made = template, 0
+        self.template, self.made, self.backs_off = template, 0, False
         self.coming: dict[str, dict[str, Decimal]] = {}  # node on its way → what is taken of it
 
     def node(self, name: str) -> Obj:
         return node(name, **self.template)
+
+    @property
+    def skipped(self) -> str:
+        """Why it is not held against any pod; empty where it is."""
+        return BACKOFF if self.backs_off else AT_ITS_LIMIT if self.made >= self.at_most else ""
 
 
 class Autoscaler:
@@ -62,20 +74,16 @@ class Autoscaler:
             if self.share(pool, wanted):
                 return True
         for pool in fitting:
-            if pool.out_of_stock:
+            if not pool.skipped:
+                self.triggered(pool, pod)
+                if not pool.out_of_stock:
+                    self.grow(pool, wanted)
+                    return True
                 self.cluster.event(pod, "FailedScaleUp", OUT_OF_STOCK, COMPONENT, warning=True)
-            elif pool.made < pool.at_most:
-                self.grow(pool, pod, wanted)
-                return True
-        if not fitting or all(not pool.out_of_stock for pool in fitting):
-            reason = (
-                "max node group size reached"
-                if fitting
-                else "node(s) didn't match Pod's node affinity/selector"
-            )
-            # [doc] kubernetes/autoscaler, cluster-autoscaler/FAQ.md and its event processor
-            said = f"pod didn't trigger scale-up: {len(self.pools)} {reason}"
-            self.cluster.event(pod, "NotTriggerScaleUp", said, COMPONENT)
+                pool.backs_off = True
+        reasons = Counter(pool.skipped or UNSELECTED for pool in self.pools)
+        said = REFUSED + ", ".join(f"{count} {reason}" for reason, count in reasons.items())
+        self.cluster.event(pod, "NotTriggerScaleUp", said, COMPONENT)
         return False
 
     def share(self, pool: Pool, wanted: dict[str, Decimal]) -> bool:
@@ -88,10 +96,12 @@ class Autoscaler:
                 return True
         return False
 
-    def grow(self, pool: Pool, pod: Obj, wanted: dict[str, Decimal]) -> None:
-        # [doc] the same
+    def triggered(self, pool: Pool, pod: Obj) -> None:
+        # [doc] kubernetes/autoscaler, cluster-autoscaler/FAQ.md and its event processor
         said = f"pod triggered scale-up: [{{{pool.name} {pool.made}->{pool.made + 1} (max: {pool.at_most})}}]"
         self.cluster.event(pod, "TriggeredScaleUp", said, COMPONENT)
+
+    def grow(self, pool: Pool, wanted: dict[str, Decimal]) -> None:
         pool.made += 1
         name = f"{pool.name}-{pool.made}"
         pool.coming[name] = dict(wanted)

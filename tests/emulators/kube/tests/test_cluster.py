@@ -102,6 +102,10 @@ async def test_the_cloud_may_have_none(cluster, kubernetes):
     name = await kubernetes.submit("true", limits=ONE_GPU, pod={"nodeSelector": L4})
     pod = await kubernetes.pod(name)
     assert "GCE out of resources" in await kubernetes.told(pod.metadata.name, "FailedScaleUp")
+    said = await kubernetes.told(pod.metadata.name, "NotTriggerScaleUp")
+    assert said == "pod didn't trigger scale-up: 1 in backoff after failed scale-up"
+    of_it = [reason for reason, _ in await kubernetes.reasons(pod.metadata.name)]
+    assert of_it == ["FailedScheduling", "TriggeredScaleUp", "FailedScaleUp", "NotTriggerScaleUp"]
 
 
 async def test_an_image_that_is_not_there(kubernetes):

@@ -1,9 +1,10 @@
-"""What is said of a job that AWS does not let the worker end."""
+"""What is said of a job that AWS does not let the worker end, or see."""
 
 import logging
 import uuid
 
 import anyio
+import pytest
 from botocore.exceptions import ClientError
 from prefect import states
 from prefect.client.schemas.objects import FlowRun
@@ -13,6 +14,8 @@ from infra.workers.batch.follow import BatchFollow
 from infra.workers.batch.logs import LogReader, Tail
 from infra.workers.batch.poller import Poller
 from infra.workers.batch.settings import BatchSettings
+from tasks.dispatch.job_end import JobEnd
+from tasks.dispatch.lane import HOPELESS
 
 FAST_S = 0.01
 ASKED = 3  # times
@@ -38,8 +41,25 @@ class Region:
         return [{"jobId": ids[0], "status": status} | (ended if status == "FAILED" else {})]
 
 
-async def test_a_cancelled_job_that_could_not_be_terminated_is_not_called_terminated(caplog):
-    region, warned = Region(), []
+class Blind(Region):
+    """An account that does not let the worker see its jobs, and let it end them if `ends`."""
+
+    def __init__(self, ends):
+        super().__init__()
+        self.ends = ends
+
+    async def call(self, service, operation, **request):
+        if not self.ends:
+            await super().call(service, operation, **request)
+
+    async def describe(self, ids):
+        answer = {"Error": {"Code": "AccessDeniedException", "Message": "not authorized"}}
+        raise ClientError(answer | {"ResponseMetadata": {"HTTPStatusCode": 403}}, "DescribeJobs")
+
+
+async def followed(region, *, cancelled=True):
+    """Follow a job to its end."""
+    warned = []
 
     async def nothing(*_):
         return None
@@ -51,7 +71,9 @@ async def test_a_cancelled_job_that_could_not_be_terminated_is_not_called_termin
         job_id="job",
         log=logging.LoggerAdapter(logging.getLogger("test"), {}),
         set_labels=nothing,
-        configuration=AwsBatchJobConfiguration.model_construct(attempts=1, capacity_deadline_s=60),
+        configuration=AwsBatchJobConfiguration.model_construct(
+            attempts=1, capacity_deadline_s=60, timeout_s=3600
+        ),
         region=region,
         poller=poller,
         reader=LogReader(region.call, nothing, 1, FAST_S, FAST_S, warned.append),
@@ -61,11 +83,36 @@ async def test_a_cancelled_job_that_could_not_be_terminated_is_not_called_termin
     with anyio.fail_after(20):
         async with anyio.create_task_group() as group:
             group.start_soon(poller.run)
-            follow.cancel()
+            if cancelled:
+                follow.cancel()
             ended = await follow.to_the_end()
             group.cancel_scope.cancel()
+    assert not warned
+    return ended
+
+
+async def test_a_cancelled_job_that_could_not_be_terminated_is_not_called_terminated(caplog):
+    ended = await followed(Region())
     assert ended.name == "Cancelled" and "terminated" not in ended.message, ended.message
     assert "the job ended by itself first" in ended.message
     said = [line.message for line in caplog.records if "not terminated yet" in line.message]
     assert len(said) == 1 and "batch:TerminateJob" in said[0]
-    assert not warned
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_a_job_that_can_neither_be_seen_nor_ended_is_not_said_to_have_ended(cancelled):
+    ended = await followed(Blind(ends=False), cancelled=cancelled)
+    assert "ended" not in ended.message
+    assert "batch:DescribeJobs" in ended.message
+    assert "Job job may run on, at most to timeout_s 3600: terminate it by hand." in ended.message
+    if cancelled:
+        assert ended.name == "Cancelled" and "its end was not seen" in ended.message
+    else:
+        assert JobEnd(ended.cause.value) in HOPELESS, "no second machine costs beside it"
+
+
+async def test_a_job_that_can_not_be_seen_is_ended():
+    ended = await followed(Blind(ends=True), cancelled=False)
+    assert (ended.name, "was told to end" in ended.message) == ("Unseen", True), ended.message
+    ended = await followed(Blind(ends=True))
+    assert ended.message == "Cancelled from Prefect; the AWS Batch job was terminated."

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import datetime as dt
+import itertools
 import logging
 import uuid
 
@@ -239,6 +240,21 @@ async def test_watches_that_stay_refused_say_so_once_and_come_back(cluster, logi
         assert len(warnings) == 2 and all("logged out" in text for text in warnings)
         login.allow()
         await until(lambda: view.trouble is None)
+
+
+async def test_a_watch_that_is_refused_while_lists_are_not_is_told_once_and_asked_for_ever_more_rarely(
+    cluster, login
+):
+    cluster.apply(ROLE.replace("resources: [pods], verbs: [list, watch]", "resources: [pods], verbs: [list]"))
+    listed_at, now = [], asyncio.get_running_loop().time
+    async with watched(watch_s=1) as (_, _, warnings), asyncio.timeout(PATIENCE_S):
+        while len(listed_at) < 6:
+            lists = [r for r in cluster.control.asked("GET", "*/pods") if "watch" not in r.query]
+            listed_at += [now()] * (len(lists) - len(listed_at))
+            await asyncio.sleep(0.01)
+    assert len(warnings) == 1 and "list and watch pods" in warnings[0]
+    pauses = [after - before for before, after in itertools.pairwise(listed_at)]
+    assert all(after > 1.4 * before for before, after in itertools.pairwise(pauses[-3:])), pauses
 
 
 async def follow_of(api, view, created):

@@ -53,8 +53,8 @@ def disrupted(reason, message="said so"):
         (FAILED, pod(terminated(9)), "Crashed", "exit code 9"),
         (LATE, pod(terminated(143)), "TimedOut", "timeout_s 60"),
         (FAILED, None, "Crashed", "without a pod: BackoffLimitExceeded: Job has reached"),
-        (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside"),
-        (FAILED, pod(terminated(143), deleted=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside before its container ran"),
+        (FAILED, pod(terminated(143), deleted=True), "PodLost", "deleted from outside while it ran"),
         (FAILED, pod(terminated(137), gone=True), "PodLost", "job-x was deleted from outside"),
         (FAILED, pod(terminated(3), deleted=True), "Crashed", "exit code 3"),  # by itself, just before
         (FAILED, pod(terminated(143)), "Crashed", "exit code 143"),
@@ -152,6 +152,13 @@ NO_HELP, NO_VICTIMS = (
     "No preemption victims found for incoming pod",
 )
 FULL = Waiting("node", SHORT)
+REFUSED = "pod didn't trigger scale-up: 1 node(s) didn't match Pod's node affinity/selector, 1"
+STOCK_OUT = [  # as GKE tells it
+    event("TriggeredScaleUp", "pod triggered scale-up: [{l4 0->1 (max: 1)}]"),
+    event("FailedScaleUp", "Node scale up in zones a associated with this pod failed: GCE out of resources."),
+    event("NotTriggerScaleUp", f"{REFUSED} in backoff after failed scale-up"),
+]
+AT_ITS_LIMIT = event("NotTriggerScaleUp", f"{REFUSED} max node group size reached")
 
 
 @pytest.mark.parametrize(
@@ -161,6 +168,19 @@ FULL = Waiting("node", SHORT)
         (SELECTOR, [event("TriggeredScaleUp", "l4 0->1")], "NoCapacity", "TriggeredScaleUp: l4 0->1"),
         (SELECTOR, [event("FailedScaleUp", "out of resources")], "NoCapacity", "out of resources"),
         (SELECTOR, [event("NotTriggerScaleUp", "no pool")], "Unschedulable", "no pool"),
+        (SELECTOR, STOCK_OUT, "NoCapacity", "failed: GCE out of resources. NotTriggerScaleUp: pod didn't"),
+        (SELECTOR, [*STOCK_OUT, event("FailedScheduling")], "NoCapacity", "GCE out of resources"),
+        (SELECTOR, STOCK_OUT[-1:], "NoCapacity", "1 in backoff after failed scale-up"),  # of another pod
+        (FULL, [AT_ITS_LIMIT], "NoCapacity", "1 max node group size reached"),
+        (FULL, [AT_ITS_LIMIT, event("FailedScheduling")], "NoCapacity", "1 max node group size reached"),
+        (SELECTOR, [AT_ITS_LIMIT], "Unschedulable", "1 max node group size reached"),  # of another pool
+        (SELECTOR, [*STOCK_OUT, AT_ITS_LIMIT], "NoCapacity", "1 max node group size reached"),
+        (
+            FULL,
+            [event("NotTriggerScaleUp", "no pool"), event("FailedScheduling")],
+            "Unschedulable",
+            "no pool",
+        ),
         (FULL, [event("FailedScheduling")], "NoCapacity", "Insufficient"),
         (Waiting("node", f"{PREEMPTION}3 {NO_VICTIMS}."), [], "NoCapacity", "No preemption victims"),
         (Waiting("node", f"{PREEMPTION}1 {NO_VICTIMS}, 2 {NO_HELP}."), [], "NoCapacity", "Insufficient"),

@@ -1,4 +1,4 @@
-"""What is said of a container that its box's runtime does not stop."""
+"""What is said of a container that its box's runtime does not stop, and of one that began."""
 
 import asyncio
 import logging
@@ -7,10 +7,12 @@ import uuid
 from prefect import states
 from prefect.client.schemas.objects import FlowRun
 
+from infra.workers.base.outcome import PULL_LABEL, QUEUE_LABEL
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
 from infra.workers.ssh.follow import STOPS, SshFollow
 from infra.workers.ssh.settings import SshSettings
+from tasks.dispatch.job_end import had_machine
 
 
 class Box:
@@ -33,18 +35,27 @@ class Box:
         return False
 
 
-async def test_a_cancelled_container_that_does_not_stop_is_not_called_stopped():
-    sent = []
+class Started(Box):
+    """A box whose job begins while its log is read, and ends."""
 
-    async def send(lines):
-        sent.extend(line.message for line in lines)
+    begun = False
 
-    box = Box()
-    follow = SshFollow(
+    async def look(self, name):
+        if not self.begun:
+            return Look(state="running")
+        return Look(state="ended", code=0, pulled_s=3)
+
+    async def lines(self, name, seen):
+        self.begun = True
+        yield b"on\n"
+
+
+def followed(box, send, set_labels):
+    return SshFollow(
         run=FlowRun(flow_id=uuid.UUID(int=1), state=states.Running()),
         job_id="job",
         log=logging.LoggerAdapter(logging.getLogger("test"), {}),
-        set_labels=send,
+        set_labels=set_labels,
         host=Host(address="10.0.0.1"),
         name="lane-1",
         configuration=SshJobConfiguration.model_construct(lost_s=5),
@@ -53,7 +64,18 @@ async def test_a_cancelled_container_that_does_not_stop_is_not_called_stopped():
         secret_of=None,
         send=send,
         settings=SshSettings(flush_s=0.05),
+        waited_s=12.5,
     )
+
+
+async def test_a_cancelled_container_that_does_not_stop_is_not_called_stopped():
+    sent = []
+
+    async def send(lines):
+        sent.extend(line.message for line in lines)
+
+    box = Box()
+    follow = followed(box, send, send)
     async with asyncio.timeout(20):
         ending = asyncio.create_task(follow.to_the_end())
         while not sent:
@@ -63,3 +85,20 @@ async def test_a_cancelled_container_that_does_not_stop_is_not_called_stopped():
     assert box.asked == STOPS
     assert ended.name == "Cancelled" and "the job was stopped" not in ended.message
     assert "did not stop the job lane-1: stop it by hand" in ended.message
+
+
+async def test_a_job_that_began_is_labelled_once_with_the_times_of_its_start_for_it_costs():
+    labelled = []
+
+    async def send(lines):
+        pass
+
+    async def set_labels(labels):
+        labelled.append(labels)
+
+    async with asyncio.timeout(20):
+        assert (await followed(Started(), send, set_labels).to_the_end()).name == "Exited"
+    (labels,) = labelled
+    assert labels == {QUEUE_LABEL: 12.5, "ssh.waited_s": 12.5, PULL_LABEL: 3, "ssh.pulled_s": 3}
+    never_ran = FlowRun(flow_id=uuid.UUID(int=1), state=states.Crashed())
+    assert had_machine(never_ran.model_copy(update={"labels": labels})) and not had_machine(never_ran)

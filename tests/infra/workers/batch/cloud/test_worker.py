@@ -5,14 +5,16 @@ import subprocess
 import sys
 
 import pytest
-from prefect.states import Pending, Running
+from prefect.states import Crashed, Pending, Running
 
+from tasks.dispatch.job_end import JobEnd, end_of, has_ended
 from tests.infra.workers.batch.worker_checks import submitted
 
 pytestmark = pytest.mark.flaky(
     reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
 )
 
+VAGUE = "Execution was aborted by a termination signal."  # what an engine says after SIGTERM
 TOO_MUCH = "memory_mib 20000 is more than g5.xlarge in queue g5-xlarge-0 offers (16384)"
 
 
@@ -72,6 +74,20 @@ async def test_cancelling_ends_the_job(pool, aws):
     described = batch.describe_jobs(jobs=jobs)["jobs"]
     assert [job["status"] for job in described] == ["FAILED", "FAILED"]
     assert {job["statusReason"].partition(":")[0] for job in described} == {"Cancelled"}
+
+
+async def test_a_job_that_somebody_terminates_is_told_with_their_reason_and_blames_no_repeat(pool, aws):
+    """Its engine gets SIGTERM, says so first and can't know why: that is not what stays."""
+    run_id = await pool.start("ended", script="echo on; sleep 600")
+    async with pool.worker(), pool.prefect.client() as api:
+        assert await pool.lines_when(run_id, bool) == ["on"]
+        job_id = (await pool.run(run_id)).infrastructure_pid
+        await api.set_flow_run_state(run_id, Running(), force=True)
+        aws.client("batch").terminate_job(jobId=job_id, reason="the wrong image")
+        await api.set_flow_run_state(run_id, Crashed(message=VAGUE), force=True)
+        run = await pool.until(run_id, has_ended)
+    assert (run.state.name, end_of(run)) == ("Cancelled", JobEnd.CANCELLED), run.state.message
+    assert "was terminated outside of Prefect: the wrong image" in run.state.message
 
 
 async def test_a_run_that_was_left_before_its_submission_is_submitted(pool, aws):

@@ -84,6 +84,16 @@ async def test_what_could_not_be_deleted_is_not_called_deleted_and_is_told_once(
     cluster.control.requests.clear()
 
 
+async def test_a_machine_that_the_cloud_does_not_have_now_is_told_from_one_that_no_pool_has(pool, cluster):
+    """The autoscaler's last word is that it backs off, which alone would look like a pool that is missing."""
+    cluster.control.autoscale("l4", allocatable={"nvidia.com/gpu": "1"}, out_of_stock=True)
+    run_id = await pool.start("gpu", script="true", gpus=1, schedule_within_s=3)
+    async with pool.worker():
+        ended = await pool.end(run_id)
+    assert ended.name == "NoCapacity" and "GCE out of resources" in ended.message, ended.message
+    assert "1 in backoff after failed scale-up" in ended.message
+
+
 async def test_a_gpu_that_no_node_has_is_not_waited_for_as_one_that_is_taken(pool):
     run_id = await pool.start("gpu", script="true", gpus=1, schedule_within_s=3)
     async with pool.worker():

@@ -33,6 +33,7 @@ class End:
         job: variables of the lane, and `script`, that bring it about.
         of_kind: further ones of a kind.
         host: changes of the host that the worker logs in at.
+        runs: it begins there, and whoever reads its labels knows.
         slurm_state: in which Slurm has it, or one of two; where it then waits or is paused, the worker cancels it.
     """
 
@@ -41,6 +42,7 @@ class End:
     job: Mapping[str, object]
     of_kind: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     host: Mapping[str, object] = field(default_factory=dict)
+    runs: bool = False
     slurm_state: str = ""
 
     def asked(self, lanes: Lanes) -> dict[str, object]:
@@ -83,12 +85,14 @@ JOBS = {
         "it ends by itself",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {"script": "echo fine"},
+        runs=True,
         slurm_state="COMPLETED",
     ),
     "exits-9": End(
         "it fails",
         everywhere("Crashed", "crashed", "The job ended with exit code 9."),
         {"script": "echo oops >&2; exit 9"},
+        runs=True,
         slurm_state="FAILED",
     ),
     "memory": End(
@@ -97,7 +101,8 @@ JOBS = {
             "OutOfMemory",
             "out-of-memory",
             {
-                CONTAINERS: "The job ran out of memory (memory_mib 100 was not enough, exit code 137).",
+                # Some runtimes do not say that it was the memory, and then the sentence does not either.
+                CONTAINERS: "The job ran out of memory… (memory_mib 100…, exit code 137).",
                 PROCESSES: "The job ran out of memory (the box's memory was not enough, exit code 137).",
                 SLURM: "Job … ran out of memory on node … (memory_mib 200 was not enough).",
             },
@@ -108,6 +113,7 @@ JOBS = {
             PROCESSES: {"script": HUNGRY},
             SLURM: {"command": LARGE},
         },
+        runs=True,
         slurm_state="OUT_OF_MEMORY",
     ),
     "late": End(
@@ -115,6 +121,7 @@ JOBS = {
         on_boxes("TimedOut", "crashed", "Box … stopped the job after timeout_s 10.")
         | on_slurm("TimedOut", "crashed", "The job was stopped after timeout_s 10."),
         {"script": "sleep 100", "timeout_s": 10},
+        runs=True,
         slurm_state="FAILED",
     ),
     "credentials": End(
@@ -276,6 +283,7 @@ class Death(End):
     """An end that something else brings about, once the lane runs."""
 
     happens: Happens = cancel
+    runs: bool = True
 
 
 DEATHS = {
@@ -311,6 +319,16 @@ DEATHS = {
         on_boxes("Rebooted", UNREACHABLE, "Box … was restarted while the job ran; the job is gone."),
         RUNS,
         happens=done("fail", True),
+    ),
+    "removed": Death(
+        "somebody removes its container",
+        {
+            CONTAINERS: Said(
+                "Removed", TAKEN_AWAY, "The job was removed from box … from outside while it ran."
+            )
+        },
+        RUNS,
+        happens=done("remove"),
     ),
     "cancelled": Death(
         "it is cancelled in Prefect",
@@ -405,24 +423,28 @@ STATES = {
         "the disk fills while it runs: lines of the log are lost",
         everywhere("Crashed", "crashed", "The job ended with exit code 3."),
         {"script": "echo on; sleep 12; seq 1 10000; exit 3"},
+        runs=True,
         slurm_state="FAILED",
     ),
     "sessions": End(
         "sshd, its sessions and the worker die: the job runs on, and the log continues",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {},
+        runs=True,
         slurm_state="COMPLETED",
     ),
     "cut": End(
         "the network is away for a while: the job runs on, and the log continues",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {"script": "echo on; sleep 8; echo off"},
+        runs=True,
         slurm_state="COMPLETED",
     ),
     "waited": End(
         "somebody else has the machine for a while: it is waited for",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {"script": "echo on"},
+        runs=True,
         slurm_state="COMPLETED",
     ),
 }

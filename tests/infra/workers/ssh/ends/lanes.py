@@ -34,6 +34,9 @@ class Lanes(Protocol):
     def kill(self) -> None:
         """The lane's first process is killed."""
 
+    def remove(self) -> None:
+        """Somebody removes its container."""
+
     def kill_watcher(self) -> None:
         """What waits for the lane's end there is killed."""
 
@@ -117,6 +120,9 @@ class BoxLanes:
         first = {CONTAINERS: "docker kill $(docker ps -q)", PROCESSES: NEWEST_ROOT.format(home="/root")}
         self.box.run(first[self.kind], check=False)
 
+    def remove(self) -> None:
+        self.box.run("docker rm -f $(docker ps -q)")
+
     def kill_watcher(self) -> None:
         self.box.run("pkill -KILL -f '[w]atch /root/.prefect-ssh/'")
 
@@ -189,6 +195,9 @@ class SlurmLanes:
 
     def kill(self) -> None:
         self.node.run(NEWEST_ROOT.format(home="/home/ada"))
+
+    def remove(self) -> None:
+        raise NotImplementedError("no container, no removal")
 
     def kill_watcher(self) -> None:
         self.node.run("pkill -KILL -f '[s]lurm_script'")

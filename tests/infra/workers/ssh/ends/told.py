@@ -2,7 +2,7 @@
 
 import re
 
-from infra.workers.base.outcome import OUTCOME_LABEL
+from infra.workers.base.outcome import OUTCOME_LABEL, PULL_LABEL, QUEUE_LABEL
 from tests.infra.workers.ssh.ends.ends import End
 from tests.infra.workers.ssh.ends.lanes import SLURM, Lanes
 from tests.infra.workers.worker_prefect import Pool
@@ -32,6 +32,8 @@ async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
         found.append(f"message {run.state.message!r}, not {said.message!r}")
     if (cause := run.labels.get(OUTCOME_LABEL)) != said.cause:
         found.append(f"cause {cause}, not {said.cause}")
+    if end.runs and not {QUEUE_LABEL, PULL_LABEL} & set(run.labels):
+        found.append("no label says that it ran")
     if lanes.kind == SLURM and end.slurm_state:
         states = end.slurm_state.split(" or ")
         wanted = ["CANCELLED" if state in CANCELLED_BY_US else state for state in states]

@@ -29,6 +29,24 @@ ENDS = {
 }
 
 
+BEGAN = "NoCapacity: Slurm had no node for job 7 in wait_s 50; it was cancelled."
+
+
+@pytest.mark.parametrize(
+    ("job", "written", "name"),
+    [
+        (SlurmJob("7", "CANCELLED"), Written(given_up=BEGAN), "NoCapacity"),
+        (None, Written(given_up=BEGAN), "NoCapacity"),
+        (SlurmJob("7", "FAILED", code=9), Written(code=9, given_up=BEGAN), "Crashed"),
+        (SlurmJob("7", "COMPLETED", code=0), Written(code=0, given_up=BEGAN), "Exited"),
+        (None, Written(code=9, given_up=BEGAN), "Crashed"),
+        (SlurmJob("7", "FAILED", code=75), Written(given_up="Preempted: Queued again."), "Preempted"),
+    ],
+)
+def test_a_job_that_began_before_it_could_be_cancelled_has_its_own_end(job, written, name):
+    assert slurm_outcome(job, written, asked()).name == name
+
+
 def given_up(job, waited_s=1):
     return to_give_up(job, waited_s, 50)
 
