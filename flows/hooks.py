@@ -10,8 +10,8 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Cancelled
 
-from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs
-from tasks.dispatch.job_notes import note_jobs, stop_jobs
+from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs, stop_jobs
+from tasks.dispatch.job_notes import note_jobs
 from tasks.dispatch.rental_labels import TAG
 from tasks.dispatch.rented_boxes import release
 from tasks.errors import GridbenchError

@@ -1,14 +1,11 @@
-"""Notes about the lane jobs of a run in `jobs.json`, from which its bills are made; and their end."""
+"""Notes about the lane jobs of a run in `jobs.json`, from which its bills are made."""
 
 import json
-from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Cancelled, Cancelling
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
 
 from tasks.delivery.api_trouble import LOST_TOUCH
@@ -182,15 +179,3 @@ def note_of_rental(run: FlowRun) -> list[JobNote]:
             usd=rental.cost_usd(now),
         )
     ]
-
-
-async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have the workers stop these flow runs; cancel those that have not started yet."""
-    for flow_run_id in list(flow_run_ids):
-        with suppress(*LOST_TOUCH):
-            state = (await client.read_flow_run(flow_run_id)).state
-            if state and not state.is_final() and not state.is_cancelling():
-                change = Cancelling if state.is_running() or state.is_pending() else Cancelled
-                await client.set_flow_run_state(
-                    flow_run_id, change(message="its bench run is over"), force=True
-                )
