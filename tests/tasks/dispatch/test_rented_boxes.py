@@ -8,7 +8,7 @@ from prefect.states import Cancelled, Crashed, Failed, Running
 
 from tasks.dispatch import lane, rented_boxes
 from tasks.dispatch.job_end import OUTCOME_LABEL
-from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental
+from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental, spent_usd
 from tasks.dispatch.rental_labels import RELEASE, RentalStatus
 from tasks.dispatch.rental_order import LEAST_S, RentalOrder, order_for
 from tasks.planning.rent_terms import RentTerms
@@ -90,6 +90,7 @@ async def test_a_rental_that_fails_ends_the_lane_with_its_sentence(api, rented, 
         records = await run.ended()
     assert {record.verdict for record in records} == {Verdict.CAPACITY} and not api.jobs
     assert f"its rental ended {state}: no gpu_1x_a10 anywhere" in records[0].reasons[0]
+    assert spent_usd(rented) == 0
 
 
 async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, rented, monkeypatch):
