@@ -3,17 +3,27 @@
 import asyncio
 from contextlib import suppress
 from typing import Any
+from uuid import UUID
 
 from prefect import Flow, State, get_client
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterParentFlowRunId
 from prefect.client.schemas.objects import FlowRun
 from prefect.logging.loggers import flow_run_logger
 from prefect.states import Cancelled
 
-from tasks.dispatch.flow_runs import LANE_TAG, collect, flow_runs, is_final, lane_jobs
-from tasks.dispatch.job_notes import note_jobs, stop_jobs
+from tasks.dispatch.flow_runs import (
+    LANE_TAG,
+    collect,
+    flow_runs,
+    is_final,
+    lane_jobs,
+    measuring,
+    stop_jobs,
+)
+from tasks.dispatch.job_notes import note_jobs
 from tasks.dispatch.rental_labels import TAG
-from tasks.dispatch.rented_boxes import release
+from tasks.dispatch.rented_boxes import release, rental_runs
 from tasks.errors import GridbenchError
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, folder_of, send
@@ -21,23 +31,35 @@ from tasks.store.store import Store
 
 
 async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Stop the lane jobs of a `bench` run, give its rented boxes back, and store the records that arrived."""
+    """Stop the lane jobs that a `bench` followed, give its boxes back, and store the records that arrived."""
     async with get_client() as client:
-        mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
-        started = await flow_runs(client, mine)
-        jobs = [job for job in started if LANE_TAG in job.tags]
-        under_way = [job.id for job in jobs if not is_final(job.state)]
+        run = (await client.read_flow_run(flow_run.id)).name  # that of `flow_run` may be older than its run
+        followed = await _followed_by(client, flow_run.id, run)
+        under_way = [job.id for job in followed if LANE_TAG in job.tags and not is_final(job.state)]
         await stop_jobs(client, under_way)
-        await release(client, [rental for rental in started if TAG in rental.tags], after=under_way)
-        if not jobs:
+        await release(client, [rental for rental in followed if TAG in rental.tags], after=under_way)
+        if not followed:
             return
         results = (flow_run.parameters.get("request") or flow_run.parameters).get("results")
         bucket = await asyncio.to_thread(Bucket.load, results) if results and is_block(results) else None
-        store = Store.open(folder_of(results), jobs[0].parameters["run"], bucket)
+        store = Store.open(folder_of(results), run, bucket)
         for sentence in await collect(client, store, await lane_jobs(client, store.plan.run)):
             flow_run_logger(flow_run, flow).warning(sentence)
         await note_jobs(client, store)
         await send(store)
+
+
+async def _followed_by(client: PrefectClient, bench_id: UUID, run: str) -> list[FlowRun]:
+    """Return the lane jobs and rentals that a `bench` started, or took over from earlier ones of its run.
+
+    While another `bench` measures the run, what earlier ones started is that one's to follow.
+    """
+    mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[bench_id]))
+    started = [each for each in await flow_runs(client, mine) if {LANE_TAG, TAG} & {*each.tags}]
+    if any(other.id != bench_id for other in await measuring(client, run)):
+        return started
+    every = [*started, *await lane_jobs(client, run), *await rental_runs(client, run)]
+    return list({each.id: each for each in every}.values())
 
 
 async def end_children(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:

@@ -16,11 +16,11 @@ from tasks.delivery.desk import Desk
 from tasks.delivery.events import budget_spent, lane_lost
 from tasks.delivery.orders import forget
 from tasks.delivery.pace import Pace, pace_here
-from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs
+from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs, stop_jobs
 from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
-from tasks.dispatch.job_notes import note_jobs, stop_jobs
+from tasks.dispatch.job_notes import note_jobs
 from tasks.dispatch.lane import WORTH_ANOTHER_TRY, Lane, job_usd, within_budget
-from tasks.dispatch.rented_boxes import AGAIN, BAD_BOX, RentedBoxes
+from tasks.dispatch.rented_boxes import BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
 from tasks.planning.plan import PlannedCase
@@ -242,14 +242,14 @@ class Dispatcher:
         ran = has_begun(run) if run else flow_run_id in self._cost_usd
         self._settle(lane, *lane.job_ended(ran, reason, end), reason)
 
-    async def _rental_ended(self, lane: Lane, reason: str, state: str) -> None:
+    async def _rental_ended(self, lane: Lane, reason: str, end: JobEnd) -> None:
         """Handle the end of a lane's rental; rent another box where that may help."""
         if lane.job:
             await stop_jobs(self._client, [lane.job.flow_run_id])
             await self._desk.collect()
-        if state not in AGAIN:
+        if end is JobEnd.NO_MACHINE:
             return self._give_up(lane, reason)
-        self._settle(lane, *lane.box_gone(reason), reason)
+        self._settle(lane, *lane.box_gone(reason, end), reason)
 
     async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
         """Give a lane up when no worker takes its job, or no machine becomes available."""

@@ -1,6 +1,7 @@
-"""Queries for the flow runs of a run: its lane jobs, their records, and repeats that were cut short."""
+"""The flow runs of a run: its lane jobs, their records, repeats that were cut short, and how to stop one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -14,7 +15,9 @@ from prefect.client.schemas.filters import (
     FlowRunFilterTags,
 )
 from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.states import Cancelled, Cancelling
 
+from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.delivery.desk import Desk
 from tasks.delivery.orders import identity
 from tasks.store.store import Store
@@ -76,6 +79,18 @@ async def myself_and_bench(
 async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
     """Return every lane job that any `bench` has started for a run, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
+
+
+async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
+    """Have the workers stop these flow runs; cancel those that have not started yet."""
+    for flow_run_id in list(flow_run_ids):
+        with suppress(*LOST_TOUCH):
+            state = (await client.read_flow_run(flow_run_id)).state
+            if state and not state.is_final() and not state.is_cancelling():
+                change = Cancelling if state.is_running() or state.is_pending() else Cancelled
+                await client.set_flow_run_state(
+                    flow_run_id, change(message="its bench run is over"), force=True
+                )
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:

@@ -1,14 +1,11 @@
-"""Notes about the lane jobs of a run in `jobs.json`, from which its bills are made; and their end."""
+"""Notes about the lane jobs of a run in `jobs.json`, from which its bills are made."""
 
 import json
-from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun
-from prefect.states import Cancelled, Cancelling
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
 
 from tasks.delivery.api_trouble import LOST_TOUCH
@@ -86,16 +83,17 @@ NOTES = TypeAdapter(list[JobNote])
 async def note_jobs(client: PrefectClient, store: Store) -> None:
     """Update the run's `jobs.json` from the API, and keep the notes of an earlier `bench`.
 
-    An API that does not answer, or a folder that can't be written, costs the notes only.
+    It is there from then on, also where no job had a machine: then it says that nothing was paid for. An API
+    that does not answer, or a folder that can't be written, costs the notes only.
     """
     try:
-        notes = {note.flow_run_id: note for note in _read(store)}
+        notes = {note.flow_run_id: note for note in _read(store) or ()}
         for job in await lane_jobs(client, store.plan.run):
             if job.id not in notes or notes[job.id].ended_at is None:
                 notes |= {note.flow_run_id: note for note in await _note(client, job)}
         for run in await rental_runs(client, store.plan.run):
             notes |= {note.flow_run_id: note for note in note_of_rental(run)}
-        if notes:
+        if notes or not (store.folder / FILE).exists():
             content = NOTES.dump_python([*notes.values()], mode="json")
             write_text(store.folder / FILE, json.dumps(content, indent=1) + "\n")
     except (*LOST_TOUCH, WorkloadsError):
@@ -104,7 +102,7 @@ async def note_jobs(client: PrefectClient, store: Store) -> None:
 
 def jobs_of(store: Store) -> list[LaneJob]:
     """Return the run's lane jobs and rented boxes, as far as they were noted."""
-    notes = _read(store)
+    notes = _read(store) or []
     rented = {note.hardware for note in notes if note.usd is not None}
     own = [note.job for note in notes if note.hardware not in rented]
     boxes = [note.rented for note in notes if note.usd is not None]
@@ -113,28 +111,27 @@ def jobs_of(store: Store) -> list[LaneJob]:
 
 
 def spent_usd(store: Store) -> float:
-    """Return the cost of a run's jobs in USD, or the plan's estimate where no jobs are noted.
+    """Return the cost of a run's jobs in USD, or the plan's estimate where nobody has noted them.
 
     Raises:
         GridbenchError: its plan can't be read.
     """
-    plan, jobs = store.plan, jobs_of(store)
+    plan = store.plan
+    if _read(store) is None:
+        return plan.estimate_usd
     prices = {machine.name: machine.price.usd_per_hour for machine in plan.hardware}
-    noted = [
+    return sum(
         job.usd if job.usd is not None else usd(job.wait_s + job.run_s, prices.get(job.hardware)) or 0.0
-        for job in jobs
-    ]
-    return sum(noted) if noted else plan.estimate_usd
+        for job in jobs_of(store)
+    )
 
 
-def _read(store: Store) -> list[JobNote]:
-    path = store.folder / FILE
+def _read(store: Store) -> list[JobNote] | None:
+    """Return the notes; None where there are none that can be read: a bill without them says so."""
     try:
-        return NOTES.validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return []
-    except (OSError, ValidationError):  # a bill without it says so
-        return []
+        return NOTES.validate_json((store.folder / FILE).read_bytes())
+    except (OSError, ValidationError):
+        return None
 
 
 async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
@@ -182,15 +179,3 @@ def note_of_rental(run: FlowRun) -> list[JobNote]:
             usd=rental.cost_usd(now),
         )
     ]
-
-
-async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have the workers stop these flow runs; cancel those that have not started yet."""
-    for flow_run_id in list(flow_run_ids):
-        with suppress(*LOST_TOUCH):
-            state = (await client.read_flow_run(flow_run_id)).state
-            if state and not state.is_final() and not state.is_cancelling():
-                change = Cancelling if state.is_running() or state.is_pending() else Cancelled
-                await client.set_flow_run_state(
-                    flow_run_id, change(message="its bench run is over"), force=True
-                )

@@ -34,6 +34,18 @@ def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
     return variables | {"timeout_s": int(max(SHORTEST_S, min(variables["timeout_s"], left_s)))}
 
 
+def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | None = None) -> str:
+    """Return why a flow run that has not begun is given up; empty while it has time.
+
+    One that a worker of its pool has `taken` gets as long as its machine needs to start, if that is known.
+    """
+    within_s = start_within_s if taken and start_within_s is not None else START_WITHIN_S
+    if waited_s <= within_s:
+        return ""
+    who = f"pool {pool} has not" if taken else f"no worker of pool {pool} has"
+    return f"{who} started the lane within {within_s:.0f} s"
+
+
 def job_usd(machine: Hardware, ran_s: float) -> float:
     """Return the cost in USD of a lane job that ran for `ran_s`, with the time paid for before and after it.
 
@@ -122,17 +134,11 @@ class Lane:
             self.fruitless = 0
 
     def overdue(self, flow_run_id: UUID, taken: bool, now: float) -> str:
-        """Return why a job that has not begun is given up; empty while it has time.
-
-        A job that a worker has `taken` gets as long as its machine needs to start.
-        """
+        """Return why a job that has not begun is given up; empty while it has time, or is not the lane's."""
         if self.job is None or self.job.flow_run_id != flow_run_id:
             return ""
-        within_s = self.machine.start_within_s if taken else START_WITHIN_S
-        if now - self.job.submitted_at <= within_s:
-            return ""
-        who = f"pool {self.machine.pool} has not" if taken else f"no worker of pool {self.machine.pool} has"
-        return f"{who} started the lane within {within_s:.0f} s"
+        waited_s = now - self.job.submitted_at
+        return overdue(self.machine.pool, taken, waited_s, self.machine.start_within_s)
 
     def job_ended(
         self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED
@@ -168,15 +174,20 @@ class Lane:
             return reason
         return f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
 
-    def box_gone(self, reason: str) -> tuple[list[Repeat], list[Record]]:
-        """Handle the loss of a rented box, with or without a job on it; return the same as `job_ended`."""
+    def box_gone(self, reason: str, end: JobEnd) -> tuple[list[Repeat], list[Record]]:
+        """Handle the loss of a rented box, with or without a job on it; return the same as `job_ended`.
+
+        Where nobody has taken it away, its rental has never begun.
+        """
         if self.job and self.job.missing:
             return self.job_ended(True, reason, JobEnd.TAKEN_AWAY)
         self.fruitless += 1
-        if self.fruitless < RECLAIMS:
+        taken_away = end is JobEnd.TAKEN_AWAY
+        if self.fruitless < (RECLAIMS if taken_away else STILLBORN):
             return [], []
-        text = f"{self.fruitless} boxes in a row went without a record; the last: {reason}"
-        return [], self.give_up(text, Verdict.PREEMPTED)
+        what, last = ("boxes", "last") if taken_away else ("rentals", "last never began")
+        text = f"{self.fruitless} {what} in a row went without a record; the {last}: {reason}"
+        return [], self.give_up(text, Verdict.PREEMPTED if taken_away else Verdict.CAPACITY)
 
     def give_up(self, reason: str, verdict: Verdict = Verdict.CAPACITY) -> list[Record]:
         """Return records for everything that is missing; only a resume requests it again."""

@@ -15,13 +15,14 @@ from prefect.client.schemas.objects import FlowRun
 from pydantic import ValidationError
 
 from tasks.delivery.api_trouble import LOST_TOUCH
-from tasks.dispatch.flow_runs import flow_runs, is_final, run_tag
+from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, run_tag, stop_jobs
 from tasks.dispatch.job_end import JobEnd
-from tasks.dispatch.lane import Lane
+from tasks.dispatch.lane import Lane, overdue
 from tasks.dispatch.rental_labels import RELEASE, TAG, RentalStatus
 from tasks.dispatch.rental_order import order_for
 from tasks.dispatch.submit import submit
 from tasks.planning.hardware import Hardware
+from tasks.planning.limits import RENTAL_POOL
 from tasks.planning.plan import Plan
 
 DEPLOYMENTS = {"lambda": "rental/lambda"}
@@ -57,8 +58,8 @@ async def rental_runs(client: PrefectClient, run: str) -> list[FlowRun]:
 async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequence[UUID] = ()) -> None:
     """Have these flow runs give their boxes back, after some lane jobs have ended.
 
-    The workers of the jobs get JOBS_S to see their containers end. A flow run that can't be reached notices
-    by itself that its `bench` is over.
+    Those that have not begun are cancelled. The workers of the jobs get JOBS_S to see their containers end. A
+    flow run that can't be reached notices by itself that its `bench` is over.
     """
     if runs:
         with anyio.move_on_after(JOBS_S), suppress(*LOST_TOUCH):
@@ -71,10 +72,16 @@ async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequenc
 
 
 async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
-    """Set the label until it is there: a concurrent label update may overwrite it."""
+    """Set the label until it is there: a concurrent label update may overwrite it.
+
+    What has not begun is cancelled, too: nobody may ever start it to see its label.
+    """
     for _ in range(RELEASE_TRIES):
         await client.update_flow_run_labels(flow_run_id, {RELEASE: True})
-        if (await client.read_flow_run(flow_run_id)).labels.get(RELEASE):
+        run = await client.read_flow_run(flow_run_id)
+        if not has_begun(run):
+            return await stop_jobs(client, [flow_run_id])
+        if run.labels.get(RELEASE):
             return
         await anyio.sleep(LOOK_S)
 
@@ -84,11 +91,13 @@ class LaneBox:
     """The newest rental of a lane.
 
     Attributes:
+        ordered_at: when it was ordered or taken over, in seconds on the monotonic clock.
         idle_since: when its lane ran out of work, in seconds on the monotonic clock; None while it has work.
         announced: True once the log says that it answers.
     """
 
     run: FlowRun
+    ordered_at: float = field(default_factory=time.monotonic)
     idle_since: float | None = None
     announced: bool = False
 
@@ -97,20 +106,29 @@ class LaneBox:
         """Return the status of the rental as last reported."""
         return status_of(self.run)
 
+    @property
+    def overdue(self) -> str:
+        """Return why a rental that has not begun is given up; empty while it has time."""
+        if has_begun(self.run):
+            return ""
+        taken = self.run.state is not None and self.run.state.is_pending()
+        return overdue(RENTAL_POOL, taken, time.monotonic() - self.ordered_at)
+
 
 @dataclass(slots=True)
 class RentedBoxes:
     """Every rental of a run.
 
     Attributes:
-        ended: called when a lane's rental is over, with the lane, the reason, and the state's name.
+        ended: called when a lane's rental is over, with the lane, the reason, and how it ended: TAKEN_AWAY,
+            CRASHED where it never began, or NO_MACHINE.
         rental_s: between two looks of each rental at the Prefect API; its own pace where None.
     """
 
     client: PrefectClient
     plan: Plan
     say: Callable[[str], None]
-    ended: Callable[[Lane, str, str], Awaitable[None]]
+    ended: Callable[[Lane, str, JobEnd], Awaitable[None]]
     rental_s: float | None = None
     _held: dict[str, LaneBox] = field(default_factory=dict)
     _runs: list[FlowRun] = field(default_factory=list)
@@ -145,6 +163,9 @@ class RentedBoxes:
             if is_final(held.run.state):
                 del self._held[lane.machine.name]
                 await self._report_end(lane, held.run)
+            elif why := held.overdue:
+                await self.give_back(lane.machine.name)
+                await self.ended(lane, why, JobEnd.NO_MACHINE)
             else:
                 self._report_boot(held)
                 await self._mind_idle(lane, held)
@@ -225,7 +246,8 @@ class RentedBoxes:
         state = run.state
         name = (state.name if state else None) or "unknown"
         words = f"its rental ended {name}: {(state.message if state else None) or 'no reason given'}"
-        await self.ended(lane, words, name)
+        again = JobEnd.TAKEN_AWAY if has_begun(run) else JobEnd.CRASHED
+        await self.ended(lane, words, again if name in AGAIN else JobEnd.NO_MACHINE)
 
 
 def hardware_of(run: FlowRun) -> str:

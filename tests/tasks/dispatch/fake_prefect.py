@@ -86,7 +86,7 @@ class FakePrefect:
         return self.jobs[flow_run_id].states
 
     async def set_flow_run_state(self, flow_run_id, state, force=False):
-        self._enter(self.jobs[flow_run_id], state)
+        self._enter((self.jobs | self.rentals)[flow_run_id], state)
 
     async def create_flow_run_input(self, flow_run_id, key, value):
         self._trouble()
@@ -120,9 +120,10 @@ class FakePrefect:
 
     async def update_flow_run_labels(self, flow_run_id, labels):
         self._trouble()
-        self.rentals[flow_run_id].labels |= labels
-        if labels.get(RELEASE) and not self.rentals[flow_run_id].state.is_final():
-            self.give_back(self.rentals[flow_run_id])
+        run = self.rentals[flow_run_id]
+        run.labels |= labels
+        if labels.get(RELEASE) and run.run_count and not run.state.is_final():
+            self.give_back(run)
 
     # what rentals do
 

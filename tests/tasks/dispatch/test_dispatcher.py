@@ -12,7 +12,7 @@ from prefect.states import Cancelled, Completed, Crashed, Failed, Pending
 from infra.workers.base import outcome
 from tasks.dispatch import job_end, lane, submit
 from tasks.dispatch.job_end import EXPLAINED_LABEL, OUTCOME_LABEL, STAGE_LABELS, JobEnd, end_of, has_ended
-from tasks.dispatch.job_notes import FILE, NOTES
+from tasks.dispatch.job_notes import FILE, NOTES, note_jobs, spent_usd
 from tasks.errors import GridbenchError
 from tests.tasks.dispatch.dispatched import Run, planned, serve, until
 from tests.tasks.dispatch.fake_prefect import answer
@@ -149,6 +149,22 @@ async def test_jobs_that_nobody_starts_are_given_up_and_each_lane_is_told(api, s
         ("lane_lost", machine.name, 10) for machine in store.plan.hardware
     ]
     assert "no worker of pool local has started the lane" in told[0][2]
+
+
+async def test_a_run_that_never_had_a_machine_has_cost_nothing(api, store, monkeypatch):
+    monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
+    async with Run(store) as run:
+        await run.ended()
+    assert (store.folder / FILE).read_text() == "[]\n" and spent_usd(store) == 0
+    (store.folder / FILE).write_text("[{")
+    await note_jobs(api, store)
+    assert spent_usd(store) == store.plan.estimate_usd > 0, "nobody can tell what the earlier jobs were"
+
+
+async def test_what_jobs_have_cost_is_estimated_where_nobody_could_ask(api, store):
+    api.troubles.append(AWAY)
+    await note_jobs(api, store)
+    assert not (store.folder / FILE).exists() and spent_usd(store) == store.plan.estimate_usd > 0
 
 
 async def test_a_machine_that_does_not_come_is_given_up_by_the_hardwares_own_patience(

@@ -4,11 +4,11 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from prefect.states import Crashed, Failed, Running
+from prefect.states import Cancelled, Crashed, Failed, Running
 
-from tasks.dispatch import rented_boxes
+from tasks.dispatch import lane, rented_boxes
 from tasks.dispatch.job_end import OUTCOME_LABEL
-from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental
+from tasks.dispatch.job_notes import BOOT, REST, UNBOOTED, jobs_of, note_of_rental, spent_usd
 from tasks.dispatch.rental_labels import RELEASE, RentalStatus
 from tasks.dispatch.rental_order import LEAST_S, RentalOrder, order_for
 from tasks.planning.rent_terms import RentTerms
@@ -90,6 +90,7 @@ async def test_a_rental_that_fails_ends_the_lane_with_its_sentence(api, rented, 
         records = await run.ended()
     assert {record.verdict for record in records} == {Verdict.CAPACITY} and not api.jobs
     assert f"its rental ended {state}: no gpu_1x_a10 anywhere" in records[0].reasons[0]
+    assert spent_usd(rented) == 0
 
 
 async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, rented, monkeypatch):
@@ -112,10 +113,59 @@ async def test_boxes_that_go_without_a_record_are_not_rented_for_ever(api, rente
     async with Run(rented) as run:
         for count in range(1, 6):
             await until(lambda count=count: len(api.rentals) == count)
+            api.start(newest(api))
             newest(api).state = Crashed(name="Reclaimed", message="preempted")
         records = await run.ended()
     assert {record.verdict for record in records} == {Verdict.PREEMPTED} and len(api.rentals) == 5
     assert "5 boxes in a row" in records[0].reasons[0]
+
+
+async def test_a_lane_whose_rentals_never_begin_is_given_up_after_the_second(api, rented, told):
+    async with Run(rented) as run:
+        for count in (1, 2):
+            await until(lambda count=count: len(api.rentals) == count)
+            api.crash(newest(api), "its process could not start")
+        records = await run.ended()
+    assert {record.verdict for record in records} == {Verdict.CAPACITY} and len(api.rentals) == 2
+    assert (
+        "2 rentals in a row went without a record; the last never began: its rental" in records[0].reasons[0]
+    )
+    assert "ended Crashed: its process could not start" in records[0].reasons[0]
+    assert [name for name, *_ in told] == ["lane_lost"]
+
+
+@pytest.mark.parametrize(
+    ("taken", "words"),
+    [
+        (False, "no worker of pool rental has started the lane within 0 s"),
+        (True, "pool rental has not started the lane within 0 s"),
+    ],
+)
+async def test_a_rental_that_nobody_starts_is_cancelled_and_its_lane_given_up(
+    api, rented, told, monkeypatch, taken, words
+):
+    monkeypatch.setattr(lane, "START_WITHIN_S", 0.1)
+    async with Run(rented) as run:
+        await until(lambda: api.rentals)
+        if taken:
+            api.take(newest(api))
+        records = await run.ended()
+        assert api.stopped(newest(api)), "a worker that comes later has nothing to rent"
+        newest(api).state = Cancelled()
+    assert {record.verdict for record in records} == {Verdict.CAPACITY} and len(api.rentals) == 1
+    assert records[0].reasons == (words,) and [name for name, *_ in told] == ["lane_lost"]
+
+
+async def test_a_box_that_takes_long_to_boot_is_waited_for(api, rented, monkeypatch):
+    monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
+    async with Run(rented) as run:
+        await until(lambda: api.rentals)
+        api.start(newest(api))
+        await asyncio.sleep(0.2)
+        await box(api)
+        await until(lambda: api.jobs)
+        api.complete(api.job)
+        assert len(await run.ended()) == 10
 
 
 @pytest.mark.parametrize("end", rented_boxes.BAD_BOX)
