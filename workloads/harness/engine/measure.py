@@ -200,8 +200,10 @@ def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float |
             result = first_step(prepared)
         draft.check = check(prepared, result, stage.repeat.case.precision)
         assert draft.work is not None
+        if counts.missing:
+            stage.readings.missing["counted_flops"] = counts.missing
         draft.work = draft.work.with_counts(
-            counts.flops * stage.world,
+            None if counts.missing else counts.flops * stage.world,
             counts.launches,
             counts.conv_flops * stage.world,
             tuple(sorted(counts.attention)),
