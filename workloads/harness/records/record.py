@@ -39,6 +39,7 @@ class Verdict(StrEnum):
     WRONG = "wrong"
     IMPOSSIBLE = "impossible"
     OUT_OF_MEMORY = "out_of_memory"
+    UNCHECKED = "unchecked"
     TIMEOUT = "timeout"
     UNSUPPORTED = "unsupported"
     PREEMPTED = "preempted"
