@@ -83,6 +83,22 @@ def test_a_process_has_no_more_time_than_the_proof(bench):
     assert bench.run(SLEEPS, limit_s=60).seconds < 20
 
 
+def test_what_the_deadline_kills_says_nothing_of_the_card(bench):
+    bench.ends_at = time.monotonic() + 0.3
+
+    def run(bench):
+        ended = bench.run(SLEEPS, limit_s=60)
+        yield holds("a", "a", not ended.late, ended.why)
+
+    rows = [*taken([Step("a", 0, run), step("b", FINE)], bench)]
+    assert states(rows) == [("a", NOT_RUN), ("b", NOT_RUN)]
+    assert rows[0].text.startswith("no time was left: stopped after")
+
+
+def test_what_takes_longer_than_it_may_fails_while_there_is_time(bench):
+    assert bench.run(SLEEPS, limit_s=0.3).late and not bench.stopped
+
+
 def test_a_process_is_read_by_its_last_line(bench):
     python = [sys.executable, "-c"]
     assert bench.run([*python, "print('noise'); print('{\"a\": 1}')"], 20).json() == {"a": 1}
