@@ -1,9 +1,11 @@
 """Passes beside the samples: what the device alone takes, and the latency of single steps."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from tests.workloads.harness.engine.streams import quiet, streams
 from tests.workloads.harness.fake_cuda import LAUNCH_S, FakeCuda
 from tests.workloads.harness.records.timings import FULL, timing
 from workloads.harness.engine.clock import HostClock
@@ -90,8 +92,20 @@ class TestOnDevice:
     def test_a_first_look_reads_energy_once(self, repeat, quick, seconds):
         order = Repeat("r", "h", FULL.case, repeat=repeat, quick=quick, device="cuda")
         assert rules_of(order, 5.0).sample_min_s == seconds
-        assert rules_of(order, 5.0).sample_cap_s == (10.0 if not quick else max(seconds, 4.0))
+        assert rules_of(order, 5.0).sample_cap_s == (10.0 if not quick else max(1.6 * seconds, 4.0))
         assert rules_of(replace(order, device="cpu"), 5.0).sample_min_s == (1.5 if quick else 2.0)
+
+    @pytest.mark.parametrize("step_s", [10e-3, 50e-3])
+    def test_a_clock_that_settles_within_the_window_of_energy_is_steady(self, step_s):
+        """It falls by 2 % once the power limit of a card bites, and the first look is in the midst of that."""
+        order = Repeat("r", "h", FULL.case, repeat=1, quick=True, device="cuda")
+
+        def falling(chance, now_s, call):
+            return (1 - 0.02 * math.exp(-max(now_s - 2.0, 0.0))) * quiet(chance, now_s, call)
+
+        measured = streams(falling, step_s, 10, rules_of(order, 5.0))
+        assert all(stream.ok and abs(stream.median - 1) < 0.01 for stream in measured)
+        assert all(stream.now_s - stream.warm_s > 5.0 for stream in measured)
 
     @pytest.mark.parametrize(("clocks", "verdicts"), [((1980, 1880), [Verdict.UNSTEADY]), ((1980, 1975), [])])
     def test_a_clock_that_moves_within_the_samples_is_unsteady(self, clocks, verdicts):
