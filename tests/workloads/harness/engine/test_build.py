@@ -59,7 +59,7 @@ def test_a_card_that_wakes_up_favours_no_layout(monkeypatch, seconds):
 
 
 @pytest.mark.parametrize("seconds", [30e-6, 3e-3])
-@pytest.mark.parametrize("drift", [-0.06, 0.06])
+@pytest.mark.parametrize("drift", [-0.05, 0.05])
 def test_a_clock_that_drifts_from_trial_to_trial_favours_no_layout(monkeypatch, seconds, drift):
     """They are tried there and back, so each at the same moment on average."""
     workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, seconds), drift=drift)
