@@ -105,4 +105,4 @@ def _attention_backward(
 
 
 def _scores(query: Any, key: Any) -> int:
-    return 2 * math.prod(query.shape[:-1]) * int(key.shape[-2])
+    return int(2 * math.prod(query.shape[:-1]) * key.shape[-2])
