@@ -30,7 +30,7 @@ def grouped():
 
 
 def refuse(*args, **kwargs):
-    """What torch 2.9 to 2.11 say of grouped queries, in `sdpa_flop_count`: a bare assertion."""
+    """Refuse, as `sdpa_flop_count` of torch 2.9 to 2.11 does where keys have fewer heads than queries."""
     raise AssertionError
 
 
