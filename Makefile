@@ -43,9 +43,12 @@ test-cluster: install
 	@[ -n "$$KUBECONFIG" ] || { echo "KUBECONFIG is not set: name the file of a cluster that may be tested on"; exit 2; }
 	CLUSTER_KUBECONFIG="$$KUBECONFIG" $(BIN)/python -m pytest tests/infra/workers/kubernetes/scenarios -v -rs
 
-# Does the measuring engine hold on this machine's GPU? Nothing is installed for it: docs/gpu-proof.md.
+# Does the measuring engine hold on this machine's GPU? Nothing is installed for it: docs/gpu-proof.md. All of it takes
+# MINUTES=25; where a call may take ten, `make gpu-proof PROOF="--resume proof"` goes on with it.
+MINUTES = 9
 gpu-proof:
-	@python=$(BIN)/python; [ -x $$python ] || python=$(PYTHON); exec $$python -m tests.gpu_proof --out proof
+	@python=$(BIN)/python; [ -x $$python ] || python=$(PYTHON); \
+	exec $$python -m tests.gpu_proof --out proof --minutes $(MINUTES) $(PROOF)
 
 lint: install
 	$(BIN)/ruff check --quiet .

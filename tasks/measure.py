@@ -22,6 +22,7 @@ FAILURES = frozenset(
         Verdict.WRONG,
         Verdict.IMPOSSIBLE,
         Verdict.OUT_OF_MEMORY,
+        Verdict.UNCHECKED,
         Verdict.TIMEOUT,
         Verdict.UNSUPPORTED,
         Verdict.PREEMPTED,

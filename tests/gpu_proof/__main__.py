@@ -1,7 +1,8 @@
 """Does the measuring engine hold on this GPU? One call, within its minutes, a table last.
 
     python3 -m tests.gpu_proof --out FOLDER [--minutes 9]
-    python3 -m tests.gpu_proof --out FOLDER --only soak largest         # a second call, for what takes long
+    python3 -m tests.gpu_proof --out FOLDER --resume FOLDER             # goes on where an earlier call ended
+    python3 -m tests.gpu_proof --out FOLDER --only soak largest         # a call of its own, for what takes long
     python3 -m tests.gpu_proof --out FOLDER --only EARLIER/proof.json   # only what did not hold then
 
 Needs the tree, torch, numpy and psutil; nvidia-ml-py and triton where they are. No network, no installation.
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.gpu_proof.bench import Bench
-from tests.gpu_proof.leave import Report, clean
+from tests.gpu_proof.leave import Earlier, Report, earlier, made_ready
 from tests.gpu_proof.plan import asked, proof
 from tests.gpu_proof.table import NOT_RUN, Row, all_hold
 
@@ -43,24 +44,29 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", default=[], help="parts of steps' names, or an earlier proof.json"
     )
+    parser.add_argument(
+        "--resume", type=Path, help="folder of an earlier call: what it has not run is run, and the rest kept"
+    )
     parser.add_argument("--soak", type=float, default=60.0, help="seconds of the step soak")
     return parser.parse_args(arguments)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return 0 where everything holds, 1 where something does not or was not run."""
+    """Return 0 where everything holds and all that is essential was run, else 1."""
     chosen = options(arguments)
-    clean(chosen.out)
+    before = earlier(chosen.resume, chosen.device) if chosen.resume else Earlier()
+    made_ready(chosen.out, chosen.resume)
     bench = Bench(
         chosen.out.absolute(), chosen.device, time.monotonic() + 60 * chosen.minutes - SPARE_S, chosen.soak
     )
-    report = Report(bench, datetime.now(UTC))
+    bench.clocks.update(before.clocks)
+    report = Report(bench, datetime.now(UTC), before)
     watchdog = _watchdog(report, 60 * chosen.minutes)
     for number in SIGNALS:
         signal.signal(number, lambda number, _: bench.stop(f"stopped by {signal.Signals(number).name}"))
     monitor = _monitor(bench)
     try:
-        for row in proof(bench, asked(chosen.only)):
+        for row in proof(bench, asked(chosen.only), before):
             report.add(row)
     finally:
         if monitor:
@@ -89,7 +95,7 @@ def _monitor(bench: Bench) -> subprocess.Popen[bytes] | None:
     """Keep the card's clocks, power and throttling, once a second, in dmon.txt."""
     if not bench.on_gpu:
         return None
-    with suppress(OSError), open(bench.out / "dmon.txt", "w") as file:
+    with suppress(OSError), open(bench.out / "dmon.txt", "a") as file:
         return bench.start(["nvidia-smi", "dmon", "-s", "pucvmet", "-d", "1"], file)
     return None
 

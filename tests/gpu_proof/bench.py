@@ -81,18 +81,20 @@ class Bench:
 
         What it prints goes to files: a pipe that a grandchild holds open would keep us beyond its end.
         """
-        begun, limit_s = time.monotonic(), 0.1 if self.stopped else max(min(limit_s, self.left_s()), 0.1)
+        begun, left_s = time.monotonic(), 0.0 if self.stopped else self.left_s()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             process = self.start(command, out, err, environ)
             late = False
             try:
-                process.wait(limit_s)
+                process.wait(max(min(limit_s, left_s), 0.1))
             except subprocess.TimeoutExpired:
                 late = True
             finally:
                 self.end(process)
             seconds = time.monotonic() - begun
             ended = Ended(process.returncode, _read(out), _read(err), seconds, late)
+        if late and left_s < limit_s:  # what it did not come to says nothing of the card
+            self.stop("no time was left")
         with open(self.out / "log.txt", "a") as log:
             log.write(
                 f"$ {' '.join(command)}\n{ended.err[-LAST_WORDS:]}\n# {seconds:.1f} s, code {ended.code}\n"

@@ -1,6 +1,7 @@
 """What a proof leaves in its folder: proof.json and console.txt; the others are written as it goes."""
 
 import json
+import shutil
 import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -8,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.gpu_proof.bench import ROOT, Bench
-from tests.gpu_proof.table import Row, counts, summary
+from tests.gpu_proof.table import NOT_RUN, Row, counts, summary
 from workloads.harness.probes.frozen import content_id
 
+CARD = "card"  # the step that every call takes
 LEFT = ("records.jsonl", "proof.json", "log.txt", "dmon.txt", "console.txt")
 
 
@@ -19,12 +21,46 @@ def harness_id() -> str:
     return content_id(ROOT / "workloads", {})
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """What is kept of a proof that goes on: the rows of all steps that were run to their end, and its seconds."""
+
+    rows: tuple[Row, ...] = ()
+    card: str = ""
+    clocks: dict[str, dict[str, float]] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def done(self) -> set[str]:
+        """The names of those steps."""
+        return {row.step for row in self.rows}
+
+
+def earlier(folder: Path, device: str) -> Earlier:
+    """Read what an earlier call left in a folder; a step of which anything was not run is taken anew.
+
+    Raises:
+        SystemExit: there is nothing, or it is of other code or of another device.
+    """
+    try:
+        proof = json.loads((folder / "proof.json").read_text())
+    except OSError as error:
+        sys.exit(f"there is no proof in {folder} to go on with: {error}")
+    if (proof["content_id"], proof["device"]) != (harness_id(), device):
+        sys.exit(f"the proof in {folder} is of other code or of another device: begin anew, without --resume")
+    rows = [Row(**row) for row in proof["rows"]]
+    anew = {CARD, *(row.step for row in rows if row.state == NOT_RUN)}
+    kept = tuple(row for row in rows if row.step not in anew)
+    return Earlier(kept, proof["card"].get("name", ""), proof["clocks"], proof["seconds"])
+
+
 @dataclass
 class Report:
     """The rows so far, said as they come and kept in the end, once."""
 
     bench: Bench
     started: datetime
+    earlier: Earlier = field(default_factory=Earlier)
     rows: list[Row] = field(default_factory=list)
     written: bool = False
 
@@ -42,7 +78,8 @@ class Report:
         if self.written:
             return
         self.written = True
-        seconds = (datetime.now(UTC) - self.started).total_seconds()
+        seconds = self.earlier.seconds + (datetime.now(UTC) - self.started).total_seconds()
+        self.rows = [*self.earlier.rows, *self.rows]
         (self.bench.out / "proof.json").write_text(json.dumps(self.as_json(seconds), indent=1))
         self.say("\n" + summary(self.rows, seconds))
 
@@ -59,9 +96,13 @@ class Report:
         }
 
 
-def clean(folder: Path) -> None:
-    """Make the folder, without what an earlier proof left in it."""
+def made_ready(folder: Path, resumed: Path | None) -> None:
+    """Make the folder, without what an earlier proof left in it but for the one that goes on."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in LEFT:
-        (folder / name).unlink(missing_ok=True)
-    (folder / "log.txt").write_text(f"{' '.join(sys.argv)}\n")
+        if resumed is None:
+            (folder / name).unlink(missing_ok=True)
+        elif not resumed.samefile(folder) and (resumed / name).is_file():
+            shutil.copy(resumed / name, folder / name)
+    with open(folder / "log.txt", "a") as log:
+        log.write(f"{' '.join(sys.argv)}\n")

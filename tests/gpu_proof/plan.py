@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.gpu_proof.bench import Bench
+from tests.gpu_proof.leave import Earlier
 from tests.gpu_proof.stages import card, cases, clocks, failures, groups, later, precise
 from tests.gpu_proof.steps import Step, taken
 from tests.gpu_proof.table import FAIL, NOT_RUN, Row
 
+NOTHING = Earlier()
 STAGES = (precise, clocks, failures, groups, cases)
 
 
@@ -25,20 +27,32 @@ def asked(only: Sequence[str]) -> list[str]:
 
 
 def steps(bench: Bench, only: Sequence[str]) -> list[Step]:
-    """Return the steps that are asked for: all but those of a later call, or those that a word is a part of."""
+    """Return the steps that are asked for, those that are essential first.
+
+    All but those of a later call; or those that a word is a part of, where it is no step's whole name.
+    """
     made = [step for stage in STAGES for step in stage.steps(bench)]
-    if not only:
-        return made
-    return [step for step in [*made, *later.steps(bench)] if any(word in step.name for word in only)]
+    if only:
+        made += later.steps(bench)
+        names = {step.name for step in made}
+        parts = [word for word in only if word not in names]
+        made = [s for s in made if s.name in only or any(part in s.name for part in parts)]
+    return sorted(made, key=lambda step: not step.essential)
 
 
-def proof(bench: Bench, only: Sequence[str]) -> Iterator[Row]:
-    """Look at the card, and then take every step."""
+def proof(bench: Bench, only: Sequence[str], before: Earlier = NOTHING) -> Iterator[Row]:
+    """Look at the card, and then take every step but those that an earlier call has taken."""
     yield from taken([card.STEP], bench)
-    rest = steps(bench, only)
+    if before.card and bench.card and bench.card.name != before.card:
+        why = f"this is {bench.card.name}, the proof that goes on is of {before.card}: begin anew"
+        yield Row("plan", "plan", FAIL, why)
+        return
+    wanted = steps(bench, only)
+    rest = [step for step in wanted if step.name not in before.done]
     if bench.card is None:
-        yield from (Row(step.name, step.name, NOT_RUN, "the card was not seen") for step in rest)
-    elif only and not rest:
+        why = "the card was not seen"
+        yield from (Row(step.name, step.name, NOT_RUN, why, step.essential) for step in rest)
+    elif only and not wanted:
         yield Row("plan", "plan", FAIL, f"no step has {' or '.join(only)} in its name")
     else:
         yield from taken(rest, bench)

@@ -15,17 +15,19 @@ class Step(NamedTuple):
         name: begins with the stage; unique.
         needs_s: seconds that must be left for it to begin.
         run: yields its rows as they come.
+        essential: whether a proof without it is none; of the others, time may leave some out.
     """
 
     name: str
     needs_s: float
     run: Callable[[Bench], Iterable[Row]]
+    essential: bool = True
 
 
 def taken(steps: Iterable[Step], bench: Bench) -> Iterator[Row]:
     """Take the steps in their order; each ends in at least one row, also those that were not run."""
     for step in steps:
-        for row in _rows(step, bench):
+        for row in (row._replace(essential=step.essential) for row in _rows(step, bench)):
             spoilt = (
                 row.state == FAIL and bench.stopped
             )  # its processes were killed: it says nothing of the card

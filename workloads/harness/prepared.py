@@ -48,6 +48,7 @@ class Prepared:
         unexchanged: a context in which the ranks of a group keep their gradients to themselves; None where
             they have none to exchange.
         chosen: what the workload has chosen on the device at hand, such as m, n and k of a product.
+        reference_on_device: whether `reference` computes on the device, and so takes memory of it.
     """
 
     step: Callable[[], torch.Tensor]
@@ -68,6 +69,7 @@ class Prepared:
     learns: bool = True
     unexchanged: Callable[[], AbstractContextManager[object]] | None = None
     chosen: tuple[int, ...] = ()
+    reference_on_device: bool = False
 
     @property
     def is_training(self) -> bool:

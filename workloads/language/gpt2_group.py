@@ -72,4 +72,5 @@ def _step(env: Env, millions: int, batch: int, length: int, sharded: bool) -> Pr
         tolerance=trainer.tolerance,
         parameters=shape.parameters,
         unexchanged=trainer.unexchanged,
+        reference_on_device=True,
     )

@@ -46,6 +46,6 @@ def gpt2_train(env: Env, millions: int, batch: int, length: int) -> Prepared:
         unit="tokens",
         units=batch * length,
         flops=linear,
-        large=True,
+        blocks="blocks",
     )
     return replace(made, flops=linear + 3 * shape.attention_flops(batch, length))

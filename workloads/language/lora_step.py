@@ -68,7 +68,7 @@ def lora_step(env: Env, millions: int, batch: int, length: int, rank: int) -> Pr
         unit="tokens",
         units=batch * length,
         flops=_linear_flops(millions, batch, length, rank),
-        large=True,
+        blocks="base.blocks",
     )
     frozen = 2 * shape.read_weights * env.dtype.itemsize  # forward and backward
     return replace(made, bytes=made.bytes + frozen, flops=_flops(millions, batch, length, rank))

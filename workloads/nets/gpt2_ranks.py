@@ -59,6 +59,6 @@ class GroupTrainer:
         generator = torch.Generator()
         generator.set_state(self._drawn)
         whole = self._built(replace(self._env, generator=generator), "cpu").to(wide)
-        model = visited(whole, "blocks", self._env.device)
+        model = visited(whole, "blocks", self._env.device, wide)
         loss = apart(model, next_token_loss, (tokens,), wide)
         return loss, mean_over_ranks(gradients_of(model))

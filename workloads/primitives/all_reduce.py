@@ -32,8 +32,9 @@ def all_reduce(env: Env, kib: int, processes: int) -> Prepared:
 
     from workloads.harness.group.distributed import gathered
 
-    parts = torch.randn(processes, 256 * kib, generator=env.generator)
-    values = env.to_device(parts[env.rank].contiguous())
+    seeds = torch.randint(2**62, (processes,), generator=env.generator)
+    own = torch.Generator().manual_seed(int(seeds[env.rank]))  # the others' values would take as much each
+    values = env.to_device(torch.randn(256 * kib, generator=own))
     places = env.draw(256 * kib, SHOWN)
     buffer, size = values.clone(), 1024 * kib
 

@@ -54,7 +54,7 @@ def resnet50_train(env: Env, batch: int, pixels: int) -> Prepared:
         unit="images",
         units=batch,
         tolerance=TOLERANCE,
-        large=True,
+        blocks="",
     )
 
 

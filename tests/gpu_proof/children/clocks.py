@@ -1,11 +1,10 @@
 """Time the same operations by the harness, by torch's Timer, by triton's do_bench and as a CUDA graph, in turns.
 
 One process, three rounds: clocks and heat drift, so what is compared is measured within seconds. Prints medians in
-seconds by operation and clock.
+seconds by operation and clock, and why a clock could not be had.
 """
 
 import importlib
-import importlib.util
 import json
 import statistics
 import sys
@@ -56,15 +55,24 @@ def graphed(operation: Operation) -> Operation:
     return graph.replay
 
 
-def by_others(operation: Operation, on_gpu: bool) -> dict[str, float]:
+def by_others(operation: Operation, on_gpu: bool, missing: dict[str, str]) -> dict[str, float]:
     from torch.utils.benchmark import Timer
 
     timer = Timer("f()", globals={"f": operation}, num_threads=2)
     seconds = {"timer": timer.blocked_autorange(min_run_time=0.3).median}
-    if on_gpu and importlib.util.find_spec("triton"):  # torch brings it, for Linux
-        testing = importlib.import_module("triton.testing")
-        seconds["do_bench"] = testing.do_bench(operation, warmup=100, rep=300, return_mode="median") / 1e3
-    return seconds
+    return seconds | by_triton(operation, missing) if on_gpu else seconds
+
+
+def by_triton(operation: Operation, missing: dict[str, str]) -> dict[str, float]:
+    """Time by `do_bench`, unless it has failed before: its driver is compiled, and there may be no C compiler."""
+    if "do_bench" in missing:
+        return {}
+    try:
+        testing = importlib.import_module("triton.testing")  # torch brings it, for Linux
+        return {"do_bench": testing.do_bench(operation, warmup=100, rep=300, return_mode="median") / 1e3}
+    except Exception as error:
+        missing["do_bench"] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+        return {}
 
 
 def by_us(operation: Operation, clock: Any) -> dict[str, float]:
@@ -80,24 +88,25 @@ def replayed(operation: Operation, clock: Any) -> dict[str, float]:
     return {"graph": clock.time(graphed(operation), REPLAYED).device_s / REPLAYED**2}
 
 
-def compared(device: str) -> dict[str, dict[str, float]]:
+def compared(device: str) -> dict[str, Any]:
     import torch
 
     from workloads.harness.engine.device import open_device
 
     on_gpu, opened = device == "cuda", open_device(device, "fp32", 2)
-    medians = {}
+    medians: dict[str, dict[str, float]] = {}
+    missing: dict[str, str] = {}
     for name, operation in operations(opened.torch_device, on_gpu):
         rounds: dict[str, list[float]] = {}
         with torch.inference_mode():
             for _ in range(ROUNDS if on_gpu else 1):
-                seconds = by_us(operation, opened.clock) | by_others(operation, on_gpu)
+                seconds = by_us(operation, opened.clock) | by_others(operation, on_gpu, missing)
                 if on_gpu and not name.startswith("sleep"):
                     seconds |= replayed(operation, opened.clock)
                 for clock, value in seconds.items():
                     rounds.setdefault(clock, []).append(value)
         medians[name] = {clock: statistics.median(values) for clock, values in rounds.items()}
-    return medians
+    return {"seconds": medians, "missing": missing}
 
 
 if __name__ == "__main__":

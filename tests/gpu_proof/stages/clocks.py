@@ -12,7 +12,10 @@ LONG_S = 2e-4
 
 
 def look(bench: Bench) -> Iterator[Row]:
-    bench.clocks.update(bench.child("clocks", bench.device, limit_s=150))
+    found = bench.child("clocks", bench.device, limit_s=150)
+    bench.clocks.update(found["seconds"])
+    for name, why in found["missing"].items():
+        yield Row(NAME, f"{name}: missing", SHOWN, why)
     for name, by_clock in bench.clocks.items():
         figures = " ".join(f"{clock} {seconds * 1e6:.2f}us" for clock, seconds in by_clock.items())
         if bench.on_gpu:

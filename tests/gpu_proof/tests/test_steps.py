@@ -1,13 +1,16 @@
 """A proof ends in time and says of everything what became of it, whatever its steps do."""
 
+import json
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 
 import psutil
 import pytest
 
 from tests.gpu_proof.bench import Bench, Card
+from tests.gpu_proof.leave import Earlier, Report, earlier, made_ready
 from tests.gpu_proof.plan import STAGES, asked, proof, steps
 from tests.gpu_proof.stages import cases, later
 from tests.gpu_proof.steps import Step, taken
@@ -15,6 +18,8 @@ from tests.gpu_proof.table import FAIL, NOT_RUN, OK, SHOWN, Row, all_hold, holds
 from workloads.harness.records.case import parse_size
 from workloads.harness.registry import find
 
+EVERY_CASE = (*cases.ESSENTIAL, *cases.CASES)
+CARD_FACTS = {"name": "x", "count": 1, "capability": [9, 0], "memory_bytes": 0}
 SLEEPS = [
     sys.executable,
     "-c",
@@ -83,6 +88,22 @@ def test_a_process_has_no_more_time_than_the_proof(bench):
     assert bench.run(SLEEPS, limit_s=60).seconds < 20
 
 
+def test_what_the_deadline_kills_says_nothing_of_the_card(bench):
+    bench.ends_at = time.monotonic() + 0.3
+
+    def run(bench):
+        ended = bench.run(SLEEPS, limit_s=60)
+        yield holds("a", "a", not ended.late, ended.why)
+
+    rows = [*taken([Step("a", 0, run), step("b", FINE)], bench)]
+    assert states(rows) == [("a", NOT_RUN), ("b", NOT_RUN)]
+    assert rows[0].text.startswith("no time was left: stopped after")
+
+
+def test_what_takes_longer_than_it_may_fails_while_there_is_time(bench):
+    assert bench.run(SLEEPS, limit_s=0.3).late and not bench.stopped
+
+
 def test_a_process_is_read_by_its_last_line(bench):
     python = [sys.executable, "-c"]
     assert bench.run([*python, "print('noise'); print('{\"a\": 1}')"], 20).json() == {"a": 1}
@@ -118,9 +139,9 @@ def test_the_plan_is_of_known_workloads_and_has_each_name_once(bench):
         stage.__name__.rpartition(".")[2] for stage in STAGES
     }
     assert sum(name.startswith("cases ") for name in names) == sum(
-        len(case.precisions) for case in cases.CASES
+        len(case.precisions) for case in EVERY_CASE
     )
-    for case in cases.CASES:
+    for case in EVERY_CASE:
         for precision in case.precisions:
             assert find(case.workload).case(parse_size(case.size), precision)
 
@@ -141,16 +162,95 @@ def test_a_second_call_takes_what_is_named(bench, tmp_path):
     rows = [Row("clocks", "x", FAIL, ""), Row("clocks", "y", FAIL, ""), Row("precise fp32", "z", OK, ""),
             Row("failures shared", "w", NOT_RUN, "")]  # fmt: skip
     file = tmp_path / "proof.json"
-    file.write_text(f'{{"rows": {[*map(Row._asdict, rows)]}}}'.replace("'", '"'))
+    file.write_text(json.dumps({"rows": [*map(Row._asdict, rows)]}))
     assert asked([str(file)]) == ["clocks", "failures shared"]
     assert [step.name for step in steps(bench, asked([str(file)]))] == ["clocks", "failures shared"]
 
 
+def test_what_is_essential_comes_first_and_has_one_of_each_mechanism(bench):
+    made = steps(bench, [])
+    flags = [step.essential for step in made]
+    assert flags == sorted(flags, reverse=True) and 0 < sum(flags) < len(flags) / 2
+    first = " ".join(step.name for step in made if step.essential)
+    for words in ("precise", "clocks", "failures", "gemm m=8192,n=8192,k=8192 fp8", "--mode graph", "--mode compiled",
+                  "ddpm_weak", "resnet_train_loader", "lora_step", "resnet50_train", "--profile"):  # fmt: skip
+        assert words in first
+    assert [step.name for step in made if "--repeat 1" in step.name] == [
+        "cases matmul n=8192 bf16 --repeat 1"
+    ]
+
+
+def test_a_word_that_is_a_whole_name_means_that_step_alone(bench):
+    name = "cases llm_decode millions=1236,batch=1,context=2048 bf16"
+    assert [step.name for step in steps(bench, [name])] == [name]
+    assert len(steps(bench, ["llm_decode millions=1236"])) == 2
+
+
+def test_time_may_leave_out_what_is_not_essential(bench):
+    def all_of(rest):
+        made = [step("a", FINE), rest._replace(essential=False)]
+        return [*taken(made, bench)]
+
+    left_out = all_of(step("b", FINE, needs_s=300))
+    assert left_out[-1].state == NOT_RUN and all_hold(left_out)
+    assert not all_hold(all_of(step("b", FINE._replace(state=FAIL))))
+    assert not all_hold([*taken([step("a", FINE), step("b", FINE, needs_s=300)], bench)])
+
+
+def test_a_further_call_goes_on_where_the_first_ended(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "child", lambda *_, **__: CARD_FACTS)
+    done = [name for name in (step.name for step in steps(bench, [])) if not name.startswith("cases gcn")]
+    rows = [Row(name, name, OK, "") for name in done]
+    rows += [
+        Row("cases gcn hidden=16 fp32", "half", OK, ""),
+        Row("cases gcn hidden=16 fp32", "rest", NOT_RUN, ""),
+    ]
+    bench.facts = CARD_FACTS
+    Report(bench, datetime.now(UTC), rows=rows).write()
+
+    before = earlier(tmp_path, "cuda")
+    assert before.done == {*done} and "half" not in {row.name for row in before.rows}
+    bench.ends_at = time.monotonic() + 8  # enough for a look at the card
+    again = [*proof(bench, [], before)]
+    wanted = [
+        "cases gcn_job hidden=16,epochs=200 fp32",
+        "cases gcn hidden=16 fp32",
+        "cases gcn hidden=16 bf16",
+    ]
+    assert [row.step for row in again if row.step != "card"] == wanted
+
+    report = Report(bench, datetime.now(UTC), before, [Row(name, name, OK, "") for name in wanted])
+    report.write()
+    assert all_hold(report.rows) and {row.step for row in report.rows} == {*done, *wanted}
+    assert earlier(tmp_path, "cuda").done == {*done, *wanted}
+
+
+def test_a_proof_of_another_card_or_of_other_code_does_not_go_on(bench, tmp_path, monkeypatch):
+    Report(bench, datetime.now(UTC), rows=[FINE]).write()
+    with pytest.raises(SystemExit, match="of other code or of another device: begin anew, without --resume"):
+        earlier(tmp_path, "cpu")
+    with pytest.raises(SystemExit, match="there is no proof in"):
+        earlier(tmp_path / "nothing", "cuda")
+    monkeypatch.setattr(bench, "child", lambda *_, **__: CARD_FACTS)
+    *_, row = proof(bench, [], Earlier(card="NVIDIA L4"))
+    assert (row.state, row.text) == (FAIL, "this is x, the proof that goes on is of NVIDIA L4: begin anew")
+
+
+def test_what_was_left_in_the_folder_goes_with_the_proof_that_goes_on(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    made_ready(first, None)
+    (first / "records.jsonl").write_text("{}\n")
+    made_ready(second, first)
+    made_ready(second, second)
+    assert (second / "records.jsonl").read_text() == "{}\n"
+    assert len((second / "log.txt").read_text().splitlines()) == 3
+    made_ready(second, None)
+    assert not (second / "records.jsonl").exists()
+
+
 def test_a_word_that_no_step_has_is_said(bench, monkeypatch):
     bench.card = Card("NVIDIA H200", 1, (9, 0), 0)
-    monkeypatch.setattr(
-        bench, "child", lambda *_, **__: {"name": "x", "count": 1, "capability": [9, 0], "memory_bytes": 0}
-    )
+    monkeypatch.setattr(bench, "child", lambda *_, **__: CARD_FACTS)
     assert [*proof(bench, ["clocksss"])][-1].text == "no step has clocksss in its name"
 
 

@@ -97,6 +97,22 @@ def test_a_profile_and_a_cold_cache(oldest, box_lock):
     assert record["verdict"] not in FAILED
 
 
+GROUPED = """
+import torch
+from workloads.harness.engine.count import counted
+query, key = (torch.empty(1, heads, 64, 128, device="meta", dtype=torch.bfloat16) for heads in (32, 8))
+with counted() as counts:
+    torch.ops.aten._scaled_dot_product_flash_attention(query, key, key, 0.0, True)
+print(counts.flops, counts.missing)
+"""
+
+
+def test_grouped_queries_are_counted(oldest):
+    """Its own formula refuses them, which GPUs take as they are: 32 heads of queries, 8 of keys and values."""
+    done = run(oldest, "-c", GROUPED)
+    assert done.stdout.split() == [str(float(2 * 2 * 32 * 64 * 64 * 128))], done.stderr
+
+
 def test_the_proof_runs(oldest, tmp_path, box_lock):
     """A GPU that is lent for minutes has the torch that it has."""
     done = run(

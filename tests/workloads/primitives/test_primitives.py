@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests.workloads.building import build
+from tests.workloads.nets import env
 from workloads.harness.engine.correctness import check_inputs, recheck
 from workloads.harness.engine.device import UnsupportedError, open_device
 from workloads.harness.prepared import Prepared
@@ -38,6 +39,22 @@ def test_attention_counts_the_pairs_that_the_mask_leaves():
 def test_a_skinny_product_reads_its_weights():
     made = build("gemm", m=1, n=64, k=128)
     assert made.bytes == 4 * (64 * 128 + 128 + 64)
+
+
+def rank(number, seed=0):
+    made = env(seed)
+    made.rank, made.world = number, 4
+    return find("all_reduce").build(made, kib=1, processes=4).inputs[0]
+
+
+def test_a_rank_draws_its_own_values_and_no_others(monkeypatch):
+    """Those of eight ranks are eight times as much memory of the host, in each of them."""
+    drawn, randn = [], torch.randn
+    monkeypatch.setattr(torch, "randn", lambda *shape, **o: drawn.append(shape) or randn(*shape, **o))
+    parts = [rank(number) for number in range(4)]
+    assert drawn == [(256,)] * 4
+    assert len({float(part.sum()) for part in parts}) == 4
+    assert torch.equal(rank(2), parts[2]) and not torch.equal(rank(2, seed=1), parts[2])
 
 
 def test_a_cpu_has_no_fp8_and_few_workloads_do():

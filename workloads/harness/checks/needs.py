@@ -102,12 +102,12 @@ def _peaks(case: Case, device: str) -> tuple[int, int]:
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
-    """Take the engine's stages; of a GPU not the references, which are computed on its host."""
-    with_reference = device == "cpu"
+    """Take the engine's stages; of a GPU not the references that are computed on its host."""
+    with_reference = device == "cpu" or prepared.reference_on_device
     prepared.step()
     result = first_step(prepared)
     _check(prepared, result, with_reference)
-    if not with_reference:
+    if device != "cpu":
         _transfer(prepared, result)
     del result
     result = prepared.step()

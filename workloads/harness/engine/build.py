@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from workloads.harness.engine.clock import Step
 from workloads.harness.engine.count import Counts, counted
 from workloads.harness.engine.device import Device, dtype_of, search_algorithms
 from workloads.harness.engine.modes import as_written, captured, check_mode
@@ -71,17 +72,17 @@ def build(
         others = []
     with phases("build"):
         prepared = _build_one(order, layout)
-    if isinstance(prepared, Job):  # it has no step to try layouts with
-        search_algorithms()
+    rested = not repeat.brief and not repeat.trial and (bool(others) or not device.is_host)
+    if isinstance(prepared, Job):  # it has no step to try layouts with, and searches in its warm-up
+        with phases("search"):
+            if rested:
+                _spin(prepared.warm_up, device)
+            search_algorithms()
         return Built(prepared, layout, {})
     with phases("first_call"):
         device.clock.time(prepared.step, 1)
     with phases("search"):
-        if not repeat.brief and not repeat.trial and (others or not device.is_host):
-            _spin(prepared, device)
-        search_algorithms()
-        if not device.is_host:
-            device.clock.time(prepared.step, 1)
+        _search(prepared, device, rested)
     if not others or repeat.trial:
         return Built(prepared, layout, {}, *order.counts[-1:])
     held = [prepared]
@@ -100,10 +101,10 @@ def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Bui
     for layout in layouts if repeat.brief else (*layouts, *reversed(layouts)):
         if layout != now:
             held.clear()
+            search_algorithms(False)
             held.append(_build_steps(order, layout))
             now = layout
-            if not repeat.brief and not device.is_host:  # it rested while its inputs were drawn
-                _spin(held[0], device)
+            _search(held[0], device, not repeat.brief and not device.is_host)
         turns_s[layout].append(_trial_s(held[0], device, repeat.brief))
     trials_s = {layout: statistics.geometric_mean(turns) for layout, turns in turns_s.items()}
     best = fastest(trials_s)
@@ -119,11 +120,20 @@ def fastest(trials_s: dict[str, float]) -> str:
     return best if trials_s[best] < CLEARLY_FASTER * trials_s[first] else first
 
 
-def _spin(prepared: Prepared, device: Device) -> None:
+def _search(prepared: Prepared, device: Device, rested: bool) -> None:
+    """Let cuDNN choose its algorithms, in one step; before it a device that has `rested` is woken."""
+    if rested:
+        _spin(prepared.step, device)
+    search_algorithms()
+    if not device.is_host:
+        device.clock.time(prepared.step, 1)
+
+
+def _spin(step: Step, device: Device) -> None:
     """Keep the device busy until its clock is up: else whatever is tried first would seem slower."""
     ends_s = device.clock.now() + SPIN_S
     while device.clock.now() < ends_s:
-        device.clock.time(prepared.step, 1)
+        device.clock.time(step, 1)
 
 
 def _trial_s(prepared: Prepared, device: Device, brief: bool) -> float:
@@ -188,9 +198,7 @@ def _in_mode(order: Order, prepared: Prepared) -> Prepared:
         with phases("compile"):
             device.clock.time(prepared.step, 1)
         return prepared
-    with phases("search"):
-        _spin(prepared, device)
-        search_algorithms()  # what it takes now is what is captured
-        device.clock.time(prepared.step, 1)
+    with phases("search"):  # what it takes now is what is captured
+        _search(prepared, device, rested=True)
     with phases("capture"):
         return captured(prepared, device)

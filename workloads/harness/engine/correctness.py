@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # factors of a product in fp8 are exact, and its sum is in bf16.
 BOUNDS = {"fp32": 1e-5, "tf32": 2e-3, "fp16": 5e-3, "bf16": 2e-2, "fp8": 2e-2}
 FALLS_WITHIN = 10  # steps
+IN_REFERENCE = "in the reference"  # the note on an error that no step has raised
 
 
 class WrongError(WorkloadsError):
@@ -37,13 +38,21 @@ def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
         WrongError: the result has another shape, is not finite, or is further off than the precision's bound.
     """
     bound = BOUNDS[precision] * prepared.tolerance
-    seen, exact = _parts(prepared.view(result)), _parts(prepared.reference())
+    seen, exact = _parts(prepared.view(result)), _parts(_reference(prepared))
     errors = [_error(*pair) for pair in zip(seen, exact, strict=True)]
     if not max(errors) <= bound:
         raise WrongError(
             f"the result is off by {max(errors):.2g} (relative, 2-norm); {precision} allows {bound:.0e}"
         )
     return Check(max(errors), bound, sum(part.numel() for part in seen))
+
+
+def _reference(prepared: Prepared) -> torch.Tensor | tuple[torch.Tensor, ...]:
+    try:
+        return prepared.reference()
+    except Exception as error:
+        error.add_note(IN_REFERENCE)
+        raise
 
 
 def _parts(result: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

@@ -131,14 +131,14 @@ def _set_precision(precision: str) -> None:
     torch.backends.cudnn.benchmark = False  # until the card is awake: see `search_algorithms`
 
 
-def search_algorithms() -> None:
-    """Let cuDNN choose by measuring, from the next call on.
+def search_algorithms(search: bool = True) -> None:
+    """Let cuDNN choose by measuring, from the next call on; or no longer.
 
     It times every algorithm once, so that on a card at rest those that come first seem slow.
     """
     import torch
 
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark = search
 
 
 def dtype_of(precision: str) -> torch.dtype:

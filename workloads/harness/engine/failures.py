@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from workloads.harness.engine.correctness import WrongError
+from workloads.harness.engine.correctness import IN_REFERENCE, WrongError
 from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import Case, smaller
@@ -67,10 +67,11 @@ def finding(error: Exception, case: Case) -> Finding:
     lowered = whole.lower()
     no_memory = _is_memory_error(error) or out_of_memory.says_so(whole)
     if no_memory or (any(words in lowered for words in NO_PLAN) and _gpu_was_full()):
-        return (
-            Verdict.OUT_OF_MEMORY,
-            f"memory ran out at {case.size_text}: {_wanted(whole, text)}{smaller(case)}",
-        )
+        why = f"at {case.size_text}: {_wanted(whole, text)}{smaller(case)}"
+        if IN_REFERENCE in getattr(error, "__notes__", ()):
+            said = "the step ran, but its result is unchecked: memory ran out for the reference"
+            return Verdict.UNCHECKED, f"{said} {why}"
+        return Verdict.OUT_OF_MEMORY, f"memory ran out {why}"
     if any(words in lowered for words in DRIVER):
         advice = "install a newer driver, or a torch that is built for an older CUDA"
         return Verdict.UNSUPPORTED, f"the NVIDIA driver and torch don't fit together: {text}; {advice}"

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
+from workloads.harness.engine import profiling
 from workloads.harness.engine.build import build
 from workloads.harness.engine.cache import cache_of, flushed, single_steps
 from workloads.harness.engine.correctness import check, check_inputs, check_loss, first_step, recheck
@@ -16,7 +18,6 @@ from workloads.harness.engine.failures import findings_of_failures
 from workloads.harness.engine.jobs import measure_job
 from workloads.harness.engine.member import GroupMember, Join
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.profiling import profiled
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.restarts import Restarts
 from workloads.harness.engine.sampling.rules import Rules, rules_of
@@ -183,7 +184,7 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
         _single_steps(stage, prepared, timed)
     if stage.repeat.profile:
         with phases("profile"):
-            draft.profile = profiled(prepared.step, stage.device)
+            draft.profile = profiling.profiled(prepared.step, stage.device)
     return ()
 
 
@@ -200,8 +201,10 @@ def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float |
             result = first_step(prepared)
         draft.check = check(prepared, result, stage.repeat.case.precision)
         assert draft.work is not None
+        if counts.missing:
+            stage.readings.missing["counted_flops"] = counts.missing
         draft.work = draft.work.with_counts(
-            counts.flops * stage.world,
+            None if counts.missing else counts.flops * stage.world,
             counts.launches,
             counts.conv_flops * stage.world,
             tuple(sorted(counts.attention)),
@@ -233,7 +236,9 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
         step_s, launches = timed.device_time.median_s, draft.work.launches or 1
         if stage.member:  # all must queue equally many steps, for they wait for each other
             launches = round(stage.member.mean(launches))
-        draft.device_busy_s = stage.readings.busy(*busy_s(prepared.step, clock, launches, step_s), step_s)
+        profiled_s = partial(profiling.busy_s, prepared.step, stage.device, stage.member)
+        found = busy_s(prepared.step, clock, launches, step_s, profiled_s)
+        draft.device_busy_s = stage.readings.busy(*found, step_s)
 
 
 def _note(stage: Stage, timed: Timed) -> None:

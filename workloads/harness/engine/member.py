@@ -47,6 +47,9 @@ class GroupMember(Protocol):
     def mean(self, value: float) -> float:
         """Return the mean over the members."""
 
+    def slowest(self, seconds: float | None) -> float | None:
+        """Return the largest of the members' seconds; None on all where one has none."""
+
     def cpu_s(self) -> float:
         """Return CPU seconds of all members, of their children and of the process that started them."""
 

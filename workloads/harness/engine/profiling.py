@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from workloads.harness.engine.clock import Step
 from workloads.harness.engine.device import Device
+from workloads.harness.engine.member import GroupMember
 from workloads.harness.records.parts import Operator, Profile
 
 STEPS = 3
@@ -33,6 +35,18 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
         kernels=None if kernels is None else len(kernels),
         busy_s=None if kernels is None else _covered_s(kernels),
     )
+
+
+def busy_s(step: Step, device: Device, member: GroupMember | None = None) -> float | None:
+    """Return the seconds per step in which the device ran a kernel, of a group on its slowest member.
+
+    None where the profiler saw none, as where CUPTI may not be used.
+    """
+    found_s = None
+    with suppress(Exception):  # what was timed stands
+        profile = profiled(step, device)
+        found_s = profile.busy_s / profile.steps if profile.busy_s else None
+    return member.slowest(found_s) if member else found_s
 
 
 def _ranked(averages: Iterable[Any], key: str) -> list[Any]:

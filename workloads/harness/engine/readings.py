@@ -92,15 +92,25 @@ class Readings:
         if (idle := self.probes.get("idle_cpus")) is not None:
             self.probes["spare_cpus"] = min(idle, len(cpu.affinity()) - 1.0)
 
-    def opened(self) -> None:
-        """Check, once the device is open, that the GPU under watch is the one that computes."""
-        uuid = _uuid() if self.device == "cuda" else None
+    def opened(self, index: int = 0) -> None:
+        """Check, once a device is open, that the GPU under watch is the one that computes: CUDA's `index`."""
+        uuid = _uuid(index) if self.device == "cuda" else None
         if uuid and uuid not in str(getattr(self.gpu, "uuid", "")):
             why = "NVML counts the GPUs in another order than CUDA: others' load was read on another one"
+            if index:
+                why = f"CUDA's device {index} computes, and others' load was read on device 0"
             self._drop(gpu.FOREIGN, why)
             self.gpu = gpu.open_gpu(uuid)
             self.monitor.watch(self.gpu)
             self.environment["gpus"] = [self.gpu.describe()]
+
+    def shared_by(self, gpus: int) -> None:
+        """Note that so many GPUs did the work: what one of them took in energy is not what it took."""
+        if self.device == "cuda" and gpus > 1:
+            self.energy_j = None
+            for name in ("gpu_energy_j", "gpu_energy_error_j"):
+                self.probes.pop(name, None)
+            self.missing["gpu_energy_j"] = f"{gpus} GPUs computed, and the energy of one was read"
 
     def peak_flops(self, precision: str) -> float | None:
         """Return the FLOP/s that the device can't exceed; None where that isn't known."""
@@ -184,8 +194,8 @@ def _within(
     return {name: tuple(compress(values, inside)) for name, values in columns.items()}
 
 
-def _uuid() -> str | None:
-    """Return the UUID of torch's CUDA device 0; None if it sees none."""
+def _uuid(index: int) -> str | None:
+    """Return the UUID of a CUDA device of torch's; None if it sees none."""
     import torch
 
-    return str(torch.cuda.get_device_properties(0).uuid) if torch.cuda.is_available() else None
+    return str(torch.cuda.get_device_properties(index).uuid) if torch.cuda.is_available() else None

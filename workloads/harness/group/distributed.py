@@ -80,6 +80,11 @@ class RankProcess:
         """Return the mean over the ranks."""
         return statistics.fmean(self.gather(value))
 
+    def slowest(self, seconds: float | None) -> float | None:
+        """Return the largest of the ranks' seconds; None on all where one has none."""
+        found_s = slowest([math.inf if seconds is None else seconds])[0]
+        return found_s if math.isfinite(found_s) else None
+
     def cpu_s(self) -> float:
         """Return CPU seconds of all ranks, of their children and of the process that started them."""
         seconds = own_cpu_s()

@@ -28,6 +28,7 @@ GRADES = MappingProxyType(
         Verdict.WRONG: Grade.REFUSED,
         Verdict.IMPOSSIBLE: Grade.REFUSED,
         Verdict.OUT_OF_MEMORY: Grade.REFUSED,
+        Verdict.UNCHECKED: Grade.REFUSED,
         Verdict.TIMEOUT: Grade.REFUSED,
         Verdict.UNSUPPORTED: Grade.REFUSED,
         Verdict.PREEMPTED: Grade.REFUSED,

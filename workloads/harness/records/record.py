@@ -39,6 +39,7 @@ class Verdict(StrEnum):
     WRONG = "wrong"
     IMPOSSIBLE = "impossible"
     OUT_OF_MEMORY = "out_of_memory"
+    UNCHECKED = "unchecked"
     TIMEOUT = "timeout"
     UNSUPPORTED = "unsupported"
     PREEMPTED = "preempted"
@@ -71,9 +72,9 @@ class Work:
     chosen: tuple[int, ...] = ()
 
     def with_counts(
-        self, flops: float, launches: int, conv_flops: float, attention: tuple[str, ...] = ()
+        self, flops: float | None, launches: int, conv_flops: float, attention: tuple[str, ...] = ()
     ) -> "Work":
-        """Return the same work with torch's counts."""
+        """Return the same work with torch's counts; `flops` is None where one of its formulas failed."""
         return replace(
             self, counted_flops=flops, launches=launches, conv_flops=conv_flops, attention=attention
         )

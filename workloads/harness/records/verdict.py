@@ -70,8 +70,11 @@ def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _is_apart(probes: Mapping[str, float]) -> bool:
-    """True if a GPU does the work and the CPU has room for others: `spare_cpus` is read on GPUs alone."""
-    device_bound = probes.get("device_busy_share", 1.0) >= DEVICE_BOUND_SHARE
+    """True if a GPU is known to do the work, and the CPU has room for others.
+
+    Of a step whose busy share nobody knows, as a whole job's, the host may set the pace.
+    """
+    device_bound = probes.get("device_busy_share", 0.0) >= DEVICE_BOUND_SHARE
     return device_bound and probes.get("spare_cpus", 0.0) >= SPARE_CPUS
 
 

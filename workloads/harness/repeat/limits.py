@@ -22,6 +22,7 @@ LEAST_STEPS = 1 + 1 + 2 + 2 * FEWEST + 1
 # A rate says something of a larger size only where what a step costs beside its work no longer counts.
 TELLING_STEP_S = 0.1
 HOPELESS = 2.0  # predicted time over the timeout
+WITHOUT_ROOM = (Verdict.OUT_OF_MEMORY, Verdict.UNCHECKED)  # verdicts that a larger case would have, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
     for record in ended:
         if not at_least(case, record.case):
             continue
-        if record.verdict is Verdict.OUT_OF_MEMORY:
+        if record.verdict in WITHOUT_ROOM:
             return f"{record.case.id} ran out of memory, and this is no smaller"
         predicted_s = _predicted_s(case, record)
         if predicted_s is not None and predicted_s > HOPELESS * timeout_s:
@@ -101,7 +102,7 @@ def tells_of_others(record: Record) -> bool:
     """
     shortest_s = min(record.wall.samples_s, default=0.0) if record.wall else 0.0
     by_layout = bool(record.layout_trials_s)
-    return record.verdict is Verdict.OUT_OF_MEMORY or by_layout or shortest_s >= TELLING_STEP_S
+    return record.verdict in WITHOUT_ROOM or by_layout or shortest_s >= TELLING_STEP_S
 
 
 def at_least(case: Case, other: Case) -> bool:

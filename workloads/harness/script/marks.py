@@ -69,6 +69,19 @@ def uses_gpu() -> bool:
     return bool(torch and torch.cuda.is_initialized())
 
 
+def gpu_in_use() -> int:
+    """Return the number of the GPU that the script's calls go to, as CUDA counts; 0 if it uses none."""
+    return int(sys.modules["torch"].cuda.current_device()) if uses_gpu() else 0
+
+
+def gpus_in_use() -> int:
+    """Return how many GPUs this process has kept tensors on."""
+    if not uses_gpu():
+        return 0
+    cuda: Any = sys.modules["torch"].cuda
+    return sum(cuda.max_memory_allocated(index) > 0 for index in range(cuda.device_count()))
+
+
 def _event() -> Any:
     """Record an event on the script's stream; None where it uses no GPU, or is capturing a graph."""
     if not uses_gpu():

@@ -28,6 +28,7 @@ from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_
 from workloads.harness.script.family import Seat, adopt_orphans, end_children
 from workloads.harness.script.job import job_time
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
+from workloads.harness.script.marks import gpus_in_use
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
 from workloads.harness.script.pace import BUSY_TIMES, OTHER_TIMES, ScriptPace, pace_of
@@ -166,6 +167,7 @@ def _record(
     findings: list[Finding] = findings_of(ending, seen, taken, repeat.case, measurement.follows)
     findings += [*wrong, *misplaced(repeat.device, seen)]
     readings.add(window_steps=taken.window_steps)
+    readings.shared_by(max(measurement.world, gpus_in_use()))
     if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()

@@ -16,7 +16,7 @@ from workloads.harness.group import ranks
 from workloads.harness.script.course import Course, CoursePlan, Taken, course
 from workloads.harness.script.family import Seat, end_children
 from workloads.harness.script.hooks import Hooks, has_optimizer
-from workloads.harness.script.marks import Marks
+from workloads.harness.script.marks import Marks, gpu_in_use, uses_gpu
 from workloads.harness.script.optimizers import OptimizerTurns
 from workloads.harness.script.outcome import Ending
 from workloads.harness.script.seen import Seen
@@ -167,6 +167,8 @@ class Measurement:
         )  # which resets peaks
         self._course = course(self._plan, self.taken, self.seen, self._marks, self._phases, window)
         self.seen.pause()
+        if uses_gpu():
+            self._readings.opened(gpu_in_use())
         self._asked = self._left = next(self._course)
         self.seen.go_on()
         self._marks.begin()

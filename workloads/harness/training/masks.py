@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
 
+Kept = dict[str, list["torch.Tensor"]]  # by the name of a layer: what each of its calls let through
 NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU's input change its sign
 
 
@@ -15,6 +19,41 @@ def is_masking(module: torch.nn.Module) -> bool:
     import torch
 
     return isinstance(module, (torch.nn.modules.dropout._DropoutNd, torch.nn.ReLU, torch.nn.MaxPool2d))
+
+
+@contextmanager
+def keeping(model: torch.nn.Module, kept: Kept) -> Iterator[None]:
+    """Keep what the layers of a model let through inside."""
+    handles = [
+        module.register_forward_hook(
+            lambda *of, name=name: kept.setdefault(name, []).append(let_through(*of))
+        )
+        for name, module in model.named_modules()
+        if is_masking(module)
+    ]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def replay(model: torch.nn.Module, kept: Mapping[str, list[torch.Tensor]]) -> None:
+    """Have a copy of a model let through from now on what was kept of it.
+
+    Given fewer samples, it takes them for the first ones. A layer that computes once more, as where backward
+    needs what was not kept, begins again.
+    """
+    for name, module in model.named_modules():
+        if name in kept:
+            module.register_forward_hook(_masking(cycle(kept[name])))
+
+
+def _masking(masks: Iterator[torch.Tensor]) -> Any:
+    def mask(module: torch.nn.Module, given: tuple[torch.Tensor, ...], _: torch.Tensor) -> torch.Tensor:
+        return masked(module, given[0], next(masks)[: len(given[0])].to(given[0].device))
+
+    return mask
 
 
 def let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:

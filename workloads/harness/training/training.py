@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
-from workloads.harness.training.masks import is_masking, let_through, masked
-from workloads.harness.training.wider import apart, widened, wider_copy, wider_than
+from workloads.harness.training.masks import Kept, keeping, replay
+from workloads.harness.training.wider import apart, as_it_began, visited, widened, wider_copy, wider_than
 
 if TYPE_CHECKING:
     import torch
@@ -39,7 +39,7 @@ def training_step(
     after: Callable[[], None] = lambda: None,
     state: Sequence[torch.nn.Module] = (),
     data: str = "synthetic",
-    large: bool = False,
+    blocks: str | None = None,
 ) -> Prepared:
     """Forward, backward and optimizer on the same batch again and again: the compute of training alone.
 
@@ -58,7 +58,8 @@ def training_step(
         after: called after every step, such as for a moving average of the weights.
         state: modules beside the model that steps change.
         data: where the inputs come from.
-        large: whether float64 on the host would take minutes; the reference is then `Learner.wider`.
+        blocks: the name of the model's row of blocks, "" where the model is one, if float64 on the host would
+            take minutes; the reference is then `Learner.wider`.
     """
     learner = Learner(env, model, optimizer, state)
 
@@ -72,7 +73,9 @@ def training_step(
     return Prepared(
         step=step,
         inputs=inputs,
-        reference=lambda: learner.wider(loss, inputs) if large else learner.reference(loss, inputs),
+        reference=lambda: (
+            learner.reference(loss, inputs) if blocks is None else learner.wider(loss, inputs, blocks)
+        ),
         view=learner.shown,
         units=units,
         unit=unit,
@@ -84,6 +87,7 @@ def training_step(
         tolerance=tolerance * GRADIENTS[env.precision],
         parameters=parameter_count(model),
         data=data,
+        reference_on_device=blocks is not None,
     )
 
 
@@ -99,7 +103,8 @@ def inference_step(
 ) -> Prepared:
     """A forward pass in evaluation mode, without gradients, of one batch; its first results are checked.
 
-    Those of a `large` model against a wider type on the device, as in `Learner.wider`.
+    Those of a `large` model, for which float64 on the host would take minutes, by a copy of it on the device,
+    in a wider type.
     """
     import torch
 
@@ -134,6 +139,7 @@ def inference_step(
         tolerance=tolerance,
         parameters=parameter_count(model),
         data=data,
+        reference_on_device=large,
     )
 
 
@@ -158,7 +164,7 @@ class Learner:
         self.called = env.compiled(self.model)
         self._make_optimizer = optimizer
         self._beginning = [_learnable(model), *(copy_on("cpu", module).state_dict() for module in state)]
-        self._masks: list[torch.Tensor] = []
+        self._masks: Kept = {}
         self._start()
 
     def _start(self) -> None:
@@ -191,21 +197,12 @@ class Learner:
                     _own(state[name]).copy_(value)
         self._start()
 
-    @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watched(self) -> AbstractContextManager[None]:
         """Keep what dropout, ReLU and pooling let through, so that the reference can do the same."""
         self._masks.clear()
-        watched = () if self._env.mode == "compiled" else self.model.modules()  # its hooks are compiled away
-        handles = [
-            module.register_forward_hook(lambda *of: self._masks.append(let_through(*of)))
-            for module in watched
-            if is_masking(module)
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+        if self._env.mode == "compiled":  # its hooks are compiled away
+            return nullcontext()
+        return keeping(self.model, self._masks)
 
     def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss, and a part of every gradient in a row: what `reference` computes.
@@ -236,33 +233,30 @@ class Learner:
         value.backward()  # type: ignore[no-untyped-call]
         return value.detach(), gradients_of(exact)
 
-    def wider(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute what `reference` does on the device, in fp32, or of fp32 in float64.
+    def wider(
+        self, loss: Loss, inputs: Sequence[torch.Tensor], blocks: str
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Compute what `reference` does on the device, in fp32, or of fp32 in float64, block by block.
 
-        Float64 on the host would take minutes, and a GPU that has little of it does well in fp32.
+        Float64 on the host would take minutes, and a GPU that has little of it does well in fp32. A whole
+        copy in a wider type would take more of the device than the step does. The step's own gradients, which
+        have been shown, are let go for it.
         """
+        self.optimizer.zero_grad(set_to_none=True)
         wide = wider_than(self._env.dtype)
-        exact = self.exact(self._env.device, wide)
+        began = as_it_began(self.model, self._beginning[0], wide)
+        replay(began, self._masks)
+        exact = visited(began, blocks, self._env.device, wide)
         return apart(exact, loss, inputs, wide), gradients_of(exact)
 
-    def exact(self, device: str | torch.device = "cpu", dtype: torch.dtype | None = None) -> torch.nn.Module:
-        """The model as it began, in `dtype` (float64) on `device`; it drops what the watched step dropped.
-
-        Given fewer samples than that step had, it takes them for the first ones.
-        """
+    def exact(self) -> torch.nn.Module:
+        """The model as it began, in float64 on the host; it drops what the watched step dropped."""
         import torch
 
-        exact = copy_on(device, self.model)
+        exact = copy_on("cpu", self.model)
         exact.load_state_dict(self._beginning[0], strict=False)
-        exact.to(dtype or torch.float64).zero_grad(set_to_none=True)
-        masks = iter(self._masks)
-
-        def mask(module: torch.nn.Module, given: tuple[torch.Tensor, ...], _: torch.Tensor) -> torch.Tensor:
-            return masked(module, given[0], next(masks)[: len(given[0])].to(device))
-
-        for module in exact.modules() if self._masks else ():
-            if is_masking(module):
-                module.register_forward_hook(mask)
+        exact.to(torch.float64).zero_grad(set_to_none=True)
+        replay(exact, self._masks)
         return exact
 
 

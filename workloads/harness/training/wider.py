@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 from workloads.harness.prepared import Env
 from workloads.harness.training.layers import copy_on
 
 if TYPE_CHECKING:
     import torch
-
-    Module = TypeVar("Module", bound=torch.nn.Module)
 
 
 def wider_than(dtype: torch.dtype) -> torch.dtype:
@@ -54,10 +54,30 @@ def apart(
     return torch.tensor(total, dtype=torch.float64)
 
 
-def visited(model: Module, blocks: str, device: torch.device) -> Module:
-    """Move a model to a device but for a row of blocks, whose weights come there only while they compute.
+def as_it_began(
+    model: torch.nn.Module, beginning: Mapping[str, torch.Tensor], dtype: torch.dtype
+) -> torch.nn.Module:
+    """Return a copy of a model with the tensors of its beginning, in `dtype` where those are: on the host.
 
-    Backward they come once more, and the block computes again. Its gradients are on the host.
+    What is not among them, such as frozen weights, is the model's own, so that no second copy of it is made.
+    """
+    import torch
+
+    copies: dict[int, Any] = {}
+    for name, tensor in chain(model.named_parameters(), model.named_buffers()):
+        kept = tensor.detach()
+        if name in beginning:
+            kept = widened(beginning[name].clone(), dtype)
+        is_parameter = isinstance(tensor, torch.nn.Parameter)
+        copies[id(tensor)] = torch.nn.Parameter(kept, tensor.requires_grad) if is_parameter else kept
+    return copy.deepcopy(model, copies)
+
+
+def visited(model: torch.nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Module:
+    """Move a model to a device in `dtype` but for a row of blocks, which come there only while they compute.
+
+    Backward they come once more, and the block computes again. Its gradients are where its weights are. The
+    row of a name that is empty is the model itself.
     """
     import torch
     from torch.func import functional_call
@@ -68,15 +88,19 @@ def visited(model: Module, blocks: str, device: torch.device) -> Module:
             super().__init__()
             self.block = block
 
-        def forward(self, x: torch.Tensor) -> Any:
-            def call(x: torch.Tensor) -> Any:
-                weights = {name: weight.to(device) for name, weight in self.block.named_parameters()}
-                return functional_call(self.block, weights, (x,))
+        def forward(self, *inputs: torch.Tensor) -> Any:
+            def call(*inputs: torch.Tensor) -> Any:
+                own = chain(self.block.named_parameters(), self.block.named_buffers())
+                there = {name: widened(tensor.to(device), dtype) for name, tensor in own}
+                return functional_call(self.block, there, inputs)
 
-            return checkpoint(call, x, use_reentrant=False)
+            return checkpoint(call, *inputs, use_reentrant=False)
 
     row = torch.nn.Sequential(*map(Visitor, model.get_submodule(blocks).children()))
-    setattr(model, blocks, torch.nn.Sequential())
-    model.to(device)
-    setattr(model, blocks, row)
+    if not blocks:
+        return row
+    holder, _, name = blocks.rpartition(".")
+    setattr(model.get_submodule(holder), name, torch.nn.Sequential())
+    model.to(device, dtype)
+    setattr(model.get_submodule(holder), name, row)
     return model

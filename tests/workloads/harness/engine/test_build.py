@@ -12,7 +12,7 @@ from tests.workloads.harness.fake_cuda import FakeCuda
 from workloads.harness.engine.build import build
 from workloads.harness.engine.device import Device
 from workloads.harness.engine.phases import Phases
-from workloads.harness.prepared import Prepared
+from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.case import Case
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import LAYOUTS
@@ -59,7 +59,7 @@ def test_a_card_that_wakes_up_favours_no_layout(monkeypatch, seconds):
 
 
 @pytest.mark.parametrize("seconds", [30e-6, 3e-3])
-@pytest.mark.parametrize("drift", [-0.06, 0.06])
+@pytest.mark.parametrize("drift", [-0.05, 0.05])
 def test_a_clock_that_drifts_from_trial_to_trial_favours_no_layout(monkeypatch, seconds, drift):
     """They are tried there and back, so each at the same moment on average."""
     workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, seconds), drift=drift)
@@ -105,6 +105,42 @@ def test_algorithms_are_searched_for_when_the_card_is_awake(monkeypatch, layout)
     workload.chosen(layout=layout)
     assert torch.backends.cudnn.benchmark
     assert workload.searched_s[0] > RISES_S
+
+
+def test_each_layout_is_searched_for_when_the_card_is_awake(monkeypatch):
+    """It rests while the inputs of the next one are drawn."""
+    workload, first_s = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1e-3)), {}
+    build_one, step = workload.build, workload.step
+
+    def build_at_rest(env, n):
+        made = build_one(env, n)
+        workload.began_s = workload.cuda.now_s
+        return made
+
+    def noting(layout):
+        if torch.backends.cudnn.benchmark:
+            first_s.setdefault(layout, workload.cuda.now_s - workload.began_s)
+        step(layout)
+
+    workload.build, workload.step = build_at_rest, noting
+    workload.chosen()
+    assert first_s.keys() == {*LAYOUTS}
+    assert min(first_s.values()) > RISES_S
+
+
+def test_a_job_searches_when_the_card_is_awake(monkeypatch):
+    """In its warm-up, which the engine runs once it is built."""
+    card, warmed = Layouts(monkeypatch, {"contiguous": 1e-3}), []
+
+    def warm_up():
+        warmed.append((torch.backends.cudnn.benchmark, card.cuda.now_s - card.began_s))
+        card.step("contiguous")
+
+    card.build = lambda env, n: Job(lambda: None, warm_up, 1, "jobs", 0, 0, 0)
+    made = card.chosen()
+    made.thing.warm_up()
+    assert {searched for searched, _ in warmed[:-1]} == {False}
+    assert warmed[-1][0] and warmed[-1][1] > RISES_S
 
 
 def test_a_trial_searches_too_and_waits_for_nothing(monkeypatch):

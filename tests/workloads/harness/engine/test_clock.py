@@ -1,6 +1,7 @@
 """Asynchronous devices: whatever a step leaves running is timed, and what escapes the stream is called wrong."""
 
 import time
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -126,6 +127,25 @@ def test_a_clock_that_ramps_down_is_waited_for(cuda, timed):
     assert found.wall.steady
     assert found.wall.median_s == pytest.approx(20e-3, rel=0.01)
     assert found.wall.warmup_s[0] < 0.95 * found.wall.median_s
+
+
+def test_no_result_is_held_while_the_next_is_computed(cuda, timed):
+    """On a device it would take its memory twice, in blocks and between them."""
+    earlier, left = [], []
+
+    class Result:
+        pass
+
+    def step():
+        left.append(sum(result() is not None for result in earlier[-3:]))
+        cuda.launch(20e-6)
+        result = Result()
+        earlier.append(weakref.ref(result))
+        return result
+
+    found = timed(step)
+    assert found.wall.block > 10 and len(left) > 1000
+    assert max(left) == 0
 
 
 def test_the_window_is_entered_around_the_samples_only(cuda, monkeypatch):

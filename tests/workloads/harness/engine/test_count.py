@@ -1,6 +1,14 @@
+"""What torch counts in a step, and what is counted in its place."""
+
+import pytest
 import torch
+from torch.utils.flop_counter import flop_registry
 
 from workloads.harness.engine.count import counted
+
+ATEN = torch.ops.aten
+HEADS, SHARED, LONG, WIDE = 32, 8, 64, 128
+KERNELS = ("flash", "efficient", "cudnn")
 
 
 def test_the_kernel_that_attention_took_is_named():
@@ -10,3 +18,75 @@ def test_the_kernel_that_attention_took_is_named():
     with counted() as plain, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         torch.nn.functional.scaled_dot_product_attention(query, query, query).sum().backward()
     assert (fused.attention, plain.attention) == ({"flash_attention_for_cpu"}, set())
+
+
+@pytest.fixture
+def grouped():
+    """Queries of 32 heads, keys and values of 8, as the Llama models hand them to a GPU's kernels."""
+    return tuple(
+        torch.empty(1, heads, LONG, WIDE, device="meta", dtype=torch.bfloat16)
+        for heads in (HEADS, SHARED, SHARED)
+    )
+
+
+def refuse(*args, **kwargs):
+    """Refuse, as `sdpa_flop_count` of torch 2.9 to 2.11 does where keys have fewer heads than queries."""
+    raise AssertionError
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("way", ["", "_backward"])
+def test_grouped_queries_are_counted_where_torchs_own_formula_refuses_them(monkeypatch, grouped, kernel, way):
+    operation = getattr(ATEN, f"_scaled_dot_product_{kernel}_attention{way}")
+    monkeypatch.setitem(flop_registry, operation, refuse)
+    with counted() as counts:
+        forward(kernel, *grouped) if not way else backward(kernel, *grouped)
+    products = 2 if not way else 5
+    assert counts.flops == products * 2 * HEADS * LONG * LONG * WIDE
+    assert counts.missing == ""
+
+
+def forward(kernel, query, key, value):
+    operation = getattr(ATEN, f"_scaled_dot_product_{kernel}_attention")
+    if kernel == "flash":
+        return operation(query, key, value, 0.0, True)
+    return operation(query, key, value, None, True, 0.0, True)
+
+
+def backward(kernel, query, key, value):
+    out, logsumexp = torch.empty_like(query), torch.empty(1, HEADS, LONG, device="meta")
+    seed, offset = (torch.empty((), dtype=torch.int64, device="meta") for _ in "ab")
+    operation = getattr(ATEN, f"_scaled_dot_product_{kernel}_attention_backward")
+    given = (torch.empty_like(out), query, key, value)
+    if kernel == "flash":
+        return operation(*given, out, logsumexp, None, None, LONG, LONG, 0.0, True, seed, offset)
+    if kernel == "efficient":
+        return operation(*given, None, out, logsumexp, seed, offset, 0.0, [True, True, True, False], True)
+    return operation(*given, out, logsumexp, seed, offset, None, None, None, LONG, LONG, 0.0, True)
+
+
+def test_it_is_what_torch_counts_where_every_query_has_a_head_of_its_own():
+    query = torch.empty(2, 4, 16, 8, device="meta", dtype=torch.bfloat16)
+    key = torch.empty(2, 4, 24, 8, device="meta", dtype=torch.bfloat16)
+    with counted() as counts:
+        out = forward("flash", query, key, key)
+    theirs = flop_registry[ATEN._scaled_dot_product_flash_attention]
+    assert counts.flops == theirs(query, key, key, out_val=out) == 4 * 2 * 4 * 16 * 24 * 8
+
+
+def test_a_formula_that_fails_costs_a_count_and_no_record(monkeypatch):
+    monkeypatch.setitem(flop_registry, ATEN.mm, refuse)
+    a = torch.ones(3, 3)
+    with counted() as counts:
+        found = torch.mm(a, a) + torch.nn.functional.conv2d(torch.ones(1, 1, 3, 3), torch.ones(1, 1, 1, 1))
+    assert float(found.sum()) == 36.0
+    assert counts.missing == "torch's count of mm failed: AssertionError"
+    assert counts.conv_flops == 18
+
+
+def test_a_record_says_why_it_has_no_count(engine, monkeypatch):
+    monkeypatch.setitem(flop_registry, ATEN.addmm, refuse)
+    record = engine("trains")
+    assert record.check.error < record.check.bound
+    assert record.work.counted_flops is None and record.work.launches > 20
+    assert record.missing["counted_flops"] == "torch's count of addmm failed: AssertionError"

@@ -1,10 +1,12 @@
 """What torch and its libraries say when a device can't, as recorded from them, becomes the right verdict."""
 
 import pytest
+import torch
 
-from workloads.harness.engine.correctness import WrongError
+from workloads.harness.engine.correctness import WrongError, check, first_step
 from workloads.harness.engine.device import UnsupportedError, open_device
 from workloads.harness.engine.failures import finding, findings_of_failures
+from workloads.harness.prepared import Prepared
 from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Verdict
@@ -59,6 +61,32 @@ def test_memory_errors_need_no_words():
         verdict, reason = finding(error, CASE)
         assert verdict is Verdict.OUT_OF_MEMORY
         assert reason == f"memory ran out at pixels=4096,batch=32: {type(error).__name__}; try batch=16"
+
+
+def prepared(step, reference):
+    return Prepared(step, (), reference, lambda result: result, 1, "steps", 0, 0, 0)
+
+
+def refused(*_):
+    raise torch.OutOfMemoryError(OF_CUDA)
+
+
+def test_memory_that_runs_out_in_the_reference_is_not_the_steps():
+    """The size can be stepped: only whether the result is right is not known."""
+    result = torch.ones(2)
+    with findings_of_failures(CASE) as found:
+        check(prepared(lambda: result, refused), result, "fp16")
+    why = "memory ran out for the reference at pixels=4096,batch=32: 2.43 GB more could not be had; try batch=16"
+    assert found == [(Verdict.UNCHECKED, f"the step ran, but its result is unchecked: {why}")]
+    with findings_of_failures(CASE) as found:
+        first_step(prepared(refused, lambda: result))
+    assert [verdict for verdict, _ in found] == [Verdict.OUT_OF_MEMORY]
+
+
+def test_another_error_in_the_reference_keeps_its_verdict():
+    with findings_of_failures(CASE) as found:
+        check(prepared(None, lambda: torch.ones(2) @ torch.ones(3)), torch.ones(2), "fp16")
+    assert [verdict for verdict, _ in found] == [Verdict.CRASHED]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from workloads.harness.prepared import Prepared
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.repeat import Repeat
-from workloads.harness.registry import find
+from workloads.harness.registry import LAYOUTS, find
 from workloads.harness.repeat.limits import at_least
 
 GEMM = {"m": 16, "n": 64, "k": 32}
@@ -162,3 +162,26 @@ def test_what_is_captured_is_what_the_search_has_found_and_its_operations_are_co
     assert ("captured", True) in searched and ("captured", False) not in searched
     assert (made.counts.flops, made.counts.launches) == (2 * 4**3, 1)
     assert phases.seconds["capture"] > 0 and "compile" not in phases.seconds
+
+
+def test_no_layout_is_searched_for_before_the_card_is_awake(monkeypatch):
+    """A graph's operations are counted first, in a step for which the card has not been woken yet."""
+    FakeGraphs(monkeypatch)
+    begins = {}
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    monkeypatch.setattr(build_module, "SPIN_S", 0.0)
+
+    def make(env, n):
+        values = torch.ones(n, n)
+
+        def step():
+            begins.setdefault(env.layout, torch.backends.cudnn.benchmark)
+            return values @ values
+
+        return Prepared(step, (values,), None, None, 1, "steps", 0, 0, 0)
+
+    workload = SimpleNamespace(build=make, layouts=LAYOUTS)
+    repeat = Repeat("r", "here", Case.of("any", {"n": 4}, "fp32", "graph"), device="cuda", brief=True)
+    build_module.build(workload, repeat, Device("cuda", torch.device("cpu"), HostClock()), Phases())
+    assert begins == dict.fromkeys(LAYOUTS, False)
+    assert torch.backends.cudnn.benchmark

@@ -75,6 +75,29 @@ def test_cards_that_nvml_counts_in_another_order_are_told_apart(card, monkeypatc
     assert "another order than CUDA" in made.missing["gpu_foreign_share"]
 
 
+def test_a_script_on_another_gpu_than_the_first_is_read_on_its_own(card, monkeypatch):
+    card.handles[OTHER] = "other"
+    made = readings.Readings("cuda", 1, 0.0)
+    uuids = [UUID, OTHER]
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda index: SimpleNamespace(uuid=uuids[index][4:])
+    )
+    made.opened(1)
+    assert made.gpu.uuid == OTHER and [facts["uuid"] for facts in made.environment["gpus"]] == [OTHER]
+    assert made.missing["gpu_foreign_share"].startswith("CUDA's device 1 computes")
+
+
+@pytest.mark.parametrize(("gpus", "joules"), [(1, 9.0), (2, None)])
+def test_what_several_gpus_have_done_has_not_the_energy_of_one(card, gpus, joules):
+    made = readings.Readings("cuda", 1, 0.0)
+    made.energy_j = made.probes["gpu_energy_j"] = 9.0
+    made.shared_by(gpus)
+    assert made.energy_j == made.probes.get("gpu_energy_j") == joules
+    assert made.missing.get("gpu_energy_j") == (
+        None if joules else "2 GPUs computed, and the energy of one was read"
+    )
+
+
 def test_the_peak_is_the_steps_and_the_processes_beside_it(card, monkeypatch):
     memory = FakeMemory(monkeypatch)
     made = readings.Readings("cuda", 1, 0.0)

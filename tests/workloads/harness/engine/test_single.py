@@ -1,9 +1,11 @@
 """Passes beside the samples: what the device alone takes, and the latency of single steps."""
 
+import math
 from dataclasses import replace
 
 import pytest
 
+from tests.workloads.harness.engine.streams import quiet, streams
 from tests.workloads.harness.fake_cuda import LAUNCH_S, FakeCuda
 from tests.workloads.harness.records.timings import FULL, timing
 from workloads.harness.engine.clock import HostClock
@@ -21,6 +23,10 @@ def cuda():
     return FakeCuda(waiting_s=5e-6)
 
 
+def no_profile():
+    """What a machine gives that lets no user profile."""
+
+
 @pytest.fixture
 def clock(cuda, monkeypatch):
     return cuda.install(monkeypatch)
@@ -34,14 +40,14 @@ class TestBusy:
 
         step_s = clock.time(step, 10).device_s / 10
         assert step_s == pytest.approx(60 * LAUNCH_S, rel=0.05)  # the events see the host's speed
-        found_s, why = busy_s(step, clock, 60, step_s)
+        found_s, why = busy_s(step, clock, 60, step_s, no_profile)
         assert found_s == pytest.approx(60e-6, rel=0.01)
         assert why == ""
 
     @pytest.mark.parametrize("seconds", [30e-6, 10e-3, 0.2])
     def test_a_device_that_is_never_idle_is_busy_all_the_time(self, cuda, clock, seconds):
         step_s = clock.time(lambda: cuda.launch(seconds), 3).device_s / 3
-        found_s, _ = busy_s(lambda: cuda.launch(seconds), clock, 1, step_s)
+        found_s, _ = busy_s(lambda: cuda.launch(seconds), clock, 1, step_s, no_profile)
         assert found_s == pytest.approx(seconds, rel=0.01) and step_s == pytest.approx(seconds, rel=0.1)
 
     def test_a_step_that_waits_for_its_device_has_no_such_time_and_says_so(self, cuda, clock):
@@ -49,9 +55,22 @@ class TestBusy:
             cuda.launch(1e-3)
             cuda.synchronize()
 
-        found_s, why = busy_s(step, clock, 1, 1e-3)
+        found_s, why = busy_s(step, clock, 1, 1e-3, no_profile)
         assert found_s is None
-        assert why == "a step of 1 operations can't be queued as a whole: it waits for the device itself"
+        assert why.startswith("a step of 1 operations can't be queued as a whole (it waits for the device")
+
+    def test_a_step_that_no_queue_takes_is_profiled(self, cuda, clock):
+        """The host waits in the midst of its launches, although the step itself waits for nothing."""
+
+        def step():
+            for _ in range(1500):
+                cuda.launch(1e-6)
+
+        step_s = clock.time(step, 3).device_s / 3
+        assert clock.busy_s(step, 1, 0.5) is None and clock.busy_s(lambda: cuda.launch(1e-6), 900, 0.5)
+        assert busy_s(step, clock, 1500, step_s, lambda: 1.5e-3) == (1.5e-3, "")
+        found_s, why = busy_s(step, clock, 1500, step_s, no_profile)
+        assert found_s is None and "or is more than a stream takes at once" in why
 
     def test_a_host_has_none(self):
         assert HostClock().busy_s(lambda: None, 1, 0.1) is None
@@ -90,8 +109,20 @@ class TestOnDevice:
     def test_a_first_look_reads_energy_once(self, repeat, quick, seconds):
         order = Repeat("r", "h", FULL.case, repeat=repeat, quick=quick, device="cuda")
         assert rules_of(order, 5.0).sample_min_s == seconds
-        assert rules_of(order, 5.0).sample_cap_s == (10.0 if not quick else max(seconds, 4.0))
+        assert rules_of(order, 5.0).sample_cap_s == (10.0 if not quick else max(1.6 * seconds, 4.0))
         assert rules_of(replace(order, device="cpu"), 5.0).sample_min_s == (1.5 if quick else 2.0)
+
+    @pytest.mark.parametrize("step_s", [10e-3, 50e-3])
+    def test_a_clock_that_settles_within_the_window_of_energy_is_steady(self, step_s):
+        """It falls by 2 % once the power limit of a card bites, and the first look is in the midst of that."""
+        order = Repeat("r", "h", FULL.case, repeat=1, quick=True, device="cuda")
+
+        def falling(chance, now_s, call):
+            return (1 - 0.02 * math.exp(-max(now_s - 2.0, 0.0))) * quiet(chance, now_s, call)
+
+        measured = streams(falling, step_s, 10, rules_of(order, 5.0))
+        assert all(stream.ok and abs(stream.median - 1) < 0.01 for stream in measured)
+        assert all(stream.now_s - stream.warm_s > 5.0 for stream in measured)
 
     @pytest.mark.parametrize(("clocks", "verdicts"), [((1980, 1880), [Verdict.UNSTEADY]), ((1980, 1975), [])])
     def test_a_clock_that_moves_within_the_samples_is_unsteady(self, clocks, verdicts):

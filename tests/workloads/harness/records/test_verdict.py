@@ -18,6 +18,8 @@ def verdicts(**probes):
     [
         {},  # a CPU's, which does the work itself
         {"spare_cpus": 1.5},
+        {"spare_cpus": 1.5, "device_busy_share": 0.95},
+        {"spare_cpus": 30.0},  # a whole job's or a script's, in which the device's part is not known
         {"spare_cpus": 30.0, "device_busy_share": 0.5},
     ],
 )
@@ -25,11 +27,12 @@ def test_others_load_is_noise_where_it_can_reach_the_work(probes):
     assert verdicts(**probes) == {Verdict.NOISY}
 
 
-@pytest.mark.parametrize("probes", [{"spare_cpus": 30.0}, {"spare_cpus": 2.0, "device_busy_share": 0.95}])
-def test_a_busy_gpu_beside_idle_cpus_is_not_disturbed(probes):
-    assert verdicts(**probes) == set()
+@pytest.mark.parametrize("spare_cpus", [2.0, 30.0])
+def test_a_busy_gpu_beside_idle_cpus_is_not_disturbed(spare_cpus):
+    assert verdicts(spare_cpus=spare_cpus, device_busy_share=0.95) == set()
 
 
 def test_what_holds_the_process_itself_back_is_noise_even_so():
-    assert verdicts(spare_cpus=30.0, cgroup_throttled_s=0.1) == {Verdict.NOISY}
-    assert verdicts(spare_cpus=30.0, steal_share=0.05) == {Verdict.NOISY}
+    apart = {"spare_cpus": 30.0, "device_busy_share": 0.95}
+    assert verdicts(**apart, cgroup_throttled_s=0.1) == {Verdict.NOISY}
+    assert verdicts(**apart, steal_share=0.05) == {Verdict.NOISY}

@@ -114,13 +114,15 @@ class TestTooMuch:
 
     def test_a_record_that_could_tell_something_is_kept_for_the_next(self):
         layout = measured(0.01, layout_trials_s={"contiguous": 0.01, "channels_last": 0.02})
-        for record in (measured(1.0), measured(0.01, verdict=Verdict.OUT_OF_MEMORY), layout):
+        unchecked = measured(0.01, verdict=Verdict.UNCHECKED)
+        for record in (measured(1.0), measured(0.01, verdict=Verdict.OUT_OF_MEMORY), unchecked, layout):
             assert tells_of_others(record)
         died = replace(measured(1.0, verdict=Verdict.CRASHED), wall=None)
         assert not tells_of_others(measured(0.09)) and not tells_of_others(died)
 
-    def test_out_of_memory_is_for_all_that_is_no_smaller(self):
-        record = measured(1.0, verdict=Verdict.OUT_OF_MEMORY)
+    @pytest.mark.parametrize("verdict", [Verdict.OUT_OF_MEMORY, Verdict.UNCHECKED])
+    def test_out_of_memory_is_for_all_that_is_no_smaller(self, verdict):
+        record = measured(1.0, verdict=verdict)
         reason = "matmul/n=1000/fp32 ran out of memory, and this is no smaller"
         assert too_much_for(self.LARGER, [record], 60) == reason
         assert too_much_for(MATMUL, [record], 60) == reason

@@ -1,6 +1,7 @@
 """The fastest product of this device: searched for once, kept by box, stack, precision and side."""
 
 import json
+import time
 
 import pytest
 import torch
@@ -88,6 +89,19 @@ def test_the_factors_are_drawn_and_as_long_as_they_must_be():
     values = made._values(0, 2**20 + 5)
     assert values.shape == (2**20 + 5,) and values.unique().numel() > 10**5
     assert made.sample_s((16, 32, 48)) > 0
+
+
+def test_what_loading_a_kernel_takes_is_no_rate(monkeypatch):
+    made, sizes = Products(CPU, "fp32"), []
+
+    def product(a, weights):
+        if a.shape not in sizes:
+            time.sleep(0.02)
+        sizes.append(a.shape)
+        return a @ weights.T
+
+    made._product = product
+    assert made.sample_s((16, 32, 48)) < 0.005
 
 
 def test_the_workload_takes_what_is_kept_and_counts_flop(searches):

@@ -1,11 +1,13 @@
 """Which steps of a script a measurement counts, by the optimizers that step."""
 
 import pytest
+import torch
 
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.script.course import CoursePlan
+from workloads.harness.script.marks import gpus_in_use
 from workloads.harness.script.measurement import Measurement
 
 
@@ -47,6 +49,28 @@ def test_an_iteration_of_several_optimizers_is_one_step_from_the_first_on(measur
     assert measurement.first_step_s == pytest.approx(
         measurement.wall_s() - (seen.now_s() - seen.ends_s[0]), abs=0.01
     )
+
+
+def test_the_gpu_that_a_script_uses_is_known_after_its_first_step(measurement, monkeypatch):
+    asked = []
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)  # no events are recorded
+    monkeypatch.setattr(Readings, "opened", lambda readings, index: asked.append(index))
+    optimizer = First()
+    for _ in range(3):
+        measurement.seen.backward(Loss())
+        measurement.optimizer_stepped(optimizer, (), {})
+    assert asked == [1]
+
+
+@pytest.mark.parametrize(("peaks", "count"), [([5, 0, 7], 2), ([0, 3], 1)])
+def test_the_gpus_of_a_process_are_those_that_have_held_tensors(monkeypatch, peaks, count):
+    assert gpus_in_use() == 0
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: len(peaks))
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", peaks.__getitem__)
+    assert gpus_in_use() == count
 
 
 class Loss:

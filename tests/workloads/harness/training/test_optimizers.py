@@ -35,10 +35,13 @@ def test_torch_has_no_such_kernel_for_adadelta():
     assert "fused" not in inspect.signature(torch.optim.Adadelta).parameters
 
 
-@pytest.mark.parametrize("name", ["gcn", "cifar10", "transformer_train", "simple_cnn_train"])
+@pytest.mark.parametrize(
+    "name",
+    ["gcn", "cifar10", "transformer_train", "simple_cnn_train", "gpt2_train", "lora_step", "resnet50_train"],
+)
 def test_the_workloads_optimizers_are_made_so(monkeypatch, name):
     asked = []
-    for kind in ("Adam", "AdamW"):
+    for kind in ("Adam", "AdamW", "SGD"):
         own = getattr(torch.optim, kind)
         monkeypatch.setattr(torch.optim, kind, lambda *a, own=own, **o: asked.append(o) or own(*a, **o))
     build(name)

@@ -1,11 +1,14 @@
 """Trainings and whole jobs under the engine: what is right passes, what is not is called by its name."""
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from tests.workloads.harness.training.environments import environment
+from workloads.harness.checks.fakes import faked
+from workloads.harness.checks.needs import OTHER
 from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
 from workloads.harness.engine.count import counted
 from workloads.harness.engine.restarts import RESTART_AFTER, Restarts
@@ -13,7 +16,7 @@ from workloads.harness.prepared import JobResult
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import find
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_count
-from workloads.harness.training.training import SCALE, inference_step, training_step
+from workloads.harness.training.training import SCALE, Learner, inference_step, training_step
 
 WRONG = {
     "never_updates": "^the first step changed no weight: nothing is learnt",
@@ -194,8 +197,21 @@ class TestCopies:
         assert devices == {"meta"}
 
     def test_the_beginning_of_a_training_is_kept_on_the_host(self):
+        """The device is one that fake tensors have, so that a copy on it would be seen."""
+        import torch
+
+        with faked() as fakes:
+            env = replace(environment(), device=OTHER)
+            model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)).to(OTHER)
+            held = fakes.live[str(OTHER)]
+            learner = Learner(env, model, lambda weights: torch.optim.SGD(weights, lr=0.1))
+            kept = learner._beginning[0]
+            assert kept.keys() == model.state_dict().keys()
+            assert {value.device for value in kept.values()} == {torch.device("cpu")}
+            assert fakes.live[str(OTHER)] == held
+
+    def test_the_beginning_of_a_training_is_apart_from_the_model(self):
         learner = prepared().reset.__self__
-        assert {value.device.type for value in learner._beginning[0].values()} == {"cpu"}
         assert all(
             value.data_ptr() != learner.model.state_dict()[name].data_ptr()
             for name, value in learner._beginning[0].items()

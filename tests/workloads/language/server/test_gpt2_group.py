@@ -88,7 +88,7 @@ def test_blocks_that_visit_a_device_learn_what_they_learn_on_it():
     plain = Gpt(GPT2[0]).double()
     visitors = Gpt(GPT2[0]).double()
     visitors.load_state_dict(plain.state_dict())
-    visitors = visited(visitors, "blocks", torch.device("cpu"))
+    visitors = visited(visitors, "blocks", torch.device("cpu"), torch.float64)
     tokens = torch.randint(256, (3, 17))
     loss = next_token_loss(plain, tokens)
     loss.backward()

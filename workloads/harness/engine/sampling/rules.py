@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from workloads.harness.records.repeat import Repeat
 
 DEVICE_MIN_S = 2.0  # of samples on a GPU: halves of a clock that is read ten times a second
+CAP_OVER_MIN = 1.6
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,8 @@ class Rules:
     def on_device(self, energy_window_s: float = 0.0) -> "Rules":
         """Return the rules for a GPU, whose clock takes seconds to settle and falls when it is idle.
 
-        A counter of energy needs a window of `energy_window_s`.
+        A counter of energy needs a window of `energy_window_s`. The cap leaves room for more looks than one,
+        because samples that drift at the first may still settle.
         """
         sample_min_s = max(self.sample_min_s, DEVICE_MIN_S, energy_window_s)
         return replace(
@@ -114,7 +116,7 @@ class Rules:
             warm_min_s=3 * self.warm_min_s,
             settle_s=0.3,
             sample_min_s=sample_min_s,
-            sample_cap_s=max(self.sample_cap_s, 2 * DEVICE_MIN_S, sample_min_s),
+            sample_cap_s=max(self.sample_cap_s, 2 * DEVICE_MIN_S, CAP_OVER_MIN * sample_min_s),
         )
 
     def brief(self) -> "Rules":

@@ -1,7 +1,7 @@
 """Passes beside the samples: the latency of single steps, and what the device alone takes for one."""
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workloads.harness.engine.clock import Clock, Step
 from workloads.harness.engine.sampling.summary import quantile
@@ -10,7 +10,7 @@ from workloads.harness.records.parts import Latency
 MOST_STEPS, MOST_S = 300, 0.3  # of a pass for the latency of steps that were timed in blocks
 FEWEST_FOR_P99 = 100
 PASSES = 5  # for the time of the device alone, of which the median counts
-MOST_QUEUED = 500  # operations: a device takes about a thousand before its host has to wait
+MOST_QUEUED = 500  # operations: a stream takes about a thousand before its host has to wait
 MOST_STEPS_QUEUED = 20
 LONGEST_HOLD_S = 0.5
 
@@ -33,10 +33,13 @@ def singles_s(step: Step, clock: Clock) -> list[float]:
     return singles
 
 
-def busy_s(step: Step, clock: Clock, launches: int, step_s: float) -> tuple[float | None, str]:
+def busy_s(
+    step: Step, clock: Clock, launches: int, step_s: float, profiled_s: Callable[[], float | None]
+) -> tuple[float | None, str]:
     """Return the seconds of the device alone per step, or None and the reason.
 
-    `launches` are the operations of a step, and `step_s` what it takes as it is.
+    `launches` are the operations of a step, and `step_s` what it takes as it is. `profiled_s` gives the same
+    by a profile, which a step needs that the device can't take as a whole; None where it shows nothing.
     """
     count = max(min(MOST_QUEUED // max(launches, 1), MOST_STEPS_QUEUED), 1)
     for steps in dict.fromkeys((count, 1)):
@@ -50,4 +53,8 @@ def busy_s(step: Step, clock: Clock, launches: int, step_s: float) -> tuple[floa
             if hold_s == LONGEST_HOLD_S:
                 break
             hold_s *= 4
-    return None, f"a step of {launches} operations can't be queued as a whole: it waits for the device itself"
+    if found_s := profiled_s():
+        return found_s, ""
+    why = "it waits for the device itself, or is more than a stream takes at once"
+    cannot = f"a step of {launches} operations can't be queued as a whole ({why})"
+    return None, f"{cannot}, and no profile shows it"

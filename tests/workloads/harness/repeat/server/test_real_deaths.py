@@ -16,7 +16,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.limits import at_least
+from workloads.harness.repeat.limits import WITHOUT_ROOM, at_least
 from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.repeat.series import measure_or_skip
 
@@ -149,7 +149,7 @@ class TestNoSmaller:
         assert not at_least(Case.of("b", {"n": 2}), small)
         assert not at_least(Case.of("a", {"n": 2}, "bf16"), small)
 
-    @pytest.mark.parametrize("verdict", [v for v in Verdict if v != Verdict.OUT_OF_MEMORY])
+    @pytest.mark.parametrize("verdict", [v for v in Verdict if v not in WITHOUT_ROOM])
     def test_only_memory_makes_larger_ones_hopeless(self, box_lock, verdict):
         ended = [Record("a-run", "a-box", CASE, 1, verdict)]
         record = measure_or_skip(Repeat("a-run", "a-box", CASE), ended, print, (sys.executable, "-c", ""))

@@ -1,0 +1,122 @@
+"""References of large models: block by block on the device, and the same as those of the whole in float64."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from tests.workloads.harness.training.environments import environment
+from workloads.harness.checks.fakes import faked
+from workloads.harness.checks.needs import OTHER, _step
+from workloads.harness.engine.correctness import first_step
+from workloads.harness.prepared import Prepared
+from workloads.harness.training.training import Learner, training_step
+
+MIB = 2**20
+
+
+class Rows(nn.Module):
+    """A row of blocks in the midst of a model, with dropout, a norm over the batch and a frozen weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.leave = nn.Linear(8, 16), nn.Linear(16, 4)
+        self.inner = nn.Module()
+        self.inner.row = nn.ModuleList(
+            nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Dropout(0.5)) for _ in range(3)
+        )
+        self.inner.row[1][0].weight.requires_grad_(False)
+
+    def forward(self, x):
+        x = self.enter(x)
+        for block in self.inner.row:
+            x = x + block(x)
+        return self.leave(x)
+
+
+def pictures():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 4)
+    )
+
+
+def loss(model, x, labels):
+    return F.cross_entropy(model(x), labels)
+
+
+def sgd(weights):
+    return torch.optim.SGD([weight for weight in weights if weight.requires_grad], lr=0.1)
+
+
+@pytest.mark.parametrize(
+    ("build", "blocks", "shape"), [(Rows, "inner.row", (1, 8)), (pictures, "", (6, 3, 8, 8))]
+)
+def test_it_is_the_reference_of_the_whole_with_what_the_step_let_through(build, blocks, shape):
+    torch.manual_seed(0)
+    learner = Learner(environment(), build(), sgd)
+    inputs = (torch.randn(shape), torch.randint(4, shape[:1]))
+    with learner.watched():
+        learner.learn(lambda: loss(learner.model, *inputs))
+    learner.learn(lambda: loss(learner.model, *inputs))  # it begins anew all the same
+    before = {name: value.clone() for name, value in learner.model.state_dict().items()}
+    wider, whole = learner.wider(loss, inputs, blocks), learner.reference(loss, inputs)
+    torch.testing.assert_close(wider, whole, rtol=1e-9, atol=1e-12)
+    assert wider[1].count_nonzero() > 50
+    after = learner.model.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def stepped_with(reference, on_device):
+    """Most bytes of the other device in the engine's stages."""
+    with faked() as fakes:
+        x = torch.empty(MIB, device=OTHER)
+        made = Prepared(
+            step=lambda: x + 1,
+            inputs=(x,),
+            reference=lambda: reference(x),
+            view=lambda result: result,
+            units=1,
+            unit="steps",
+            flops=0,
+            bytes=0,
+            matmul_flops=0,
+            reference_on_device=on_device,
+        )
+        _step(made, fakes, "cuda")
+        return fakes.tensors[str(OTHER)]
+
+
+def test_a_reference_on_the_device_is_a_part_of_what_a_case_needs():
+    inputs_and_result = 2 * 4 * MIB
+    alone = stepped_with(lambda x: pytest.fail("it is computed on the host"), False)
+    assert alone < inputs_and_result + 2 * 8 * MIB
+    assert stepped_with(lambda x: (x.double() + 1).float(), True) == inputs_and_result + 2 * 8 * MIB
+
+
+def peaks(build, blocks, shape):
+    """Most bytes of the other device in a step, and with its reference."""
+    with faked() as fakes:
+        env = replace(environment(), device=OTHER)
+        inputs = (torch.empty(shape, device=OTHER), torch.zeros(shape[:1], dtype=torch.int64, device=OTHER))
+        model = build().to(OTHER)
+        made = training_step(env, model, loss, inputs, sgd, unit="rows", units=1, blocks=blocks)
+        made.step()
+        first_step(made)
+        stepped = fakes.tensors[str(OTHER)]
+        made.reference()
+        return stepped, fakes.tensors[str(OTHER)]
+
+
+def long_row():
+    row = [nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256)) for _ in range(16)]
+    return nn.Sequential(*row, nn.Linear(256, 4))
+
+
+def test_a_long_row_of_blocks_takes_little_of_the_device_beside_its_step():
+    """In float64, of which a whole copy with its gradients would take four times the weights."""
+    weights = sum(p.nbytes for p in long_row().parameters())
+    stepped, checked = peaks(long_row, "", (4, 256))
+    assert stepped > 2 * weights
+    assert checked - stepped < weights / 4
