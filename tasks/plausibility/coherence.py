@@ -107,9 +107,10 @@ def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
     """Compares with the fastest repeat of each other case, the one that is hardest to undercut.
 
     The slowest cases come first: most often one of them has a like rate, and then no other has to be seen.
+    What states no work, as a user's script does, has no rate.
     """
     families: dict[tuple[object, ...], list[Record]] = defaultdict(list)
-    for record in records:
+    for record in (record for record in records if record.work is not None and record.compute_s):
         case, hands = record.case, tuple(record.case.params.get(name) for name in HELPERS)
         families[record.hardware, record.device, case.workload, case.terms, hands].append(record)
     for family in families.values():

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from tasks.plausibility import coherence
 from tasks.plausibility.coherence import copied, shrinks, superlinear
 from tasks.plausibility.physics import (
     above_bandwidth,
@@ -167,6 +168,17 @@ def test_time_that_falls_with_work():
 )
 def test_time_that_need_not_grow(seconds, why):
     assert gate([record(t, matmul(n)) for n, t in seconds.items()], []) == {}, why
+
+
+@pytest.mark.parametrize(("work", "most"), [(True, 2), (False, 0)])
+def test_a_night_of_many_sizes_is_not_compared_pair_by_pair(monkeypatch, work, most):
+    compared = []
+    gain = coherence._gain
+    monkeypatch.setattr(coherence, "_gain", lambda *pair: compared.append(pair) or gain(*pair))
+    sizes = range(1000, 1100)
+    made = [record(n**3 / 1e12, matmul(n)) for n in sizes]
+    assert gate([r if work else replace(r, work=None) for r in made], []) == {}
+    assert bool(compared) is work and len(compared) <= most * len(sizes)
 
 
 def test_other_precisions_and_machines_are_no_family():
