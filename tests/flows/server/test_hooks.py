@@ -4,7 +4,7 @@ import json
 
 import pytest
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
-from prefect.states import Crashed, Pending, Running
+from prefect.states import Crashed, Pending, Running, Scheduled
 
 from flows.bench import bench as flow
 from flows.hooks import collect_and_stop
@@ -75,6 +75,7 @@ async def test_a_crashed_bench_stops_the_lanes_that_it_took_over_and_keeps_their
 ):
     lane = await left_by_an_earlier_bench(client, store, LANE_TAG, Pending(), Running())
     rental = await left_by_an_earlier_bench(client, store, TAG, Pending(), Running())
+    not_begun = await left_by_an_earlier_bench(client, store, TAG, Scheduled())
     repeats = store.plan.repeats_on(store.plan.hardware[0])
     await give(client, lane.id, repeats)
     sent = repeats[0].failed(Verdict.TIMEOUT, "of a test")
@@ -83,6 +84,7 @@ async def test_a_crashed_bench_stops_the_lanes_that_it_took_over_and_keeps_their
     await crashed(bench, client, await resumed(client, store))
     assert (await client.read_flow_run(lane.id)).state.is_cancelling()
     assert (await client.read_flow_run(rental.id)).labels[RELEASE] is True
+    assert (await client.read_flow_run(not_begun.id)).state.is_cancelled()
     assert [record.id for record in store.records()[0]] == [sent.id]
     (note,) = json.loads((store.folder / FILE).read_text())
     assert (note["flow_run_id"], note["repeats"]) == (str(lane.id), 3)
