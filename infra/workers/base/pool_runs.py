@@ -79,9 +79,10 @@ class PoolRuns:
             await call_until_answered(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
 
     async def label(self, run_id: UUID, labels: Mapping[str, float]) -> None:
-        """Add labels to a run if Prefect answers: times, which no decision depends on."""
-        with suppress(httpx.HTTPError, ObjectNotFound):
-            await self.client.update_flow_run_labels(run_id, dict(labels))
+        """Add times to a run's labels: by them, what it costs begins."""
+        async with self.labelling:
+            with suppress(ObjectNotFound):
+                await call_until_answered(self.client.update_flow_run_labels, run_id, dict(labels))
 
     async def release(self, run_ids: Iterable[UUID]) -> None:
         """Take this worker's name off some runs, so that others need not wait until it counts as gone."""

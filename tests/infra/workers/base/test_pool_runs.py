@@ -140,6 +140,25 @@ async def test_a_call_outlives_a_restart_of_the_server(monkeypatch):
     assert await call_until_answered(call, 7) == 7
 
 
+async def test_the_times_of_a_start_come_to_their_run_though_the_server_is_busy(monkeypatch):
+    """What a lane costs depends on them, and SQLite refuses labels that come together."""
+    monkeypatch.setattr("tenacity.wait.wait_random_exponential.__call__", lambda self, state: 0)
+    kept = []
+
+    class Client:
+        busy = 3
+
+        async def update_flow_run_labels(self, run_id, labels):
+            self.busy -= 1
+            if self.busy >= 0:
+                raise httpx.HTTPStatusError("", request=None, response=httpx.Response(503))
+            kept.append(labels)
+
+    runs = PoolRuns(Client(), "pool", "me")
+    await runs.label(uuid.UUID(int=1), {"gridbench.pull_s": 2.0})
+    assert kept == [{"gridbench.pull_s": 2.0}]
+
+
 async def test_a_refusal_is_not_repeated():
     calls = []
 
