@@ -13,7 +13,7 @@ from workloads.harness.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What siblings have in common.
+    """Card and stack, which siblings have in common.
 
     Attributes:
         card: the names of the GPUs that computed, or the CPU's with its number of logical ones.

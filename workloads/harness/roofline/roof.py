@@ -48,7 +48,7 @@ class RoofRate:
 
     @property
     def name(self) -> tuple[str, str, str, int]:
-        """What it is a limit of: of two with one name, the better one is the roof."""
+        """Return the name of what it limits: of two with one name, the better one is the roof."""
         return self.kind, self.precision, self.mode, self.processes
 
     @property
