@@ -37,7 +37,7 @@ class JobEnd(StrEnum):
     NO_MACHINE = "no-machine"  # none came
     UNFIT = "unfit"  # the machine lacks something
     UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
-    UNSEEN = "unseen"  # it may run on where nobody sees it: another one would cost beside it
+    UNSEEN = "unseen"  # its worker may not see it: it may run on, and another one would cost beside it
 
 
 def has_ended(run: FlowRun | None) -> bool:

@@ -74,6 +74,7 @@ class Lane:
         asked_at: time of the newest request, in seconds on the caller's clock.
         tries: number of jobs that died while they measured a repeat, by its id.
         fruitless: number of jobs in a row that died without a record.
+        never_begun: number of rentals in a row that crashed before they began.
         ticket: key of the next job, the same for every attempt to start it.
     """
 
@@ -83,6 +84,7 @@ class Lane:
     job: LaneRun | None = None
     tries: dict[str, int] = field(default_factory=dict)
     fruitless: int = 0
+    never_begun: int = 0
     ticket: str = field(default_factory=lambda: str(uuid4()))
 
     @property
@@ -131,7 +133,7 @@ class Lane:
         self.waiting.pop(repeat_id, None)
         if self.job and self.job.missing.pop(repeat_id, None):
             self.job.delivered += 1
-            self.fruitless = 0
+            self.fruitless = self.never_begun = 0
 
     def overdue(self, flow_run_id: UUID, taken: bool, now: float) -> str:
         """Return why a job that has not begun is given up; empty while it has time, or is not the lane's."""
@@ -181,13 +183,16 @@ class Lane:
         """
         if self.job and self.job.missing:
             return self.job_ended(True, reason, JobEnd.TAKEN_AWAY)
-        self.fruitless += 1
-        taken_away = end is JobEnd.TAKEN_AWAY
-        if self.fruitless < (RECLAIMS if taken_away else STILLBORN):
+        if end is JobEnd.TAKEN_AWAY:
+            self.fruitless, self.never_begun = self.fruitless + 1, 0
+            if self.fruitless < RECLAIMS:
+                return [], []
+            text = f"{self.fruitless} boxes in a row went without a record; the last: {reason}"
+            return [], self.give_up(text, Verdict.PREEMPTED)
+        self.never_begun += 1
+        if self.never_begun < STILLBORN:
             return [], []
-        what, last = ("boxes", "last") if taken_away else ("rentals", "last never began")
-        text = f"{self.fruitless} {what} in a row went without a record; the {last}: {reason}"
-        return [], self.give_up(text, Verdict.PREEMPTED if taken_away else Verdict.CAPACITY)
+        return [], self.give_up(f"{self.never_begun} rentals in a row never began; the last: {reason}")
 
     def give_up(self, reason: str, verdict: Verdict = Verdict.CAPACITY) -> list[Record]:
         """Return records for everything that is missing; only a resume requests it again."""

@@ -1,13 +1,14 @@
 """The stored runs of a search through versions, and the round that each of them has measured."""
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 from tasks.findings.compare import judged_cells
 from tasks.regressions.baseline import LEAST_RERUNS
 from tasks.regressions.bisect import NextMeasurement, Round
 from tasks.regressions.change import Sample, sample
-from tasks.results.repeats import Repeats, latest, standing
+from tasks.results.repeats import RecordKey, Repeats, latest, standing
 from tasks.store.bucket import find
 from tasks.store.store import Store
 from tasks.store.sync import bring
@@ -45,7 +46,7 @@ def round_of(store: Store, step: NextMeasurement) -> Round:
     return Round(
         step.version,
         times,
-        _reason(cell, worst),
+        _reason(cell, worst, refusals),
         broken=worst is not None and worst not in OF_THE_MACHINE,  # else the version may be measured again
         check=step.check,
     )
@@ -57,9 +58,11 @@ def complete(store: Store) -> bool:
     return len(store.records()[0]) >= len(plan.cells) * plan.repeats
 
 
-def _reason(cell: Repeats, worst: Verdict | None) -> str:
+def _reason(cell: Repeats, worst: Verdict | None, refusals: Mapping[RecordKey, tuple[str, ...]]) -> str:
     ok = f"{len(cell.usable)} of {len(cell.records)} processes count"
     if worst is None:
         return ok
-    details = "; ".join(cell.reasons[:2])
+    judged = [standing(record, refusals) for record in cell.records]
+    reasons = dict.fromkeys(reason for verdict, told in judged if verdict is worst for reason in told)
+    details = "; ".join([*reasons][:2])
     return f"{worst.value}{': ' if details else ''}{details} ({ok})"

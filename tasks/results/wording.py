@@ -56,8 +56,8 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Say why a cell has no number: its verdict, then its first reasons."""
-    return "; ".join([verdict_text(summary.verdict), *few(summary.reasons)])
+    """Say why a cell has no number: its verdict, then the first reasons for that."""
+    return "; ".join([verdict_text(summary.verdict), *few(summary.why)])
 
 
 def pace_texts(summary: Summary) -> list[str]:

@@ -59,7 +59,7 @@ class Cause(StrEnum):
     NO_MACHINE = "no-machine"  # none came: asking again is no use
     UNFIT = "unfit"  # the machine lacks something: asking again is no use
     UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
-    UNSEEN = "unseen"  # it may run on where nobody sees it: another one would cost beside it
+    UNSEEN = "unseen"  # its worker may not see it: it may run on, and another one would cost beside it
 
 
 CAUSES: dict[StateName, Cause] = {

@@ -4,6 +4,7 @@ import datetime as dt
 import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from typing import Any
 from uuid import UUID
 
 import anyio
@@ -80,9 +81,7 @@ class PoolRuns:
 
     async def label(self, run_id: UUID, labels: Mapping[str, float]) -> None:
         """Add times to a run's labels: by them, what it costs begins."""
-        async with self.labelling:
-            with suppress(ObjectNotFound):
-                await call_until_answered(self.client.update_flow_run_labels, run_id, dict(labels))
+        await self._label(run_id, dict(labels))
 
     async def release(self, run_ids: Iterable[UUID]) -> None:
         """Take this worker's name off some runs, so that others need not wait until it counts as gone."""
@@ -125,11 +124,13 @@ class PoolRuns:
 
     async def label_cause(self, run_id: UUID, cause: Cause) -> None:
         """Label a run that did not come to its own end with the reason."""
+        await self._label(run_id, {OUTCOME_LABEL: cause.value})
+
+    async def _label(self, run_id: UUID, labels: dict[str, Any]) -> None:
+        """Label a run; one that is gone, or whose labels are refused, is followed on without them."""
         async with self.labelling:
-            with suppress(ObjectNotFound):
-                await call_until_answered(
-                    self.client.update_flow_run_labels, run_id, {OUTCOME_LABEL: cause.value}
-                )
+            with suppress(httpx.HTTPStatusError, ObjectNotFound):
+                await call_until_answered(self.client.update_flow_run_labels, run_id, labels)
 
 
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:

@@ -19,11 +19,12 @@ def unmarked(text: str) -> str:
 def _plain(lines: list[str]) -> list[str]:
     lines = [line for line in lines if not _TITLE.fullmatch(line)]
     barred = [number for number, line in enumerate(lines) if line.lstrip().startswith(_BAR)]
-    if barred and barred[-1] + 1 < len(lines) and not _CORNERS & set("".join(lines)):
+    if len(barred) in (1, 2) and barred[-1] + 1 < len(lines) and not _CORNERS & set("".join(lines)):
         return _below_bars(lines[barred[-1] :])
     heads = [line for line in lines if line.startswith("#")]
     rows = [line for line in lines if line.strip() and not line.startswith("#")]
-    names = [line.replace("#", " ", 1) for line in heads if len(_GAP.split(line.strip("# "))) > 2]
+    parts = len(_GAP.split(rows[0].strip())) if rows else 0
+    names = [line.replace("#", " ", 1) for line in heads if 2 < len(_GAP.split(line.strip("# "))) <= parts]
     return [*names[-2:], *rows] if len(names) > 1 and "".join(lines).startswith("#") else lines
 
 

@@ -109,6 +109,18 @@ async def test_a_reclaimed_box_is_replaced_and_nothing_is_measured_twice(api, re
         assert len(await run.ended()) == 10
 
 
+async def test_a_rental_that_never_begins_after_a_box_was_taken_away_is_the_first_of_its_kind(api, rented):
+    async with Run(rented) as run:
+        await until(lambda: api.rentals)
+        api.start(newest(api))
+        newest(api).state = Crashed(name="Reclaimed", message="preempted")
+        for count in (2, 3):
+            await until(lambda count=count: len(api.rentals) == count)
+            api.crash(newest(api), "its process could not start")
+        records = await run.ended()
+    assert len(api.rentals) == 3 and "2 rentals in a row never began" in records[0].reasons[0]
+
+
 async def test_boxes_that_go_without_a_record_are_not_rented_for_ever(api, rented):
     async with Run(rented) as run:
         for count in range(1, 6):
@@ -127,9 +139,7 @@ async def test_a_lane_whose_rentals_never_begin_is_given_up_after_the_second(api
             api.crash(newest(api), "its process could not start")
         records = await run.ended()
     assert {record.verdict for record in records} == {Verdict.CAPACITY} and len(api.rentals) == 2
-    assert (
-        "2 rentals in a row went without a record; the last never began: its rental" in records[0].reasons[0]
-    )
+    assert "2 rentals in a row never began; the last: its rental" in records[0].reasons[0]
     assert "ended Crashed: its process could not start" in records[0].reasons[0]
     assert [name for name, *_ in told] == ["lane_lost"]
 

@@ -47,7 +47,9 @@ def test_headers_with_bars_signs_and_titles_of_common_tools(text):
 def test_comments_titles_and_bars_of_other_forms_stay():
     for text in (
         "# of a box\n# in two lines\nop,cpu (s)\na,1.00\nb,2.00",
+        "# cpu: Xeon  cores: 8  kernel: 6.1\n# run on  host x  today\nop,cpu (s)\na,1.00\nb,2.00",
         "op | cpu (s)\n--- | ---\na | 1.00\nb | 2.00",
+        "│ op │ cpu (s) │\n│ a  │ 1.00    │\n│ b  │ 2.00    │\nTable 1: times",
         "┌────┬─────────┐\n│ op │ cpu (s) │\n├────┼─────────┤\n│ a  │ 1.00    │\n│ b  │ 2.00    │\n└────┴─────────┘\n2 rows",
     ):
         (table,) = read_tables(text, "f")

@@ -22,7 +22,10 @@ LEAST_STEPS = 1 + 1 + 2 + 2 * FEWEST + 1
 # A rate says something of a larger size only where what a step costs beside its work no longer counts.
 TELLING_STEP_S = 0.1
 HOPELESS = 2.0  # predicted time over the timeout
-WITHOUT_ROOM = (Verdict.OUT_OF_MEMORY, Verdict.UNCHECKED)  # verdicts that a larger case would have, too
+WITHOUT_ROOM = {  # verdicts that a larger case would have, too
+    Verdict.OUT_OF_MEMORY: "ran out of memory",
+    Verdict.UNCHECKED: "left no room to check its result",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +87,8 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
     for record in ended:
         if not at_least(case, record.case):
             continue
-        if record.verdict in WITHOUT_ROOM:
-            return f"{record.case.id} ran out of memory, and this is no smaller"
+        if said := WITHOUT_ROOM.get(record.verdict):
+            return f"{record.case.id} {said}, and this is no smaller"
         predicted_s = _predicted_s(case, record)
         if predicted_s is not None and predicted_s > HOPELESS * timeout_s:
             return (

@@ -159,6 +159,19 @@ async def test_the_times_of_a_start_come_to_their_run_though_the_server_is_busy(
     assert kept == [{"gridbench.pull_s": 2.0}]
 
 
+@pytest.mark.parametrize("code", [403, 404, 422])
+async def test_a_run_whose_labels_are_refused_is_followed_on_without_them(code):
+    """As that of a run which somebody has deleted: its container must still be followed to its end."""
+
+    class Client:
+        async def update_flow_run_labels(self, run_id, labels):
+            raise httpx.HTTPStatusError("", request=None, response=httpx.Response(code))
+
+    runs = PoolRuns(Client(), "pool", "me")
+    await runs.label(uuid.UUID(int=1), {"gridbench.pull_s": 2.0})
+    await runs.label_cause(uuid.UUID(int=1), Cause.EXITED)
+
+
 async def test_a_refusal_is_not_repeated():
     calls = []
 

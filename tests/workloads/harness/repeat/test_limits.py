@@ -120,10 +120,16 @@ class TestTooMuch:
         died = replace(measured(1.0, verdict=Verdict.CRASHED), wall=None)
         assert not tells_of_others(measured(0.09)) and not tells_of_others(died)
 
-    @pytest.mark.parametrize("verdict", [Verdict.OUT_OF_MEMORY, Verdict.UNCHECKED])
-    def test_out_of_memory_is_for_all_that_is_no_smaller(self, verdict):
+    @pytest.mark.parametrize(
+        ("verdict", "said"),
+        [
+            (Verdict.OUT_OF_MEMORY, "ran out of memory"),
+            (Verdict.UNCHECKED, "left no room to check its result"),
+        ],
+    )
+    def test_out_of_memory_is_for_all_that_is_no_smaller(self, verdict, said):
         record = measured(1.0, verdict=verdict)
-        reason = "matmul/n=1000/fp32 ran out of memory, and this is no smaller"
+        reason = f"matmul/n=1000/fp32 {said}, and this is no smaller"
         assert too_much_for(self.LARGER, [record], 60) == reason
         assert too_much_for(MATMUL, [record], 60) == reason
         assert too_much_for(Case.of("matmul", {"n": 999}), [record], 60) is None
