@@ -122,6 +122,7 @@ def test_five_minutes_are_enough_for_what_there_is_on_a_cpu():
 
 
 @pytest.mark.chaos
+@pytest.mark.alone
 @pytest.mark.flaky(reruns=2, reason="a neighbour's load may keep a limit from being measured")
 def test_a_real_limit_is_measured_and_every_record_carries_it(tmp_path, monkeypatch, box_lock, capsys):
     from workloads.harness.records.case import Case
