@@ -68,6 +68,7 @@ def main() -> None:
             text = MACHINE.format(name=lane, variables=json.dumps(common | variables))
             (folder / f"deployments/hardware/by-{lane}.yaml").write_text(text)
         for lane in lanes:
+            with_tables(folder / f"state-{lane}")
             print(sentence(lane, "the first time", edited(folder, lane, 0, ())), flush=True)
             for number, words in enumerate(EDITS, 1):
                 what = " ".join([f"edit {number}", *words])
@@ -82,7 +83,7 @@ def edited(folder: Path, lane: str, number: int, words: Sequence[str]) -> First:
     environment = os.environ | {
         "GRIDBENCH_DEPLOYMENTS": str(folder / "deployments"),
         "GRIDBENCH_RESULTS": str(results),
-        "GRIDBENCH_STATE": str(with_tables(folder / f"state-{lane}")),
+        "GRIDBENCH_STATE": str(folder / f"state-{lane}"),
         "COLUMNS": "120",
     }
     environment.pop("PREFECT_API_URL", None)
