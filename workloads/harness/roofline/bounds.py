@@ -116,6 +116,7 @@ def _ceilings_text(key: MachineKey, ceilings: Ceilings) -> str:
     hardware, environment, device, threads = key
     rows = [(f"compute {precision}", "FLOP/s", ceiling) for precision, ceiling in ceilings.compute]
     rows += [(name, "B/s", c) for name, c in (("memory", ceilings.memory), ("cache", ceilings.cache)) if c]
+    rows += [(f"gemv {precision}", "B/s", ceiling) for precision, ceiling in ceilings.gemv]
     rows += [(f"move {kind}", "B/s", ceiling) for kind, ceiling in ceilings.moves]
     lines = [f"  {name:<20}{si(c.value) + unit:<15}{_source(c)}" for name, unit, c in rows]
     if ceilings.launch_s:

@@ -51,6 +51,7 @@ class Ceilings:
         memory: bytes/s of a copy, read and written, or of reading alone, whichever is faster, of at least
             four times the last-level cache.
         cache: bytes/s of the fastest smaller one.
+        gemv: by precision, bytes/s of the fastest product of one row with weights that no cache holds.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
         launch_s: seconds to hand over one operation.
         last_level_bytes: of the machine's cache, where a record states it.
@@ -59,6 +60,7 @@ class Ceilings:
     compute: tuple[tuple[str, Ceiling], ...] = ()
     memory: Ceiling | None = None
     cache: Ceiling | None = None
+    gemv: tuple[tuple[str, Ceiling], ...] = ()
     moves: tuple[tuple[str, Ceiling], ...] = ()
     launch_s: Ceiling | None = None
     last_level_bytes: int | None = None
@@ -106,13 +108,35 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
             _fastest(large, _bytes_per_s, _memory_note), _ceiling(kept, COPY), _ceiling(kept, READ)
         ),
         cache=_fastest(small, _bytes_per_s),
+        gemv=tuple(_by_precision(filter(is_gemv, by_name["gemm"]))),
         moves=tuple(_moves(by_name["transfer_bandwidth"])),
         launch_s=_shorter(_launch(by_name["kernel_launch"]), _ceiling(kept, LAUNCH)),
         last_level_bytes=next((size for size in sizes if size), None),
     )
 
 
-_USED = ("matmul", "memory_bandwidth", "memory_read", "transfer_bandwidth", "kernel_launch")
+_USED = ("matmul", "memory_bandwidth", "memory_read", "gemm", "transfer_bandwidth", "kernel_launch")
+GEMV_FLOPS = (1.0, 2.2)  # per weight: one multiplication and addition, of embeddings none, and a little
+
+
+def is_gemv(record: Record) -> bool:
+    """True if a step's products are of a matrix and a vector: each weight is read for one multiplication."""
+    if record.case.workload == "gemm":
+        return record.case.params.get("m") == 1
+    work = record.work
+    if work is None or not work.parameters or not work.matmul_flops:
+        return False
+    least, most = GEMV_FLOPS
+    return least <= work.matmul_flops / work.parameters <= most
+
+
+def _by_precision(products: Iterable[Record]) -> Iterable[tuple[str, Ceiling]]:
+    """Yield the fastest of those whose weights come from memory, in bytes/s."""
+    large = [record for record in products if not in_cache(record)]
+    for precision in dict.fromkeys(record.case.precision for record in large):
+        same = [record for record in large if record.case.precision == precision]
+        if ceiling := _fastest(same, _bytes_per_s):
+            yield precision, ceiling
 
 
 def _compute(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:

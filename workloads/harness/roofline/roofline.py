@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
-from workloads.harness.roofline.ceilings import Ceiling, Ceilings
+from workloads.harness.roofline.ceilings import Ceiling, Ceilings, is_gemv
 
-LIMITS = ("compute", "memory", "launch", "host", "transfer", "communication")
+LIMITS = ("compute", "memory", "gemv", "launch", "host", "transfer", "communication")
 UNEXPLAINED = "unexplained"
 # What takes more than half of the time outweighs everything else together, whatever that is.
 EXPLAINS = 0.5
@@ -23,8 +23,8 @@ class Bound:
     Attributes:
         by: one of `LIMITS`, the one with the largest share, or `unexplained` where none explains half.
         shares: for each limit that could be looked at, the share of the time that it explains: of the step
-            with its data in place, but for transfer, which is a share of end to end. Those of compute and
-            memory are percentages of the ceiling too. They overlap, and one above 1 is shown as it is.
+            with its data in place, but for transfer, which is a share of end to end. Those of compute,
+            memory and gemv are percentages of the ceiling too. They overlap; one above 1 is shown as it is.
         why: a sentence.
         missing: what was not measured, each with the command that does.
     """
@@ -52,6 +52,7 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
     raw_shares = {
         "compute": _compute(record, ceilings),
         "memory": _memory(record, ceilings),
+        "gemv": _gemv(record, ceilings),
         "launch": _launch(record, ceilings),
         "host": _host(record, ceilings, without_loader),
         "transfer": _transfer(record),
@@ -88,6 +89,17 @@ def _compute(record: Record, ceilings: Ceilings) -> float | None:
 
 def _memory(record: Record, ceilings: Ceilings) -> float | None:
     return _explained(record.work.bytes if record.work else None, memory_ceiling(record, ceilings), record)
+
+
+def _gemv(record: Record, ceilings: Ceilings) -> float | None:
+    """Return the share that products of one row explain, where they read more slowly than the memory gives.
+
+    Torch computes them on one core on some CPUs, however many threads it has.
+    """
+    ceiling, memory = dict(ceilings.gemv).get(record.case.precision), memory_ceiling(record, ceilings)
+    if ceiling is None or not is_gemv(record) or (memory and ABOVE * ceiling.value > memory.value):
+        return None
+    return _explained(record.work.bytes if record.work else None, ceiling, record)
 
 
 def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> float | None:
@@ -182,6 +194,10 @@ def _reason(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by:
         where = " within the cache" if top is ceilings.cache else ""
         more = ", more than that gives: some data stays in a cache" if beyond else ""
         return f"{share} of the measured {si(top.value)}B/s{where}{more}"
+    if by == "gemv":
+        top = dict(ceilings.gemv)[record.case.precision]
+        more = f", so that {AGAIN}" if beyond else ""
+        return f"{share} of the {si(top.value)}B/s at which products of one row read their weights{more}"
     if by == "launch":
         unsure = record.device != "cpu" and _alone_s(record) is None
         more = f", so that {AGAIN}" if beyond else ""
@@ -209,6 +225,10 @@ def _missing(record: Record, ceilings: Ceilings) -> list[str]:
         size = ceilings.last_level_bytes or 2**29
         mib = max(1 << (2 * size // 2**20 - 1).bit_length(), 16)  # two buffers of it are four caches
         commands.append(_command("the memory's ceiling", "memory_bandwidth", f"mib={mib}", device))
+    if is_gemv(record) and precision not in dict(ceilings.gemv):
+        commands.append(
+            _command("the rate of products of one row", "gemm", "m=1,n=16384,k=2048", device, precision)
+        )
     if work and work.launches and ceilings.launch_s is None:
         commands.append(_command("the latency of a launch", "kernel_launch", "kernels=1000", device))
     return commands

@@ -28,10 +28,10 @@ from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_
 from workloads.harness.script.family import Seat, adopt_orphans, end_children
 from workloads.harness.script.job import job_time
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
-from workloads.harness.script.marks import gpus_in_use
+from workloads.harness.script.marks import gpus_in_use, uses_gpu
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
-from workloads.harness.script.pace import BUSY_TIMES, OTHER_TIMES, ScriptPace, pace_of
+from workloads.harness.script.pace import OTHER_TIMES, SHARED_TIMES, ScriptPace, pace_of
 from workloads.harness.script.patience import BACKWARDS_S, BRIEFLY_S, Patience
 from workloads.harness.script.shares import shares_of
 from workloads.harness.script.words import check_script, filled
@@ -171,7 +171,8 @@ def _record(
     if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
-    run = _seen_run(script, words, measurement, ending, losses, parts["memory"], _other_times(findings))
+    other_times = _other_times(findings, parts["environment"].get("hypervisor"), uses_gpu())
+    run = _seen_run(script, words, measurement, ending, losses, parts["memory"], other_times)
     wall_s, unattributed_s = phases.close()
     return repeat.record(
         verdict=findings[0][0] if findings else Verdict.OK,
@@ -238,10 +239,15 @@ def _seen_run(
     )
 
 
-def _other_times(findings: Sequence[Finding]) -> float:
-    """Return the share by which the machine may be faster or slower at another time."""
+def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: bool) -> float:
+    """Return the share by which the machine may be faster or slower at another time.
+
+    What computes on the CPU of a virtual machine shares it with neighbours that nobody can see; where it is
+    not known whether a machine is one, it may be.
+    """
     is_busy = any(verdict in (Verdict.NOISY, Verdict.UNSTEADY) for verdict, _ in findings)
-    return BUSY_TIMES if is_busy else OTHER_TIMES
+    may_be_shared = is_virtual is not False and not on_gpu
+    return SHARED_TIMES if is_busy or may_be_shared else OTHER_TIMES
 
 
 def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:

@@ -99,6 +99,18 @@ class TestWorkloads:
 
 
 class TestCompute:
+    def test_the_rate_of_one_row_is_that_of_weights_beyond_the_cache_by_precision(self):
+        def row(mib, bytes_per_s, precision="fp32", m=1):
+            size, cache = mib * MIB, Cache("warm", mib * MIB, 32 * MIB)
+            shape = {"m": m, "n": mib * MIB // 4096, "k": 1024}
+            return record(
+                "gemm", shape, seconds=size / bytes_per_s, nbytes=size, precision=precision, cache=cache
+            )
+
+        made = [row(16, 90e9), row(512, 22e9), row(256, 26e9), row(256, 24e9, "bf16"), row(256, 70e9, m=16)]
+        rates = {precision: ceiling.value for precision, ceiling in ceilings_of(made).gemv}
+        assert rates == pytest.approx({"fp32": 26e9, "bf16": 24e9})
+
     def test_the_fastest_product_of_each_precision_that_fills_the_device(self):
         made = [
             matmul(500, 1e-4),  # 2.5 TFLOP/s, but within a cache

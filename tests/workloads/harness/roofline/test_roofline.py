@@ -18,8 +18,16 @@ from tests.workloads.harness.roofline.roofline_records import (
     timing,
 )
 from workloads.harness.records.record import Cache, Transfer, Work
-from workloads.harness.roofline.ceilings import Ceiling, Ceilings
+from workloads.harness.roofline.ceilings import Ceiling, Ceilings, ceilings_of
 from workloads.harness.roofline.roofline import ABOVE, EXPLAINS, LIMITS, UNEXPLAINED, bound, percent, si
+
+
+def work(nbytes, **changes):
+    return Work(1, "tokens", 2472.0, nbytes, **changes)
+
+
+def gemm(m, **changes):
+    return record("gemm", {"m": m, "n": 8, "k": 8}, **changes)
 
 
 def judged(**changes):
@@ -43,6 +51,36 @@ class TestOneLimitAtATime:
         found = judged(seconds=104 * LAUNCH_S / 0.71, flops=0.0, nbytes=1.0, launches=104)
         assert found.by == "launch"
         assert found.why == "launch-bound: handing over 104 operations takes 71 % of the step"
+
+    def test_products_of_one_row(self):
+        """Which torch computes on one core of some CPUs: far below what the memory gives."""
+        rows = gemm(1, seconds=1.0, nbytes=0.3 * BANDWIDTH)
+        ceilings = replace(CEILINGS, gemv=ceilings_of([rows]).gemv)
+        token = work(parameters=1236, matmul_flops=2472.0, nbytes=0.29 * BANDWIDTH)
+        found = bound(record("llm_decode", seconds=1.0, work=token), ceilings)
+        assert found.by == "gemv"
+        assert found.shares == pytest.approx({"compute": 0.0, "memory": 0.29, "gemv": 0.29 / 0.3}, abs=1e-6)
+        assert found.why == "gemv-bound: 97 % of the 3 GB/s at which products of one row read their weights"
+
+    def test_where_the_memory_bounds_products_of_one_row_it_is_the_memory(self):
+        ceilings = replace(CEILINGS, gemv=(("fp32", Ceiling(0.96 * BANDWIDTH, "a gemm")),))
+        token = work(parameters=1236, matmul_flops=2472.0, nbytes=0.9 * BANDWIDTH)
+        found = bound(record("llm_decode", seconds=1.0, work=token), ceilings)
+        assert found.by == "memory" and "gemv" not in found.shares
+
+    @pytest.mark.parametrize("parameters", [None, 77, 2472 * 2])
+    def test_weights_that_are_used_for_several_rows_or_none_are_no_such_products(self, parameters):
+        ceilings = replace(CEILINGS, gemv=(("fp32", Ceiling(0.3 * BANDWIDTH, "a gemm")),))
+        several = work(parameters=parameters, matmul_flops=2472.0, nbytes=0.29 * BANDWIDTH)
+        assert "gemv" not in bound(record("llm_decode", seconds=1.0, work=several), ceilings).shares
+
+    def test_a_rate_of_one_row_that_is_missing_is_named_with_its_command(self):
+        token = work(parameters=1236, matmul_flops=2472.0, nbytes=0.29 * BANDWIDTH)
+        found = bound(record("llm_decode", seconds=1.0, work=token), CEILINGS)
+        assert found.missing == (
+            "the rate of products of one row is not measured: "
+            "python -m workloads run gemm --size m=1,n=16384,k=2048 --precision fp32 --device cpu",
+        )
 
     def test_communication(self):
         found = judged(seconds=1.0, flops=0.2 * FLOPS, group=group(2, "cpu", 0.62), threads=1)

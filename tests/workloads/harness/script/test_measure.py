@@ -37,17 +37,20 @@ def test_a_script_that_ends_by_itself_is_the_job_only_where_that_was_asked_for(a
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "at_least"),
+    ("verdicts", "is_virtual", "on_gpu", "at_least"),
     [
-        ((), 0.02),
-        ((Verdict.IMPRECISE,), 0.02),
-        ((Verdict.IMPRECISE, Verdict.NOISY), 0.1),
-        ((Verdict.UNSTEADY,), 0.1),
+        ((), False, False, 0.02),
+        ((Verdict.IMPRECISE,), False, False, 0.02),
+        ((Verdict.IMPRECISE, Verdict.NOISY), False, False, 0.15),
+        ((Verdict.UNSTEADY,), False, True, 0.15),
+        ((), True, False, 0.15),
+        ((), None, False, 0.15),  # nobody knows
+        ((), True, True, 0.02),  # a GPU is nobody else's
     ],
 )
-def test_a_job_on_a_machine_that_others_use_may_take_a_tenth_longer_or_less(verdicts, at_least):
+def test_a_job_where_others_compute_or_may_may_take_longer_or_less(verdicts, is_virtual, on_gpu, at_least):
     ends_s = list(accumulate([0.01] * 400))
-    other_times = _other_times([(verdict, "seen") for verdict in verdicts])
+    other_times = _other_times([(verdict, "seen") for verdict in verdicts], is_virtual, on_gpu)
     pace = pace_of(ends_s, [], None, 20, other_times)
     job = job_time(pace, ends_s, [], 3.0, 20, 40_000)
     assert job.high_s / job.seconds == pytest.approx(1 + at_least, abs=1e-3)
