@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from workloads.harness.registry import FOLDERS
+
 ROOT = Path(__file__).parents[1]
 PARTS = ("workloads", "tasks", "flows", "infra", "gridbench")
 FILES = sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py"))
-MOST_FILES, MOST_LINES, MOST_WH_SHARE = 18, 300, 0.03
+MOST_FILES, MOST_LINES, MOST_WORKLOAD_LINES, MOST_WH_SHARE = 18, 300, 120, 0.03
 WH = re.compile(r"(What|Whether|How|Why|Which|Where|Who|When)\b")
 # Names that say how a value came about, where a name should say what the value is.
 VAGUE = {"found", "place", "one", "known", "wanted", "told", "asked", "said", "of"}
@@ -86,6 +88,17 @@ def test_a_prefix_that_three_files_share_is_a_folder():
 def test_a_file_is_short():
     lines = {path.relative_to(ROOT).as_posix(): path.read_text().count("\n") for path in FILES}
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_a_workload_is_read_at_a_glance():
+    """Their files alone: networks and what several workloads share lie in `workloads/nets`."""
+    folders = [ROOT.joinpath(*folder.split(".")) for folder in FOLDERS]
+    lines = {
+        path.relative_to(ROOT).as_posix(): path.read_text().count("\n")
+        for folder in folders
+        for path in folder.glob("*.py")
+    }
+    assert {path: count for path, count in lines.items() if count > MOST_WORKLOAD_LINES} == {}
 
 
 def test_a_class_name_means_one_class():

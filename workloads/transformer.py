@@ -7,15 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from workloads.harness.prepared import Env, Prepared
-from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import workload
 from workloads.harness.training.optimizers import fused
 from workloads.harness.training.training import inference_step, training_step
+from workloads.nets.shapes import DECODER_HEAD_WIDTH, DECODER_LAYERS, DECODER_VOCABULARY
 
 if TYPE_CHECKING:
     import torch
 
-LAYERS, HEAD_WIDTH, VOCABULARY = 4, 64, 8192
 LEARNING_RATE = 3e-4
 NOISE = 0.1  # share of the tokens that do not follow from the one before
 
@@ -26,12 +25,14 @@ NOISE = 0.1  # share of the tokens that do not follow from the one before
     batch=(1, 8, 32),
     tiny={"width": 32, "length": 16, "batch": 2},
     flops=lambda width, length, batch: 3 * forward_flops(width, length, batch, batch * length),
-    multiples=lambda **size: {"width": HEAD_WIDTH},
+    multiples=lambda **size: {"width": DECODER_HEAD_WIDTH},
 )
 def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared:
     """A step of AdamW on `batch` sequences of `length` tokens; each position predicts the token after it."""
     import torch
     from torch.nn import functional as F
+
+    from workloads.nets.decoder import decoder
 
     def loss(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
         logits = model(tokens)[:, :-1]
@@ -55,10 +56,12 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
     batch=(1, 8, 32),
     tiny={"width": 32, "length": 16, "batch": 2},
     flops=lambda width, length, batch: forward_flops(width, length, batch, batch),
-    multiples=lambda **size: {"width": HEAD_WIDTH},
+    multiples=lambda **size: {"width": DECODER_HEAD_WIDTH},
 )
 def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared:
     """The scores of the token that follows each of `batch` sequences of `length` tokens, without a cache."""
+    from workloads.nets.decoder import decoder
+
     model = env.model(partial(decoder, width, length, last_only=True), env.dtype)
     tokens = env.place_exact(sentences(env, batch, length))
     made = inference_step(env, model, tokens, unit="tokens")
@@ -68,8 +71,8 @@ def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared
 
 def forward_flops(width: int, length: int, batch: int, predictions: int) -> float:
     """FLOPs forward: all tokens through the blocks, attention, and the scores of `predictions` positions."""
-    blocks = 2.0 * batch * length * LAYERS * 12 * width**2
-    return blocks + 2.0 * predictions * width * VOCABULARY + attention_flops(width, length, batch)
+    blocks = 2.0 * batch * length * DECODER_LAYERS * 12 * width**2
+    return blocks + 2.0 * predictions * width * DECODER_VOCABULARY + attention_flops(width, length, batch)
 
 
 def attention_flops(width: int, length: int, batch: int) -> float:
@@ -81,81 +84,18 @@ def attention_flops(width: int, length: int, batch: int) -> float:
     the scores again in some kernels; that is no work of the model and is not counted either.
     Source: Dao, "FlashAttention-2", 2023, section 4.1; Chowdhery et al., "PaLM", 2022, appendix B.
     """
-    return LAYERS * 2.0 * batch * length * (length + 1) * width
+    return DECODER_LAYERS * 2.0 * batch * length * (length + 1) * width
 
 
 def sentences(env: Env, batch: int, length: int) -> torch.Tensor:
     """Whole numbers, batch x length: each token follows from the one before, by one drawn rule with noise."""
     import torch
 
-    draw = partial(torch.randint, VOCABULARY, generator=env.generator)
-    follows = torch.randperm(VOCABULARY, generator=env.generator)
+    draw = partial(torch.randint, DECODER_VOCABULARY, generator=env.generator)
+    follows = torch.randperm(DECODER_VOCABULARY, generator=env.generator)
     tokens, fresh = draw((batch, length)), torch.rand(batch, length, generator=env.generator) < NOISE
     for position in range(1, length):
         tokens[:, position] = torch.where(
             fresh[:, position], tokens[:, position], follows[tokens[:, position - 1]]
         )
     return tokens
-
-
-def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module:
-    """Tokens (batch x length) to scores of the next token, at every position or at the last one.
-
-    Pre-norm blocks of causal attention and a GELU network four times as wide, learned positions, and an
-    output layer of its own.
-
-    Raises:
-        WorkloadsError: the heads of 64 don't divide the width.
-    """
-    from torch import nn
-
-    heads = max(width // HEAD_WIDTH, 1)
-    if width % heads:
-        raise WorkloadsError(
-            f"size width={width} must be a multiple of {HEAD_WIDTH}, the width of a head, or less"
-        )
-
-    class Decoder(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.tokens, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(length, width)
-            for table in (self.tokens, self.places):
-                nn.init.normal_(table.weight, std=0.02)
-            self.blocks = nn.Sequential(*(block(width, heads) for _ in range(LAYERS)), nn.LayerNorm(width))
-            self.scores = nn.Linear(width, VOCABULARY)
-
-        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-            features = self.blocks(self.tokens(tokens) + self.places.weight)
-            scores: torch.Tensor = self.scores(features[:, -1] if last_only else features)
-            return scores
-
-    return Decoder()
-
-
-def block(width: int, heads: int) -> torch.nn.Module:
-    """One block: attention, then the network, each on its normalised input and added to what came in."""
-    from torch import nn
-    from torch.nn import functional as F
-
-    class Attention(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.together, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            query, key, value = self.together(x).unflatten(-1, (3, heads, -1)).movedim(2, 0).transpose(2, 3)
-            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-            out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
-            return out
-
-    class Added(nn.Module):
-        def __init__(self, inner: nn.Module) -> None:
-            super().__init__()
-            self.norm, self.inner = nn.LayerNorm(width), inner
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            added: torch.Tensor = x + self.inner(self.norm(x))
-            return added
-
-    network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-    return nn.Sequential(Added(Attention()), Added(network))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-from workloads.ddpm import ddpm
+from workloads.vision.ddpm import ddpm
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.device import open_device
 from workloads.harness.engine.monitor import Monitor

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from tests.workloads.nets import env
-from workloads import gcn
+from workloads.nets import citations
 from workloads.nets.graph import GraphNet, normalised_links
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -40,23 +40,23 @@ class TestGraphNet:
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
     def test_its_flops_are_counted_entry_by_entry(self):
-        task = gcn.gcn_task(env())
+        task = citations.gcn_task(env())
         nonzeros = int((task.links.to_dense() != 0).sum())
         assert nonzeros == 2 * 5429 + 2708
         words, links, dense = len(task.weights) * 16, nonzeros * (16 + 7), 2708 * 16 * 7
-        forward, training, counted = gcn.flops(task, 16)
+        forward, training, counted = citations.flops(task, 16)
         assert forward == 2 * (words + links + dense)
         assert training == 2 * (2 * words + 2 * links + 3 * dense)
         assert counted == 2 * 3 * dense
 
     def test_papers_are_split_as_in_the_example(self):
-        one, same, other = (gcn.gcn_task(env(seed)) for seed in (1, 1, 2))
+        one, same, other = (citations.gcn_task(env(seed)) for seed in (1, 1, 2))
         assert [len(part) for part in (one.test, one.validation, one.train)] == [1000, 500, 1208]
         assert sorted(torch.cat([one.test, one.validation, one.train]).tolist()) == list(range(2708))
         assert torch.equal(one.test, same.test)
         assert not torch.equal(one.test, other.test)
 
     def test_a_papers_words_weigh_one_together(self):
-        task = gcn.gcn_task(env())
+        task = citations.gcn_task(env())
         sums = torch.zeros(2708).index_add(0, task.entries[0], task.weights)
         torch.testing.assert_close(sums, torch.ones(2708))

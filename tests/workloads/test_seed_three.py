@@ -15,6 +15,7 @@ from workloads.harness.training import fitting
 from workloads.harness.training.data import MNIST, load_images
 from workloads.harness.training.fitting import Recipe, classifier_job
 from workloads.harness.training.layers import parameter_count
+from workloads.nets import citations
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -56,7 +57,7 @@ class TestNetworks:
         assert found["cifar10"] == ("Adam", 1e-4, pytest.approx([1e-3] * 5 + [1e-4]))
 
     def test_gcn_learns_as_the_example_does(self):
-        how = gcn.gcn_recipe(gcn.gcn_task(env()), 16)
+        how = citations.gcn_recipe(citations.gcn_task(env()), 16)
         net = how.build()
         optimizer = how.optimizer(net.parameters())
         assert parameter_count(net) == 1433 * 16 + 16 * 7

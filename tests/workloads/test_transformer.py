@@ -12,8 +12,9 @@ from workloads.harness.engine.count import counted
 from workloads.harness.prepared import Env
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
+from workloads.nets import decoder, shapes
 
-LAYERS, VOCABULARY = transformer.LAYERS, transformer.VOCABULARY
+LAYERS, VOCABULARY = shapes.DECODER_LAYERS, shapes.DECODER_VOCABULARY
 
 
 def env(precision="fp32", seed=0):
@@ -47,13 +48,13 @@ def attended(model, x):
 @pytest.mark.parametrize("width", [32, 128])
 def test_its_attention_is_the_textbooks(width):
     torch.manual_seed(0)
-    attention = transformer.block(width, max(width // 64, 1))[0].inner.double()
+    attention = decoder.block(width, max(width // 64, 1))[0].inner.double()
     x = torch.randn(2, 10, width, dtype=torch.float64)
     torch.testing.assert_close(attention(x), attended(attention, x))
 
 
 def test_a_position_sees_only_what_came_before_it():
-    model = env().model(lambda: transformer.decoder(32, 12)).eval()
+    model = env().model(lambda: decoder.decoder(32, 12)).eval()
     tokens = torch.arange(12)[None]
     changed = tokens.clone()
     changed[0, 7] = 99
@@ -64,8 +65,8 @@ def test_a_position_sees_only_what_came_before_it():
 
 
 def test_the_last_position_alone_is_the_last_of_all():
-    every = env().model(lambda: transformer.decoder(32, 12)).eval()
-    last = transformer.decoder(32, 12, last_only=True).eval()
+    every = env().model(lambda: decoder.decoder(32, 12)).eval()
+    last = decoder.decoder(32, 12, last_only=True).eval()
     last.load_state_dict(every.state_dict())
     tokens = torch.arange(24).reshape(2, 12)
     torch.testing.assert_close(last(tokens), every(tokens)[:, -1])

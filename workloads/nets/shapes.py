@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+# Of `transformer`: blocks, the width of a head, and how many tokens there are.
+DECODER_LAYERS, DECODER_HEAD_WIDTH, DECODER_VOCABULARY = 4, 64, 8192
+
 
 class LlamaShape(NamedTuple):
     """A model of Llama's family: grouped queries, rotary positions, SwiGLU, no biases.

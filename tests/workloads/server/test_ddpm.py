@@ -27,7 +27,7 @@ class TestNet:
         """The paper says 35.7 million; four more digits come from counting its layers."""
         import torch
 
-        from workloads.ddpm import image_flops, parameters
+        from workloads.nets.ddpm_step import image_flops, parameters
         from workloads.nets.unet import UNet
 
         with torch.device("meta"):

@@ -55,7 +55,7 @@ class TestShares:
 
     @pytest.mark.parametrize(("processes", "images"), [(1, 49_984), (2, 49_984), (8, 49_920)])
     def test_an_epoch_counts_what_it_takes(self, processes, images):
-        from workloads.ddpm import image_flops
+        from workloads.nets.ddpm_step import image_flops
 
         flops = find("ddpm_job").flops(images=50_000, batch=32, processes=processes)
         assert flops / image_flops() == pytest.approx(images, rel=1e-12)

@@ -1,0 +1,69 @@
+"""A transformer decoder of four blocks: pre-norm, causal attention with heads of 64, a GELU network."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from workloads.harness.records.errors import WorkloadsError
+from workloads.nets.shapes import DECODER_HEAD_WIDTH, DECODER_LAYERS, DECODER_VOCABULARY
+
+
+def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module:
+    """Return a model: tokens (batch x length) to scores of the next one, at every position or at the last.
+
+    Pre-norm blocks of causal attention and a GELU network four times as wide, learned positions, and an
+    output layer of its own.
+
+    Raises:
+        WorkloadsError: the heads of 64 don't divide the width.
+    """
+    heads = max(width // DECODER_HEAD_WIDTH, 1)
+    if width % heads:
+        raise WorkloadsError(
+            f"size width={width} must be a multiple of {DECODER_HEAD_WIDTH}, the width of a head, or less"
+        )
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(DECODER_VOCABULARY, width), nn.Embedding(length, width)
+            for table in (self.tokens, self.places):
+                nn.init.normal_(table.weight, std=0.02)
+            self.blocks = nn.Sequential(*(block(width, heads) for _ in range(DECODER_LAYERS)), nn.LayerNorm(width))
+            self.scores = nn.Linear(width, DECODER_VOCABULARY)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            features = self.blocks(self.tokens(tokens) + self.places.weight)
+            scores: torch.Tensor = self.scores(features[:, -1] if last_only else features)
+            return scores
+
+    return Decoder()
+
+
+def block(width: int, heads: int) -> torch.nn.Module:
+    """Return one block: attention, then the network, each on its normalised input and added to what came in."""
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.together, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            query, key, value = self.together(x).unflatten(-1, (3, heads, -1)).movedim(2, 0).transpose(2, 3)
+            mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+            out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+            return out
+
+    class Added(nn.Module):
+        def __init__(self, inner: nn.Module) -> None:
+            super().__init__()
+            self.norm, self.inner = nn.LayerNorm(width), inner
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            added: torch.Tensor = x + self.inner(self.norm(x))
+            return added
+
+    network = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+    return nn.Sequential(Added(Attention()), Added(network))

@@ -1,0 +1,115 @@
+"""Training of a diffusion model by several processes with DDP: a share each, as much each, or a whole epoch."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from workloads.harness.prepared import Env, Job, Prepared
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.registry import LAYOUTS, workload
+from workloads.harness.training.data import CIFAR10, load_images
+from workloads.nets.ddpm_step import (
+    BATCH,
+    CHANNELS,
+    IMAGES,
+    PROCESSES,
+    PUBLISHED,
+    STRIDE,
+    WIDTH,
+    WORKERS,
+    check_precision,
+    checked_net,
+    elements,
+    flops,
+    image_flops,
+    multiples,
+    parameters,
+    training_step,
+)
+
+of_ddpm = partial(
+    workload, of="ddpm", optional=WIDTH, elements=elements, flops=flops, multiples=multiples
+)
+
+
+@of_ddpm(
+    scaling="weak",
+    batch=BATCH,
+    processes=PROCESSES,
+    channels=CHANNELS,
+    tiny={"batch": 1, "processes": 2},
+    layouts=LAYOUTS,
+)
+def ddpm_weak(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
+    """A step on `batch` pictures for each process."""
+    return training_step(env, batch * processes, channels, in_group=True)
+
+
+@of_ddpm(
+    scaling="strong",
+    batch=BATCH,
+    processes=PROCESSES,
+    channels=CHANNELS,
+    tiny={"batch": 2, "processes": 2},
+    layouts=LAYOUTS,
+    flops=lambda batch, processes, channels=PUBLISHED: flops(batch, channels=channels),
+    multiples=lambda batch, processes, channels=PUBLISHED: {"batch": processes, "channels": STRIDE},
+)
+def ddpm_strong(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
+    """A step on `batch` pictures by all processes together, which share them evenly."""
+    if batch % processes:
+        raise WorkloadsError(
+            f"batch={batch} can't be shared evenly by processes={processes}; choose a multiple of {processes}"
+        )
+    return training_step(env, batch, channels, in_group=True)
+
+
+@of_ddpm(
+    kind="job",
+    scaling="weak",
+    images=IMAGES,
+    batch=BATCH,
+    processes=PROCESSES,
+    workers=WORKERS,
+    channels=CHANNELS,
+    optional=WIDTH | {"workers": None},
+    tiny={"images": 8, "batch": 1, "processes": 2},
+    flops=lambda images, batch, processes, **more: (
+        flops(batch, **more) * (images // processes // batch) * processes
+    ),
+)
+def ddpm_job(
+    env: Env,
+    images: int,
+    batch: int,
+    processes: int,
+    workers: int | None = None,
+    channels: int = PUBLISHED,
+) -> Job:
+    """One epoch over `images` pictures, `batch` at a time in each process; what fills no batch is dropped.
+
+    With `workers` each process has its pictures from a data loader of so many; without, they are at hand.
+    """
+    from workloads.nets.diffusion import Epoch
+
+    if not (steps := images // processes // batch):
+        raise WorkloadsError(
+            f"images={images} give none of processes={processes} a whole batch={batch}; "
+            f"choose images of at least {processes * batch}"
+        )
+    check_precision(env)
+    net, data = checked_net(env, channels), load_images(env, CIFAR10, images)
+    epoch = Epoch(env, net, data.images, batch, steps, workers)
+    taken = steps * batch * processes
+    taken_flops = image_flops(channels) * taken
+    return Job(
+        run=epoch.run,
+        warm_up=epoch.warm_up,
+        units=taken,
+        unit="images",
+        flops=taken_flops,
+        bytes=data.images[0].numel() * taken,
+        matmul_flops=taken_flops,
+        parameters=parameters(channels),
+        data=data.source,
+    )
