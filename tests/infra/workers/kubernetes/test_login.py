@@ -146,13 +146,13 @@ async def test_what_stays_refused_is_told_after_one_renewal(cluster, login):
 
 
 async def test_a_plugin_that_fails_costs_nothing_while_its_token_is_good(login, monkeypatch):
-    monkeypatch.setattr("infra.workers.kubernetes.login.EARLY", 0.1)
+    monkeypatch.setattr("infra.workers.kubernetes.login.EARLY", 0.05)
     login.tokens_live(4)
     async with namespace(patience_s=0) as api:
         login.refuse("ERROR: please run\n  gcloud auth login")
-        await asyncio.sleep(1)  # the time to renew is past, the token is not
+        await asyncio.sleep(0.5)  # the time to renew is past, the token is not
         assert await api.find("none") is None
-        await asyncio.sleep(3.2)
+        await asyncio.sleep(3.7)
         with pytest.raises(LoginFailed) as error:
             await api.find("none")
         login.allow()
