@@ -20,9 +20,9 @@ async def test_the_main_job(bench):
     store = await bench.store(run_id)
     records, odd = store.records()
     assert not odd and [r.cell for r in records] == store.plan.cells and all(r.wall for r in records)
-    for record in records:  # a nap of n ms takes n ms and a little
+    for record in records:  # a nap of n ms takes n ms and a little, and some more where others compute
         asked_s = record.case.params["ms"] / 1e3
-        assert asked_s <= record.wall.median_s < 3 * asked_s
+        assert asked_s <= record.wall.median_s < 20 * asked_s
     made = {path.name for path in store.folder.iterdir()}
     assert made >= {
         "report.html",

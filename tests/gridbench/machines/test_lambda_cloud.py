@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import json
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -12,11 +11,10 @@ from gridbench.run import session
 from infra.lambda_cloud import overdue
 from infra.lambda_cloud.lease import new_lease
 from tasks.errors import GridbenchError
-from tests.emulators.lambda_cloud.quick import PACE, PUBLIC_KEY, client, request
+from tests.emulators.lambda_cloud.quick import PACE, PUBLIC_KEY, client, request, soon
 from tests.emulators.lambda_cloud.server import lambda_cloud
 
-NOW = datetime.now(UTC).replace(microsecond=0)
-HOUR = timedelta(hours=1)
+HOUR_S = 3600  # from when a test runs, which may be long after its file was read
 
 
 @pytest.fixture
@@ -50,7 +48,7 @@ def run(monkeypatch, capsys):
 
 def launch(cloud, until):
     async def launched():
-        lease = dataclasses.replace(new_lease("a-run", "lambda-1x-a10", until, 1.29), since=NOW - HOUR)
+        lease = dataclasses.replace(new_lease("a-run", "lambda-1x-a10", until, 1.29), since=soon(-HOUR_S))
         async with client(cloud) as api:
             await api.add_ssh_key(lease.name, PUBLIC_KEY)
             return await api.launch(request(lease.name, lease.name, tags=lease.tags))
@@ -65,7 +63,7 @@ def test_an_empty_account(cloud, run):
 
 
 def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
-    late, fresh = launch(cloud, NOW - HOUR / 2), launch(cloud, NOW + HOUR)
+    late, fresh = launch(cloud, soon(-HOUR_S / 2)), launch(cloud, soon(HOUR_S))
     code, out, err = run.apart("rented", "--json")
     (row,) = json.loads(out)
     assert (code, row["id"], row["overdue"]) == (0, fresh, False)
@@ -77,7 +75,7 @@ def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
 
 def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeypatch):
     monkeypatch.setattr(overdue, "HASTE", dataclasses.replace(PACE, return_s=0.05))
-    late = launch(cloud, NOW - HOUR / 2)
+    late = launch(cloud, soon(-HOUR_S / 2))
     cloud.control.deaf = 10**9
     code, text = run("rented")
     assert code == 1 and "overdue" in text and f"error: instance {late} could not be given back" in text
@@ -96,7 +94,7 @@ def test_every_command_that_uses_lambda_gives_back_what_is_overdue_first(cloud, 
         raise GridbenchError("only what comes before is of interest")
 
     monkeypatch.setattr(session, "session", nothing_more)
-    launch(cloud, NOW - HOUR / 2)
+    launch(cloud, soon(-HOUR_S / 2))
     run(*words)
     assert cloud.account.running() == []
 
@@ -112,7 +110,7 @@ def test_the_worst_case_in_usd_is_said_before_anything_is_rented(cloud, run):
 
 
 def test_one_box_is_given_back_or_all_of_them(cloud, run):
-    first, second, third = (launch(cloud, NOW + HOUR) for _ in range(3))
+    first, second, third = (launch(cloud, soon(HOUR_S)) for _ in range(3))
     code, text = run("give-back", second)
     assert code == 0 and second in text and first not in text
     assert {instance.id for instance in cloud.account.running()} == {first, third}

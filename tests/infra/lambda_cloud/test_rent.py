@@ -125,7 +125,7 @@ async def test_the_deadline_ends_the_wait(cloud, take):
     with pytest.raises(
         NoCapacity, match=r"no gpu_1x_a10 in us-east-1 or us-west-1 until 2.* UTC .*Not enough"
     ):
-        await take(wish(until_s=1.5, regions=(EAST, WEST)))
+        await take(wish(until_s=4, regions=(EAST, WEST)))
     assert nothing_left(cloud)
     assert set(places(cloud)) == {(A10, EAST)}
 
@@ -240,5 +240,5 @@ async def test_a_wrong_key_rents_nothing(cloud, said):
 async def test_a_launch_is_not_tried_past_the_deadline(cloud, take):
     cloud.control.fault("launchInstance", "hang_up")
     with pytest.raises(NoCapacity, match="can't be reached"):
-        await take(wish(until_s=1.5))
+        await take(wish(until_s=4))
     assert nothing_left(cloud)

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import logging
+import re
 import uuid
 
 import anyio
@@ -73,7 +74,7 @@ async def test_only_a_pod_without_a_node_is_warned_of(caplog, pod, level, words)
         assert await follow._overdue(job) is None
     (said,) = caplog.records
     assert said.levelno == level and said.message.endswith(words)
-    assert "has waited 30 s, 570 s are left" in said.message
+    assert re.search(r"has waited 3\d s, 5[67]\d s are left", said.message), said.message  # of a busy machine
 
 
 async def test_a_pod_that_is_gone_took_its_lines_along_which_is_no_warning(caplog):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ def place(tmp_path):
     yield Place(tmp_path, tmp_path / name)
     for folder in tmp_path.glob("job-*"):
         for pid in members(folder.name):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have ended just now
+                os.kill(pid, signal.SIGKILL)
 
 
 class Place:

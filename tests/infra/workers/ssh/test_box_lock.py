@@ -42,11 +42,12 @@ def test_a_link_in_its_place_is_not_followed(tmp_path, target):
 
 def test_a_job_that_starts_writes_its_name_behind_no_link(tmp_path):
     """The note of who holds the box is a new file."""
-    folder, lock = tmp_path / "a-job", tmp_path / "box.lock"
+    name = f"job-{os.getpid()}"  # /dev/shm, which all share, gets a folder of this name
+    folder, lock = tmp_path / name, tmp_path / "box.lock"
     folder.mkdir()
     (folder / "run").write_bytes(b"run\0")
     (tmp_path / "precious").write_text("precious")
     lock.with_name("box.lock.holder").symlink_to(tmp_path / "precious")
     assert verb(tmp_path, "start", str(folder), str(lock), "60", "0", "0", "true").returncode == 0
     assert (tmp_path / "precious").read_text() == "precious"
-    assert lock.with_name("box.lock.holder").read_text() == "a-job\n"
+    assert lock.with_name("box.lock.holder").read_text() == f"{name}\n"

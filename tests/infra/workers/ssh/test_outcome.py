@@ -1,6 +1,7 @@
 """What is said of containers that somebody else ends."""
 
 import asyncio
+import os
 
 import pytest
 
@@ -27,10 +28,11 @@ async def test_a_container_that_somebody_removes_is_told_from_one_that_never_ran
     connection = Here(tmp_path)
     connection.command("docker", f"case $1 in run) exit {runs} ;; inspect) exit 1 ;; esac")
     box = SshBox(connection, ["docker"])
-    await box.prepare("lane-1", {"run": b"run\0"})
-    await box.start("lane-1", "~/box.lock", 60)
+    lane = f"lane-{os.getpid()}"  # /dev/shm, which all share, gets a folder of this name
+    await box.prepare(lane, {"run": b"run\0"})
+    await box.start(lane, "~/box.lock", 60)
     async with asyncio.timeout(20):
-        while (look := await box.look("lane-1")).state != "ended":
+        while (look := await box.look(lane)).state != "ended":
             await asyncio.sleep(0.01)
     found = outcome_of(look, BOX, JOB)
     assert (found.name, found.cause, words in found.message) == (name, cause, True), found.message

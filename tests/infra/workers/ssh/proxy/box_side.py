@@ -12,6 +12,7 @@ from prefect.client.schemas.objects import FlowRun
 from websockets.asyncio.client import connect as open_socket
 
 from infra.workers.ssh.configuration import Host
+from infra.workers.ssh.proxy.limits import Allowances
 from infra.workers.ssh.tunnel import Tunnel
 
 LOG = logging.getLogger("tunnel")
@@ -35,6 +36,7 @@ class Far:
     port: int
     token: str
     connection: asyncssh.SSHClientConnection
+    limits: Allowances
 
     @property
     def url(self) -> str:
@@ -76,4 +78,4 @@ async def far_end(run: FlowRun):
         async with asyncssh.connect(host.address, host.port, **options) as connection:
             tunnel = Tunnel(run, LOG)
             port = await tunnel.open(connection, host, None)
-            yield Far(port, tunnel.token, connection)
+            yield Far(port, tunnel.token, connection, tunnel.limits)

@@ -83,7 +83,7 @@ async def test_a_lane_runs_through_its_tunnel(locked, own, tmp_path, caplog):
         )
         delivered = [record for parcel in records for record in records_in(parcel.data)[0]]
         assert {identity(record) for record in delivered} == {*map(identity, REPEATS)} and len(delivered) == 2
-        for _ in range(100):  # the server records task runs a moment after their events
+        for _ in range(600):  # the server records task runs a moment after their events
             tasks = await client.read_task_runs(
                 flow_run_filter=FlowRunFilter(id=FlowRunFilterId(any_=[own.id]))
             )
