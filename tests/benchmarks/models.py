@@ -8,7 +8,6 @@ from collections.abc import Callable
 import torch
 from torch.nn import functional as F
 
-from workloads.vision.ddpm import ddpm
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.device import open_device
 from workloads.harness.engine.monitor import Monitor
@@ -22,6 +21,7 @@ from workloads.harness.registry import find
 from workloads.nets.diffusion import DECAY, LEARNING_RATE, schedule
 from workloads.nets.unet import STEPS, UNet
 from workloads.resnet import net
+from workloads.vision.ddpm import ddpm
 
 TURNS, GOAL = 7, 0.99
 Step = Callable[[], object]

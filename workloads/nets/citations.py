@@ -1,4 +1,4 @@
-"""Training a graph network on a citation graph: its data, how it learns, and what a step computes and reads."""
+"""Training a graph network on a citation graph: its data, how it learns, what a step computes and reads."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def gcn_recipe(task: Task, hidden: int) -> Recipe:
 
 
 def flops(task: Task, hidden: int) -> tuple[float, float, float]:
-    """Return the FLOPs of a forward pass, of a training step, and of that the dense part, which torch's counter knows.
+    """Return the FLOPs of a forward pass, of a training step, and of its dense part, which torch counts, too.
 
     A sparse product takes two operations for each entry and column; backward takes one such product for each
     gradient that is wanted: that of the words' weights, of both products with the links, and of both factors

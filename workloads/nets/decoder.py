@@ -31,7 +31,9 @@ def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module
             self.tokens, self.places = nn.Embedding(DECODER_VOCABULARY, width), nn.Embedding(length, width)
             for table in (self.tokens, self.places):
                 nn.init.normal_(table.weight, std=0.02)
-            self.blocks = nn.Sequential(*(block(width, heads) for _ in range(DECODER_LAYERS)), nn.LayerNorm(width))
+            self.blocks = nn.Sequential(
+                *(block(width, heads) for _ in range(DECODER_LAYERS)), nn.LayerNorm(width)
+            )
             self.scores = nn.Linear(width, DECODER_VOCABULARY)
 
         def forward(self, tokens: torch.Tensor) -> torch.Tensor:
@@ -43,7 +45,7 @@ def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module
 
 
 def block(width: int, heads: int) -> torch.nn.Module:
-    """Return one block: attention, then the network, each on its normalised input and added to what came in."""
+    """Return one block: attention and the network, each on its normalised input and added to what came in."""
 
     class Attention(nn.Module):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Training of a diffusion model on pictures of CIFAR-10's size by one process: pictures in place, or from a loader."""
+"""Training of a diffusion model on pictures of CIFAR-10's size, by one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training of a diffusion model by several processes with DDP: a share each, as much each, or a whole epoch."""
+"""Training of a diffusion model on pictures of CIFAR-10's size, by several processes with DDP."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ from workloads.nets.ddpm_step import (
     training_step,
 )
 
-of_ddpm = partial(
-    workload, of="ddpm", optional=WIDTH, elements=elements, flops=flops, multiples=multiples
-)
+of_ddpm = partial(workload, of="ddpm", optional=WIDTH, elements=elements, flops=flops, multiples=multiples)
 
 
 @of_ddpm(
