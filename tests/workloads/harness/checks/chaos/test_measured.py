@@ -41,6 +41,10 @@ def imported_bytes():
         ("resnet_train", "batch=64"),
         ("transformer_train", "width=256,length=256,batch=4"),
         ("ddpm", "batch=2"),
+        ("gpt2_train", "millions=124,batch=1,length=128"),
+        ("lora_step", "millions=135,batch=1,length=128,rank=16"),
+        ("resnet_infer", "batch=256"),
+        ("resnet50_infer", "batch=8,pixels=224"),
         ("matmul", "n=3000"),
     ],
 )
@@ -53,9 +57,16 @@ def test_a_prediction_is_close_to_what_is_measured_and_never_says_fits_falsely(n
 
 @pytest.mark.parametrize(
     ("name", "size"),
-    [("transformer_infer", "width=256,length=256,batch=64"), ("resnet_infer", "batch=256")],
+    [
+        ("transformer_infer", "width=256,length=256,batch=64"),
+        ("simple_cnn_infer", "batch=256"),
+        ("llm_decode", "millions=135,batch=1,context=512"),
+    ],
 )
-def test_inference_is_predicted_less_well_and_never_fits_falsely(name, size):
-    """A transformer's peak is 1.6 times what is predicted, for a reason that is not known; a ResNet's 0.9 times."""
+def test_some_inference_is_predicted_less_well_and_never_fits_falsely(name, size):
+    """A transformer's peak was up to 1.64 times what is predicted, a small network's 0.86, Llama's 0.9 times.
+
+    Torch's tensors are as predicted (201 MB of the first); the heap keeps up to 170 MB in holes that none fits.
+    """
     peak, needs = peak_bytes(name, size), needs_of(find(name).case(parse_size(size)), "cpu")
     assert needs.most_bytes >= peak
