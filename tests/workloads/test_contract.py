@@ -189,7 +189,7 @@ def test_it_is_over_in_a_blink_at_its_tiny_size(name):
     started = time.process_time()  # of this process's one thread, whatever else the machine does
     prepared = build(name)
     check(prepared, first_step(prepared), "fp32")
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < 5  # 0.7 s were seen, and a core may be a third as fast
 
 
 @pytest.mark.parametrize("name", STEPS)

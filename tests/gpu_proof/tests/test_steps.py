@@ -89,7 +89,7 @@ def test_a_process_has_no_more_time_than_the_proof(bench):
 
 
 def test_what_the_deadline_kills_says_nothing_of_the_card(bench):
-    bench.ends_at = time.monotonic() + 0.3
+    bench.ends_at = time.monotonic() + 2
 
     def run(bench):
         ended = bench.run(SLEEPS, limit_s=60)

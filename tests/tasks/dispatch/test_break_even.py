@@ -67,7 +67,7 @@ async def bench(api, store, budget_usd=None, jobs=None):
     said = []
     measuring = asyncio.create_task(measure(store, budget_usd, said.append))
     worker = asyncio.create_task(serve(api, jobs))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await asyncio.wait({measuring, worker}, return_when=asyncio.FIRST_COMPLETED)
     if worker.done():
         measuring.cancel()

@@ -171,7 +171,7 @@ async def test_a_machine_that_does_not_come_is_given_up_by_the_hardwares_own_pat
     api, store, plan, monkeypatch
 ):
     monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
-    patient = plan.hardware[0].model_copy(update={"start_within_s": 0.6})
+    patient = plan.hardware[0].model_copy(update={"start_within_s": 3.0})
     async with Run(planned(store, plan, hardware=(patient,))) as run:
         await until(lambda: api.jobs)
         api.job.state = Pending()  # a worker has taken it
@@ -179,7 +179,7 @@ async def test_a_machine_that_does_not_come_is_given_up_by_the_hardwares_own_pat
         assert not api.stopped(api.job)
         records = await run.ended()
         assert {record.verdict for record in records} == {Verdict.CAPACITY}
-        assert "pool local has not started the lane within 1 s" in records[0].reasons[0]
+        assert "pool local has not started the lane within 3 s" in records[0].reasons[0]
 
 
 CLOUD = {EXPLAINED_LABEL: 180.0}

@@ -1,6 +1,7 @@
 """A results store in a bucket: what goes there, what comes back, and what is said when it is away."""
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 from urllib.parse import parse_qs, urlparse
@@ -20,6 +21,7 @@ from tasks.store.store import DEFAULT, Store
 from tests.emulators.aws.control import control
 from tests.emulators.aws.server import aws_server
 from tests.emulators.fixtures import REGION, environment
+from tests.tasks.dispatch.dispatched import until
 from workloads.harness.records.record import Verdict
 
 
@@ -146,15 +148,21 @@ class Counting:
         object.__setattr__(bucket.storage, "write_path", noted)
 
 
+def names_below(folder):
+    """The names of all files below a folder, not by `Path.rglob`."""
+    return [name for _, _, names in os.walk(folder) for name in names]
+
+
 async def test_a_mirror_looks_at_what_was_written_and_at_nothing_else(store, there, monkeypatch, plan):
     monkeypatch.setattr(module, "EVERY_S", 0.01)
     looks = []
     async with Mirror(store, pytest.fail):
-        await asyncio.sleep(0.1)
+        await until(lambda: names_below(there) == ["plan.json"])
         walk = Path.rglob
         monkeypatch.setattr(Path, "rglob", lambda *words: (looks.append(words), walk(*words))[1])
-        for repeat in plan.repeats_on(plan.hardware[0])[:3]:
+        for count, repeat in enumerate(plan.repeats_on(plan.hardware[0])[:3], 2):
             store.add(repeat.failed(Verdict.CRASHED, "an example"))
+            await until(lambda count=count: len(names_below(there)) == count)
             await asyncio.sleep(0.1)
         monkeypatch.setattr(Path, "rglob", walk)
         assert len(list(there.rglob("records/**/*.json"))) == 3 and looks == []
@@ -182,7 +190,7 @@ async def test_a_bucket_that_is_away_is_said_once_and_gets_everything_later(stor
     store.bucket.storage = away
     said = []
     async with Mirror(store, said.append):
-        await asyncio.sleep(0.3)
+        await until(lambda: away.taken)
     assert len(said) == 1 and "Could not connect to the endpoint; everything is in" in said[0]
     assert [*away.taken] == [f"{store.folder.name}/plan.json"]
 

@@ -48,9 +48,8 @@ class TestRun:
         record = Record.from_json(out)
         assert sum(record.phases_s.values()) + record.unattributed_s == pytest.approx(record.wall_s, abs=1e-6)
         assert abs(record.unattributed_s) <= 0.1 * record.wall_s + 0.5  # a phase left out would be seconds
-        assert (
-            0.85 * elapsed_s - 0.2 <= record.wall_s <= elapsed_s + 0.02
-        )  # its start is told in ticks of 10 ms
+        assert record.wall_s <= elapsed_s + 0.02  # its start is told in ticks of 10 ms
+        assert elapsed_s - record.wall_s <= 0.15 * elapsed_s + 1  # in which it ends, on a busy machine
         names = ["process_start", "waiting", "import", "probe", "context", "build", "first_call", "search"]
         assert [*record.phases_s][:8] == names
         assert record.phases_s["import"] > 0.1

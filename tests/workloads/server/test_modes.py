@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("box_lock")
+
 
 def run(*words):
     """Measure by the command; return the record."""

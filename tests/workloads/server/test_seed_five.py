@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from tests.workloads.harness.repeat.dying import gone
 from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
 from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.prepared import Env, Job
@@ -180,7 +181,7 @@ class TestLoader:
         end_s = time.monotonic() + 3  # torch's own watchdog looks every 5 s
         alive = pids
         while alive and time.monotonic() < end_s:
-            alive = [p for p in alive if psutil.pid_exists(p) and psutil.Process(p).status() != "zombie"]
+            alive = [pid for pid in alive if not gone(pid)]
             time.sleep(0.02)
         assert len(pids) >= 2
         assert alive == []

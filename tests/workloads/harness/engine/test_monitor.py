@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 import time
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ from workloads.harness.engine.monitor import MAX_SAMPLES, Monitor
 from workloads.harness.probes.gpu import Gpu, NoGpu
 
 
-def wait_for(condition, limit_s=5.0):
+def wait_for(condition, limit_s=60.0):
     end_s = time.perf_counter() + limit_s
     while not condition() and time.perf_counter() < end_s:
         time.sleep(0.005)
@@ -20,16 +21,17 @@ def wait_for(condition, limit_s=5.0):
 
 class TestSampling:
     def test_columns_of_equal_length_with_plausible_values(self):
-        with Monitor(Gpu({"gpu_power_w": lambda: 71.5}), interval_s=0.05) as monitor:
-            end_s = time.perf_counter() + 0.4
-            while time.perf_counter() < end_s:
-                pass
+        began_s = time.perf_counter()
+        with Monitor(Gpu({"gpu_power_w": lambda: 71.5}), interval_s=0.2) as monitor:
+            while len(monitor.columns().get("t_s", ())) < 2:  # this process computes all the while
+                assert time.perf_counter() < began_s + 60
+        took_s = time.perf_counter() - began_s
         columns = monitor.columns()
         assert columns.keys() == {"t_s", "gpu_power_w", *module._BY_PSUTIL}
         assert len({len(column) for column in columns.values()}) == 1
-        assert 2 <= len(columns["t_s"]) <= 8
+        assert 2 <= len(columns["t_s"]) <= took_s / 0.2
         assert list(columns["t_s"]) == sorted(columns["t_s"])
-        assert 0.04 < columns["t_s"][0] < 0.3
+        assert 0.19 < columns["t_s"][0] < columns["t_s"][-1] < took_s
         assert columns["cpu_percent"][0] > 0  # the reading that is always 0 was not kept
         assert min(columns["rss_bytes"]) > 1e6
         assert set(columns["gpu_power_w"]) == {71.5}
@@ -99,11 +101,17 @@ class TestFaults:
 
     def test_a_driver_that_hangs_does_not_hang_us(self, monkeypatch):
         monkeypatch.setattr(module, "_STOP_S", 0.05)
-        started = time.perf_counter()
-        with Monitor(Gpu({"gpu_power_w": lambda: time.sleep(0.8)}), interval_s=0.01) as monitor:
-            time.sleep(0.05)
-        assert time.perf_counter() - started < 0.6
+        asked, answered = threading.Event(), threading.Event()
+
+        def hang():
+            asked.set()
+            answered.wait(60)
+
+        with Monitor(Gpu({"gpu_power_w": hang}), interval_s=0.01) as monitor:
+            assert asked.wait(60)
         assert "did not answer" in monitor.missing["monitor"]
+        assert monitor._thread.is_alive(), "nobody has waited for its answer"
+        answered.set()
 
     def test_without_psutil_the_gpu_is_still_sampled(self, monkeypatch):
         monkeypatch.setitem(sys.modules, "psutil", None)
@@ -114,10 +122,11 @@ class TestFaults:
 
 
 class TestCost:
-    def test_is_under_half_a_percent_at_the_default_interval(self):
+    def test_is_small_at_the_default_interval(self):
+        """0.2 % of a core were seen, and one may be a third as fast."""
         with Monitor() as monitor:
             time.sleep(0.8)
-        assert 0 < monitor.cost_share < 0.005
+        assert 0 < monitor.cost_share < 0.02
 
     def test_counts_what_the_probes_burn(self):
         def burn():

@@ -252,7 +252,7 @@ class TestCanary:
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs Linux")
 def test_our_own_burning_is_not_foreign_load_here():
     before, blind, began_s = cpu.counters(), cpu.counters(own_s=lambda: 0.0), time.perf_counter()
-    ends_s = time.process_time() + 0.5
+    ends_s = time.process_time() + 0.7  # of all threads: the window is 0.5 s long at least
     while time.process_time() < ends_s:
         pass
     took_s = time.perf_counter() - began_s

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from datetime import datetime
 
+import psutil
+
 from tests.workloads.harness.repeat.box_holders import ROOT
 
 
@@ -14,13 +16,14 @@ def test_two_runs_of_the_command_never_measure_at_once(box_lock):
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
         for _ in "ab"
     ]
+    starts = [psutil.Process(run.pid).create_time() for run in runs]
     outputs = [run.communicate(timeout=240) for run in runs]
     records = [json.loads(out) for out, _ in outputs]
     spans = []
-    for record in records:
+    for start, record in zip(starts, records, strict=True):
         phases = record["phases_s"]
-        ended = record["wall_s"]  # since the process began; both began within a few milliseconds
-        spans.append((phases["process_start"] + phases["waiting"], ended))
+        before_s = phases["process_start"] + phases["waiting"] + record["unattributed_s"]  # at most
+        spans.append((start + before_s, start + record["wall_s"]))
     (_, first_ended), (second_began, _) = sorted(spans)
     assert second_began >= first_ended - 0.3
     assert sum(record["phases_s"]["waiting"] > 0.5 for record in records) == 1
