@@ -412,7 +412,7 @@ STATES = {
         on_boxes(
             "Unfit",
             "unfit",
-            "Box …: The box can't be written to (No space left on device): free disk space or fix the home folder.",
+            "Box …: The box can't be written to (…No space left on device): free disk space or fix the home folder.",
         )
         | on_slurm(
             "Unfit", "unfit", "Box …: … MiB free, less than least_free_mib 1: free some, or ask for less."
