@@ -67,6 +67,7 @@ MEASURED = re.compile(
     r"|script\.(steps|losses|memory_left_bytes|first_step_s|(shares|mean).*))"
 )
 OF_THE_MACHINE = {"ok", "noisy", "unsteady", "imprecise"}  # verdicts that tell what else it did meanwhile
+READ = re.compile(r"(probes|missing)\.")  # in a window that was too short for a counter on one of the two
 NUMBER = re.compile(r"\d[\d.,]*")
 CODE = re.compile(r"/tmp/[\w/-]*gridbench-code-\w+/")  # a folder of the job's own, whose name is drawn by lot
 
@@ -112,6 +113,8 @@ def test_no_field_of_a_record_differs_but_those_that_say_which_it_was(shell):
         one, other = (
             {path: form(path, value, measured) for path, value in leaves(each)} for each in (contained, bare)
         )
+        if any("too short" in str(value) for each in (one, other) for value in each.values()):
+            one, other = ({p: v for p, v in each.items() if not READ.match(p)} for each in (one, other))
         for path in (one.keys() | other.keys()) - WHICH:
             if (pair := (one.get(path, "absent"), other.get(path, "absent")))[0] != pair[1]:
                 differ[case, path] = pair
