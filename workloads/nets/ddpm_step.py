@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.registry import workload
 from workloads.harness.training.data import CIFAR10, load_images, normalised
 
 if TYPE_CHECKING:
@@ -46,6 +48,9 @@ def flops(batch: int, processes: int = 1, channels: int = PUBLISHED, **others: i
 def multiples(**size: int) -> dict[str, int]:
     """Return of what a size must be a multiple: channels make groups for the norms."""
     return {"channels": STRIDE}
+
+
+ddpm_workload = partial(workload, optional=WIDTH, elements=elements, flops=flops, multiples=multiples)
 
 
 def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepared:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from workloads.harness.prepared import Env, Prepared
-from workloads.harness.registry import LAYOUTS, workload
+from workloads.harness.registry import LAYOUTS
 from workloads.harness.training.data import CIFAR10, load_images
 from workloads.nets.ddpm_step import (
     BATCH,
@@ -13,41 +11,31 @@ from workloads.nets.ddpm_step import (
     CHECKED,
     PUBLISHED,
     TOLERANCE,
-    WIDTH,
     WORKERS,
     check_precision,
     checked_net,
-    elements,
-    flops,
+    ddpm_workload,
     image_flops,
-    multiples,
     parameters,
     training_step,
 )
 
 EPOCH = 200  # batches in the data set of the loader, at most
-with_width = partial(
-    workload,
-    optional=WIDTH,
-    layouts=LAYOUTS,
-    elements=elements,
-    flops=flops,
-    multiples=multiples,
-)
 
 
-@with_width(batch=BATCH, channels=CHANNELS, tiny={"batch": 1})
+@ddpm_workload(batch=BATCH, channels=CHANNELS, layouts=LAYOUTS, tiny={"batch": 1})
 def ddpm(env: Env, batch: int, channels: int = PUBLISHED) -> Prepared:
     """A step on `batch` pictures by this process alone, without DDP: the base of every scaling."""
     return training_step(env, batch, channels, in_group=False)
 
 
-@with_width(
+@ddpm_workload(
     kind="loader",
     of="ddpm",
     batch=BATCH,
     workers=WORKERS,
     channels=CHANNELS,
+    layouts=LAYOUTS,
     tiny={"batch": 1, "workers": 0, "channels": 32},
 )
 def ddpm_loader(env: Env, batch: int, workers: int, channels: int = PUBLISHED) -> Prepared:

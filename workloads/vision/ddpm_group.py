@@ -6,7 +6,7 @@ from functools import partial
 
 from workloads.harness.prepared import Env, Job, Prepared
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.registry import LAYOUTS, workload
+from workloads.harness.registry import LAYOUTS
 from workloads.harness.training.data import CIFAR10, load_images
 from workloads.nets.ddpm_step import (
     BATCH,
@@ -19,15 +19,14 @@ from workloads.nets.ddpm_step import (
     WORKERS,
     check_precision,
     checked_net,
-    elements,
+    ddpm_workload,
     flops,
     image_flops,
-    multiples,
     parameters,
     training_step,
 )
 
-of_ddpm = partial(workload, of="ddpm", optional=WIDTH, elements=elements, flops=flops, multiples=multiples)
+of_ddpm = partial(ddpm_workload, of="ddpm")
 
 
 @of_ddpm(

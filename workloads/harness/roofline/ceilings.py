@@ -108,7 +108,7 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
             _fastest(large, _bytes_per_s, _memory_note), _ceiling(kept, COPY), _ceiling(kept, READ)
         ),
         cache=_fastest(small, _bytes_per_s),
-        gemv=tuple(_by_precision(filter(is_gemv, by_name["gemm"]))),
+        gemv=tuple(_gemv([r for r in by_name["gemm"] if is_gemv(r) and not in_cache(r)])),
         moves=tuple(_moves(by_name["transfer_bandwidth"])),
         launch_s=_shorter(_launch(by_name["kernel_launch"]), _ceiling(kept, LAUNCH)),
         last_level_bytes=next((size for size in sizes if size), None),
@@ -130,22 +130,23 @@ def is_gemv(record: Record) -> bool:
     return least <= work.matmul_flops / work.parameters <= most
 
 
-def _by_precision(products: Iterable[Record]) -> Iterable[tuple[str, Ceiling]]:
-    """Yield the fastest of those whose weights come from memory, in bytes/s."""
-    large = [record for record in products if not in_cache(record)]
-    for precision in dict.fromkeys(record.case.precision for record in large):
-        same = [record for record in large if record.case.precision == precision]
+def _gemv(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
+    for precision, same in _by_precision(records):
         if ceiling := _fastest(same, _bytes_per_s):
             yield precision, ceiling
 
 
 def _compute(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
-    for precision in dict.fromkeys(record.case.precision for record in records):
-        same = [record for record in records if record.case.precision == precision]
+    for precision, same in _by_precision(records):
         least = min(max(map(_n, same)), FILLING_N.get(same[0].device, 0))
         ceiling = _fastest([r for r in same if _n(r) >= least], _flops_per_s, _compute_note)
         if ceiling:
             yield precision, ceiling
+
+
+def _by_precision(records: Sequence[Record]) -> Iterable[tuple[str, list[Record]]]:
+    for precision in dict.fromkeys(record.case.precision for record in records):
+        yield precision, [record for record in records if record.case.precision == precision]
 
 
 def _with_roof(
