@@ -20,6 +20,13 @@ class Peaks(NamedTuple):
 
 ABOVE = 1.05  # a peak is at the nominal clock; the gate of plausibility allows as much
 COPY_REACH = 0.8
+# What NCCL's all_reduce of 1 GiB reaches among GPUs that NVLink joins, by card: GB/s of the bus, from a ring of two that has
+# not warmed up to the best that was reported. H100 370 by rings and 480 by NVLink SHARP (NVIDIA/nccl-tests #212), H200
+# 475 (#272), A100 208 (#178). Where PCIe joins them it is 20 to 25 (#178), so of other cards it is shown.
+BUS_GB_PER_S = {
+    **dict.fromkeys(("h100-sxm", "h200-sxm"), (250, 500)),
+    **dict.fromkeys(("a100-40-sxm", "a100-80-sxm"), (150, 260)),
+}
 LAUNCH_S = (1.5e-6, 1.2e-5)  # of one small kernel from Python
 # By a part of the name that the driver gives; the longest that fits.
 CARDS = {

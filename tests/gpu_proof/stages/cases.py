@@ -15,7 +15,11 @@ from tests.gpu_proof.table import Row, holds
 ALL = ("fp32", "tf32", "fp16", "bf16")
 FP32 = ("fp32",)
 GRAPH, COMPILED, JOULES = "--mode graph", "--mode compiled", "--repeat 1"  # a first repeat counts energy
-NEEDS_S, COMPILED_S = 20, 120  # of one run; usually 12, and 60 to 90 with torch's compiler
+NEEDS_S, SEARCH_S, COMPILED_S = (
+    20,
+    45,
+    120,
+)  # of one run; usually 12, 35 with the roof's search, 60 to 90 compiled
 
 
 class Case(NamedTuple):
@@ -34,6 +38,8 @@ ESSENTIAL = (
     Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",), GRAPH),
     Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",), COMPILED),
     Case("ddpm_weak", "batch=32,processes=1"),  # NCCL and DDP
+    Case("gpt2_fsdp", "millions=124,batch=16,length=1024,processes=1", ("bf16",)),  # shares, gathered
+    Case("roof", "side=16384", ("bf16",)),  # a search over shapes
     Case("resnet_train_loader", "batch=16,workers=2"),  # forks after CUDA was opened
     Case("matmul", "n=8192", ("bf16",), JOULES),
     Case("matmul", "n=8192", ("fp32", "tf32", "fp16")),
@@ -59,6 +65,8 @@ CASES = (
     Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",)),
     Case("llm_decode", "millions=8030,batch=1,context=2048", ("bf16",), GRAPH),
     Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",)),
+    Case("gpt2_ddp", "millions=124,batch=16,length=1024,processes=1", ("bf16",)),
+    Case("roof", "side=16384", ("fp8", "tf32")),
     Case("resnet50_train", "batch=64,pixels=224", ("tf32",)),
     Case("resnet50_infer", "batch=256,pixels=224", ("fp16",), GRAPH),
     Case("unet", "millions=860,latents=64,batch=2", ("bf16",), GRAPH),
@@ -76,6 +84,19 @@ CASES = (
     Case("gcn", "hidden=16", ("fp32", "bf16")),
     Case("matmul", "n=15000", ("bf16",)),
     Case("resnet50_train", "batch=64,pixels=224", ("fp16",), COMPILED),
+    # The same mechanisms in other networks.
+    Case("ddpm_loader", "batch=32,workers=4"),
+    Case("resnet_infer", "batch=32", ("fp32", "fp16")),
+    Case("resnet_infer_loader", "batch=32,workers=2"),
+    Case("resnet_train_job", "batch=16,epochs=1,batches=50,workers=2"),
+    Case("simple_cnn_train", "batch=64"),
+    Case("simple_cnn_infer", "batch=64"),
+    Case("simple_cnn_train_loader", "batch=64,workers=2"),
+    Case("simple_cnn_infer_loader", "batch=64,workers=2"),
+    Case("simple_cnn_train_job", "batch=64,epochs=1,batches=50,workers=2"),
+    Case("simple_cnn_infer_job", "batch=64,batches=50,workers=2"),
+    Case("mnist_job", "epochs=1,samples=6000,batch=64"),
+    Case("cifar10_job", "epochs=1,samples=5000,batch=32"),
 )
 
 
@@ -132,7 +153,9 @@ def steps(bench: Bench) -> list[Step]:
 
 
 def _needs_s(case: Case) -> float:
-    return COMPILED_S if COMPILED in case.options else NEEDS_S
+    if COMPILED in case.options:
+        return COMPILED_S
+    return SEARCH_S if case.workload == "roof" else NEEDS_S
 
 
 def _of_case(case: Case, needs_s: float, essential: bool) -> Iterator[Step]:

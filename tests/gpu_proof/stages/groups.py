@@ -5,6 +5,7 @@ from functools import partial
 
 from tests.gpu_proof.bench import Bench
 from tests.gpu_proof.measured import measure
+from tests.gpu_proof.stages.expected import rows_of
 from tests.gpu_proof.stages.failures import CHEATS
 from tests.gpu_proof.stages.verdicts import MEASURED
 from tests.gpu_proof.steps import Step
@@ -12,20 +13,25 @@ from tests.gpu_proof.table import SHOWN, Row, holds
 
 SIZES = (2, 4, 8)
 CASES = (
-    ("ddpm_weak", "batch=32"),
-    ("ddpm_strong", "batch=64"),
-    ("all_reduce", "kib=1"),
-    ("all_reduce", "kib=1048576"),
+    ("ddpm_weak", "batch=32", "fp32"),
+    ("ddpm_strong", "batch=64", "fp32"),
+    ("gpt2_ddp", "millions=124,batch=16,length=1024", "bf16"),
+    ("gpt2_fsdp", "millions=124,batch=16,length=1024", "bf16"),
+    ("all_reduce", "kib=1", "fp32"),
+    ("all_reduce", "kib=1048576", "fp32"),
 )
 
 
-def scaling(workload: str, size: str, processes: int, bench: Bench) -> Iterator[Row]:
+def scaling(workload: str, size: str, precision: str, processes: int, bench: Bench) -> Iterator[Row]:
     step = f"groups {workload} {size} of {processes}"
-    measured = measure(bench, workload, f"{size},processes={processes}")
-    group = (measured.record or {}).get("group") or {}
+    measured = measure(bench, workload, f"{size},processes={processes}", precision)
+    record = measured.record or {}
+    group = record.get("group") or {}
     told = f"{measured.told} exchange {group.get('communication_share')}, spread {group.get('spread')}"
     whole = len(group.get("ranks", ())) == processes and group.get("backend") == "nccl"
     yield holds(step, step, measured.verdict in MEASURED and whole, told)
+    if record.get("wall"):
+        yield from rows_of(step, record, bench)
 
 
 def all_reduce(bench: Bench) -> Iterator[Row]:
@@ -55,7 +61,7 @@ def steps(bench: Bench) -> list[Step]:
         return []
     made = [Step("groups all_reduce", 30, all_reduce), Step("groups lost rank", 30, lost)]
     for processes in (size for size in SIZES if size <= count and bench.on_gpu):
-        for workload, size in CASES:
-            run = partial(scaling, workload, size, processes)
+        for workload, size, precision in CASES:
+            run = partial(scaling, workload, size, precision, processes)
             made.append(Step(f"groups {workload} {size} of {processes}", 30, run, essential=False))
     return made

@@ -91,9 +91,41 @@ def of(workload, share, precision="bf16", mode="eager", size=(("batch", 1),)):
 
 @pytest.mark.parametrize("workload", SHARES)
 def test_a_large_step_is_held_against_the_peak(workload):
-    assert judged(of(workload, 0.4))["share of the peak"] == OK
-    assert judged(of(workload, 0.05))["share of the peak"] == FAIL
-    assert judged(of(workload, 1.1))["share of the peak"] == FAIL
+    low, high = SHARES[workload]
+    assert judged(of(workload, (low + high) / 2))["share of the peak"] == OK
+    assert judged(of(workload, low / 2))["share of the peak"] == FAIL
+    assert judged(of(workload, 1.05 * high))["share of the peak"] == FAIL
+
+
+@pytest.mark.parametrize("workload", ["gpt2_ddp", "gpt2_fsdp"])
+def test_a_group_is_held_against_the_peaks_of_all_its_gpus(workload):
+    size = (("batch", 16), ("processes", 8))
+    assert judged(of(workload, 8 * 0.3, size=size))["share of the peak"] == OK
+    assert judged(of(workload, 0.3, size=size))["share of the peak"] == FAIL
+
+
+def test_the_roof_is_held_against_the_peak_and_a_square_product():
+    size = (("side", 16384),)
+    square_s = 2 * 8192**3 / 700e12
+    clocks = {"matmul8192": {"do_bench": square_s}}
+    reached = judged(of("roof", 0.75, size=size), clocks=clocks)
+    assert reached["share of the peak"] == OK and reached["rate over a square product's"] == OK
+    missed = judged(of("roof", 0.6, size=size), clocks=clocks)
+    assert missed["share of the peak"] == FAIL and missed["rate over a square product's"] == FAIL
+    assert judged(of("roof", 1.3, "fp8", size=size))["share of the peak"] == OK
+    assert judged(of("roof", 0.75, size=size), card="NVIDIA Z9000")["TFLOP/s"] == SHOWN
+
+
+def exchanged(gb_per_s, kib=1_048_576, card="NVIDIA H200"):
+    work = {"flops": 0, "bytes": 0, "launches": 1, "units": gb_per_s * 1e9 * SECONDS}
+    size = (("kib", kib), ("processes", 8))
+    return judged(record("all_reduce", size, "fp32", work=work), card=card)["bus GB/s"]
+
+
+def test_an_exchange_is_held_against_what_nvlink_was_seen_to_do():
+    assert (exchanged(475), exchanged(120), exchanged(600)) == (OK, FAIL, FAIL)
+    assert exchanged(208, card="NVIDIA A100-SXM4-80GB") == OK
+    assert {exchanged(3, kib=1), exchanged(20, card="NVIDIA L4")} == {SHOWN}  # latency; PCIe
 
 
 def test_fp8_is_held_against_twice_the_peak_and_a_skinny_product_against_none():

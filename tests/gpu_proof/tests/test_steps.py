@@ -12,11 +12,11 @@ import pytest
 from tests.gpu_proof.bench import Bench, Card
 from tests.gpu_proof.leave import Earlier, Report, earlier, made_ready
 from tests.gpu_proof.plan import STAGES, asked, proof, steps
-from tests.gpu_proof.stages import cases, later
+from tests.gpu_proof.stages import cases, groups, later
 from tests.gpu_proof.steps import Step, taken
 from tests.gpu_proof.table import FAIL, NOT_RUN, OK, SHOWN, Row, all_hold, holds, summary, within
 from workloads.harness.records.case import parse_size
-from workloads.harness.registry import find
+from workloads.harness.registry import all_workloads, find
 
 EVERY_CASE = (*cases.ESSENTIAL, *cases.CASES)
 CARD_FACTS = {"name": "x", "count": 1, "capability": [9, 0], "memory_bytes": 0}
@@ -144,6 +144,13 @@ def test_the_plan_is_of_known_workloads_and_has_each_name_once(bench):
     for case in EVERY_CASE:
         for precision in case.precisions:
             assert find(case.workload).case(parse_size(case.size), precision)
+
+
+def test_every_workload_of_a_gpu_is_proved():
+    """Whoever adds a workload adds its case, with what it is held against."""
+    in_cases = {case.workload for case in EVERY_CASE} | {name for name, *_ in groups.CASES}
+    on_gpus = {name for name, workload in all_workloads().items() if "cuda" in workload.devices}
+    assert in_cases == on_gpus
 
 
 @pytest.mark.parametrize(("gpus", "largest"), [(1, None), (2, 2), (3, 2), (8, 8)])
