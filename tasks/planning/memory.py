@@ -5,13 +5,15 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from threading import Timer
+from typing import IO, Any
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
@@ -25,7 +27,7 @@ from workloads.harness.repeat.limits import at_least, processes_of
 
 ROOT = Path(__file__).parents[2]
 OFF = "GRIDBENCH_FITS"  # `off`: plans skip nothing for what is only predicted
-TIMEOUT_S = 900.0
+TIMEOUT_S = 900.0  # of one question, with the search for what should fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,28 +135,71 @@ def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     keys = [json.dumps(question, sort_keys=True) for question in questions]
     scripts = {key for key, question in zip(keys, questions, strict=True) if "script" in question}
     kept = _kept()
-    if missing := [key for key in dict.fromkeys(keys) if key not in kept and key not in scripts]:
-        kept |= zip(missing, _asked(missing), strict=True)
-        with suppress(WorkloadsError):
-            write_text(_file(), json.dumps(kept))
-    kept |= {key: _asked([key])[0] for key in scripts}  # whose code may be another one the next time
+    missing = [key for key in dict.fromkeys(keys) if key not in kept and key not in scripts]
+    try:
+        for key, answer in zip(missing, _asked(missing), strict=True):
+            kept[key] = answer
+            with suppress(WorkloadsError):  # at once: what follows may take too long, or be stopped
+                write_text(_file(), json.dumps(kept))
+        for key in scripts:  # whose code may be another one the next time
+            (kept[key],) = _asked([key])
+    except (OSError, ValueError) as error:
+        raise GridbenchError(f"the memory of these cells can't be predicted: {error}") from None
     return [kept[key] for key in keys]
 
 
-def _asked(keys: Sequence[str]) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "workloads", "needs"]
-    text = f"[{','.join(keys)}]"
+def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield the answers as they come, from one process that is stopped where one of them takes too long.
+
+    Raises:
+        OSError: it could not be started, took too long, or ended before it had answered.
+        ValueError: an answer is no JSON.
+    """
+    if not keys:
+        return
+    command, pipe = [sys.executable, "-m", "workloads", "needs"], subprocess.PIPE
+    with (
+        tempfile.TemporaryFile("w+") as said,
+        subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=said, text=True) as process,
+    ):
+        assert process.stdin and process.stdout
+        try:
+            with suppress(BrokenPipeError):  # it has said why
+                process.stdin.write(f"[{','.join(keys)}]")
+                process.stdin.close()
+            for _ in keys:
+                with _stopped_after(TIMEOUT_S, process) as late:
+                    line = process.stdout.readline()
+                if not line.endswith("\n"):
+                    raise OSError(
+                        f"one took longer than {TIMEOUT_S:g} s" if late else _last_words(said, process)
+                    )
+                yield json.loads(line)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[list[bool]]:
+    """Kill a process if what is inside takes longer; the list then has something in it."""
+    late: list[bool] = []
+
+    def stop() -> None:
+        late.append(True)
+        process.kill()
+
+    timer = Timer(seconds, stop)
+    timer.start()
     try:
-        done = subprocess.run(
-            command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, check=True
-        )
-        answers: list[dict[str, Any]] = json.loads(done.stdout)
-    except subprocess.CalledProcessError as error:
-        last = next(reversed(error.stderr.strip().splitlines()), f"exit code {error.returncode}")
-        raise GridbenchError(f"the memory of these cells can't be predicted: {last}") from None
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise GridbenchError(f"the memory of these cells can't be predicted: {error}") from None
-    return answers
+        yield late
+    finally:
+        timer.cancel()
+
+
+def _last_words(said: IO[str], process: subprocess.Popen[str]) -> str:
+    code = process.wait()
+    said.seek(0)
+    return next(reversed(said.read().strip().splitlines()), f"exit code {code}")
 
 
 def _kept() -> dict[str, Any]:

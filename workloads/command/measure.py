@@ -110,11 +110,12 @@ def largest(options: argparse.Namespace) -> int:
 
 
 def needs(options: argparse.Namespace) -> int:
-    """Predict the memory of cases: JSON lists of questions on standard input, answers on standard output."""
+    """Predict the memory of cases: a JSON list of questions on standard input, a line of output for each."""
     from workloads.harness.checks.needs import answer as predict
 
     out = _records_out()
-    print(json.dumps([predict(order) for order in json.load(sys.stdin)]), file=out, flush=True)
+    for order in json.load(sys.stdin):
+        print(json.dumps(predict(order)), file=out, flush=True)
     return 0
 
 

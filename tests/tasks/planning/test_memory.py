@@ -1,10 +1,13 @@
 """Which cells are predicted before anything is rented, and what a plan skips for it."""
 
+import sys
+
 import pytest
 
+from tasks.errors import GridbenchError
 from tasks.planning import memory
 from tasks.planning.hardware import load_hardware
-from tasks.planning.memory import Predicted, room_of, unfit
+from tasks.planning.memory import Predicted, _answers, room_of, unfit
 from tasks.planning.plan import PlannedCase
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
@@ -12,6 +15,7 @@ from workloads.harness.checks.fits import Fit, Needs, fit
 from workloads.harness.records.case import Case, Cell
 
 GIB = 2**30
+PYTHON = sys.executable
 CASES = """
 [[cases]]
 workload = "mnist"
@@ -87,3 +91,43 @@ def test_too_close_to_tell_is_measured():
     needs = Needs("cuda", 15 * GIB, 15 * GIB)
     found = Predicted(Cell("m", Case.of("mnist", {"batch": 16})), needs, room, fit(needs, room), "")
     assert found.fit is Fit.CLOSE and found.reason is None
+
+
+@pytest.fixture
+def answering(monkeypatch, tmp_path):
+    """Put a program in place of the one that predicts, which is given as text; predictions are kept apart."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("tasks.planning.memory._code", lambda own: "x")
+
+    def put(text):
+        program = tmp_path / "python"
+        program.write_text(f"#!{PYTHON}\nimport json, sys, time\nasked = json.load(sys.stdin)\n{text}\n")
+        program.chmod(0o700)
+        monkeypatch.setattr("tasks.planning.memory.sys.executable", str(program))
+
+    return put
+
+
+ANSWER = "print(json.dumps({'peak_bytes': 2}), flush=True)"
+TWO = [{"n": 1}, {"n": 2}]
+
+
+def test_an_answer_is_kept_as_soon_as_it_is_there(answering, monkeypatch):
+    monkeypatch.setattr("tasks.planning.memory.TIMEOUT_S", 0.5)
+    answering(f"{ANSWER}\ntime.sleep(99)")
+    with pytest.raises(GridbenchError, match=r"can't be predicted: one took longer than 0\.5 s$"):
+        _answers(TWO)
+    answering(f"assert len(asked) == 1\n{ANSWER}")
+    monkeypatch.setattr("tasks.planning.memory.TIMEOUT_S", 30)
+    assert [answer["peak_bytes"] for answer in _answers(TWO)] == [2, 2]
+    answering("raise SystemExit('it is asked again')")
+    assert len(_answers(TWO)) == 2
+
+
+def test_why_nothing_can_be_predicted_is_said(answering):
+    answering("raise SystemExit('No module named torch')")
+    with pytest.raises(GridbenchError, match="can't be predicted: No module named torch"):
+        _answers(TWO)
+    answering("sys.exit(3)")
+    with pytest.raises(GridbenchError, match="can't be predicted: exit code 3"):
+        _answers(TWO)

@@ -16,6 +16,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves
 
+from workloads.harness.checks.fake_ranks import one_of, replaced
 from workloads.harness.checks.heap import Block, Heap
 from workloads.harness.checks.workspace import HOST_DEVICE, libraries_bytes, workspace_bytes
 
@@ -105,52 +106,21 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 
 
 @contextmanager
-def faked(processes: int = 1) -> Iterator[Fakes]:
-    """Compute without values inside, as one of so many processes; nothing is sent to the others.
+def faked(processes: int = 1, device: torch.device = HOST_DEVICE) -> Iterator[Fakes]:
+    """Compute without values inside, on `device` as one of so many processes; nothing is sent to the others.
 
     Modules move in their plain way, because torch's way for fake tensors refuses some that were looked at.
     """
-    import torch.distributed as dist
-
     fakes = Fakes()
     with ExitStack() as stack:
         for owner, name, value in (
             (torch.nn.Module, "_apply", _apply),
             (FakeTensor, "tolist", _numbers),
-            (torch.nn.parallel, "DistributedDataParallel", Replica),
-            (dist, "all_reduce", lambda *args, **kwargs: None),
-            (dist, "get_world_size", lambda *args, **kwargs: processes),
         ):
             stack.enter_context(replaced(owner, name, value))
+        stack.enter_context(one_of(processes, device))
         stack.enter_context(fakes)
         yield fakes
-
-
-class Replica(torch.nn.Module):
-    """In place of DDP: the model, with one buffer more for each gradient."""
-
-    def __init__(self, module: torch.nn.Module, **options: Any) -> None:
-        super().__init__()
-        self.module = module
-        self._buckets = [torch.empty_like(p) for p in module.parameters() if p.requires_grad]
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the model."""
-        return self.module(*args, **kwargs)
-
-
-@contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Put `value` in an attribute's place inside, where there is one."""
-    if not hasattr(owner, name):  # of another version of torch
-        yield
-        return
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
 
 
 def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:

@@ -60,14 +60,24 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-@cache
 def needs_of(case: Case, device: str) -> Needs:
     """Predict what a process takes on `device` to measure a case: on a GPU only what is there."""
-    alike = replace(
-        case, precision=ALIKE.get(case.precision, case.precision) if device == "cuda" else case.precision
-    )
+    return _needs_of(_alike(case, device), device)
+
+
+def _alike(case: Case, device: str) -> Case:
+    """Return the case that stands for all that take as much: of replicas any number has as many as two."""
+    workload, sizes = find(case.workload), case.params
+    if workload.scaling == "weak" and workload.wrapper == "DDP" and "processes" in sizes:
+        sizes["processes"] = min(sizes["processes"], 2)
+    precision = ALIKE.get(case.precision, case.precision) if device == "cuda" else case.precision
+    return replace(workload.case(sizes), precision=precision)
+
+
+@cache
+def _needs_of(case: Case, device: str) -> Needs:
     try:
-        tensors, peak = _peaks(alike, device)
+        tensors, peak = _peaks(case, device)
         return Needs(device, tensors, peak)
     except Exception as error:  # of torch, of a fake that needs values, of the workload itself
         first = next(iter(str(error).splitlines()), "")
@@ -83,7 +93,7 @@ def _peaks(case: Case, device: str) -> tuple[int, int]:
         sizes["workers"] = 0  # they read what is there
     processes = sizes.get("processes", 1)
     torch_device = OTHER if device == "cuda" else torch.device("cpu")
-    with faked(processes) as fakes:
+    with faked(processes, torch_device) as fakes:
         env = Env(
             torch_device,
             dtype_of(case.precision),
@@ -113,6 +123,8 @@ def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
     result = prepared.step()
     if not prepared.is_training:
         _check(prepared, result, with_reference)
+    elif device != "cpu":  # what comes again takes what it did; the heap of a CPU has other holes by then
+        return
     del result
     for tensor in prepared.inputs:
         part = tensor.detach().chunk(PIECES)[0]

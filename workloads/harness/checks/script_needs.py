@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
-from workloads.harness.checks.fakes import HOST, faked, replaced
+from workloads.harness.checks.fake_ranks import replaced
+from workloads.harness.checks.fakes import HOST, faked
 from workloads.harness.checks.fits import Needs
 from workloads.harness.checks.workspace import HOST_DEVICE
 from workloads.harness.records.case import Case

@@ -1,6 +1,7 @@
 """Predicted memory of cases: what is counted on each device, and what can't be told."""
 
 import pytest
+import torch
 
 from workloads.harness.checks.needs import answer, needs_of
 from workloads.harness.records.case import Case
@@ -31,3 +32,37 @@ def test_the_largest_that_should_fit_is_told_for_a_machine_that_is_too_small():
 def test_what_depends_on_values_cannot_be_told():
     needs = needs_of(find("gcn").case({"hidden": 16}), "cpu")
     assert needs.tensors_bytes is None and needs.reason.startswith("DynamicOutputShapeException")
+
+
+GPT2 = {"millions": 124, "batch": 1, "length": 128}
+STATE = 16 * 124e6  # weights, gradients and both moments, in fp32
+
+
+def of_gpt2(name, device="cuda", processes=2):
+    needs = needs_of(find(name).case(GPT2 | {"processes": processes}), device)
+    assert needs.reason == ""
+    return needs.tensors_bytes
+
+
+# On a CPU what the model began with, which every rank keeps on its host, is there, too.
+@pytest.mark.parametrize(("device", "state"), [("cpu", 1.25 * STATE), ("cuda", STATE)])
+def test_a_rank_has_a_replica_or_its_share_of_the_model(device, state):
+    replica, half, quarter = (
+        of_gpt2("gpt2_ddp", device),
+        *(of_gpt2("gpt2_fsdp", device, processes) for processes in (2, 4)),
+    )
+    assert of_gpt2("gpt2_ddp", device, 4) == pytest.approx(replica, rel=1e-5)
+    assert replica - half > 0.2 * STATE  # less than half of it: what is gathered takes room
+    assert half - quarter == pytest.approx(state / 4, rel=0.02)
+
+
+def test_a_replica_has_its_gradients_in_the_buffers_that_are_exchanged():
+    alone = needs_of(find("gpt2_train").case(GPT2), "cuda").tensors_bytes
+    assert 1.0 < of_gpt2("gpt2_ddp") / alone < 1.25
+
+
+def test_no_group_is_left_behind():
+    of_gpt2("gpt2_fsdp")
+    assert not torch.distributed.is_initialized()
+    assert torch.distributed.fsdp.fully_shard.__module__.startswith("torch.")
+    assert torch.nn.parallel.DistributedDataParallel.__module__.startswith("torch.")
