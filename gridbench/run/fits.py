@@ -15,7 +15,7 @@ from tasks.planning.plan import PlannedCase
 from tasks.planning.request import RunRequest
 from workloads.harness.checks.fits import Fit
 from workloads.harness.records.text import gigabytes
-from workloads.harness.repeat.suite import SuiteCase
+from workloads.harness.repeat.suite_case import SuiteCase
 
 COLOURS = {Fit.FITS: "green", Fit.CLOSE: "yellow", Fit.NO: "red", Fit.UNKNOWN: "dim"}
 

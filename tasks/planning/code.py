@@ -8,7 +8,8 @@ from pathlib import Path
 from tasks.planning.channel import Version
 from tasks.travel.tree import take
 from workloads.harness.repeat.scripts import S3
-from workloads.harness.repeat.suite import Suite, SuiteCase
+from workloads.harness.repeat.suite import Suite
+from workloads.harness.repeat.suite_case import SuiteCase
 
 
 def with_code(suite: Suite, version: Version | None = None) -> Suite:

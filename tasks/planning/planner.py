@@ -18,7 +18,8 @@ from tasks.planning.request import RunRequest
 from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.limits import too_large
-from workloads.harness.repeat.suite import Suite, SuiteCase
+from workloads.harness.repeat.suite import Suite
+from workloads.harness.repeat.suite_case import SuiteCase
 
 
 class OverBudget(GridbenchError):

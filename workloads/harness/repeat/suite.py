@@ -1,7 +1,6 @@
 """Suites: named lists of cases, in TOML because a box with nothing but torch can read it."""
 
 import itertools
-import math
 import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -10,14 +9,13 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from workloads.harness.probes.machine import peak_flops_bound
 from workloads.harness.records.case import EAGER, Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.script import Script
 from workloads.harness.registry import find
-from workloads.harness.repeat.limits import Limits, too_large
 from workloads.harness.repeat.scripts import ESTIMATE_S as SCRIPT_ESTIMATE_S
 from workloads.harness.repeat.scripts import script_cases
+from workloads.harness.repeat.suite_case import ESTIMATE_S, SuiteCase, check_soak, counted
 from workloads.harness.repeat.tables import check_keys, choices_of, device_of
 
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[3] / "deployments")
@@ -46,38 +44,7 @@ CASE_KEYS = {
     "device": str,
     "soak_s": float,
 }
-REPEATS, ESTIMATE_S, TIMEOUT_S = 3, 15.0, 600.0  # where a suite says nothing; seconds are of a repeat
-
-
-@dataclass(frozen=True, slots=True)
-class SuiteCase:
-    """A case as a suite measures it.
-
-    Attributes:
-        estimate_s: seconds that a repeat usually takes on a 2-core CPU, its soak apart.
-        threads: CPU threads of a process; None takes those that its machine is measured with.
-        device: the only one that the suite measures it on; None for all.
-        soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
-        script: the user's own command that the case is; None for a workload of ours.
-        assumed: the estimate is a guess, because the file has none of its own.
-    """
-
-    case: Case
-    estimate_s: float = ESTIMATE_S
-    threads: int | None = None
-    device: str | None = None
-    soak_s: float | None = None
-    script: Script | None = None
-    assumed: bool = False
-
-    @property
-    def repeat_s(self) -> float:
-        """Seconds that a repeat usually takes, with its soak."""
-        return self.estimate_s + (self.soak_s or 0.0)
-
-    def is_for(self, device: str) -> bool:
-        """True if the suite measures it on this device."""
-        return self.device in (None, device)
+REPEATS, TIMEOUT_S = 3, 600.0  # where a suite says nothing; seconds are of a repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +80,11 @@ class Suite:
 
     @property
     def minutes(self) -> float:
-        """Minutes that its own repeats usually take on a 2-core CPU, without cases that it can't measure."""
-        measured = (e for e in self.entries if _on_two_cores(e, self.timeout_s))
-        return sum(entry.repeat_s for entry in measured) * self.repeats / 60
+        """Minutes that its own repeats usually take on a 2-core CPU, without cases that it can't measure.
+
+        On a GPU, where all of it is for GPUs.
+        """
+        return sum(entry.repeat_s for entry in counted(self.entries, self.timeout_s)) * self.repeats / 60
 
     def on(self, devices: Collection[str]) -> "Suite":
         """Return the part of it that is measured on one of these devices at least.
@@ -237,16 +206,17 @@ def _entries(
 ) -> tuple[SuiteCase, ...]:
     """Give each case its own estimate, or an even share of the suite's minutes that the others leave.
 
-    The minutes are for what a 2-core CPU can measure, with its soaks; the cases beyond it get the same share.
+    The minutes are as `Suite.minutes` has them, with soaks; the cases that they leave out get the same share.
     """
     timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
     for entry, _ in stated:
-        _check_soak(entry, timeout_s)
-    counted = [(entry, seconds) for entry, seconds in stated if _on_two_cores(entry, timeout_s)]
-    without = sum(seconds is None for _, seconds in counted)
+        check_soak(entry, timeout_s)
+    among = {entry.case for entry in counted([entry for entry, _ in stated], timeout_s)}
+    sharing = [(entry, seconds) for entry, seconds in stated if entry.case in among]
+    without = sum(seconds is None for _, seconds in sharing)
     share_s, minutes = ESTIMATE_S, raw.get("minutes")
     if minutes is not None and without:
-        taken_s = sum((seconds or 0.0) + (entry.soak_s or 0.0) for entry, seconds in counted)
+        taken_s = sum((seconds or 0.0) + (entry.soak_s or 0.0) for entry, seconds in sharing)
         share_s = (minutes * 60 / repeats - taken_s) / without
     if share_s <= 0:
         raise WorkloadsError(
@@ -255,35 +225,6 @@ def _entries(
     return tuple(
         replace(entry, estimate_s=share_s if seconds is None else float(seconds)) for entry, seconds in stated
     )
-
-
-def _check_soak(entry: SuiteCase, timeout_s: float) -> None:
-    """Refuse a soak that leaves no time for samples, or that nothing would do.
-
-    Raises:
-        WorkloadsError: the case is a whole job, or its soak lasts as long as its repeat may.
-    """
-    if entry.soak_s is None:
-        return
-    asked_for = f"soak_s={entry.soak_s:g} of {entry.case.id}"
-    if find(entry.case.workload).kind == "job":
-        raise WorkloadsError(f"{asked_for} is for steps, and this is a whole job, which is timed as it is")
-    if entry.soak_s >= timeout_s:
-        raise WorkloadsError(
-            f"{asked_for} must be below timeout_s={timeout_s:g}, at which a repeat is stopped"
-        )
-
-
-def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
-    """True if a CPU of two cores with AVX-512 can measure a case."""
-    if entry.script:
-        return entry.is_for("cpu")
-    case, used, facts = entry.case, entry.threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
-    peak = peak_flops_bound(facts, used, case.precision)
-    limits = Limits(
-        "two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (entry.threads or 1)
-    )
-    return entry.is_for("cpu") and too_large(case, limits, timeout_s) is None
 
 
 def _expand(entry: Mapping[str, Any]) -> list[Case]:

@@ -212,6 +212,16 @@ def test_threads_stay_with_the_cases_that_need_them(tmp_path):
     assert [entry.threads for entry in suite.tiny().entries] == [1]
 
 
+def test_the_minutes_of_a_suite_for_gpus_are_those_of_all_its_cases(tmp_path):
+    huge = 'workload = "matmul"\nsize = { n = [20000, 30000, 40000] }\ndevice = "cuda"'
+    (tmp_path / "a.toml").write_text("minutes = 9\nrepeats = 2\n" + case(huge + "\nestimate_s = 30"))
+    assert load_suite("a", tmp_path).minutes == 3
+    (tmp_path / "b.toml").write_text("minutes = 9\nrepeats = 2\n" + case(huge))
+    assert [entry.estimate_s for entry in load_suite("b", tmp_path).entries] == [90, 90, 90]
+    (tmp_path / "c.toml").write_text("minutes = 9\nrepeats = 2\n" + case(huge) + case(MATMUL))
+    assert load_suite("c", tmp_path).minutes == 9  # of the one that a CPU measures
+
+
 def test_a_case_may_ask_for_a_soak_which_is_beside_its_estimate(tmp_path):
     soaked = 'workload = "matmul"\nsize = { n = [65, 66] }\nsoak_s = 60\nestimate_s = 20'
     (tmp_path / "a.toml").write_text("minutes = 8\nrepeats = 2\n" + case(soaked) + case(MATMUL))

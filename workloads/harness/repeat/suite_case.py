@@ -1,0 +1,81 @@
+"""A case as a suite measures it, and which of a suite's cases its minutes are of."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from workloads.harness.probes.machine import peak_flops_bound
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.script import Script
+from workloads.harness.registry import find
+from workloads.harness.repeat.limits import Limits, too_large
+
+ESTIMATE_S = 15.0  # of a repeat, where a suite says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteCase:
+    """A case as a suite measures it.
+
+    Attributes:
+        estimate_s: seconds that a repeat usually takes on a 2-core CPU, its soak apart.
+        threads: CPU threads of a process; None takes those that its machine is measured with.
+        device: the only one that the suite measures it on; None for all.
+        soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
+        script: the user's own command that the case is; None for a workload of ours.
+        assumed: the estimate is a guess, because the file has none of its own.
+    """
+
+    case: Case
+    estimate_s: float = ESTIMATE_S
+    threads: int | None = None
+    device: str | None = None
+    soak_s: float | None = None
+    script: Script | None = None
+    assumed: bool = False
+
+    @property
+    def repeat_s(self) -> float:
+        """Seconds that a repeat usually takes, with its soak."""
+        return self.estimate_s + (self.soak_s or 0.0)
+
+    def is_for(self, device: str) -> bool:
+        """True if the suite measures it on this device."""
+        return self.device in (None, device)
+
+
+def check_soak(entry: SuiteCase, timeout_s: float) -> None:
+    """Refuse a soak that leaves no time for samples, or that nothing would do.
+
+    Raises:
+        WorkloadsError: the case is a whole job, or its soak lasts as long as its repeat may.
+    """
+    if entry.soak_s is None:
+        return
+    asked_for = f"soak_s={entry.soak_s:g} of {entry.case.id}"
+    if find(entry.case.workload).kind == "job":
+        raise WorkloadsError(f"{asked_for} is for steps, and this is a whole job, which is timed as it is")
+    if entry.soak_s >= timeout_s:
+        raise WorkloadsError(
+            f"{asked_for} must be below timeout_s={timeout_s:g}, at which a repeat is stopped"
+        )
+
+
+def counted(entries: Sequence[SuiteCase], timeout_s: float) -> Sequence[SuiteCase]:
+    """Return the entries that a suite's minutes are of: all where each is for a device other than the CPU."""
+    if not any(entry.is_for("cpu") for entry in entries):
+        return entries
+    return [entry for entry in entries if _on_two_cores(entry, timeout_s)]
+
+
+def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
+    """True if a CPU of two cores with AVX-512 can measure a case."""
+    if entry.script:
+        return entry.is_for("cpu")
+    case, used, facts = entry.case, entry.threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}
+    peak = peak_flops_bound(facts, used, case.precision)
+    limits = Limits(
+        "two cores", peak_flops={case.precision: peak or math.inf}, processes=2 // (entry.threads or 1)
+    )
+    return entry.is_for("cpu") and too_large(case, limits, timeout_s) is None
