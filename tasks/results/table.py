@@ -1,11 +1,13 @@
 """A table as typed values, which every kind of output renders by one rule of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
 from tasks.results.format import (
     format_duration,
+    format_estimate,
     format_percent,
     format_ratio,
     format_seconds,
@@ -145,11 +147,12 @@ def parts_text(parts: Parts, most: int = LARGEST_PARTS) -> str:
 
 
 def _estimate_text(value: Estimate, quantity: Quantity) -> str:
-    write = {
+    write: dict[Quantity, Callable[[Estimate], str]] = {
         Quantity.TIME: format_seconds,
         Quantity.DURATION: format_duration,
         Quantity.MONEY: format_usd,
         Quantity.SHARE: format_percent,
+        Quantity.COUNT: partial(format_estimate, unit=""),
     }
     return write.get(quantity, format_ratio)(value)
 
@@ -171,5 +174,7 @@ def _number_text(value: float, quantity: Quantity) -> str:
         return f"{significant(value, 3)}×"
     if quantity is Quantity.CALLS:
         return f"about {significant(value, 2)}"
-    unit = " J" if quantity is Quantity.ENERGY else ""
-    return f"{value:,}" if isinstance(value, int) else f"{significant(value, 3)}{unit}"
+    text = str(value) if isinstance(value, int) else significant(value, 3)
+    if text.isdecimal():
+        text = f"{int(text):,}"
+    return f"{text} J" if quantity is Quantity.ENERGY else text

@@ -18,7 +18,7 @@ SHARDING = "torch.distributed.fsdp._fully_shard._fully_shard"  # where torch ask
 def one_of(processes: int, device: torch.device) -> Iterator[None]:
     """Be one of so many processes inside, which computes on `device`, under fake tensors.
 
-    Torch's own `fully_shard` runs, with torch's backend that sends nothing. A rank is asked of no server.
+    Torch's own `fully_shard` runs, with torch's backend that sends nothing and needs no other rank.
     """
     import torch.distributed as dist
 
