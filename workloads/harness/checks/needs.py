@@ -71,7 +71,7 @@ def _alike(case: Case, device: str) -> Case:
     if workload.scaling == "weak" and workload.wrapper == "DDP" and "processes" in sizes:
         sizes["processes"] = min(sizes["processes"], 2)
     precision = ALIKE.get(case.precision, case.precision) if device == "cuda" else case.precision
-    return replace(workload.case(sizes), precision=precision)
+    return replace(workload.case(sizes, case.precision), precision=precision)
 
 
 @cache
