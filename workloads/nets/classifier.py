@@ -28,6 +28,7 @@ EPOCH = 200  # batches in the data set, at most: longer jobs go through it again
 WARM_UP = 3  # steps
 TOLERANCE = 4.0  # roundings add up over the layers
 FALLS_TO = 0.9  # of the loss at the beginning, in a job that trains
+FEWEST = 3  # batches whose losses are averaged for it: of one, small ones differ by more than they fall
 
 
 def train(env: Env, net: Net, batch: int) -> Prepared:
@@ -71,7 +72,7 @@ def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers
         learner.reset()
         losses, step_s = _timed(loader, step, steps, kept=steps)
         values = torch.stack(losses).float().tolist()  # waits for the device
-        tenth = max(steps // 10, 1)
+        tenth = max(steps // 10, min(FEWEST, steps))
         fallen_to = statistics.fmean(values[-tenth:]) / statistics.fmean(values[:tenth])
         target = FALLS_TO if steps >= FALLS_WITHIN else None
         name = "loss at the end over that at the beginning"
