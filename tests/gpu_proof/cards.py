@@ -55,8 +55,8 @@ SINCE = {
 
 
 def peaks_of(name: str) -> Peaks | None:
-    """Return what is known of a card; None of one that is not in the table."""
-    fits = [part for part in CARDS if re.search(rf"(?<![A-Z0-9]){part}(?![0-9])", name, re.IGNORECASE)]
+    """Return what is known of a card; None of one that is not in the table, such as an NVL card."""
+    fits = [part for part in CARDS if re.search(rf"(?<![A-Z0-9]){part}(?![0-9]| NVL)", name, re.IGNORECASE)]
     return CARDS[max(fits, key=len)] if fits else None
 
 

@@ -113,6 +113,8 @@ def test_the_roof_is_held_against_the_peak_and_a_square_product():
     missed = judged(of("roof", 0.6, size=size), clocks=clocks)
     assert missed["share of the peak"] == FAIL and missed["rate over a square product's"] == FAIL
     assert judged(of("roof", 1.3, "fp8", size=size))["share of the peak"] == OK
+    slow = of("roof", 0.4 * 121 / 989 * 2, "fp8", size=size)
+    assert judged(slow, card="NVIDIA L4")["share of the peak"] == OK  # its power limit holds it back
     assert judged(of("roof", 0.75, size=size), card="NVIDIA Z9000")["TFLOP/s"] == SHOWN
 
 
@@ -157,6 +159,7 @@ def test_peaks_are_those_of_the_catalogue(name):
         ("NVIDIA L40S", "l40s"), ("NVIDIA A100-SXM4-80GB", "a100-80-sxm"), ("Tesla T4", "t4"),
         ("Tesla V100-SXM2-16GB", "v100-sxm2"), ("NVIDIA B200", "b200-sxm"), ("NVIDIA GB200", "gb200"),
         ("NVIDIA H20", "h20"), ("NVIDIA A100 80GB PCIe", None), ("NVIDIA RTX A1000", None),
+        ("NVIDIA H100 NVL", None),
     ],
 )  # fmt: skip
 def test_a_card_is_known_by_its_drivers_name(name, key):

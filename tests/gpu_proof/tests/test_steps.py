@@ -11,6 +11,7 @@ import pytest
 
 from tests.gpu_proof.bench import Bench, Card
 from tests.gpu_proof.leave import Earlier, Report, earlier, made_ready
+from tests.gpu_proof.measured import Measured
 from tests.gpu_proof.plan import STAGES, asked, proof, steps
 from tests.gpu_proof.stages import cases, groups, later
 from tests.gpu_proof.steps import Step, taken
@@ -160,6 +161,16 @@ def test_groups_are_as_large_as_the_machine(bench, gpus, largest):
     assert ("groups lost rank" in names) is (gpus > 1)
     assert (f"groups ddpm_weak batch=32 of {largest}" in names) is (gpus > 1)
     assert not any(f" of {2 * size}" in name for size in [largest] if size for name in names)
+
+
+def test_a_group_of_cards_without_a_precision_is_refused(bench, monkeypatch):
+    bench.card = bench.card._replace(capability=(7, 5), count=2)
+    refused = Measured({"verdict": "unsupported", "reasons": ["no bf16"], "wall": None}, "", 1.0)
+    monkeypatch.setattr(groups, "measure", lambda *_: refused)
+    (row,) = groups.scaling("gpt2_ddp", "millions=124", "bf16", 2, bench)
+    assert row.state == OK
+    (row,) = groups.scaling("ddpm_weak", "batch=32", "fp32", 2, bench)
+    assert row.state == FAIL
 
 
 def test_a_second_call_takes_what_is_named(bench, tmp_path):
