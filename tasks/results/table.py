@@ -175,6 +175,6 @@ def _number_text(value: float, quantity: Quantity) -> str:
     if quantity is Quantity.CALLS:
         return f"about {significant(value, 2)}"
     text = str(value) if isinstance(value, int) else significant(value, 3)
-    if text.isdecimal():
+    if text.lstrip("-").isdecimal():
         text = f"{int(text):,}"
     return f"{text} J" if quantity is Quantity.ENERGY else text

@@ -42,6 +42,7 @@ async def shot(page, name):
 async def choose(page, shown, *options):
     """Pick options of the field that shows `shown`: a list's take turns between chosen and not."""
     await page.get_by_role("button", name=shown, exact=True).press("ArrowDown")
+    await page.locator(".p-select-option").first.wait_for()
     search = page.locator(".p-combobox__search-option input")
     for option in options:
         if await search.count():  # of a long list only the beginning is drawn
