@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -140,7 +141,7 @@ def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for key, answer in zip(missing, _asked(missing), strict=True):
             kept[key] = answer
             with suppress(WorkloadsError):  # at once: what follows may take too long, or be stopped
-                write_text(_file(), json.dumps(kept))
+                write_text(_file(), json.dumps(_kept() | kept))  # of others, too
         for key in scripts:  # whose code may be another one the next time
             (kept[key],) = _asked([key])
     except (OSError, ValueError) as error:
@@ -159,12 +160,14 @@ def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
         return
     command, pipe = [sys.executable, "-m", "workloads", "needs"], subprocess.PIPE
     with (
-        tempfile.TemporaryFile("w+") as said,
-        subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=said, text=True) as process,
+        tempfile.TemporaryFile("w+", errors="replace") as said,
+        subprocess.Popen(
+            command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=said, text=True, start_new_session=True
+        ) as process,
     ):
         assert process.stdin and process.stdout
         try:
-            with suppress(BrokenPipeError):  # it has said why
+            with _stopped_after(TIMEOUT_S, process), suppress(BrokenPipeError):  # it has said why
                 process.stdin.write(f"[{','.join(keys)}]")
                 process.stdin.close()
             for _ in keys:
@@ -176,7 +179,7 @@ def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
                     )
                 yield json.loads(line)
         finally:
-            process.kill()
+            _end(process)
 
 
 @contextmanager
@@ -186,7 +189,7 @@ def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[l
 
     def stop() -> None:
         late.append(True)
-        process.kill()
+        _end(process)
 
     timer = Timer(seconds, stop)
     timer.start()
@@ -194,6 +197,12 @@ def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[l
         yield late
     finally:
         timer.cancel()
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill a process and what it has started, such as a script's own: it would hold our pipe open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def _last_words(said: IO[str], process: subprocess.Popen[str]) -> str:

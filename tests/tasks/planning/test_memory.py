@@ -1,6 +1,7 @@
 """Which cells are predicted before anything is rented, and what a plan skips for it."""
 
 import sys
+import time
 
 import pytest
 
@@ -122,6 +123,15 @@ def test_an_answer_is_kept_as_soon_as_it_is_there(answering, monkeypatch):
     assert [answer["peak_bytes"] for answer in _answers(TWO)] == [2, 2]
     answering("raise SystemExit('it is asked again')")
     assert len(_answers(TWO)) == 2
+
+
+def test_what_a_script_has_started_does_not_keep_us(answering, monkeypatch):
+    monkeypatch.setattr("tasks.planning.memory.TIMEOUT_S", 0.5)
+    answering("import subprocess\nsubprocess.Popen(['sleep', '99'])\ntime.sleep(99)")
+    begun = time.monotonic()
+    with pytest.raises(GridbenchError, match="took longer"):
+        _answers(TWO)
+    assert time.monotonic() - begun < 50
 
 
 def test_why_nothing_can_be_predicted_is_said(answering):

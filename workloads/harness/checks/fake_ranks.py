@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from importlib import import_module
 from typing import Any
 
@@ -22,6 +22,8 @@ def one_of(processes: int, device: torch.device) -> Iterator[None]:
     """
     import torch.distributed as dist
 
+    with suppress(ImportError):  # before torch 2.13 this is what tells shapes of collective operations
+        import_module("torch.distributed._tools.fake_collectives")
     made: list[bool] = []
     real_mesh, real_shard = device_mesh.init_device_mesh, fsdp.fully_shard
 

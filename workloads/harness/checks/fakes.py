@@ -43,6 +43,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._libraries: dict[str, int] = {}
         self._storages: set[int] = set()
         self._zeros: set[int] = set()
+        self._depth = 0
 
     def peak_bytes(self, device: torch.device) -> int:
         """Return what a process takes on a device at the peak beside what it has without any tensor.
@@ -54,13 +55,19 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         return round(ODDS * self._heap.peak) + sum(self._libraries.values())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Note what an operation makes; answer what can't be known without values."""
-        kwargs = kwargs or {}
+        """Note what an operation makes; answer what can't be known without values.
+
+        The parts of one whose shapes torch has not met before come here, too: no kernel makes those.
+        """
+        self._depth += 1
         try:
-            out = super().__torch_dispatch__(func, types, args, kwargs)
+            out = super().__torch_dispatch__(func, types, args, kwargs or {})
         except DataDependentOutputException:
             return self._value(func.overloadpacket.__name__, args)
-        self._note(func, args, out)
+        finally:
+            self._depth -= 1
+        if not self._depth:
+            self._note(func, args, out)
         return out
 
     def _value(self, name: str, args: Any) -> Any:

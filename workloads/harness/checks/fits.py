@@ -17,7 +17,7 @@ PROCESS_BYTES = 2**29
 CONTEXT_BYTES = 2**30
 # Of what is predicted: pieces that an allocator keeps and can't use, and what kernels take that is not known.
 # Against the median of peaks measured on a CPU nine trainings and a ResNet inferring were within 10 %, others
-# from 29 % above to 43 % below. Of a GPU nothing has been measured so far.
+# from 11 % above to 43 % below. Of a GPU nothing has been measured so far.
 HOST_SHARE, DEVICE_SHARE = 1.0, 0.2
 USABLE = 0.9  # of a GPU's nominal memory: T4, L4 and A10G give 0.91 to 0.92 of it to programs
 GROWS = (
