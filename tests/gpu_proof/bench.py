@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from tests.gpu_proof.cards import can
+
 ROOT = Path(__file__).parents[2]
 LAST_WORDS = 4000  # characters of a process's standard error that the log keeps
 GONE_S = 5.0  # in which a process that was killed is gone
@@ -72,6 +74,10 @@ class Bench:
     @property
     def on_gpu(self) -> bool:
         return self.device == "cuda"
+
+    def lacks(self, precision: str) -> bool:
+        """Return whether the GPU is one that can't be measured in a precision."""
+        return bool(self.on_gpu and self.card and not can(self.card.capability, precision))
 
     def left_s(self) -> float:
         return self.ends_at - time.monotonic()

@@ -5,6 +5,11 @@ from workloads.harness.prepared import Env
 from workloads.harness.registry import find
 
 
+def is_ours(workload):
+    """Whether it is the project's own, and none that a test has made."""
+    return workload.build.__module__.startswith("workloads.")
+
+
 def takes_seconds(name):
     workload = find(name)
     return bool(workload.flops) and workload.flops(**workload.tiny) > SLOW_FLOPS

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from tests.workloads.building import build, takes_seconds
+from tests.workloads.building import build, is_ours, takes_seconds
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.correctness import BOUNDS, check, check_inputs, check_loss, first_step, recheck
 from workloads.harness.engine.device import UnsupportedError, open_device
@@ -17,7 +17,7 @@ from workloads.harness.prepared import Job
 from workloads.harness.records.case import PRECISIONS
 from workloads.harness.registry import LAYOUTS, all_workloads, find
 
-OURS = [name for name, w in all_workloads().items() if w.build.__module__.startswith("workloads.")]
+OURS = [name for name, w in all_workloads().items() if is_ours(w)]
 
 
 def made_alone(name):

@@ -5,7 +5,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tests.gpu_proof.bench import Bench
-from tests.gpu_proof.cards import can
 from tests.gpu_proof.measured import Measured, measure
 from tests.gpu_proof.stages.expected import rows_of
 from tests.gpu_proof.stages.verdicts import MEASURED
@@ -15,11 +14,8 @@ from tests.gpu_proof.table import Row, holds
 ALL = ("fp32", "tf32", "fp16", "bf16")
 FP32 = ("fp32",)
 GRAPH, COMPILED, JOULES = "--mode graph", "--mode compiled", "--repeat 1"  # a first repeat counts energy
-NEEDS_S, SEARCH_S, COMPILED_S = (
-    20,
-    45,
-    120,
-)  # of one run; usually 12, 35 with the roof's search, 60 to 90 compiled
+# Of one run: usually 12, 35 with the roof's search, and 60 to 90 with torch's compiler.
+NEEDS_S, SEARCH_S, COMPILED_S = 20, 45, 120
 
 
 class Case(NamedTuple):
@@ -103,7 +99,7 @@ CASES = (
 def look(case: Case, precision: str, name: str, bench: Bench) -> Iterator[Row]:
     measured = measure(bench, case.workload, case.size, precision, case.options)
     record = measured.record
-    if bench.card and bench.on_gpu and not can(bench.card.capability, precision):
+    if bench.lacks(precision):
         yield holds(name, name, measured.verdict == "unsupported", measured.told)
         return
     yield holds(name, name, record and measured.verdict in MEASURED, f"{measured.told} {_figures(measured)}")

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import partial
 
 from tests.gpu_proof.bench import Bench
-from tests.gpu_proof.cards import can
 from tests.gpu_proof.measured import measure
 from tests.gpu_proof.stages.expected import rows_of
 from tests.gpu_proof.stages.failures import CHEATS
@@ -26,7 +25,7 @@ CASES = (
 def scaling(workload: str, size: str, precision: str, processes: int, bench: Bench) -> Iterator[Row]:
     step = f"groups {workload} {size} of {processes}"
     measured = measure(bench, workload, f"{size},processes={processes}", precision)
-    if bench.card and bench.on_gpu and not can(bench.card.capability, precision):
+    if bench.lacks(precision):
         yield holds(step, step, measured.verdict == "unsupported", measured.told)
         return
     record = measured.record or {}

@@ -11,6 +11,7 @@ import pytest
 from filelock import FileLock
 
 from infra.images.flavours import flavour
+from tests.workloads.building import is_ours
 from workloads.harness.engine.device import OLDEST_TORCH
 from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Verdict
@@ -69,10 +70,6 @@ def suite_of_everything(path):
         )
     path.write_text("repeats = 1\ntimeout_s = 600\n" + "\n".join(entries))
     return {*cases, ("transformer_train", "bf16")}
-
-
-def is_ours(workload):
-    return workload.build.__module__.startswith("workloads.")
 
 
 def test_every_workload_is_measured(oldest, tmp_path, box_lock):

@@ -37,7 +37,9 @@ def one_of(processes: int, device: torch.device) -> Iterator[None]:
             return real_mesh(kind, shape, **options)
 
     def shard(module: Any, **options: Any) -> Any:
-        _move(module, device)  # as torch does, in a way that fake tensors allow
+        from torch.distributed.tensor import DTensor
+
+        module._apply(lambda t: t if isinstance(t, DTensor) else t.to(device))  # torch: .data =
         return real_shard(module, **options)
 
     with ExitStack() as stack:
@@ -79,20 +81,6 @@ def _gather(parameter: torch.nn.Parameter, buffer: torch.Tensor) -> None:
         parameter.grad = buffer
 
     parameter.register_post_accumulate_grad_hook(gathered)  # type: ignore[no-untyped-call]
-
-
-def _move(module: torch.nn.Module, device: torch.device) -> None:
-    """Move what no rank has a share of yet, one tensor after another."""
-    from torch.distributed.tensor import DTensor
-
-    for owner in module.modules():
-        for name, parameter in owner._parameters.items():
-            if parameter is not None and not isinstance(parameter, DTensor) and parameter.device != device:
-                moved = parameter.detach().to(device)
-                owner._parameters[name] = torch.nn.Parameter(moved, parameter.requires_grad)
-        for name, buffer in owner._buffers.items():
-            if buffer is not None:
-                owner._buffers[name] = buffer.to(device)
 
 
 @contextmanager
