@@ -4,6 +4,7 @@ import ast
 import json
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,35 @@ def test_a_box_needs_torch_and_little_else():
         if name.partition(".")[0] not in allowed
     ]
     assert others == []
+
+
+def module_of(name):
+    """Return the module of ours that an imported name lies in: `a.b.f` is in `a.b`; None for modules of others."""
+    while name and name not in MODULES:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def imports_while_loading(source, module, package=False):
+    """Return the imports of a source that run when it is loaded: not those of functions, nor for type checkers."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if is_for_checkers or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [ast.Pass()]
+    return imports_of(ast.unparse(tree), module, package)
+
+
+def test_no_modules_import_each_other():
+    graph = {
+        module: {module_of(name) for name in imports_while_loading(path.read_text(), module, package)}
+        - {None, module}
+        for module, (path, package) in MODULES.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" imports ".join(reversed(error.args[1])))
 
 
 def test_all_parts_were_looked_at():
