@@ -27,54 +27,60 @@ _W, _T, _I = ("workloads",), ("workloads.harness", "tasks"), ("infra",)
 ROOMS = (
     Room("workloads.harness.records", "cases, records and their files, statistics of samples", _W),
     Room("workloads.harness.probes", "one file a probe: CPU, GPU, memory, energy, machine", _W),
-    Room("workloads.harness.prepared", "what a workload hands to the engine", _W),
-    Room("workloads.harness.registry", "which workloads there are, and how they relate", _W),
+    Room("workloads.harness.prepared", "the values that a workload hands to the engine", _W),
+    Room("workloads.harness.registry", "the registry of workloads, and how they relate", _W),
     Room("workloads.harness.engine", "one measurement, from an empty process to a verdict", _W),
     Room("workloads.harness.repeat", "a repeat: its process, its limits, its suite", _W),
     Room("workloads.harness.group", "several processes that measure one case", _W),
-    Room("workloads.mark", "a step that a script marks itself", _W),
+    Room("workloads.mark", "the function with which a script marks its own step", _W),
     Room("workloads.harness.script", "a user's own script, run and watched as it is", _W),
-    Room("workloads.harness.roofline", "measured ceilings, and what bounds a case", _W),
+    Room("workloads.harness.roofline", "measured ceilings, and the one that bounds a case", _W),
     Room("workloads.harness.training", "training steps, data, float64 references", _W),
     Room("workloads.nets", "models that several workloads share", _W),
-    Room("workloads.harness.checks", "whether a machine is fit to measure, and what fits on it", _W),
-    Room("workloads.harness", "how it is measured", _W),
-    Room("workloads.loadtest", "the load test: options, output file and log of its own", _W),
-    Room("workloads", "what is measured, one file a workload, and its command", _W),
-    Room("tasks.errors", "mistakes of the user, each said in one sentence", _T),
-    Room("tasks.schema", "data from files, read strictly", _T),
-    Room("tasks.results", "values with intervals, repeats, summaries, speedups", _T),
-    Room("tasks.plausibility", "numbers that can't be true, before they enter a ratio", _T),
-    Room("tasks.findings", "what a comparison shows, one file a finding", _T),
-    Room("tasks.pricing", "prices as dated facts: read, checked, refreshed", _T),
-    Room("tasks.published", "a published table, and what in it can't be so", _T),
-    Room("tasks.travel.git", "git's word on what is code", _T),
-    Room("tasks.travel.secrets", "files that never leave the machine", _T),
-    Room("tasks.travel.tree", "the code in a folder, named by its hash", _T),
-    Room("tasks.planning", "what is measured, where, at what estimated cost", _T),
-    Room("tasks.store", "one folder a run, in a directory or a bucket", _T),
-    Room("tasks.delivery", "orders to lane jobs and records back, through the Prefect API", _T),
-    Room("tasks.travel", "a user's code, packages and data to the machine that measures", _T),
-    Room("tasks.dispatch", "repeats to the lanes of their hardware", _T),
-    Room("tasks.regressions", "what got slower: between nights, runs, versions", _T),
-    Room("tasks.report", "what a run leaves for people and programs", _T),
-    Room("tasks", "what flows do: start, measure, gather, publish, judge", _T),
-    Room("infra", "what makes machines run flows", _I),
     Room(
-        "infra.images", "the container image of lanes, the frozen reference", ("workloads.harness", "infra")
+        "workloads.harness.checks",
+        "checks that a machine is fit to measure and that a case fits its memory",
+        _W,
     ),
-    Room("infra.workers.processes", "a lane as processes, where no container may be", _I),
-    Room("infra.workers.base", "the life of a job that outlives its worker", _I),
+    Room("workloads.harness", "the measuring engine", _W),
+    Room("workloads.loadtest", "the load test: options, output file and log of its own", _W),
+    Room("workloads", "the workloads, one file each, and their command line", _W),
+    Room("tasks.errors", "errors of the user, one sentence each", _T),
+    Room("tasks.schema", "strict reading of data files", _T),
+    Room("tasks.results", "values with intervals, repeats, summaries, speedups", _T),
+    Room("tasks.plausibility", "detection of numbers that cannot be true", _T),
+    Room("tasks.findings", "findings of a comparison, one file each", _T),
+    Room("tasks.pricing", "prices as dated facts: read, checked, refreshed", _T),
+    Room("tasks.published", "published tables, and the numbers in them that cannot be true", _T),
+    Room("tasks.travel.git", "which files of a folder are code, by git", _T),
+    Room("tasks.travel.secrets", "detection of secrets, which never leave the machine", _T),
+    Room("tasks.travel.tree", "the code in a folder, identified by its hash", _T),
+    Room("tasks.planning", "plans: cells, machines, estimated time and cost", _T),
+    Room("tasks.store", "the results store: one folder a run, in a directory or a bucket", _T),
+    Room("tasks.delivery", "orders to lane jobs and records back, through the Prefect API", _T),
+    Room("tasks.travel", "transfer of a user's code, packages and data to the machine that measures", _T),
+    Room("tasks.dispatch", "dispatch of repeats to the lanes of their hardware", _T),
+    Room("tasks.regressions", "regressions between nights, runs and versions", _T),
+    Room("tasks.report", "reports, charts, tables and artifacts of a run", _T),
+    Room("tasks", "the steps of flows: plan, measure, gather, judge, publish", _T),
+    Room("infra", "machines that run flows: workers, images, clouds, the local server", _I),
+    Room(
+        "infra.images",
+        "the container image of lanes, and the frozen reference",
+        ("workloads.harness", "infra"),
+    ),
+    Room("infra.workers.processes", "a lane as processes, for machines without containers", _I),
+    Room("infra.workers.base", "the life cycle of a job that outlives its worker", _I),
     Room("infra.workers.batch", "flows as AWS Batch jobs", _I),
     Room("infra.workers.kubernetes", "flows as Kubernetes jobs", _I),
     Room("infra.workers.ssh", "flows on boxes behind SSH, in containers or without", _I),
-    Room("infra.workers.distributions", "workers as projects that anyone can install", _I),
+    Room("infra.workers.distributions", "workers as separate distributions", _I),
     Room("infra.local", "a Prefect server and workers on this machine", _I),
     Room("infra.aws", "a stack on AWS Batch, up and down", _I),
     Room("infra.gke", "a cluster on GKE, up and down", _I),
     Room("infra.lambda_cloud", "boxes at Lambda Cloud: rented, held, given back", _I),
-    Room("flows", "bench, lane, nightly, rental: thin", (*_T, "infra", "flows")),
-    Room("gridbench", "the command", (*_T, "infra", "gridbench")),
+    Room("flows", "the Prefect flows: bench, script, lane, nightly, rental", (*_T, "infra", "flows")),
+    Room("gridbench", "the command line", (*_T, "infra", "gridbench")),
 )
 NAMES = tuple(room.name for room in ROOMS)
 
@@ -107,13 +113,13 @@ def may_import(importer: str, imported: str) -> bool:
 def table(every: bool) -> str:
     """Return the rooms as a Markdown table: every room, or the top folders only."""
     rooms = [room for room in ROOMS if every or "." not in room.name]
-    head = "| room | holds | may import, of ours |" if every else "| folder | holds | may import |"
+    head = "| room | holds | can import |" if every else "| folder | holds | can import |"
     return "\n".join([head, "| --- | --- | --- |", *(_row(room, every) for room in rooms)])
 
 
 def _row(room: Room, every: bool) -> str:
     parts = [f"`{part}`" for part in room.parts if every or part != room.name]
-    allowed = (f"above it in {', '.join(parts)}" if every else ", ".join(parts)) or "nothing of ours"
+    allowed = (f"above it in {', '.join(parts)}" if every else ", ".join(parts)) or "no other folder"
     return f"| `{room.name.replace('.', '/')}` | {room.holds} | {allowed} |"
 
 

@@ -13,7 +13,11 @@ from tests.docs.shown import block_of
 from workloads.harness.registry import all_workloads
 from workloads.harness.repeat.suite import suite_names
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs" / "gallery" / "README.md"]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "docs" / "gallery" / "README.md",
+]
 TREES = "workloads|tasks|flows|gridbench|infra|deployments|tests|docs"
 DESIGN = (ROOT / "docs" / "design.md").read_text()
 ANYTHING = re.compile(r"<[^>]+>|…|\{[^}]+\}|\*+")  # stands for a name in a path
