@@ -161,6 +161,7 @@ def report_url(report: Path) -> str:
 
 def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
     """The answer first, in markdown; what comes from outside can't become markup."""
+    from tasks.report.grid import grid_of
     from tasks.report.text.boxes import text_tables
 
     told = (*comparison.answer, *comparison.observations)
@@ -168,7 +169,7 @@ def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
     return (
         f"# {plan.title}\n\n{sentences}\n\n"
         f"[Open the report]({url}) (`{report}`)\n\n"
-        f"~~~~~~\n{text_tables(replace(comparison, answer=()))}\n~~~~~~\n"
+        f"~~~~~~\n{text_tables(grid_of((), replace(comparison, answer=())))}\n~~~~~~\n"
     )
 
 

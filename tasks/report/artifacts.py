@@ -4,7 +4,6 @@ import base64
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tasks.report.grid import grid_of
 from tasks.report.scaling_rows import level_row
 from tasks.results.format import format_percent, format_ratio, format_seconds
 from tasks.results.model import Comparison, Pairing, Summary
@@ -59,10 +58,10 @@ def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
 
 def speedup_rows(comparison: Comparison) -> Iterable[Row]:
     """A row a cell that has a number."""
-    grid = grid_of((), comparison)
+    pairings = {(pairing.hardware, pairing.case): pairing for pairing in comparison.pairings}
     for summary in comparison.summaries:
         if summary.compute_s:
-            pairing = grid.pairings.get((summary.cell.hardware, summary.cell.case))
+            pairing = pairings.get((summary.cell.hardware, summary.cell.case))
             yield {
                 "cell": summary.cell.id,
                 "time": format_seconds(summary.compute_s),

@@ -10,8 +10,9 @@ from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_tab
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.files.csv_cells import csv_of
-from tasks.report.files.finding_csv import finding_files
+from tasks.report.files.findings import finding_files
 from tasks.report.finite_json import to_json
+from tasks.report.grid import Grid, grid_of
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
@@ -28,21 +29,21 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
 
     Pictures come last, each for itself: one that can't be drawn costs no number and no other picture.
     """
-    title = f"{run.suite}, {run.run}"
+    grid, title = grid_of(records, comparison), f"{run.suite}, {run.run}"
     parquet = io.BytesIO()
     results_table(records, comparison.refusals).to_parquet(parquet, index=False, write_page_checksum=True)
-    results = benchmark_json(records, comparison, run)
+    results = benchmark_json(records, grid, run)
     files = {
         "results.parquet": parquet.getvalue(),
-        "comparison.csv": csv_of(comparison_table(comparison)),
+        "comparison.csv": csv_of(comparison_table(grid)),
         "benchmark_results.json": to_json(results).encode(),
-        "comparison.txt": full_text(records, comparison).encode(),
+        "comparison.txt": full_text(records, grid).encode(),
         **finding_files(comparison),
-        "report.html": report_html(records, comparison, run).encode(),
+        "report.html": report_html(records, grid, run).encode(),
     }
     for name, content in files.items():
         write_whole(folder / name, content)
-    for name, draw in _pictures(records, comparison, title).items():
+    for name, draw in _pictures(records, grid, title).items():
         if content := _drawn(name, draw):
             write_whole(folder / name, content)
         else:
@@ -50,15 +51,14 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
     return folder / "report.html"
 
 
-def _pictures(
-    records: Sequence[Record], comparison: Comparison, title: str
-) -> dict[str, Callable[[], bytes]]:
+def _pictures(records: Sequence[Record], grid: Grid, title: str) -> dict[str, Callable[[], bytes]]:
     """Return each picture's name and its drawing; that of models is empty where none was measured."""
     pictures = {
-        "time_by_size.png": lambda: time_by_size_png(records, comparison, title),
-        "speedup.png": lambda: speedup_png(records, comparison, title),
-        "models.png": lambda: models_png(records, comparison, title),
+        "time_by_size.png": lambda: time_by_size_png(grid, title),
+        "speedup.png": lambda: speedup_png(grid, title),
+        "models.png": lambda: models_png(records, grid, title),
     }
+    comparison = grid.comparison
     if comparison.families:
         pictures["gpu_benchmark_comparison.png"] = lambda: gpu_comparison_png(
             records, comparison, f"{title}: scaling"

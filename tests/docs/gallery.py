@@ -18,6 +18,7 @@ from playwright.sync_api import sync_playwright
 
 from tasks.gather import judged
 from tasks.publish import run_info
+from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.store.store import Store, runs
 from workloads.harness.records.record import Record
@@ -88,7 +89,7 @@ def written(name: str, store: Store) -> list[str]:
     """
     records = [nameless(record) for record in store.records()[0]]
     comparison = judged(records, store)
-    page = report_html(records, comparison, run_info(store.plan))
+    page = report_html(records, grid_of(records, comparison), run_info(store.plan))
     if found := private_words(page):
         sys.exit(f"{name}: the page names {', '.join(found)}")
     (GALLERY / f"{name}.html").write_text(page)

@@ -12,8 +12,7 @@ from tasks.report.charts.panel import OFF, ChartPanel, chart_of, machine_colour,
 from tasks.report.charts.speedup import speedup_panels
 from tasks.report.charts.theme import config
 from tasks.report.charts.time_by_size import time_panels
-from tasks.report.grid import Grid, grid_of
-from tasks.results.model import Comparison
+from tasks.report.grid import Grid
 from tasks.results.wording import trouble_text
 from workloads.harness.records.record import Record
 
@@ -22,24 +21,22 @@ _MOST_NOTES = 8
 _WIDTH = 340
 
 
-def time_by_size_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+def time_by_size_png(grid: Grid, title: str) -> bytes:
     """Time per step against work size, a panel for each workload, with intervals where there are any."""
-    grid = grid_of(records, comparison)
     what = "Time per step with the data in place. Bars: 95 % interval; hollow: one repeat, no interval."
     return _png(grid, time_panels(page_limits.readable(grid)), f"{title}: time by size", what, grid.names)
 
 
-def speedup_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+def speedup_png(grid: Grid, title: str) -> bytes:
     """Compute speedups over the baseline, a panel for each workload, with intervals and the 1× line."""
-    grid = grid_of(records, comparison)
-    what = f"Over {comparison.baseline}, with 95 % intervals. Right of the line is faster; pale is undecided."
-    others = [name for name in grid.names if name != comparison.baseline]
+    baseline = grid.comparison.baseline
+    what = f"Over {baseline}, with 95 % intervals. Right of the line is faster; pale is undecided."
+    others = [name for name in grid.names if name != baseline]
     return _png(grid, speedup_panels(page_limits.readable(grid)), f"{title}: compute speedup", what, others)
 
 
-def models_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
+def models_png(records: Sequence[Record], grid: Grid, title: str) -> bytes:
     """Time of each model by machine and size, with every repeat; empty where no model was measured."""
-    grid = grid_of(records, comparison)
     panels = model_panels(records, page_limits.readable(grid))
     what = "With the data in place. Bars: mean of repeats; points: the repeats."
     return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""

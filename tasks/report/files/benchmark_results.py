@@ -40,6 +40,7 @@ from typing import Any
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.files.epochs import epoch_keys
 from tasks.report.files.findings import finding_keys
+from tasks.report.grid import Grid
 from tasks.report.info import RunInfo
 from tasks.results.model import Comparison, Family, Machine
 from tasks.results.repeats import standing, standing_grade
@@ -48,8 +49,9 @@ from workloads.harness.records.record import Record, Timing
 SCHEMA = 1
 
 
-def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunInfo) -> dict[str, Any]:
+def benchmark_json(records: Sequence[Record], grid: Grid, run: RunInfo) -> dict[str, Any]:
     """Build the object of `benchmark_results.json`; its keys are in this module's docstring."""
+    comparison = grid.comparison
     return {
         "schema": SCHEMA,
         "benchmark_timestamp": run.started_at,
@@ -58,7 +60,7 @@ def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunIn
         "hardware": [_hardware(machine) for machine in comparison.machines],
         "answer": list(comparison.answer),
         "totals": [asdict(total) for total in comparison.totals],
-        "cells": _cells(comparison),
+        "cells": _cells(grid),
         "unpaired": list(comparison.unpaired),
         "rows": [_row(record, comparison) for record in records],
         "environments": {record.environment_id: record.environment for record in records},
@@ -69,8 +71,8 @@ def benchmark_json(records: Sequence[Record], comparison: Comparison, run: RunIn
     }
 
 
-def _cells(comparison: Comparison) -> list[dict[str, Any]]:
-    table = comparison_table(comparison).astype(object)
+def _cells(grid: Grid) -> list[dict[str, Any]]:
+    table = comparison_table(grid).astype(object)
     return [
         {str(name): value for name, value in row.items()}
         for row in table.where(table.notna(), None).to_dict("records")

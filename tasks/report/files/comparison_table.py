@@ -5,16 +5,16 @@ from typing import Any
 import pandas as pd
 
 from tasks.pricing.checks import source_text
-from tasks.report.grid import grid_of
+from tasks.report.grid import Grid
 from tasks.results.model import Comparison, Machine, Pairing, Summary
 from tasks.results.values import Estimate, Ratio
 from tasks.store.frames import case_columns
 from workloads.harness.roofline.roofline import LIMITS, Bound
 
 
-def comparison_table(comparison: Comparison) -> pd.DataFrame:
+def comparison_table(grid: Grid) -> pd.DataFrame:
     """One row a cell: its times, its ratios against the baseline with bounds and outcome, or why not."""
-    grid = grid_of((), comparison)
+    comparison = grid.comparison
     machines = {machine.name: machine for machine in grid.machines}
     rows = []
     for summary in comparison.summaries:

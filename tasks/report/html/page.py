@@ -22,7 +22,7 @@ from tasks.report.charts.theme import config, shapes
 from tasks.report.charts.time_by_size import time_panels
 from tasks.report.charts.training import loss_panels, memory_panels
 from tasks.report.finite_json import to_json
-from tasks.report.grid import Grid, grid_of
+from tasks.report.grid import Grid
 from tasks.report.html import machines, records_table
 from tasks.report.html.bundle import bundle
 from tasks.report.html.findings import finding_sections
@@ -54,9 +54,9 @@ MOST_OPEN = 6  # observations that are read without unfolding
 MOST_TABLES = 60  # tables of scaling, models, rows of device times
 
 
-def report_html(records: Sequence[Record], comparison: Comparison, run: RunInfo) -> str:
+def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
     """Render the report. What comes from outside is escaped, in HTML and in the scripts' data."""
-    grid = grid_of(records, comparison)
+    comparison = grid.comparison
     panels = _panels(records, grid)
     scripts = {
         "bundle": bundle(),

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from tasks.pricing.checks import source_text
-from tasks.report.grid import Grid, grid_of
+from tasks.report.grid import Grid
 from tasks.results.cost import cost_words
 from tasks.results.format import cases_text, format_ratio, format_seconds, format_usd
-from tasks.results.model import Comparison, Machine
+from tasks.results.model import Machine
 from tasks.results.speedup import scaled
 from tasks.results.wording import (
     PLAIN,
@@ -21,9 +21,9 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.grade import Grade
 
 
-def text_tables(comparison: Comparison) -> str:
+def text_tables(grid: Grid) -> str:
     """The answer, a box for each machine against the baseline, the machines, the troubles. All ASCII."""
-    grid = grid_of((), comparison)
+    comparison = grid.comparison
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
     parts = [_lines(comparison.answer), *(_versus(grid, machine) for machine in others)]
     parts += [totals_text(comparison.totals), _machines(grid)]

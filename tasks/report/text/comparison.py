@@ -3,23 +3,22 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.report.grid import Grid, grid_of
+from tasks.report.grid import Grid
 from tasks.report.models import device_times, model_rows
 from tasks.report.scaling_rows import family_tables
 from tasks.report.text.boxes import box, text_tables
 from tasks.report.text.findings import findings
 from tasks.report.text.operations import hardware_table, job_table, size_tables
-from tasks.results.model import Comparison
 from tasks.results.wording import PLAIN
 from workloads.harness.records.record import Record
 
 
-def full_text(records: Sequence[Record], comparison: Comparison) -> str:
+def full_text(records: Sequence[Record], grid: Grid) -> str:
     """The answer and the comparison first, then time against money, operations, sizes, scaling, machines."""
-    grid = grid_of(records, comparison)
+    comparison = grid.comparison
     others = [name for name in grid.names if name != comparison.baseline]
     parts = [
-        text_tables(comparison).rstrip(),
+        text_tables(grid).rstrip(),
         *findings(comparison),
         *(job_table(grid, records, name) for name in others),
         *(table for name in others for table in size_tables(grid, name)),

@@ -4,6 +4,7 @@ import random
 import statistics
 
 from tasks.findings.compare import compare
+from tasks.report.grid import Grid, grid_of
 from tasks.report.info import RunInfo
 from tasks.results.model import Comparison, Machine
 from workloads.harness.records.case import Case
@@ -153,3 +154,8 @@ def nothing_ok() -> tuple[list[Record], Comparison]:
     """A run in which everything failed."""
     made = [bad_record(h, case, 0, Verdict.CRASHED, "exit status 139") for case in CASES[:2] for h in SPEED]
     return made, comparison(made)
+
+
+def arranged(made: list[Record], compared: Comparison) -> tuple[list[Record], Grid]:
+    """Records and their grid, which the writers of a report take."""
+    return made, grid_of(made, compared)

@@ -18,7 +18,8 @@ from tasks.findings.script.refused_job import RefusedJobs
 from tasks.findings.script.training import SameTraining
 from tasks.report.artifacts import stage_tables
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.files.finding_csv import finding_files
+from tasks.report.files.findings import finding_files
+from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
@@ -256,7 +257,7 @@ def test_the_same_training_is_an_observation():
 
 def test_it_reaches_every_file_of_a_report():
     records, comparison = run()
-    page = report_html(records, comparison, RUN)
+    page = report_html(records, grid_of(records, comparison), RUN)
     assert 'id="script"' in page and 'href="#script"' in page and 'id="held-back"' in page
     assert all(page.count(f'data-kind="{kind}"') == 2 for kind in ("course", "steps", "room"))
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
@@ -266,14 +267,14 @@ def test_it_reaches_every_file_of_a_report():
     assert {"Machine", "Whole job (s)", "Whole job (s) low", "Cost (USD) high", "Standing"} <= set(job)
     facts = data["records"][0]["facts"]
     assert facts["script"] == "train.py --batch 32" and facts["steps seen"] == "400, then it was stopped"
-    kept = benchmark_json(records, comparison, RUN)
+    kept = benchmark_json(records, grid_of(records, comparison), RUN)
     assert kept["rows"][0]["script"]["job"]["steps"] == 10_000 and kept["findings"]["training"]["rows"]
-    text = full_text(records, comparison)
+    text = full_text(records, grid_of(records, comparison))
     assert all(f"{kind.title}:" in text for kind in (WholeJobs, HeldBacks, SameTraining))
     assert {"bench-job", "bench-held-back", "bench-training"} <= set(stage_tables(comparison))
 
 
 def test_a_script_without_sizes_has_a_page():
     records = three("a", case=Case.of("train", {}, "own"))
-    page = report_html(records, compare(records, [machine("a")], "a"), RUN)
+    page = report_html(records, grid_of(records, compare(records, [machine("a")], "a")), RUN)
     assert "train/own" in page and ">loader</span>" in page

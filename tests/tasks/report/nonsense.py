@@ -9,6 +9,7 @@ from tasks.publish import summary
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.finite_json import to_json
+from tasks.report.grid import grid_of
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
 from tasks.store.frames import results_table
@@ -47,13 +48,13 @@ def said(store):
     """Everything that a report says, short of its pictures; fails where that is not made of plain numbers."""
     records, odd = store.records()
     comparison = judged(records, store)
-    for frame in (comparison_table(comparison), results_table(records, comparison.refusals)):
+    for frame in (comparison_table(grid_of((), comparison)), results_table(records, comparison.refusals)):
         for column in frame.select_dtypes("number"):
             assert not any(math.isinf(value) for value in frame[column].dropna())
-    results = json.loads(to_json(benchmark_json(records, comparison, INFO)))
+    results = json.loads(to_json(benchmark_json(records, grid_of(records, comparison), INFO)))
     assert len(results["rows"]) == len(records)
     summary(comparison, store.plan, store.folder / "report.html", "https://report")
-    text = full_text(records, comparison)
+    text = full_text(records, grid_of(records, comparison))
     assert not {"nan", "inf"} & set(text.lower().replace("(", " ").split())
     return " ".join([*text.split(), *odd])
 

@@ -30,7 +30,7 @@ def compared(made):
 
 @pytest.mark.server
 def test_every_ok_cell_of_the_comparison_says_it_with_the_reason_as_its_title(made, compared):
-    page = report_html(made, compared, RUN)
+    page = report_html(made, grid_of(made, compared), RUN)
     shown = re.findall(r'<span class="quiet" title="([^"]+)">bound by: ([^<]+)</span>', page)
     bounds = [summary.bound for summary in compared.summaries if summary.bound]
     assert sorted(shown) == sorted((bound.why, bound_text(bound)) for bound in bounds)
@@ -48,7 +48,7 @@ def test_the_records_table_has_it_and_the_share_of_the_measured_peak(made, compa
 
 
 def test_the_data_frame_has_every_limit_as_a_share(compared):
-    table = comparison_table(compared)
+    table = comparison_table(grid_of((), compared))
     ok = table[table["ok_repeats"] > 0]
     assert set(ok["bound_by"]) <= {"compute", "transfer", "unexplained"}
     assert (ok["bound_why"].str.len() > 10).all()
@@ -59,8 +59,8 @@ def test_the_data_frame_has_every_limit_as_a_share(compared):
 
 def test_nothing_ok_has_no_bounds():
     made, compared = nothing_ok()
-    assert "bound by:" not in report_html(made, compared, RUN)
-    assert set(comparison_table(compared)["bound_by"]) == {""}
+    assert "bound by:" not in report_html(made, grid_of(made, compared), RUN)
+    assert set(comparison_table(grid_of((), compared))["bound_by"]) == {""}
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +78,13 @@ def held_back(made):
 
 
 def test_a_launch_bound_cell_and_a_soaked_one_say_so_on_the_page(held_back, made, compared):
-    page = report_html(held_back, comparison(held_back), RUN)
+    page = report_html(held_back, grid_of(held_back, comparison(held_back)), RUN)
     (row,) = re.findall(r'<tr id="case-6">.*?</tr>', page, re.S)
     assert row.count("launch-bound: the device computes for 25.00 %") == 1
     assert page.count('<span class="quiet">sustained: 80.00 %') == 1
     assert "<dt>launch-bound</dt>" in page and "<dt>sustained</dt>" in page
     assert "Launch-bound steps" in page and "Sustained speed" in page
-    before = report_html(made, compared, RUN)
+    before = report_html(made, grid_of(made, compared), RUN)
     assert "launch-bound" not in before.lower().split("<script")[0] and "<dt>sustained</dt>" not in before
 
 
@@ -99,9 +99,9 @@ def test_the_records_unfold_to_what_the_device_computes_and_to_what_a_soak_leave
 
 def test_text_tables_and_files_have_them_too(held_back):
     compared = comparison(held_back)
-    text = full_text(held_back, compared)
+    text = full_text(held_back, grid_of(held_back, compared))
     assert "Launch-bound steps:" in text and "Sustained speed:" in text
-    cells = comparison_table(compared).set_index("cell")
+    cells = comparison_table(grid_of((), compared)).set_index("cell")
     bound = cells.loc[f"gke-l4/{CASES[6].id}"]
     assert bound["launch_bound"] and bound["busy_share"] == pytest.approx(0.25)
     assert bound["busy_share_low"] <= 0.25 <= bound["busy_share_high"] and pd.isna(bound["sustained_share"])
@@ -109,6 +109,10 @@ def test_text_tables_and_files_have_them_too(held_back):
     assert soaked["sustained_share"] == pytest.approx(0.8) and pd.isna(soaked["launch_bound"])
     rows = results_table(held_back)
     assert rows["device_busy_s"].count() == rows["sustained_share"].count() == 3
-    read = [row for row in benchmark_json(held_back, compared, RUN)["rows"] if row["device_busy_s"]]
+    read = [
+        row
+        for row in benchmark_json(held_back, grid_of(held_back, compared), RUN)["rows"]
+        if row["device_busy_s"]
+    ]
     assert len(read) == 3 and {"latency", "sustained_share"} <= read[0].keys()
     assert {"bench-launch-bound", "bench-sustained"} <= stage_tables(compared).keys()

@@ -3,6 +3,7 @@
 from tasks.findings.bills import Bills
 from tasks.findings.compare import compare
 from tasks.findings.offers import Offers
+from tasks.report.grid import grid_of
 from tasks.report.text.comparison import full_text
 from tasks.report.text.findings import finding_text, findings
 from tasks.results.finding import LaneJob
@@ -32,7 +33,7 @@ def phases(found):
 
 def test_the_text_tells_where_it_pays_by_size_price_and_calls():
     records, comparison = compared()
-    text = full_text(records, comparison)
+    text = full_text(records, grid_of(records, comparison))
     assert text.isascii()
     lines = text.splitlines()
     assert any("matmul fp32: gpu is faster than cpu from n between 200 and 500 " in line for line in lines)
@@ -71,5 +72,5 @@ def test_one_repeat_of_one_machine_leaves_only_its_bill():
 
 def test_a_sign_that_ascii_lacks_is_spelt():
     records = [failed(Verdict.NOISY, "it is known to ±3.0%", Case.of("matmul", {"n": 200}), "cpu")]
-    text = full_text(records, compare(records, (machine("cpu", 1.0),), "cpu"))
+    text = full_text(records, grid_of(records, compare(records, (machine("cpu", 1.0),), "cpu")))
     assert "it is known to +/-3.0%" in text and text.isascii()

@@ -13,6 +13,7 @@ from tasks.report.artifacts import speedup_rows
 from tasks.report.charts.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LIGHT_SERIES
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
+from tasks.report.grid import grid_of
 from tasks.report.html import bundle, records_table
 from tasks.report.html.page import report_html
 from tasks.report.html.templates import TEMPLATES, environment
@@ -26,6 +27,7 @@ from tests.tasks.examples.reports import (
     HOSTILE,
     MACHINES,
     RUN,
+    arranged,
     comparison,
     good_record,
     nothing_ok,
@@ -41,7 +43,7 @@ def made():
 
 @pytest.fixture(scope="module")
 def page(made):
-    return report_html(made, comparison(made), RUN)
+    return report_html(made, grid_of(made, comparison(made)), RUN)
 
 
 def without_scripts(page):
@@ -84,7 +86,7 @@ def test_numbers_that_do_not_count_are_grey_and_have_their_reason():
         replace(good_record(BASELINE, CASES[0], i), verdict=Verdict.THROTTLED, reasons=("clock fell",))
         for i in (0, 1)
     ]
-    page = report_html(throttled, comparison(throttled), RUN)
+    page = report_html(throttled, grid_of(throttled, comparison(throttled)), RUN)
     assert page.count('class="void"') == 2
     assert re.search(r'class="number void"[^>]*>[\d.]+ ms, [\d.]+ ms<', page)
     assert "clock fell" in words(page)
@@ -93,13 +95,13 @@ def test_numbers_that_do_not_count_are_grey_and_have_their_reason():
 def test_a_copied_row_is_shown_as_impossible_with_its_number():
     one = good_record("gke-l4", CASES[0], 0)
     copied = [one, replace(one, case=CASES[1])]
-    page = report_html(copied, compare(copied, MACHINES, BASELINE), RUN)
+    page = report_html(copied, grid_of(copied, compare(copied, MACHINES, BASELINE)), RUN)
     assert "impossible" in page and "copy" in words(page)
 
 
 def test_repeats_that_do_not_count_are_listed_and_the_others_still_count(made):
     hot = replace(made[0], verdict=Verdict.THROTTLED, reasons=("clock fell",))
-    page = report_html([hot, *made[1:]], comparison([hot, *made[1:]]), RUN)
+    page = report_html([hot, *made[1:]], grid_of([hot, *made[1:]], comparison([hot, *made[1:]])), RUN)
     section = words(page[page.index('id="troubles"') : page.index('id="pictures"')])
     assert "throttled 2 of 3" in section and "clock fell" in section
     assert "25 of 27 cells count" in words(page)
@@ -110,7 +112,7 @@ def test_scaling_has_its_band_and_its_explanation():
     one = [replace(good_record("aws-g5.8xlarge", CASES[2], i), hardware="g5-1") for i in range(3)]
     eight = [replace(good_record("gke-l4", CASES[1], i), hardware="g5-8", case=CASES[2]) for i in range(3)]
     eight = [replace(record, environment=one[0].environment, work=one[0].work) for record in eight]
-    page = words(report_html(one + eight, compare(one + eight, machines, "g5-1"), RUN))
+    page = words(report_html(one + eight, grid_of(one + eight, compare(one + eight, machines, "g5-1")), RUN))
     assert re.search(r"scaling [a-z ]+, strong \d+\.\d* % \(", page)
     assert "Speedup divided by how many times more devices" in page
 
@@ -146,7 +148,7 @@ def test_hostile_names_are_escaped_too():
         replace(good_record(BASELINE, CASES[0], i), hardware=name, environment={name: name}) for i in (0, 1)
     ]
     machines = (replace(MACHINES[0], name=name, price_note=name),)
-    page = report_html(made, compare(made, machines, name), replace(RUN, run=name, suite=name))
+    page = report_html(made, grid_of(made, compare(made, machines, name)), replace(RUN, run=name, suite=name))
     assert "<img" not in without_scripts(page) and "&lt;img" in page
 
 
@@ -181,18 +183,18 @@ def test_environments_that_differ_are_apart_from_those_that_do_not(made):
 @pytest.mark.server
 def test_a_great_many_records_stay_below_five_megabytes(monkeypatch):
     many = [good_record(hw.name, case, i, samples=60) for hw in MACHINES for case in CASES for i in range(80)]
-    page = report_html(many, comparison(many), RUN)
+    page = report_html(many, grid_of(many, comparison(many)), RUN)
     assert len(page.encode()) < 5e6
     assert f"The page shows {records_table.MOST_RECORDS} of {len(many)}" in words(page)
 
 
 def test_nothing_ok_says_so():
-    page = words(report_html(*nothing_ok(), RUN))
+    page = words(report_html(*arranged(*nothing_ok()), RUN))
     assert "Nothing to draw: no cell of this run counts." in page and "exit status 139" in page
 
 
 def test_an_empty_run_makes_a_page():
-    page = words(report_html([], Comparison(BASELINE, (), (), (), (), ()), RUN))
+    page = words(report_html([], grid_of([], Comparison(BASELINE, (), (), (), (), ())), RUN))
     assert "There is no answer" in page and "Nothing was measured" in page
 
 
@@ -224,17 +226,17 @@ def test_a_wide_cell_is_drawn_and_worded_as_wide(made):
     reasons = ("90 samples did not make the median precise before the cap",)
     first = made[0].cell
     wide = [replace(r, verdict=Verdict.IMPRECISE, reasons=reasons) if r.cell == first else r for r in made]
-    page = report_html(wide, comparison(wide), RUN)
+    page = report_html(wide, grid_of(wide, comparison(wide)), RUN)
     text = words(page)
     assert "1 wide" in text and "≈ wide, imprecise; 90 samples" in text
     assert "imprecise (wide)" in text and "is wide, which the intervals of their repeats carry" in text
     assert re.search(r'class="field base wide"', page)
-    assert "wide" in full_text(wide, comparison(wide))
-    table = comparison_table(comparison(wide)).set_index("cell")
+    assert "wide" in full_text(wide, grid_of(wide, comparison(wide)))
+    table = comparison_table(grid_of((), comparison(wide))).set_index("cell")
     assert table.loc[first.id, "grade"] == "wide" and set(table["grade"]) == {"sound", "wide", "refused"}
     (row,) = [row for row in speedup_rows(comparison(wide)) if row["cell"] == first.id]
     assert row["grade"] == f"wide: {reasons[0]}"
-    rows = benchmark_json(wide, comparison(wide), RUN)["rows"]
+    rows = benchmark_json(wide, grid_of(wide, comparison(wide)), RUN)["rows"]
     assert {row["grade"] for row in rows if row["verdict"] == "imprecise"} == {"wide"}
     assert set(results_table(wide)["grade"]) == {"sound", "wide", "refused"}
 

@@ -53,7 +53,7 @@ def test_a_small_map_has_a_row_a_case_and_every_field_leads_to_a_row_that_is_the
     assert found["separate"] and len(found["rows"]) == len(CASES)
     assert sum(count for _, count in found["legend"]) == len(grid.summaries)
     made = records()
-    page = report_html(made, comparison(made), RUN)
+    page = report_html(made, grid_of(made, comparison(made)), RUN)
     links = re.findall(r'<a href="#(case-\d+)" class="field', page)
     assert len(links) == 27 and set(links) <= set(re.findall(r'<tr id="(case-\d+)"', page))
 
@@ -72,7 +72,7 @@ def test_a_large_map_has_a_row_a_workload_and_a_field_a_size(large):
 @pytest.mark.server
 def test_a_large_page_says_what_it_leaves_out(large):
     made, compared = large
-    page = report_html(made, compared, RUN)
+    page = report_html(made, grid_of(made, compared), RUN)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
     assert (
         f"Drawn: the first {MOST_GROUPS} of {len({c.workload for c in {r.case for r in made}})} workloads"

@@ -11,6 +11,7 @@ from tasks.errors import GridbenchError
 from tasks.findings.compare import compare
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.finite_json import to_json
+from tasks.report.grid import grid_of
 from tasks.report.text.boxes import text_tables
 from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import machine, record
@@ -138,9 +139,9 @@ def test_figures_that_agree_with_each_other_and_with_nothing_else(planned, facto
     }[which]
     off = [scaled(r, factor, what) if hit(r) else r for r in made]
     comparison = compare(off, [machine(name) for name in HARDWARE], HARDWARE[0])
-    text_tables(comparison)
-    full_text(off, comparison)
-    json.loads(to_json(benchmark_json(off, comparison, INFO)))
+    text_tables(grid_of((), comparison))
+    full_text(off, grid_of(off, comparison))
+    json.loads(to_json(benchmark_json(off, grid_of(off, comparison), INFO)))
     for pairing in comparison.pairings:
         for ratio in (pairing.compute, pairing.end_to_end, pairing.cost):
             assert ratio is None or 0 < ratio.estimate.value < math.inf

@@ -80,7 +80,7 @@ def test_cases_beyond_the_drawn_ones_are_counted(made):
     offers = tuple(replace(offer, case=case) for case in CASES for offer in OFFERS)
     grid = grid_with(made, Offers(offers))
     assert len(pareto_panels(grid)) == 5 and cases_left(grid) == len(CASES) - 5
-    page = report_html(made, grid.comparison, RUN)
+    page = report_html(made, grid_of(made, grid.comparison), RUN)
     assert "4 more cases that two machines offer are in benchmark_results.json" in page
 
 
@@ -118,7 +118,7 @@ def test_a_break_even_lies_between_the_work_of_its_two_sizes(made):
     group = next(group for group in grid.groups if group.workload == "gcn")
     ends = break_even_ends(grid, group)
     assert [(start, end) for _, start, end in ends] == [(group.work[CASES[6]], group.work[CASES[7]])]
-    page = report_html(made, grid.comparison, RUN)
+    page = report_html(made, grid_of(made, grid.comparison), RUN)
     data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
     charts = json.dumps([spec for name, spec in data["charts"].items() if name.startswith("time-")])
     assert charts.count('"break-even"') >= 1 and "from nodes between 2708 and 20000" in page
@@ -162,7 +162,7 @@ def test_a_panel_a_quantity_of_the_largest_case_with_a_line_a_machine(made):
 
 def test_what_else_was_seen_follows_the_answer_and_what_is_left_out_is_counted(made):
     many = tuple(f"Scale matters {i}." for i in range(60))
-    page = report_html(made, replace(comparison(made), observations=many), RUN)
+    page = report_html(made, grid_of(made, replace(comparison(made), observations=many)), RUN)
     assert page.index('id="h-answer"') < page.index("Scale matters 0.") < page.index('id="machines"')
     assert "Scale matters 39." in page and "Scale matters 40." not in page and "20 more are in" in page
 
@@ -178,7 +178,7 @@ def test_programs_find_offers_break_evens_bills_and_observations_in_the_json(mad
             Bills((bill,)),
         ),
     )
-    read = json.loads(json.dumps(benchmark_json(made, found, RUN), allow_nan=False))
+    read = json.loads(json.dumps(benchmark_json(made, grid_of(made, found), RUN), allow_nan=False))
     assert [offer["case"] for offer in read["offers"]] == [None] * 4 + [CASES[0].id]
     assert read["offers"][1]["usd"] == {"value": CHEAP.value, "low": CHEAP.low, "high": CHEAP.high}
     assert (read["crossings"][0]["above"], read["crossings"][0]["fixed"]) == (20000, {"k": 2})
@@ -188,5 +188,5 @@ def test_programs_find_offers_break_evens_bills_and_observations_in_the_json(mad
 
 def test_a_run_without_findings_has_no_empty_sections():
     broken = [bad_record(BASELINE, CASES[0], 0, Verdict.CRASHED, "exit status 139")]
-    page = report_html(broken, replace(comparison(broken), findings=()), RUN)
+    page = report_html(broken, grid_of(broken, replace(comparison(broken), findings=())), RUN)
     assert 'id="money"' not in page and 'id="monitor"' not in page and 'href="#money"' not in page

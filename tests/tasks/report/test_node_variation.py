@@ -9,10 +9,12 @@ from tasks.findings.compare import compare
 from tasks.report.artifacts import stage_tables
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.finite_json import to_json
+from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import MATMUL, machine, repeats
+from tests.tasks.examples.reports import arranged
 
 RUN = RunInfo("a-run", "quick", "2026-07-24T02:00:11+00:00", 1, "0.1.0")
 FACTORS = {"my-box.a": 1.0, "my-box.b": 1.3, "my-box.<c>": 1.004}
@@ -33,7 +35,7 @@ def shown(page):
 
 
 def test_the_page_has_a_table_with_the_straggler(made):
-    page = report_html(*made, RUN)
+    page = report_html(*arranged(*made), RUN)
     text = shown(page)
     assert text.index("my-box.a") < text.index("my-box.&lt;c&gt;") < text.index("my-box.b")
     assert "▼ straggler" in text and text.count("straggler") == 1 and "fastest" in text
@@ -43,24 +45,26 @@ def test_the_page_has_a_table_with_the_straggler(made):
 
 def test_a_page_without_boxes_has_no_such_table(made):
     records, _ = made
-    page = report_html(records, compare(records, [machine(name) for name in FACTORS], "my-box.a"), RUN)
+    page = report_html(
+        records, grid_of(records, compare(records, [machine(name) for name in FACTORS], "my-box.a")), RUN
+    )
     assert 'id="boxes"' not in page and 'href="#node-variation"' not in page
 
 
 def test_of_two_boxes_the_page_says_what_can_not_be_known(made):
     two = [record for record in made[0] if record.hardware != "my-box.<c>"]
     machines = [machine(name, shape="my-box") for name in ("my-box.a", "my-box.b")]
-    text = shown(report_html(two, compare(two, machines, "my-box.a"), RUN))
+    text = shown(report_html(two, grid_of(two, compare(two, machines, "my-box.a")), RUN))
     assert "two machines were compared: either may be the exception." in text and "straggler" not in text
 
 
 def test_the_text_has_it(made):
-    text = full_text(*made)
+    text = full_text(*arranged(*made))
     assert "Node variation:" in text and re.search(r"\| my-box \| my-box\.b +\| 1\.29.*straggler", text)
 
 
 def test_programs_find_it_in_the_json(made):
-    found = json.loads(to_json(benchmark_json(*made, RUN)))
+    found = json.loads(to_json(benchmark_json(*arranged(*made), RUN)))
     (one,) = found["siblings"]
     assert (one["shape"], one["cases"]) == ("my-box", 1) and 1.29 < one["spread"]["low"] < 1.3
     assert [(b["hardware"], b["straggler"]) for b in one["boxes"]][-1] == ("my-box.b", True)

@@ -16,6 +16,7 @@ from tasks.gather import judged
 from tasks.publish import write_files
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.finite_json import to_json
+from tasks.report.grid import grid_of
 from tasks.report.text.comparison import full_text
 from tasks.store.frames import results_table
 from tests.tasks.examples.records import failed, machine, timing
@@ -136,9 +137,9 @@ def test_what_no_file_can_hold_is_refused_in_memory_too(planned, bad):
     comparison = compare(made, [machine(name) for name in HARDWARE], HARDWARE[0])
     assert any("its compute time is" in reason for s in comparison.summaries for reason in s.reasons)
     assert all(math.isfinite(s.compute_s.value) for s in comparison.summaries if s.compute_s)
-    text = to_json(benchmark_json(made, comparison, INFO))
+    text = to_json(benchmark_json(made, grid_of(made, comparison), INFO))
     assert "NaN" not in text and "Infinity" not in text
-    full_text(made, comparison)
+    full_text(made, grid_of(made, comparison))
 
 
 @pytest.mark.parametrize("price", [None, 0.0, 5e-324])
@@ -146,8 +147,8 @@ def test_without_a_price_that_means_something_nothing_is_cheapest(planned, price
     machines = [machine(HARDWARE[0], 1.0), machine(HARDWARE[1], price)]
     made = good(planned)
     comparison = compare(made, machines, HARDWARE[0])
-    full_text(made, comparison)
-    json.loads(to_json(benchmark_json(made, comparison, INFO)))
+    full_text(made, grid_of(made, comparison))
+    json.loads(to_json(benchmark_json(made, grid_of(made, comparison), INFO)))
     if not price:
         assert all(pairing.cost is None for pairing in comparison.pairings)
         assert not any("Cheapest" in sentence for sentence in comparison.answer)
@@ -218,8 +219,8 @@ def test_an_empty_run_still_has_a_report(empty_store):
         comparison.answer[0]
         == "No cell of the baseline, local-cpu-1, has a number that counts, so there is no speedup."
     )
-    assert "has a number that counts" in full_text([], comparison)
-    assert results_table([]).empty and benchmark_json([], comparison, INFO)["rows"] == []
+    assert "has a number that counts" in full_text([], grid_of([], comparison))
+    assert results_table([]).empty and benchmark_json([], grid_of([], comparison), INFO)["rows"] == []
 
 
 @pytest.mark.server
@@ -253,7 +254,7 @@ def test_failures_of_a_whole_run_are_no_numbers(planned):
     made = [failed(Verdict.TIMEOUT, HUGE, r.case, r.hardware, r.repeat) for r in good(planned)]
     comparison = compare(made, [machine(name) for name in HARDWARE], HARDWARE[0])
     assert not comparison.totals and all(s.compute_s is None for s in comparison.summaries)
-    assert len(full_text(made, comparison)) < 20 * len(HUGE)
+    assert len(full_text(made, grid_of(made, comparison))) < 20 * len(HUGE)
 
 
 @given(

@@ -87,11 +87,11 @@ def test_pictures_are_png_with_repeats_with_one_and_with_nothing_ok():
     for repeats in (1, 3):
         made = records(repeats)
         compared = comparison(made)
-        assert time_by_size_png(made, compared, "t").startswith(PNG)
-        assert speedup_png(made, compared, "t").startswith(PNG)
+        assert time_by_size_png(grid_of(made, compared), "t").startswith(PNG)
+        assert speedup_png(grid_of(made, compared), "t").startswith(PNG)
     made, compared = nothing_ok()
-    assert time_by_size_png(made, compared, "t").startswith(PNG)
-    assert speedup_png(made, compared, "t").startswith(PNG)
+    assert time_by_size_png(grid_of(made, compared), "t").startswith(PNG)
+    assert speedup_png(grid_of(made, compared), "t").startswith(PNG)
 
 
 def luminance(colour):

@@ -20,7 +20,7 @@ from tasks.report.models import BUSY, EVENTS, HOST, device_time, quality_text
 from tasks.report.scaling_rows import families_of_interest, level_row, memory_text
 from tests.tasks.examples.group_records import BOX, alone, epoch, grouped, memory_at, profiled, repeated
 from tests.tasks.examples.records import failed, machine, repeats
-from tests.tasks.examples.reports import RUN
+from tests.tasks.examples.reports import RUN, arranged
 from tests.tasks.examples.reports import comparison as plain_comparison
 from tests.tasks.examples.reports import records as plain_records
 from tests.tasks.examples.scaling import MACHINES, OTHER
@@ -39,7 +39,7 @@ SEED_SPEEDUP = {"time_speedup", "throughput_speedup", "efficiency_per_gpu"}
 
 @pytest.fixture(scope="module")
 def page(made):
-    return report_html(*made, RUN)
+    return report_html(*arranged(*made), RUN)
 
 
 def words(page):
@@ -78,9 +78,9 @@ def test_every_chart_of_the_page_has_its_data_and_its_place(page):
 
 def test_a_run_without_groups_and_models_has_none_of_it():
     made = plain_records()
-    text = report_html(made, plain_comparison(made), RUN)
+    text = report_html(made, grid_of(made, plain_comparison(made)), RUN)
     assert 'id="scaling"' not in text and 'id="models"' not in text
-    assert "single_gpu" not in benchmark_json(made, plain_comparison(made), RUN)
+    assert "single_gpu" not in benchmark_json(made, grid_of(made, plain_comparison(made)), RUN)
 
 
 def test_the_ideal_line_reaches_the_most_processes_and_strong_and_weak_never_share_a_panel(made):
@@ -130,7 +130,7 @@ def test_an_impossible_efficiency_is_shown_with_its_reason():
     compared = compare(made, [machine(BOX)], BOX)
     row = level_row(compared.families[0].levels[1])
     assert row["band"] == "impossible" and row["efficiency"].startswith("199.8") and row["serial"] == "–"
-    assert "% scaling" in words(report_html(made, compared, RUN))
+    assert "% scaling" in words(report_html(made, grid_of(made, compared), RUN))
 
 
 def test_processes_that_are_slower_than_one_have_no_serial_part_to_state():
@@ -212,7 +212,7 @@ def test_on_a_cpu_the_keys_stand_for_processes():
 
 
 def test_the_json_of_the_run_is_strict_and_has_families_and_groups(made):
-    found = json.loads(json.dumps(benchmark_json(*made, RUN), allow_nan=False))
+    found = json.loads(json.dumps(benchmark_json(*arranged(*made), RUN), allow_nan=False))
     assert found["benchmark_timestamp"] == RUN.started_at and found["schema"] == 1
     assert [family["scaling"] for family in found["families"]] == ["weak", "strong", "strong"]
     assert any(row["group"] for row in found["rows"]) and any(row["training"] for row in found["rows"])
@@ -248,7 +248,7 @@ def test_what_moves_bytes_only_has_no_flop_rate(made):
     bandwidth = [s for s in compared.summaries if s.cell.case.workload == "memory_bandwidth"]
     assert all(summary.flops_per_s is None for summary in bandwidth)
     only = [r for r in records if r.case.workload == "memory_bandwidth"]
-    text = words(report_html(only, compare(only, MACHINES, OTHER), RUN))
+    text = words(report_html(only, grid_of(only, compare(only, MACHINES, OTHER)), RUN))
     assert "FLOP/s" not in text and "52.43 GB/s" in text
 
 

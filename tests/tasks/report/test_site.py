@@ -17,6 +17,7 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.publish import write_comparison
 from tasks.report.files.comparison_table import comparison_table
+from tasks.report.grid import grid_of
 from tasks.report.html.site import changes, write_site
 from tasks.report.html.trends import site_runs, trends
 from tasks.results.values import RatioVerdict
@@ -74,7 +75,7 @@ def a_night(results, number):
         store.add(record)
     results_table(made).to_parquet(store.folder / "results.parquet", index=False)
     comparison = compare(made, plan.machines, plan.baseline)
-    comparison_table(comparison).to_csv(store.folder / "comparison.csv", index=False)
+    comparison_table(grid_of((), comparison)).to_csv(store.folder / "comparison.csv", index=False)
     (store.folder / "report.html").write_text("<p>pictures take their time</p>")
     return store
 

@@ -9,6 +9,7 @@ import pytest
 
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
+from tasks.report.grid import grid_of
 from tasks.report.text.boxes import box, text_tables
 from tasks.results.model import Comparison
 from tasks.store.frames import results_table
@@ -81,7 +82,7 @@ def test_a_control_moves_no_number(made, compared):
     control = Control("abc", "ok", (), 1e-9, "def")
     controlled = [replace(record, control=control) for record in made]
     assert comparison(controlled) == compared
-    plain, rows = (benchmark_json(of, compared, RUN)["rows"] for of in (made, controlled))
+    plain, rows = (benchmark_json(of, grid_of(of, compared), RUN)["rows"] for of in (made, controlled))
     assert [row["control"]["compute_s"] for row in rows] == [1e-9] * len(made)
     assert [row | {"control": None} for row in rows] == plain
 
@@ -93,7 +94,7 @@ def test_results_survive_parquet(made, tmp_path):
 
 
 def test_comparison_has_a_row_for_each_cell_with_bounds_around_values(compared):
-    table = comparison_table(compared)
+    table = comparison_table(grid_of((), compared))
     assert len(table) == len(compared.summaries) == 27
     decided = table[table["compute_speedup_outcome"] == "faster"]
     assert (decided["compute_speedup_low"] > 1).all()
@@ -102,7 +103,7 @@ def test_comparison_has_a_row_for_each_cell_with_bounds_around_values(compared):
 
 
 def test_comparison_says_why_there_is_no_ratio_no_cost_and_no_decision(compared):
-    table = comparison_table(compared).set_index("cell")
+    table = comparison_table(grid_of((), compared)).set_index("cell")
     wrong = table.loc[f"gke-l4/{CASES[5].id}"]
     assert wrong["verdict"] == "wrong" and HOSTILE in wrong["refused"] and pd.isna(wrong["compute_speedup"])
     assert pd.isna(table.loc[f"gke-l4/{CASES[0].id}", "cost_efficiency"])
@@ -112,7 +113,7 @@ def test_comparison_says_why_there_is_no_ratio_no_cost_and_no_decision(compared)
 
 
 def test_json_is_strict_and_holds_every_sample(made, compared):
-    text = json.dumps(benchmark_json(made, compared, RUN), allow_nan=False)
+    text = json.dumps(benchmark_json(made, grid_of(made, compared), RUN), allow_nan=False)
     read = json.loads(text)
     assert read["benchmark_timestamp"] == RUN.started_at
     assert read["run"]["seed"] == RUN.seed
@@ -125,7 +126,7 @@ def test_json_is_strict_and_holds_every_sample(made, compared):
 
 
 def test_json_keeps_small_numbers_whole(made, compared):
-    cells = benchmark_json(made, compared, RUN)["cells"]
+    cells = benchmark_json(made, grid_of(made, compared), RUN)["cells"]
     times = [summary.compute_s.value for summary in compared.summaries if summary.compute_s]
     assert [cell["compute_s"] for cell in cells if cell["compute_s"] is not None] == times
     assert all(
@@ -136,7 +137,7 @@ def test_json_keeps_small_numbers_whole(made, compared):
 
 
 def test_text_is_ascii_with_straight_boxes(compared):
-    text = text_tables(compared)
+    text = text_tables(grid_of((), compared))
     assert text.isascii()
     assert (
         f"| {BASELINE} time"
@@ -150,13 +151,17 @@ def test_text_is_ascii_with_straight_boxes(compared):
 
 def test_a_total_says_beside_it_what_its_interval_takes_for_granted(made, compared):
     said = "take the cells' errors as independent"
-    assert said in text_tables(compared)
+    assert said in text_tables(grid_of((), compared))
     single = [r for r in made if r.case == next(s.cell.case for s in compared.summaries if s.ok_repeats > 1)]
-    assert said not in text_tables(comparison(single))
+    assert said not in text_tables(grid_of((), comparison(single)))
 
 
 def test_every_speedup_in_the_text_has_an_interval_or_is_undecided(compared):
-    rows = [line for line in text_tables(compared).splitlines() if line.startswith("|") and "x " in line]
+    rows = [
+        line
+        for line in text_tables(grid_of((), compared)).splitlines()
+        if line.startswith("|") and "x " in line
+    ]
     for row in rows:
         for cell in row.strip("|").split("|")[3:]:
             assert (
@@ -178,15 +183,15 @@ def test_box_is_as_wide_as_its_widest_cell():
 
 def test_nothing_ok_and_nothing_at_all_make_tables_too():
     _, compared = nothing_ok()
-    assert set(comparison_table(compared)["verdict"]) == {"crashed"}
-    assert "crashed" in text_tables(compared)
+    assert set(comparison_table(grid_of((), compared))["verdict"]) == {"crashed"}
+    assert "crashed" in text_tables(grid_of((), compared))
     empty = Comparison(BASELINE, (), (), (), (), ())
-    assert results_table([]).empty and comparison_table(empty).empty
-    assert benchmark_json([], empty, RUN)["rows"] == []
-    assert text_tables(empty).isascii()
+    assert results_table([]).empty and comparison_table(grid_of((), empty)).empty
+    assert benchmark_json([], grid_of([], empty), RUN)["rows"] == []
+    assert text_tables(grid_of((), empty)).isascii()
 
 
 def test_a_line_break_in_a_reason_does_not_break_the_text(compared):
     broken = bad_record("gke-l4", CASES[0], 0, Verdict.CRASHED, "one\ntwo")
-    text = text_tables(replace(comparison([broken]), answer=()))
+    text = text_tables(grid_of((), replace(comparison([broken]), answer=())))
     assert "one two" in text

@@ -4,7 +4,7 @@ import pytest
 
 from tasks.report.html.page import report_html
 from tests.tasks.examples import scaling, script_records
-from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
+from tests.tasks.examples.reports import RUN, arranged, comparison, nothing_ok, records
 from tests.tasks.report.report_browser import chromium, opened
 
 pytestmark = pytest.mark.flaky(
@@ -28,7 +28,7 @@ def browser():
 
 def written(folder, name):
     path = folder / f"{name}.html"
-    path.write_text(report_html(*PAGES[name](), RUN), "utf-8")
+    path.write_text(report_html(*arranged(*PAGES[name]()), RUN), "utf-8")
     return path
 
 

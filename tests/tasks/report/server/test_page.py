@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tests.tasks.examples import script_records
-from tests.tasks.examples.reports import RUN, comparison, nothing_ok, records
+from tests.tasks.examples.reports import RUN, arranged, comparison, nothing_ok, records
 from tests.tasks.report.report_browser import chromium, opened, sync_api
 
 pytestmark = pytest.mark.flaky(
@@ -23,7 +24,7 @@ them => them.filter(it => it.scrollWidth > it.clientWidth)
 def path(tmp_path_factory):
     made = records()
     file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(report_html(made, comparison(made), RUN), "utf-8")
+    file.write_text(report_html(made, grid_of(made, comparison(made)), RUN), "utf-8")
     return file
 
 
@@ -57,7 +58,7 @@ def test_it_asks_for_nothing_complains_of_nothing_and_never_scrolls_sideways(bro
 
 def test_the_tables_of_a_script_fit_a_laptop(browser, tmp_path):
     file = tmp_path / "report.html"
-    file.write_text(report_html(*script_records.run(), RUN), "utf-8")
+    file.write_text(report_html(*arranged(*script_records.run()), RUN), "utf-8")
     page = opened(browser, file, 1280)
     tables = page.locator("#script .scroll")
     assert tables.count() >= 3
@@ -71,7 +72,7 @@ def test_hostile_text_runs_nothing(page):
 
 def test_nothing_ok_is_a_page_without_errors(browser, tmp_path):
     file = tmp_path / "report.html"
-    file.write_text(report_html(*nothing_ok(), RUN), "utf-8")
+    file.write_text(report_html(*arranged(*nothing_ok()), RUN), "utf-8")
     assert opened(browser, file).heard == [file.as_uri()]
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tests.tasks.examples.reports import RUN, comparison, records
 from tests.tasks.report.report_browser import FLAGS, chromium, opened
@@ -19,7 +20,7 @@ CHARTS = """() => [...document.querySelectorAll("[data-chart]")].map(
 def path(tmp_path_factory):
     made = records()
     file = tmp_path_factory.mktemp("report") / "report.html"
-    file.write_text(report_html(made, comparison(made), RUN), "utf-8")
+    file.write_text(report_html(made, grid_of(made, comparison(made)), RUN), "utf-8")
     return file
 
 

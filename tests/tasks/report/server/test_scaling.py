@@ -2,6 +2,7 @@
 
 from tasks.findings.compare import compare
 from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
+from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.report.write import write_report
 from tests.tasks.examples.group_records import BOX, grouped, repeated
@@ -21,7 +22,7 @@ def test_pictures_of_jobs_of_steps_and_of_nothing_ok_are_png(made):
     for compared, records in zip(cases, (made[0], repeated(grouped, (0.1,), 2), crashed), strict=True):
         assert gpu_comparison_png(records, compared, "t").startswith(b"\x89PNG")
         assert summary_table_png(compared, "t").startswith(b"\x89PNG")
-        assert report_html(records, compared, RUN)
+        assert report_html(records, grid_of(records, compared), RUN)
 
 
 def test_a_run_of_a_hundred_cases_has_all_its_files(tmp_path):
