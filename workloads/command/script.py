@@ -18,9 +18,9 @@ from workloads.harness.records.script import Script
 from workloads.harness.records.text import HEAD, line, script_facts, table
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import run_repeat
+from workloads.harness.script.command import check_script, own_case
 from workloads.harness.script.measure import RANKS
-from workloads.harness.script.whole import run_whole
-from workloads.harness.script.words import check_script, own_case
+from workloads.harness.script.run_to_end import run_whole
 
 
 def say(text: str) -> None:

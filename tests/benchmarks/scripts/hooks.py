@@ -15,14 +15,14 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.records.intervals import median_interval
-from workloads.harness.script.course import CoursePlan
 from workloads.harness.script.measurement import Measurement
+from workloads.harness.script.sampling import SamplingPlan
 
 PAIRS, STEPS, SPIN_S = 25, 600, 0.7e-3
 LEFT_OUT = 400  # steps at the beginning, in which a brief course is over
 GOAL = 1.01
-SAMPLED = CoursePlan(Rules().brief(), cap_s=1e9, predicts=True)
-SAMPLING = CoursePlan(Rules(), cap_s=1e9, predicts=True)
+SAMPLED = SamplingPlan(Rules().brief(), cap_s=1e9, predicts=True)
+SAMPLING = SamplingPlan(Rules(), cap_s=1e9, predicts=True)
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     report("the same while samples are taken", SAMPLING)
 
 
-def report(name: str, plan: CoursePlan, goal: str = "") -> None:
+def report(name: str, plan: SamplingPlan, goal: str = "") -> None:
     """Print the median ratio of a plan's hooked steps and plain ones, in pairs."""
     ratios = []
     for pair in range(PAIRS):
@@ -64,7 +64,7 @@ def plain_s() -> float:
     return statistics.median(seconds[LEFT_OUT:])
 
 
-def hooked_s(plan: CoursePlan) -> float:
+def hooked_s(plan: SamplingPlan) -> float:
     """Median seconds of the same, measured as a script is."""
     kept = torch.autograd.backward, torch.amp.GradScaler.scale, torch.compile, _BaseDataLoaderIter.__next__
     phases = Phases()

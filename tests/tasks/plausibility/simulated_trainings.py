@@ -18,7 +18,7 @@ from tasks.plausibility.trainings import Standing, courses
 from tests.tasks.examples.records import A10G, ENVIRONMENT, machine, record
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import ScriptRun
-from workloads.harness.script.seen import LOSSES
+from workloads.harness.script.observations import LOSSES
 
 STEPS = int(sys.argv[2]) if sys.argv[2:] else LOSSES
 BATCH, IMAGES = 32, 1024

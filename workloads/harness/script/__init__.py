@@ -1,1 +1,19 @@
-"""A user's own script, measured as it is: run, watched from hooks of torch, and stopped."""
+"""A user's own script, measured unchanged: started in this process, watched by hooks of torch, and stopped.
+
+The script is in control, so the calls run from torch into this package:
+
+    measure.measure_script        reads the repeat, starts the watchdog, runs the script
+      main_module.run_as_main     the script runs as `__main__`; its `import torch` installs the hooks
+        optimizer.step()          a line of the script; torch calls our hook after each step
+          hooks.Hooks             notes losses, batches and calls in `observations.Observations`
+          Measurement.optimizer_stepped   decides whether this call ends a step, and counts it
+            sample_steps.send(block)      a generator of `sampling`: it takes the times of a block of steps
+                                  and yields the length of the next: warm-up, samples, end of an epoch, profile
+            EnoughError           is raised out of the script's `optimizer.step()` when the generator returns
+      measure.finish              makes the record: outcome (verdict), step_shares, job_prediction
+
+A script that ends by itself, exits or raises reaches `finish` in the same way. With `--whole` no error is
+raised, and `run_to_end` leaves input, output and exit code to the script. The ranks of one training stop after
+the same step (`processes.Seat`). `import_isolation` hides our modules from the script, and `watchdog` ends a
+script that hangs.
+"""

@@ -15,7 +15,13 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
-from workloads.harness.script.seen import FIRST_BATCHES, LOSSES, Seen, first_tensor, is_token_ids
+from workloads.harness.script.observations import (
+    FIRST_BATCHES,
+    LOSSES,
+    Observations,
+    first_tensor,
+    is_token_ids,
+)
 
 MOST_CALLS = 1000  # of modules, after which nothing is looked for that went into one
 Stepped = Callable[[Any, Any, Any], None]  # a hook of torch, after the step of an optimizer
@@ -29,9 +35,9 @@ class Hooks:
         on_forward: called at the end of each outermost call of the model, until something is trained.
     """
 
-    def __init__(self, seen: Seen, stepped: Stepped, on_forward: Callable[[], None]) -> None:
+    def __init__(self, observed: Observations, stepped: Stepped, on_forward: Callable[[], None]) -> None:
         self.active = True
-        self._seen, self._stepped, self._on_forward = seen, stepped, on_forward
+        self._observed, self._stepped, self._on_forward = observed, stepped, on_forward
         self._model_hooks: list[Any] = []
         self._step_hook: Any = None
         self._scaled: tuple[Any, Any] = (None, None)
@@ -44,7 +50,7 @@ class Hooks:
 
     def install(self, torch: Any) -> None:
         """Set all hooks, as soon as torch is imported."""
-        self._torch, self._seen.imported = torch, True
+        self._torch, self._observed.imported = torch, True
         self._set_step_hook(lambda function: function)
         self._wrap_autograd(lambda function: function)
         self._wrap_loader(lambda function: function)
@@ -53,7 +59,7 @@ class Hooks:
 
     def watch_next_call(self) -> None:
         """Look once more at what goes into the model: the first call may have been a trial."""
-        if not self._seen.compiled:
+        if not self._observed.compiled:
             self._drop_model_hooks()
             self._watch_models()
 
@@ -72,22 +78,22 @@ class Hooks:
             if not self.active or loss is None or loss.numel() != 1:
                 return
             scaled, plain = self._scaled
-            self._seen.backward(plain if scaled is not None and scaled() is loss else loss)
+            self._observed.backward(plain if scaled is not None and scaled() is loss else loss)
             self._scaled = (None, None)
 
         def scaled(given: Any, made: Any) -> None:
             if self.active and hasattr(given, "detach"):
                 self._scaled = (weakref.ref(made), given.detach())
 
-        seen = self._seen
+        observed = self._observed
         real, scale = _plain(autograd.backward), _plain(scaler.scale)
 
         @functools.wraps(real)
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if len(seen.losses) < LOSSES:
+            if len(observed.losses) < LOSSES:
                 note(args[0] if args else kwargs.get("tensors", ()))
             else:  # nothing but this for each of millions of steps
-                seen.backwards += 1
+                observed.backwards += 1
             return real(*args, **kwargs)
 
         autograd.backward = _wrapping(safe(backward), real)
@@ -97,23 +103,23 @@ class Hooks:
         from torch.utils.data import dataloader
 
         kind: Any = dataloader._BaseDataLoaderIter
-        seen, real = self._seen, _plain(kind.__next__)
+        observed, real = self._observed, _plain(kind.__next__)
 
         @functools.wraps(real)
         def timed(iterator: Any) -> Any:
             if not self.active:
                 return real(iterator)
-            seen.loading, started_s = get_ident(), time.perf_counter()
+            observed.loading, started_s = get_ident(), time.perf_counter()
             try:
                 batch = real(iterator)
             except StopIteration:
-                seen.loader_ended(iterator)
+                observed.loader_ended(iterator)
                 raise
             finally:
-                seen.loading = 0
-            seen.loader_s += time.perf_counter() - started_s
+                observed.loading = 0
+            observed.loader_s += time.perf_counter() - started_s
             if iterator._num_yielded < FIRST_BATCHES:
-                seen.batch_came(iterator, batch)
+                observed.batch_came(iterator, batch)
             return batch
 
         kind.__next__ = _wrapping(safe(timed), real)
@@ -126,26 +132,26 @@ class Hooks:
         """
         from torch.nn.modules.module import register_module_forward_pre_hook
 
-        left, seen, trained = MOST_CALLS, self._seen, self._torch.is_grad_enabled
+        left, observed, trained = MOST_CALLS, self._observed, self._torch.is_grad_enabled
 
         def first_call(module: Any, args: Any) -> None:
             nonlocal left
-            loading = seen.loading == get_ident()
+            loading = observed.loading == get_ident()
             left -= not loading
             if left < 0:
                 self._model_hooks.pop(0).remove()
-            if not self.active or left < 0 or loading or (seen.backwards and not trained()):
+            if not self.active or left < 0 or loading or (observed.backwards and not trained()):
                 return
             tensor = first_tensor(args)
-            if not self._seen.backwards and not self._seen.forwards and len(self._model_hooks) == 1:
+            if not self._observed.backwards and not self._observed.forwards and len(self._model_hooks) == 1:
                 self._model_hooks.append(module.register_forward_hook(after_call))
             if tensor is not None:
-                self._seen.shape, self._seen.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
+                self._observed.shape, self._observed.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
                 self._model_hooks.pop(0).remove()
 
         def after_call(module: Any, args: Any, made: Any) -> None:
             if self.active:
-                self._seen.forwards += 1
+                self._observed.forwards += 1
                 self._on_forward()
 
         self._model_hooks.append(register_module_forward_pre_hook(first_call))
@@ -160,8 +166,8 @@ class Hooks:
 
         @functools.wraps(real)
         def compile_after_us(*args: Any, **kwargs: Any) -> Any:
-            if self.active and not self._seen.compiled:
-                self._seen.compiled = True
+            if self.active and not self._observed.compiled:
+                self._observed.compiled = True
                 self._make_safe()
             return real(*args, **kwargs)
 
@@ -178,17 +184,17 @@ class Hooks:
         self._watch_compiled(torch._dynamo.eval_frame.OptimizedModule)
 
     def _watch_compiled(self, kind: Any) -> None:
-        real, seen, trained = kind.__call__, self._seen, self._torch.is_grad_enabled
+        real, observed, trained = kind.__call__, self._observed, self._torch.is_grad_enabled
 
         @functools.wraps(real)
         def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.active and len(seen.ends_s) < 2 and (trained() or not seen.backwards):
+            if self.active and len(observed.ends_s) < 2 and (trained() or not observed.backwards):
                 tensor = first_tensor((*args, *kwargs.values()))
                 if tensor is not None:
-                    seen.shape, seen.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
+                    observed.shape, observed.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
             made = real(module, *args, **kwargs)
-            if self.active and not seen.backwards:
-                seen.forwards += 1
+            if self.active and not observed.backwards:
+                observed.forwards += 1
                 self._on_forward()
             return made
 

@@ -23,18 +23,17 @@ from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
-from workloads.harness.script.apart import MARKS, make_room, when_imported
-from workloads.harness.script.course import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, CoursePlan
-from workloads.harness.script.family import Seat, adopt_orphans, end_children
-from workloads.harness.script.job import job_time
+from workloads.harness.script.command import check_script, filled
+from workloads.harness.script.import_isolation import MARKS, make_room, when_imported
+from workloads.harness.script.job_prediction import OTHER_TIMES, SHARED_TIMES, ScriptPace, job_time, pace_of
 from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
-from workloads.harness.script.marks import gpus_in_use, uses_gpu
 from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
-from workloads.harness.script.pace import OTHER_TIMES, SHARED_TIMES, ScriptPace, pace_of
-from workloads.harness.script.patience import BACKWARDS_S, BRIEFLY_S, Patience
-from workloads.harness.script.shares import shares_of
-from workloads.harness.script.words import check_script, filled
+from workloads.harness.script.processes import Seat, adopt_orphans, end_children
+from workloads.harness.script.sampling import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, SamplingPlan
+from workloads.harness.script.step_shares import shares_of
+from workloads.harness.script.timers import gpus_in_use, uses_gpu
+from workloads.harness.script.watchdog import BACKWARDS_S, BRIEFLY_S, Watchdog
 
 RECORD = "GRIDBENCH_RECORD_FD"  # where the record goes, if standard output is the script's
 RANKS = "GRIDBENCH_RANKS"  # the folder of ranks that somebody else's torchrun has started
@@ -78,7 +77,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
 
         measurement.when_done(finish)
         if not script.whole:
-            Patience(repeat.timeout_s, BRIEFLY_S if repeat.brief else BACKWARDS_S).watch(measurement)
+            Watchdog(repeat.timeout_s, BRIEFLY_S if repeat.brief else BACKWARDS_S).watch(measurement)
         ending = _run(script, words, measurement, phases, repeat.threads)
         _wait_for_threads()
         code = measurement.end(ending)
@@ -106,11 +105,11 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-def _plan(repeat: Repeat, rules: Rules) -> CoursePlan:
+def _plan(repeat: Repeat, rules: Rules) -> SamplingPlan:
     script = repeat.script
     assert script is not None
     cap_s = BRIEF_CAP_S if repeat.brief else QUICK_CAP_S if repeat.quick else CAP_S
-    return CoursePlan(rules, cap_s, bool(script.steps or script.epochs), 0 if script.whole else PROFILED)
+    return SamplingPlan(rules, cap_s, bool(script.steps or script.epochs), 0 if script.whole else PROFILED)
 
 
 def _run(
@@ -160,19 +159,19 @@ def _record(
     rules: Rules,
     ending: Ending,
 ) -> Record:
-    taken, seen, script = measurement.taken, measurement.seen, repeat.script
+    times, observed, script = measurement.times, measurement.observed, repeat.script
     assert script is not None
-    wall, device_time = timings(taken, seen, rules)
-    losses, wrong = losses_of(seen)
-    findings: list[Finding] = findings_of(ending, seen, taken, repeat.case, measurement.follows)
-    findings += [*wrong, *misplaced(repeat.device, seen)]
-    readings.add(window_steps=taken.window_steps)
+    wall, device_time = timings(times, observed, rules)
+    losses, wrong = losses_of(observed)
+    findings: list[Finding] = findings_of(ending, observed, times, repeat.case, measurement.follows)
+    findings += [*wrong, *misplaced(repeat.device, observed)]
+    readings.add(window_steps=times.window_steps)
     readings.shared_by(max(measurement.world, gpus_in_use()))
     if wall and not findings and not measurement.follows:
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
     other_times = _other_times(findings, parts["environment"].get("hypervisor"), uses_gpu())
-    run = _seen_run(script, words, measurement, ending, losses, parts["memory"], other_times)
+    run = _script_run(script, words, measurement, ending, losses, parts["memory"], other_times)
     wall_s, unattributed_s = phases.close()
     return repeat.record(
         verdict=findings[0][0] if findings else Verdict.OK,
@@ -191,7 +190,7 @@ def _record(
     )
 
 
-def _seen_run(
+def _script_run(
     script: Script,
     words: tuple[str, ...],
     measurement: Measurement,
@@ -200,19 +199,19 @@ def _seen_run(
     memory: Memory,
     other_times: float,
 ) -> ScriptRun:
-    seen, turns = measurement.seen, measurement.turns
-    steps = len(seen.ends_s)
+    observed, turns = measurement.observed, measurement.turns
+    steps = len(observed.ends_s)
     calls = measurement.calls
-    batches = seen.batches_of_step(calls) * measurement.world
-    taken = measurement.taken
-    plain_s = seen.ends_s[: None if script.whole else taken.plain_steps]
+    batches = observed.batches_of_step(calls) * measurement.world
+    times = measurement.times
+    plain_s = observed.ends_s[: None if script.whole else times.plain_steps]
     pace = pace_of(
         plain_s,
-        seen.epochs_at,
-        seen.steps_of_epoch(calls),
-        taken.warm_steps or 1,
+        observed.epochs_at,
+        observed.steps_of_epoch(calls),
+        times.warm_steps or 1,
         other_times,
-        seen.compiled,
+        observed.compiled,
     )
     mean = pace.mean() if pace else (None, None, None)
     return ScriptRun(
@@ -222,16 +221,16 @@ def _seen_run(
         counted=measurement.counted or "optimizer",
         steps=steps,
         optimizers=tuple(turns.names),
-        accumulation=calls if seen.backwards and steps else None,
-        samples=round(seen.samples * batches) if seen.samples else None,
-        tokens=round(seen.tokens * batches) if seen.tokens else None,
+        accumulation=calls if observed.backwards and steps else None,
+        samples=round(observed.samples * batches) if observed.samples else None,
+        tokens=round(observed.tokens * batches) if observed.tokens else None,
         losses=losses,
-        shares=shares_of(taken.profile, taken.loader_share) if taken.profile else {},
+        shares=shares_of(times.profile, times.loader_share) if times.profile else {},
         mean_s=mean[0],
         mean_low_s=mean[1],
         mean_high_s=mean[2],
         first_step_s=measurement.first_step_s,
-        epoch_steps=seen.steps_of_epoch(calls),
+        epoch_steps=observed.steps_of_epoch(calls),
         job=_job(script, measurement, pace, ending),
         memory_left_bytes=_left_bytes(memory),
         ended=ending.ended,
@@ -252,22 +251,22 @@ def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: b
 
 def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:
     """Return the time of the whole job: as it was, or as it is predicted where its length is known."""
-    seen, steps = measurement.seen, script.steps
+    observed, steps = measurement.observed, script.steps
     if script.epochs and pace and pace.epoch_steps:
         steps = script.epochs * pace.epoch_steps
-    is_asked_for = (script.steps or script.epochs) is None or steps == len(seen.ends_s)
-    if is_asked_for and ending.ended == "finished" and not ending.code and seen.ends_s:
+    is_asked_for = (script.steps or script.epochs) is None or steps == len(observed.ends_s)
+    if is_asked_for and ending.ended == "finished" and not ending.code and observed.ends_s:
         seconds = measurement.wall_s()
-        epochs = len(seen.epochs_at) or None
-        return JobTime(len(seen.ends_s), seconds, seconds, seconds, epochs, measured=True)
+        epochs = len(observed.epochs_at) or None
+        return JobTime(len(observed.ends_s), seconds, seconds, seconds, epochs, measured=True)
     if steps is None or pace is None or measurement.first_step_s is None:
         return None
-    warm_steps = measurement.taken.warm_steps or 1
-    return job_time(pace, seen.ends_s, seen.epochs_at, measurement.first_step_s, warm_steps, steps)
+    warm_steps = measurement.times.warm_steps or 1
+    return job_time(pace, observed.ends_s, observed.epochs_at, measurement.first_step_s, warm_steps, steps)
 
 
 def _work(run: ScriptRun) -> Work:
-    """Return the work of a step: tokens, or samples, or the step itself where neither was seen."""
+    """Return the work of a step: tokens, or samples, or the step itself where neither was observed."""
     if run.tokens:
         return Work(run.tokens, "tokens", None, None)
     return Work(run.samples, "samples", None, None) if run.samples else Work(1, "steps", None, None)

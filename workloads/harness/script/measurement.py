@@ -13,13 +13,13 @@ from typing import Any
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.group import ranks
-from workloads.harness.script.course import Course, CoursePlan, Taken, course
-from workloads.harness.script.family import Seat, end_children
 from workloads.harness.script.hooks import Hooks, has_optimizer
-from workloads.harness.script.marks import Marks, gpu_in_use, uses_gpu
+from workloads.harness.script.observations import Observations
 from workloads.harness.script.optimizers import OptimizerTurns
 from workloads.harness.script.outcome import Ending
-from workloads.harness.script.seen import Seen
+from workloads.harness.script.processes import Seat, end_children
+from workloads.harness.script.sampling import SamplingPlan, SamplingSteps, StepTimes, sample_steps
+from workloads.harness.script.timers import BlockTimer, gpu_in_use, uses_gpu
 
 MOST_STEPS = 2**62
 GRACE_S = 5.0  # for what a script does when it is stopped; then its process ends
@@ -34,23 +34,23 @@ class Measurement:
     """The measurement of one script.
 
     Attributes:
-        seen, taken, turns: what was seen of it so far.
+        observed, taken, turns: what was seen of it so far.
         counted: `optimizer`, `forward` or `mark`; empty before the first step.
         cold: the phase of what comes before the first step's end.
         first_step_s: seconds from the start of the process to the end of the first step.
     """
 
     def __init__(
-        self, plan: CoursePlan, phases: Phases, readings: Readings, whole: bool, seat: Seat | None = None
+        self, plan: SamplingPlan, phases: Phases, readings: Readings, whole: bool, seat: Seat | None = None
     ) -> None:
-        self.seen, self.taken, self.turns = Seen(), Taken(), OptimizerTurns()
+        self.observed, self.times, self.turns = Observations(), StepTimes(), OptimizerTurns()
         self.counted = ""
         self.first_step_s: float | None = None
-        self.hooks = Hooks(self.seen, self.optimizer_stepped, self.model_called)
+        self.hooks = Hooks(self.observed, self.optimizer_stepped, self.model_called)
         self._plan, self._phases, self._readings, self._whole = plan, phases, readings, whole
         self.cold = ExitStack()
-        self._marks, self._seat = Marks(self.seen), seat
-        self._course: Course[None] | None = None
+        self._timer, self._seat = BlockTimer(self.observed), seat
+        self._sampling: SamplingSteps[None] | None = None
         self._left = 0
         self._asked = 1
         self._finish: Finish | None = None
@@ -67,7 +67,7 @@ class Measurement:
     @property
     def calls(self) -> float:
         """Return how many batches a step of an optimizer sums up."""
-        backwards, steps = self.seen.backwards, len(self.seen.ends_s)
+        backwards, steps = self.observed.backwards, len(self.observed.ends_s)
         if not steps or "LBFGS" in self.turns.names:  # which calls on one batch, to search along a line
             return 1.0
         if steps > self._first[1]:  # what came before the first step may have been no part of it
@@ -86,17 +86,17 @@ class Measurement:
             self._count("optimizer")
         ends, changed = self.turns.stepped(optimizer)
         if self.turns.is_looking:
-            self._early_s.append(self.seen.now_s())
+            self._early_s.append(self.observed.now_s())
         if changed:
             self._count_turns_anew()
         if ends:
             self._stepped()
-            if len(self.seen.ends_s) == 1:
+            if len(self.observed.ends_s) == 1:
                 self.hooks.watch_next_call()
 
     def model_called(self) -> None:
         """Take a call of the model, which is a step of a script that trains nothing."""
-        if self.counted in ("", "forward") and not self.seen.backwards:
+        if self.counted in ("", "forward") and not self.observed.backwards:
             if not self.counted:
                 self._count("forward")
             self._stepped()
@@ -112,30 +112,30 @@ class Measurement:
     def _count(self, kind: str) -> None:
         """Count steps in this way from now on."""
         self.counted, self.first_step_s = kind, None
-        self.seen.forget_steps()
+        self.observed.forget_steps()
         self._begin_anew()
 
     def _count_turns_anew(self) -> None:
         """Make steps of the turns of optimizers so far, whose length is another one than it seemed."""
-        ends_s, length = self.seen.ends_s, self.turns.length
+        ends_s, length = self.observed.ends_s, self.turns.length
         before_s = ends_s[0] if ends_s else None
         ends_s[:] = self._early_s[length - 1 : -1 : length]  # without this one, which is noted as any step
         if self.first_step_s is not None and before_s is not None:
             first_s = ends_s[0] if ends_s else self._early_s[-1]
             self.first_step_s += first_s - before_s
-        self.seen.losses[:] = self.seen.losses[::length]
+        self.observed.losses[:] = self.observed.losses[::length]
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        if self._course is not None:
-            self._course.close()
-        self._course, self.taken, self._asked, self._left = None, Taken(), 1, 0
+        if self._sampling is not None:
+            self._sampling.close()
+        self._sampling, self.times, self._asked, self._left = None, StepTimes(), 1, 0
 
     def _stepped(self) -> None:
         if self._done and not self._whole:
             self._end_firmly()  # the script has caught what was to stop it
-        self.seen.stepped()
-        if self._seat is not None and self._seat.is_last(len(self.seen.ends_s)):
+        self.observed.stepped()
+        if self._seat is not None and self._seat.is_last(len(self.observed.ends_s)):
             self._enough()
         self._left -= 1
         if self._left <= 0 and not self._done and not self.follows:
@@ -143,35 +143,37 @@ class Measurement:
 
     def _block_ended(self) -> None:
         """Hand a block to the course and begin the next one; the time in between is none of the script's."""
-        if self._course is None:
+        if self._sampling is None:
             self._begin()
             return
-        block = self._marks.end(self._asked)
-        self.seen.pause()
+        block = self._timer.end(self._asked)
+        self.observed.pause()
         try:
-            self._asked = self._left = self._course.send(block)
+            self._asked = self._left = self._sampling.send(block)
         except StopIteration:
             self._measured()
         finally:
-            self.seen.go_on()
-        self._marks.begin()
+            self.observed.go_on()
+        self._timer.begin()
 
     def _begin(self) -> None:
         """Begin to measure: the first step, which is cold, has ended."""
         if self.first_step_s is None:
             self.first_step_s = self._phases.wall_s()
-        self._first = (self.seen.backwards, len(self.seen.ends_s))
+        self._first = (self.observed.backwards, len(self.observed.ends_s))
         self.cold.close()
         window: AbstractContextManager[Any] = (
             nullcontext() if self._whole else self._readings.window(self._phases)
         )  # which resets peaks
-        self._course = course(self._plan, self.taken, self.seen, self._marks, self._phases, window)
-        self.seen.pause()
+        self._sampling = sample_steps(
+            self._plan, self.times, self.observed, self._timer, self._phases, window
+        )
+        self.observed.pause()
         if uses_gpu():
             self._readings.opened(gpu_in_use())
-        self._asked = self._left = next(self._course)
-        self.seen.go_on()
-        self._marks.begin()
+        self._asked = self._left = next(self._sampling)
+        self.observed.go_on()
+        self._timer.begin()
 
     @property
     def world(self) -> int:
@@ -209,12 +211,12 @@ class Measurement:
             self._done, finish, self._finish = True, self._finish, None
             if finish is None:
                 return self._code
-            if self.counted == "forward" and self.seen.backwards:  # it trains: those were no steps
-                self.seen.forget_steps()
+            if self.counted == "forward" and self.observed.backwards:  # it trains: those were no steps
+                self.observed.forget_steps()
             self.cold.close()
-            if self._course is not None:
+            if self._sampling is not None:
                 with suppress(ValueError):  # it is at work: it has come to its end, or in another thread
-                    self._course.close()
+                    self._sampling.close()
             ranks.ended()
             self._code = finish(ending)
             return self._code

@@ -18,9 +18,9 @@ from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.timing import Timing
 from workloads.harness.records.verdict import Finding
-from workloads.harness.script.course import Taken
-from workloads.harness.script.marks import uses_gpu
-from workloads.harness.script.seen import Seen
+from workloads.harness.script.observations import Observations
+from workloads.harness.script.sampling import StepTimes
+from workloads.harness.script.timers import uses_gpu
 
 CHILDREN_S = 0.5  # of CPU time: more than a version that is asked for
 FEWEST = 2  # steps after the first, to say anything of a time
@@ -36,44 +36,46 @@ class Ending:
     after: str = ""
 
 
-def timings(taken: Taken, seen: Seen, rules: Rules) -> tuple[Timing | None, Timing | None]:
+def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Timing | None, Timing | None]:
     """Return the times of a step on the host, and by the device's own clock if it has one."""
-    if taken.sampled is None:
-        return _of_what_there_is(taken, seen, rules), None
-    sampled, warm = taken.sampled, taken.warm
+    if times.sampled is None:
+        return _of_what_there_is(times, observed, rules), None
+    sampled, warm = times.sampled, times.warm
     assert warm is not None
-    blocks = taken.blocks[-len(sampled.samples_s) * taken.count :]
-    wall = _timing([block.wall_s for block in blocks], taken)
+    blocks = times.blocks[-len(sampled.samples_s) * times.count :]
+    wall = _timing([block.wall_s for block in blocks], times)
     wall = replace(wall, warmup_s=thinned((*warm.samples_s, *sampled.early_s)))
     on_device = [block.device_s for block in blocks if block.device_s is not None]
-    return wall, _timing(on_device, taken) if len(on_device) == len(blocks) else None
+    return wall, _timing(on_device, times) if len(on_device) == len(blocks) else None
 
 
-def _timing(blocks_s: Sequence[float], taken: Taken) -> Timing:
-    sampled, warm = taken.sampled, taken.warm
+def _timing(blocks_s: Sequence[float], times: StepTimes) -> Timing:
+    sampled, warm = times.sampled, times.warm
     assert sampled is not None and warm is not None
-    starts = range(0, len(blocks_s), taken.count)
-    samples_s = tuple(statistics.median(blocks_s[start : start + taken.count]) for start in starts)
+    starts = range(0, len(blocks_s), times.count)
+    samples_s = tuple(statistics.median(blocks_s[start : start + times.count]) for start in starts)
     steady = warm.steady and not sampled.drift
-    timing = summarise(samples_s, taken.block, steady, sampled.precise, blocks_s)
+    timing = summarise(samples_s, times.block, steady, sampled.precise, blocks_s)
     return replace(timing, drift=sampled.drift, needed_s=sampled.needed_s)
 
 
-def _of_what_there_is(taken: Taken, seen: Seen, rules: Rules) -> Timing | None:
+def _of_what_there_is(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:
     """Return the times of the steps of a script that ended too early; None if they are too few."""
-    steps_s = [end - begin for begin, end in pairwise(seen.ends_s)]
+    steps_s = [end - begin for begin, end in pairwise(observed.ends_s)]
     if len(steps_s) < FEWEST:
         return None
-    first = taken.warm_steps - 1 if taken.warm_steps else len(steps_s) // 2
+    first = times.warm_steps - 1 if times.warm_steps else len(steps_s) // 2
     kept = steps_s[min(first, len(steps_s) - FEWEST) :]
     precise = len(kept) >= rules.min_samples and is_precise(kept, rules.half_width)
-    timing = summarise(kept, 1, bool(taken.warm and taken.warm.steady), precise)
+    timing = summarise(kept, 1, bool(times.warm and times.warm.steady), precise)
     return replace(timing, warmup_s=thinned(steps_s[: -len(kept)]))
 
 
-def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case, follows: bool) -> list[Finding]:
+def findings_of(
+    ending: Ending, observed: Observations, times: StepTimes, case: Case, follows: bool
+) -> list[Finding]:
     """Return what is to be said of how a script ended, the gravest first; nothing if it was measured."""
-    steps = len(seen.ends_s)
+    steps = len(observed.ends_s)
     where = f"in step {steps + 1}" if steps else "before its first step"
     if ending.error is not None:
         return [_of_error(ending.error, case, where)]
@@ -84,8 +86,8 @@ def findings_of(ending: Ending, seen: Seen, taken: Taken, case: Case, follows: b
     if follows:
         return []
     if steps <= FEWEST:
-        return [(Verdict.UNSUPPORTED, _nothing(seen, steps))]
-    if taken.sampled is None:
+        return [(Verdict.UNSUPPORTED, _nothing(observed, steps))]
+    if times.sampled is None:
         return [
             (Verdict.IMPRECISE, f"the script ended by itself after {steps} steps, before it was measured")
         ]
@@ -107,15 +109,17 @@ def _of_error(error: BaseException, case: Case, where: str) -> Finding:
     return verdict, printable(text)
 
 
-def _nothing(seen: Seen, steps: int) -> str:
-    """Say why a script can't be timed: it ended, and no or hardly any step was seen."""
+def _nothing(observed: Observations, steps: int) -> str:
+    """Say why a script can't be timed: it ended, and no or hardly any step was observed."""
     marked = "call `workloads.mark.step()` at the end of each step"
-    if not seen.imported:
+    if not observed.imported:
         return "the script ended and never imported torch: nothing of it can be seen as a step"
     if steps:
         return f"the script ended after {steps} step{'s' * (steps > 1)}: give it more to do"
-    if seen.backwards:
-        return f"{seen.backwards} backward calls and no step of a torch.optim.Optimizer were seen: {marked}"
+    if observed.backwards:
+        return (
+            f"{observed.backwards} backward calls and no step of a torch.optim.Optimizer were seen: {marked}"
+        )
     children_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     if children_s > CHILDREN_S:
         return (
@@ -125,18 +129,18 @@ def _nothing(seen: Seen, steps: int) -> str:
     return f"no step of an optimizer and no call of a model was seen in this process: {marked}"
 
 
-def misplaced(device: str, seen: Seen) -> list[Finding]:
+def misplaced(device: str, observed: Observations) -> list[Finding]:
     """Say that a script has computed elsewhere than it was measured on."""
-    if not seen.ends_s or uses_gpu() == (device == "cuda"):
+    if not observed.ends_s or uses_gpu() == (device == "cuda"):
         return []
     where = "on a GPU" if device == "cpu" else "on the CPU"
     text = f"the script computed {where} and this is --device {device}: say where it computes, to both"
     return [(Verdict.UNSUPPORTED, text)]
 
 
-def losses_of(seen: Seen) -> tuple[tuple[float, ...], list[Finding]]:
+def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]:
     """Return the losses of the first steps, up to the first that is no number, and a finding of that."""
-    losses = [float(loss) for loss in seen.losses]
+    losses = [float(loss) for loss in observed.losses]
     for place, loss in enumerate(losses):
         if not math.isfinite(loss):
             return tuple(losses[:place]), [(Verdict.WRONG, f"the loss of step {place + 1} is {loss}")]

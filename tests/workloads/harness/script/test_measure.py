@@ -8,10 +8,9 @@ import pytest
 from workloads.harness.probes.memory import resident_bytes
 from workloads.harness.records.record import Memory, Verdict
 from workloads.harness.records.script import Script
-from workloads.harness.script.job import job_time
+from workloads.harness.script.job_prediction import job_time, pace_of
 from workloads.harness.script.measure import _job, _left_bytes, _other_times
 from workloads.harness.script.outcome import Ending
-from workloads.harness.script.pace import pace_of
 
 GIB = 2**30
 
@@ -27,11 +26,13 @@ def test_what_was_left_at_the_peak_is_less_than_what_is_left_now():
 )
 def test_a_script_that_ends_by_itself_is_the_job_only_where_that_was_asked_for(asked, steps, is_measured):
     ends_s = list(accumulate([0.01] * 400))
-    seen = SimpleNamespace(ends_s=ends_s, epochs_at=[99, 199, 299, 399])
+    observed = SimpleNamespace(ends_s=ends_s, epochs_at=[99, 199, 299, 399])
     measured = SimpleNamespace(
-        seen=seen, wall_s=lambda: 9.0, first_step_s=3.0, taken=SimpleNamespace(warm_steps=20)
+        observed=observed, wall_s=lambda: 9.0, first_step_s=3.0, times=SimpleNamespace(warm_steps=20)
     )
-    job = _job(Script(("train.py",), **asked), measured, pace_of(ends_s, seen.epochs_at, 100, 20), Ending())
+    job = _job(
+        Script(("train.py",), **asked), measured, pace_of(ends_s, observed.epochs_at, 100, 20), Ending()
+    )
     assert (job.steps, job.measured) == (steps, is_measured)
     assert job.seconds == (9.0 if is_measured else pytest.approx(3.0 + 1.99, rel=0.01))
 

@@ -7,9 +7,9 @@ from tests.workloads.harness.virtual import VirtualTime
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.script.course import CoursePlan
-from workloads.harness.script.marks import gpus_in_use
 from workloads.harness.script.measurement import Measurement
+from workloads.harness.script.sampling import SamplingPlan
+from workloads.harness.script.timers import gpus_in_use
 
 
 class First:
@@ -24,7 +24,7 @@ class Second:
 def time(monkeypatch):
     """Time that passes only while a test says so."""
     virtual = VirtualTime().install(monkeypatch)
-    monkeypatch.setattr("workloads.harness.script.seen.time", virtual)
+    monkeypatch.setattr("workloads.harness.script.observations.time", virtual)
     return virtual
 
 
@@ -32,9 +32,9 @@ def time(monkeypatch):
 def measurement(time):
     phases = Phases()
     measurement = Measurement(
-        CoursePlan(Rules(), cap_s=1e9), phases, Readings("cpu", 1, phases.origin_s), whole=True
+        SamplingPlan(Rules(), cap_s=1e9), phases, Readings("cpu", 1, phases.origin_s), whole=True
     )
-    measurement.seen.compiled = True  # no model is looked for
+    measurement.observed.compiled = True  # no model is looked for
     return measurement
 
 
@@ -52,11 +52,11 @@ def test_an_iteration_of_several_optimizers_is_one_step_from_the_first_on(measur
     optimizers = {"a": First(), "b": Second()}
     for letter in order:
         time.sleep(0.01)
-        measurement.seen.backward(Loss())
+        measurement.observed.backward(Loss())
         measurement.optimizer_stepped(optimizers[letter], (), {})
-    seen = measurement.seen
-    assert len(seen.ends_s) == steps and sorted(seen.ends_s) == list(seen.ends_s)
-    since_first_s = seen.now_s() - seen.ends_s[0]
+    observed = measurement.observed
+    assert len(observed.ends_s) == steps and sorted(observed.ends_s) == list(observed.ends_s)
+    since_first_s = observed.now_s() - observed.ends_s[0]
     assert measurement.first_step_s == pytest.approx(measurement.wall_s() - since_first_s, abs=1e-3)
 
 
@@ -68,7 +68,7 @@ def test_the_gpu_that_a_script_uses_is_known_after_its_first_step(measurement, m
     monkeypatch.setattr(Readings, "opened", lambda readings, index: asked.append(index))
     optimizer = First()
     for _ in range(3):
-        measurement.seen.backward(Loss())
+        measurement.observed.backward(Loss())
         measurement.optimizer_stepped(optimizer, (), {})
     assert asked == [1]
 

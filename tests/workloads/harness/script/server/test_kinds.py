@@ -3,7 +3,7 @@
 import pytest
 
 from tests.workloads.harness.script.scripts import measured
-from workloads.harness.script.seen import LOSSES
+from workloads.harness.script.observations import LOSSES
 
 # Command, then: optimizers, batches summed up in a step, samples and tokens of a step, steps of an epoch.
 KINDS = [

@@ -1,4 +1,4 @@
-"""A thread that ends a script which no step will end: it hangs, or takes none that can be seen."""
+"""A thread that ends a script which hangs, or whose steps cannot be observed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # without a step of an optimi
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class Watchdog:
     """Limits of a script's time: seconds in all, and those with backward calls and no step."""
 
     timeout_s: float
@@ -23,28 +23,28 @@ class Patience:
 
     def watch(self, measurement: Measurement) -> None:
         """Watch a measurement from a thread of its own."""
-        threading.Thread(target=self._run, args=(measurement,), name="patience", daemon=True).start()
+        threading.Thread(target=self._run, args=(measurement,), name="watchdog", daemon=True).start()
 
     def _run(self, measurement: Measurement) -> None:
         margin_s = max(MARGIN_SHARE * self.timeout_s, LEAST_MARGIN_S)
         ends_s = max(self.timeout_s - margin_s, self.timeout_s / 2)
         pause = threading.Event()
         while not pause.wait(LOOK_S):
-            seen = measurement.seen
+            observed = measurement.observed
             if measurement.wall_s() > ends_s:
-                late = "" if measurement.taken.sampled else self._late(measurement)
+                late = "" if measurement.times.sampled else self._late(measurement)
                 measurement.end_now(Ending("stopped", after=late))
-            first_s = seen.first_backward_s
+            first_s = observed.first_backward_s
             if (
                 first_s is not None
                 and measurement.counted in ("", "forward")
-                and seen.backwards >= BACKWARDS
-                and seen.now_s() - first_s > self.backwards_s
+                and observed.backwards >= BACKWARDS
+                and observed.now_s() - first_s > self.backwards_s
             ):
                 measurement.end_now(Ending("stopped"))
 
     def _late(self, measurement: Measurement) -> str:
-        steps = len(measurement.seen.ends_s)
+        steps = len(measurement.observed.ends_s)
         where = f"in step {steps + 1}" if steps else "before its first step"
         return f"not measured within {self.timeout_s:g} s: the script was {where}{_line()}"
 

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from workloads.harness.script.hooks import Hooks
-from workloads.harness.script.seen import Seen
+from workloads.harness.script.observations import Observations
 
 
 class Doubled(torch.nn.Module):
@@ -28,7 +28,7 @@ class Data(Dataset):
 
 
 @pytest.fixture
-def seen(monkeypatch):
+def observed(monkeypatch):
     """Notes of a script that trains in this process, between hooks that go away again."""
     places = (
         (torch.autograd, "backward"),
@@ -38,7 +38,7 @@ def seen(monkeypatch):
     )
     for owner, name in places:
         monkeypatch.setattr(owner, name, getattr(owner, name))
-    notes, hooks = Seen(), None
+    notes, hooks = Observations(), None
 
     def stepped(*_):
         notes.stepped()
@@ -63,35 +63,35 @@ class Loop:
         self.model(x).sum().backward()
 
 
-def batch_of_step(seen):
+def batch_of_step(observed):
     """Return the samples of a step, of one with as many backward calls as there were."""
-    return seen.samples * seen.batches_of_step(seen.backwards / len(seen.ends_s))
+    return observed.samples * observed.batches_of_step(observed.backwards / len(observed.ends_s))
 
 
 @pytest.mark.parametrize(("backwards", "accumulated"), [(1, 1), (2, 1), (1, 3), (2, 3)])
-def test_several_backward_calls_on_a_batch_count_it_once(seen, backwards, accumulated):
+def test_several_backward_calls_on_a_batch_count_it_once(observed, backwards, accumulated):
     loop = Loop()
     for place, x in enumerate(loop.loader, 1):
         for _ in range(backwards):
             loop.backward(x)
         if place % accumulated == 0:
             loop.optimizer.step()
-        if len(seen.ends_s) == 1 and place == accumulated + 1:
-            assert seen.steps_of_epoch(seen.backwards) == 6 / accumulated
-    assert batch_of_step(seen) == 8 * accumulated
-    assert (seen.epochs_at, seen.epoch_steps) == ([6 // accumulated], 6 // accumulated)
+        if len(observed.ends_s) == 1 and place == accumulated + 1:
+            assert observed.steps_of_epoch(observed.backwards) == 6 / accumulated
+    assert batch_of_step(observed) == 8 * accumulated
+    assert (observed.epochs_at, observed.epoch_steps) == ([6 // accumulated], 6 // accumulated)
 
 
-def test_a_batch_in_pieces_is_all_of_its_pieces(seen):
+def test_a_batch_in_pieces_is_all_of_its_pieces(observed):
     loop = Loop()
     for x in loop.loader:
         for piece in x.split(2):
             loop.backward(piece)
         loop.optimizer.step()
-    assert batch_of_step(seen) == 8
+    assert batch_of_step(observed) == 8
 
 
-def test_a_script_that_reads_a_batch_ahead_trains_on_one_each(seen):
+def test_a_script_that_reads_a_batch_ahead_trains_on_one_each(observed):
     loop = Loop()
     batches = iter(loop.loader)
     ahead = next(batches)
@@ -99,28 +99,28 @@ def test_a_script_that_reads_a_batch_ahead_trains_on_one_each(seen):
         loop.backward(ahead)
         loop.optimizer.step()
         ahead = following
-    assert batch_of_step(seen) == 8
+    assert batch_of_step(observed) == 8
 
 
-def test_an_evaluation_after_the_first_step_does_not_say_the_batch(seen):
+def test_an_evaluation_after_the_first_step_does_not_say_the_batch(observed):
     loop = Loop()
     for x in loop.loader:
         loop.backward(x)
         loop.optimizer.step()
         with torch.no_grad():
             loop.model(torch.ones(100, 6))
-    assert batch_of_step(seen) == 8
+    assert batch_of_step(observed) == 8
 
 
-def test_transforms_of_the_loader_are_not_the_model(seen):
+def test_transforms_of_the_loader_are_not_the_model(observed):
     loop = Loop()
     with torch.no_grad():
         for x in loop.loader:
             loop.model(x)
-    assert (seen.samples, seen.forwards) == (8, 6)
+    assert (observed.samples, observed.forwards) == (8, 6)
 
 
-def test_a_loop_that_is_left_early_ends_its_epoch_there(seen):
+def test_a_loop_that_is_left_early_ends_its_epoch_there(observed):
     loop = Loop()
     for _ in range(3):
         for place, x in enumerate(loop.loader):
@@ -130,4 +130,4 @@ def test_a_loop_that_is_left_early_ends_its_epoch_there(seen):
             loop.optimizer.step()
             for _ in loop.loader:  # an evaluation, left early as well
                 break
-    assert (seen.epochs_at, seen.epoch_steps) == ([4, 8], 4)
+    assert (observed.epochs_at, observed.epoch_steps) == ([4, 8], 4)

@@ -5,9 +5,9 @@ import itertools
 import pytest
 
 from workloads.harness.engine.sampling.rules import Rules, block_size
-from workloads.harness.script import marks
-from workloads.harness.script.marks import Marks
-from workloads.harness.script.seen import Seen
+from workloads.harness.script import timers
+from workloads.harness.script.observations import Observations
+from workloads.harness.script.timers import BlockTimer
 
 
 class Event:
@@ -27,20 +27,20 @@ class Event:
 
 
 def test_on_a_host_a_block_is_read_when_it_ends(monkeypatch):
-    monkeypatch.setattr(marks, "_event", lambda: None)
-    seen = Seen()
+    monkeypatch.setattr(timers, "_event", lambda: None)
+    observed = Observations()
     clock = iter([10.0, 16.0])
-    monkeypatch.setattr(Seen, "now_s", lambda self: next(clock))
-    timed = Marks(seen)
+    monkeypatch.setattr(Observations, "now_s", lambda self: next(clock))
+    timed = BlockTimer(observed)
     timed.begin()
     assert timed.end(3).wall_s == 2.0
 
 
 def test_a_gpu_is_waited_for_one_block_late_so_that_it_never_runs_dry(monkeypatch):
-    monkeypatch.setattr(marks, "_event", Event)
+    monkeypatch.setattr(timers, "_event", Event)
     monkeypatch.setattr(Event, "numbers", itertools.count())
     monkeypatch.setattr(Event, "waited", [])
-    timed, blocks = Marks(Seen()), []
+    timed, blocks = BlockTimer(Observations()), []
     for steps in (1, 2, 2):
         timed.begin()
         blocks.append(timed.end(steps))
@@ -51,13 +51,15 @@ def test_a_gpu_is_waited_for_one_block_late_so_that_it_never_runs_dry(monkeypatc
 
 def test_the_clock_of_a_script_stands_while_we_measure(monkeypatch):
     now = iter([5.0, 8.0, 9.0])
-    monkeypatch.setattr("workloads.harness.script.seen.time.perf_counter", lambda: next(now))
-    seen = Seen()
-    seen.pause()
-    assert seen.now_s() == seen.now_s() == 5.0
-    seen.go_on()
-    assert seen.now_s() == pytest.approx(6.0)
+    monkeypatch.setattr("workloads.harness.script.observations.time.perf_counter", lambda: next(now))
+    observed = Observations()
+    observed.pause()
+    assert observed.now_s() == observed.now_s() == 5.0
+    observed.go_on()
+    assert observed.now_s() == pytest.approx(6.0)
 
 
 def test_the_ends_of_blocks_are_a_small_part_of_steps_of_a_millisecond():
-    assert block_size(1e-3, Marks(Seen()).cost_s, Rules()) >= 5  # one takes 30 µs where caches are cold
+    assert (
+        block_size(1e-3, BlockTimer(Observations()).cost_s, Rules()) >= 5
+    )  # one takes 30 µs where caches are cold

@@ -4,7 +4,7 @@ import pytest
 
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.script import Script
-from workloads.harness.script.words import filled, own_case, stem
+from workloads.harness.script.command import filled, own_case, stem
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,8 @@
-"""The pace of a script's steps, as far as they were seen: evaluation and checkpoints lie between steps."""
+"""Prediction of a whole job: the observed part as it was, the rest at the pace of its steps.
+
+Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare long steps, and
+the ends of epochs. Intervals are at 95 %.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +13,24 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from workloads.harness.records.intervals import inefficiency, t_quantile, variance
+from workloads.harness.records.script import JobTime
 
-BATCHES = 20  # of steps, at most: their means are as good as independent
+MOST_BATCHES = 20  # batches of steps: with more, their means would be correlated
 FEWEST = 4  # batches for an interval
-RARE = 5.0  # times the median: a step that long holds something that is not done in each
-RARE_SHARE = 0.01  # of all the time, that all rare steps hold at least to matter
-SLACK = 0.1  # of the steps between two rare ones, by which they may differ
-MOSTLY = 0.6  # of the gaps between rare steps that are alike, where these come regularly
-ALONE = 0.3  # share by which the only end of an epoch that was seen may differ from others
-COLD = 1.0  # the same where the script compiles: all of it may be the compiler's, and come once
-STRETCHES = 8  # of a measurement, whose speeds tell how far the machine's own goes up and down
-CHANCE = 2.0  # times what steps alone let stretches differ: 95 % of F, with 7 and many degrees of freedom
-MANY = 1e9  # steps
-OTHER_TIMES = 0.02  # by which one machine differs from itself, a few minutes later
-# The same where others use it, or may: a VM's neighbours share its caches and memory, unseen. Of 17 jobs on a
-# VM of two cores, each measured and run minutes apart, predicted / real had a standard deviation of 0.07. One
-# training became 25 % slower between two epochs and stayed so for minutes, while a loop in registers kept its
-# speed to 0.5 %.
+RARE_STEP_RATIO = 5.0  # a step this many times the median holds work that most steps do not
+RARE_TIME_SHARE = 0.01  # rare steps count only if they hold this share of the total time
+GAP_TOLERANCE = 0.1  # relative difference between two gaps of regular rare steps
+REGULAR_GAP_SHARE = 0.6  # of the gaps are alike if rare steps come regularly
+EPOCH_END_UNCERTAINTY = 0.3  # assumed relative 95 % error if only one epoch end was observed
+COMPILED_EPOCH_END_UNCERTAINTY = 1.0  # the same if the script compiles: all of that end can be compilation
+STRETCHES = 8  # parts of a measurement; differences between them show changes of the machine's speed
+CHANCE_RATIO = 2.0  # variance of stretches that steps alone explain: 95 % of F, 7 and many degrees of freedom
+STEADY_STATE_STEPS = 1e9  # steps that stand for a very long job
+OTHER_TIMES = 0.02  # relative difference of one machine from itself, a few minutes later
+# The same if other programs or VMs can use the machine: a VM's neighbours share its caches and memory, unseen.
+# For 17 jobs on a VM of two cores, measured and run minutes apart, predicted / real had a standard deviation of
+# 0.07. One training became 25 % slower between two epochs and stayed so for minutes, while a loop in registers
+# kept its speed to 0.5 %.
 SHARED_TIMES = 0.15
 
 
@@ -34,13 +39,13 @@ class MeanSeconds:
     """A mean and its standard error, of `count` values that are as good as independent.
 
     Attributes:
-        seen: steps, or ends of epochs, that it is the mean of.
+        observed: steps, or ends of epochs, that it is the mean of.
     """
 
     mean: float
     error: float
     count: int
-    seen: int
+    observed: int
 
     def half_s(self, number: float) -> float:
         """Return half of the 95 % prediction interval of the sum of so many that are still to come.
@@ -48,7 +53,7 @@ class MeanSeconds:
         The mean that was seen and that of what comes both vary, by as much as their numbers let them (Hahn &
         Meeker, Statistical Intervals, section 4.8).
         """
-        spread = math.sqrt(number * (number + self.seen))
+        spread = math.sqrt(number * (number + self.observed))
         return spread * self.error * t_quantile(0.975, max(self.count - 1, 1))
 
 
@@ -58,7 +63,7 @@ class ScriptPace:
 
     Attributes:
         step: seconds of a step within an epoch, with what is done every so many steps.
-        end: seconds that the end of an epoch takes beside its next step; None where none was seen.
+        end: seconds that the end of an epoch takes beside its next step; None where none was observed.
         epoch_steps: steps of an epoch; None where the loader doesn't tell.
         other_times: share by which the machine may be faster or slower at another time.
         rounds_to: steps up to the end of the last whole round of what is done every so many steps.
@@ -72,10 +77,14 @@ class ScriptPace:
 
     def mean(self) -> tuple[float, float, float]:
         """Return the seconds of a step over many whole epochs, and the bounds of its 95 % interval."""
-        ends = MANY / self.epoch_steps if self.end and self.epoch_steps else 0.0
-        seconds = self.total_s(MANY, ends)
-        half = math.hypot(self.half_s(MANY, ends), self.other_times * seconds)
-        return seconds / MANY, max(seconds - half, 0.0) / MANY, (seconds + half) / MANY
+        ends = STEADY_STATE_STEPS / self.epoch_steps if self.end and self.epoch_steps else 0.0
+        seconds = self.total_s(STEADY_STATE_STEPS, ends)
+        half = math.hypot(self.half_s(STEADY_STATE_STEPS, ends), self.other_times * seconds)
+        return (
+            seconds / STEADY_STATE_STEPS,
+            max(seconds - half, 0.0) / STEADY_STATE_STEPS,
+            (seconds + half) / STEADY_STATE_STEPS,
+        )
 
     def total_s(self, steps: float, ends: float) -> float:
         """Return the seconds of so many steps with so many ends of epochs."""
@@ -110,22 +119,26 @@ def pace_of(
     within_s = [steps_s[place] for place in within]
     step, last = _means(within_s)
     excess = [steps_s[place] - step.mean for place in sorted(over)]
-    end = _end(excess, COLD if compiled else ALONE) if excess else None
+    end = (
+        _end(excess, COMPILED_EPOCH_END_UNCERTAINTY if compiled else EPOCH_END_UNCERTAINTY)
+        if excess
+        else None
+    )
     rounds_to = within[last] + 1 if last is not None else len(ends_s)
-    return ScriptPace(step, end, epoch_steps, max(other_times, moods(within_s)), rounds_to)
+    return ScriptPace(step, end, epoch_steps, max(other_times, speed_variation(within_s)), rounds_to)
 
 
 def _later(place: int, steps_s: dict[int, float]) -> int:
     """Return the step that holds the end of an epoch: the one after, where a loader reads a batch ahead."""
-    return place + 1 if steps_s.get(place + 1, 0.0) > RARE * steps_s[place] else place
+    return place + 1 if steps_s.get(place + 1, 0.0) > RARE_STEP_RATIO * steps_s[place] else place
 
 
 def _end(excess: Sequence[float], alone: float) -> MeanSeconds:
     """Return what the ends of epochs take; the first may hold what is done once, such as compiling."""
     if len(excess) == 1:
-        return MeanSeconds(excess[0], alone * abs(excess[0]) / 2, BATCHES, 1)
+        return MeanSeconds(excess[0], alone * abs(excess[0]) / 2, MOST_BATCHES, 1)
     later = excess[1:]
-    if len(later) > 1 and excess[0] > (1 + ALONE) * max(later):
+    if len(later) > 1 and excess[0] > (1 + EPOCH_END_UNCERTAINTY) * max(later):
         excess = later
     error = math.sqrt(variance(excess) / len(excess))
     return MeanSeconds(statistics.fmean(excess), error, len(excess), len(excess))
@@ -137,29 +150,29 @@ def _means(steps_s: Sequence[float]) -> tuple[MeanSeconds, int | None]:
     Beside it the place of the last rare step, where these come regularly; the first round begins after the
     first one, which may hold what is done once.
     """
-    rare, seen = rare_steps(steps_s), len(steps_s)
+    rare, observed = rare_steps(steps_s), len(steps_s)
     if len(rare) > 1 and not _is_regular(rare, len(steps_s)):  # such as pauses: each comes by itself
         middle = statistics.median(steps_s)
         error = math.hypot(*(steps_s[place] - middle for place in rare)) / len(steps_s)
-        return MeanSeconds(statistics.fmean(steps_s), error, len(rare), seen), None
+        return MeanSeconds(statistics.fmean(steps_s), error, len(rare), observed), None
     if len(rare) > 1:
         rounds = [steps_s[begin + 1 : end + 1] for begin, end in pairwise(rare)]
         count = sum(map(len, rounds))
         mean = math.fsum(map(math.fsum, rounds)) / count
         if len(rounds) < FEWEST:
-            error = ALONE * _excess(steps_s, rare[1:]) / count / math.sqrt(len(rounds))
+            error = EPOCH_END_UNCERTAINTY * _excess(steps_s, rare[1:]) / count / math.sqrt(len(rounds))
             return MeanSeconds(mean, error, FEWEST, count), rare[-1]
         beside = [math.fsum(part) - mean * len(part) for part in rounds]
         error = math.sqrt(variance(beside) * len(rounds)) / count
         return MeanSeconds(mean, error, len(rounds), count), rare[-1]
-    if rare:  # nobody knows how often it comes: once in all, or once in what was seen
+    if rare:  # nobody knows how often it comes: once in all, or once in what was observed
         without = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
         usual, all_of_it = statistics.fmean(without), statistics.fmean(steps_s)
-        return MeanSeconds((usual + all_of_it) / 2, (all_of_it - usual) / 4, BATCHES, seen), None
-    means = _stretches(steps_s, max(min(BATCHES, len(steps_s) // 2), 2))
-    alone = max(len(means) / inefficiency(means), 2.0)  # machines have moods that outlast a batch
+        return MeanSeconds((usual + all_of_it) / 2, (all_of_it - usual) / 4, MOST_BATCHES, observed), None
+    means = _stretches(steps_s, max(min(MOST_BATCHES, len(steps_s) // 2), 2))
+    alone = max(len(means) / inefficiency(means), 2.0)  # machines have speed_variation that outlast a batch
     error = math.sqrt(variance(means) / alone)
-    return MeanSeconds(statistics.fmean(steps_s), error, int(alone), seen), None
+    return MeanSeconds(statistics.fmean(steps_s), error, int(alone), observed), None
 
 
 def _stretches(steps_s: Sequence[float], count: int) -> list[float]:
@@ -170,19 +183,19 @@ def _stretches(steps_s: Sequence[float], count: int) -> list[float]:
 
 def rare_steps(steps_s: Sequence[float]) -> list[int]:
     """Return the places of steps that hold what is done now and then, such as an evaluation."""
-    limit = RARE * statistics.median(steps_s)
+    limit = RARE_STEP_RATIO * statistics.median(steps_s)
     rare = [place for place, seconds in enumerate(steps_s) if seconds > limit]
-    return rare if _excess(steps_s, rare) > RARE_SHARE * math.fsum(steps_s) else []
+    return rare if _excess(steps_s, rare) > RARE_TIME_SHARE * math.fsum(steps_s) else []
 
 
 def _is_regular(rare: Sequence[int], count: int) -> bool:
     """True if what is rare comes after the same number of steps nearly each time, of `count` in all."""
     gaps = [later - place for place, later in pairwise(rare)]
     every = statistics.median(gaps)
-    slack = max(SLACK * every, 1)
+    slack = max(GAP_TOLERANCE * every, 1)
     if max(rare[0], count - 1 - rare[-1]) > every + slack:
         return False
-    return sum(abs(gap - every) <= slack for gap in gaps) >= MOSTLY * len(gaps)
+    return sum(abs(gap - every) <= slack for gap in gaps) >= REGULAR_GAP_SHARE * len(gaps)
 
 
 def _excess(steps_s: Sequence[float], places: Sequence[int]) -> float:
@@ -190,7 +203,7 @@ def _excess(steps_s: Sequence[float], places: Sequence[int]) -> float:
     return math.fsum(steps_s[place] - usual for place in places)
 
 
-def moods(steps_s: Sequence[float]) -> float:
+def speed_variation(steps_s: Sequence[float]) -> float:
     """Return the share by which the machine may be faster or slower at another time, at 95 %; 0 if unseen.
 
     Stretches of a measurement differ by more than their steps explain where the machine's speed goes up and
@@ -205,7 +218,34 @@ def moods(steps_s: Sequence[float]) -> float:
     stretches = [usual_s[number * size : (number + 1) * size] for number in range(STRETCHES)]
     between = variance([statistics.fmean(part) for part in stretches])
     by_chance = statistics.fmean(variance(part) for part in stretches) / size
-    if between <= CHANCE * by_chance:
+    if between <= CHANCE_RATIO * by_chance:
         return 0.0
     spread = math.sqrt((between - by_chance) * (1 + 1 / STRETCHES))
     return t_quantile(0.975, STRETCHES - 1) * spread / statistics.fmean(usual_s)
+
+
+def job_time(
+    pace: ScriptPace,
+    ends_s: Sequence[float],
+    epochs_at: Sequence[int],
+    first_step_s: float,
+    warm_steps: int,
+    steps: int,
+) -> JobTime:
+    """Predict the time of a job of so many steps.
+
+    What was seen is in it as it was, with all that is done once: the first evaluation may compile for longer
+    than all later ones take. The interval is that of the same job at another time.
+    """
+    begun = min(pace.rounds_to, len(ends_s), steps)
+    warm = min(max(warm_steps, 1), begun)
+    begun_s = first_step_s + ends_s[begun - 1] - ends_s[0]
+    every = pace.epoch_steps if pace.end else None
+    all_ends = steps // every if every else 0
+    ends, warm_ends = (
+        max(all_ends - sum(place < done for place in epochs_at), 0) if every else 0 for done in (begun, warm)
+    )
+    seconds = begun_s + pace.total_s(steps - begun, ends)
+    half = math.hypot(pace.half_s(steps - warm, warm_ends), pace.other_times * seconds)
+    epochs = steps // pace.epoch_steps if pace.epoch_steps and steps % pace.epoch_steps == 0 else None
+    return JobTime(steps, seconds, max(seconds - half, 0.0), seconds + half, epochs)

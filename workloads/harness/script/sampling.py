@@ -22,11 +22,11 @@ from workloads.harness.engine.sampling.stop import (
     settling,
     warming_up,
 )
-from workloads.harness.script.marks import Marks, TimedBlock
-from workloads.harness.script.seen import Seen
+from workloads.harness.script.observations import Observations
+from workloads.harness.script.timers import BlockTimer, TimedBlock
 
 T = TypeVar("T")
-Course = Generator[int, TimedBlock, T]
+SamplingSteps = Generator[int, TimedBlock, T]
 SHORTEST_S = 1e-9
 SINGLES = 3  # steps that are timed one by one, to see how short one is
 CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
@@ -36,7 +36,7 @@ EPOCHS = 3  # whose ends are seen where a job is predicted
 
 
 @dataclass(slots=True)
-class Taken:
+class StepTimes:
     """Times of the course so far; a script that ends early leaves the later parts out.
 
     Attributes:
@@ -60,7 +60,7 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class CoursePlan:
+class SamplingPlan:
     """Orders for a course: how long, and to what end.
 
     Attributes:
@@ -75,88 +75,93 @@ class CoursePlan:
     profiled: int = PROFILED
 
 
-def course(
-    plan: CoursePlan,
-    taken: Taken,
-    seen: Seen,
-    marks: Marks,
+def sample_steps(
+    plan: SamplingPlan,
+    times: StepTimes,
+    observed: Observations,
+    timer: BlockTimer,
     phases: Phases,
     window: AbstractContextManager[Any],
-) -> Course[None]:
+) -> SamplingSteps[None]:
     """Measure from the second step on: warm up, sample, wait for the end of an epoch, profile."""
-    begun_s = seen.now_s()
+    begun_s = observed.now_s()
     with phases("warm_up"):
-        rules = yield from _sized(plan.rules, taken, seen, marks)
-        taken.warm = yield from _fed(warming_up(rules, seen.now_s), taken)
+        rules = yield from _sized(plan.rules, times, observed, timer)
+        times.warm = yield from _fed(warming_up(rules, observed.now_s), times)
     with window:
         with phases("warm_up"):
-            yield from _fed(settling(rules, seen.now_s), taken)
-        taken.warm_steps, taken.blocks = len(seen.ends_s), []
-        loader_s, started_s = seen.loader_s, seen.now_s()
+            yield from _fed(settling(rules, observed.now_s), times)
+        times.warm_steps, times.blocks = len(observed.ends_s), []
+        loader_s, started_s = observed.loader_s, observed.now_s()
         with phases("samples"):
-            taken.sampled = yield from _fed(sampling(rules, seen.now_s, taken.warm.samples_s), taken)
-        taken.window_steps = len(seen.ends_s) - taken.warm_steps
-        taken.loader_share = min((seen.loader_s - loader_s) / (seen.now_s() - started_s), 1.0)
+            times.sampled = yield from _fed(sampling(rules, observed.now_s, times.warm.samples_s), times)
+        times.window_steps = len(observed.ends_s) - times.warm_steps
+        times.loader_share = min((observed.loader_s - loader_s) / (observed.now_s() - started_s), 1.0)
     with phases("wall"):
-        step_s = statistics.median(block.step_s for block in taken.blocks)
-        block = max(taken.block, round(LOOK_S / max(step_s, SHORTEST_S)))
-        while _awaits_more(plan, taken, seen, seen.now_s() - begun_s, step_s):
+        step_s = statistics.median(block.step_s for block in times.blocks)
+        block = max(times.block, round(LOOK_S / max(step_s, SHORTEST_S)))
+        while _awaits_more(plan, times, observed, observed.now_s() - begun_s, step_s):
             yield block
-    taken.plain_steps = len(seen.ends_s)
+    times.plain_steps = len(observed.ends_s)
     if plan.profiled:
         with phases("profile"):
-            yield from _profiled(plan.profiled, taken)
+            yield from _profiled(plan.profiled, times)
 
 
-def _sized(rules: Rules, taken: Taken, seen: Seen, marks: Marks) -> Course[Rules]:
+def _sized(rules: Rules, times: StepTimes, observed: Observations, timer: BlockTimer) -> SamplingSteps[Rules]:
     """Make blocks and samples as long as the rules ask for, by steps that are timed."""
-    began_s = seen.now_s()
+    began_s = observed.now_s()
     step_s = max((yield 1).step_s, SHORTEST_S)
     rules = rules.for_step(step_s)
     for _ in range(SINGLES if step_s < rules.long_step_s else 0):
         step_s = max(min(step_s, (yield 1).step_s), SHORTEST_S)
-    while (wanted := block_size(step_s, marks.cost_s, rules)) > taken.block:
-        taken.block = min(wanted, 2 * taken.block)
-        began_s = seen.now_s()
-        block = yield taken.block
+    while (wanted := block_size(step_s, timer.cost_s, rules)) > times.block:
+        times.block = min(wanted, 2 * times.block)
+        began_s = observed.now_s()
+        block = yield times.block
         step_s = max(min(step_s, block.step_s), SHORTEST_S)
-    taken.count = blocks_of(max(seen.now_s() - began_s, SHORTEST_S), rules)
+    times.count = blocks_of(max(observed.now_s() - began_s, SHORTEST_S), rules)
     return rules
 
 
-def _fed(rule: Rule[T], taken: Taken) -> Course[T]:
+def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
     """Feed a rule with samples, each the median of the blocks of one."""
     try:
         next(rule)
         while True:
             blocks = []
-            for _ in range(taken.count):
-                blocks.append((yield taken.block))
-                taken.blocks.append(blocks[-1])
+            for _ in range(times.count):
+                blocks.append((yield times.block))
+                times.blocks.append(blocks[-1])
             rule.send(statistics.median(block.step_s for block in blocks))
     except StopIteration as end:
         found: T = end.value
         return found
 
 
-def _awaits_more(plan: CoursePlan, taken: Taken, seen: Seen, spent_s: float, step_s: float) -> bool:
+def _awaits_more(
+    plan: SamplingPlan, times: StepTimes, observed: Observations, spent_s: float, step_s: float
+) -> bool:
     """True if the end of an epoch, and the step after it, are still to be seen and within reach.
 
-    A job is predicted from several, and from half of the time that there is at least: machines have moods.
+    A job is predicted from several epochs, and from at least half of the available time, because a machine's
+    speed varies.
     """
     left_s = plan.cap_s - spent_s
     if left_s <= 0:
         return False
-    done, warm = len(seen.ends_s), taken.warm_steps or 0
-    steps = seen.steps_of_epoch(1.0)
+    done, warm = len(observed.ends_s), times.warm_steps or 0
+    steps = observed.steps_of_epoch(1.0)
     if plan.predicts and (steps is None or left_s > plan.cap_s / 2):
         return True
-    if steps is None or sum(warm <= at < done for at in seen.epochs_at) >= (EPOCHS if plan.predicts else 1):
+    if steps is None or sum(warm <= at < done for at in observed.epochs_at) >= (
+        EPOCHS if plan.predicts else 1
+    ):
         return False
-    return (steps - (done - (seen.epochs_at[-1] if seen.epochs_at else 0))) * step_s < left_s
+    return (steps - (done - (observed.epochs_at[-1] if observed.epochs_at else 0))) * step_s < left_s
 
 
-def _profiled(steps: int, taken: Taken) -> Course[None]:
+def _profiled(steps: int, times: StepTimes) -> SamplingSteps[None]:
     """Take steps under torch's profiler, unless the script uses it itself."""
     import torch
     from torch.profiler import ProfilerActivity, profile
@@ -174,4 +179,4 @@ def _profiled(steps: int, taken: Taken) -> Course[None]:
     finally:
         with suppress(RuntimeError):
             profiler.stop()
-    taken.profile = profiler
+    times.profile = profiler

@@ -16,7 +16,7 @@ _INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
 
 
 @dataclass(slots=True)
-class Seen:
+class Observations:
     """Notes of a script's run so far.
 
     Attributes:
@@ -32,7 +32,7 @@ class Seen:
         epoch_batches: batches of an epoch, by the loader that steps were last made from.
         step_batches: batches of that loader in a step; None where they were not counted.
         epochs_at: how many steps were done each time that such a loader came to its end.
-        epoch_steps: steps from the beginning of one to its end, where one was seen.
+        epoch_steps: steps from the beginning of one to its end, where one was observed.
         counts: how often steps began to be counted anew.
         forwards: outermost calls of the model.
         compiled: the script has called `torch.compile`.

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.harness.script.seen import Seen
+from workloads.harness.script.observations import Observations
 
 HOST_S, DEVICE_S = 25e-6, 50e-6  # what the end of a block takes of a script's time, for the block's length
 
@@ -25,28 +25,28 @@ class TimedBlock:
         return self.wall_s if self.device_s is None else self.device_s
 
 
-class Marks:
-    """Marks around blocks of steps.
+class BlockTimer:
+    """A timer of blocks of steps.
 
     On a GPU a block is read when the next one ends: by then it is over, or nearly, so that the host keeps
     its lead and the device never runs dry because of us.
     """
 
-    def __init__(self, seen: Seen) -> None:
-        self._seen = seen
+    def __init__(self, observed: Observations) -> None:
+        self._observed = observed
         self._begun_s = 0.0
         self._first: Any = None
         self._read_later: deque[tuple[float, int, Any, Any]] = deque()
 
     def begin(self) -> None:
         """Begin a block."""
-        self._begun_s = self._seen.now_s()
+        self._begun_s = self._observed.now_s()
         self._first = _event()
 
     def end(self, steps: int) -> TimedBlock:
         """End a block of so many steps; return it, or on a GPU the one before it."""
         last = _event() if self._first is not None else None
-        wall_s = self._seen.now_s() - self._begun_s
+        wall_s = self._observed.now_s() - self._begun_s
         if last is None:
             self._read_later.clear()
             return TimedBlock(wall_s / steps)

@@ -6,8 +6,7 @@ from itertools import accumulate
 
 import pytest
 
-from workloads.harness.script.job import job_time
-from workloads.harness.script.pace import OTHER_TIMES, moods, pace_of
+from workloads.harness.script.job_prediction import OTHER_TIMES, job_time, pace_of, speed_variation
 
 STEP_S, START_S = 0.1, 5.0
 
@@ -26,14 +25,14 @@ def ends_of(steps, seed=0, every=None, every_s=0.0, epoch=None, end_s=0.0):
     return list(accumulate(lengths))
 
 
-def share_covered(seen, whole, epoch=None, **options):
+def share_covered(observed, whole, epoch=None, **options):
     """How often the interval holds the real time of a job, of which the first steps were seen."""
     covered = 0
     for seed in range(40):
         ends = ends_of(whole, seed, epoch=epoch, **options)
-        epochs_at = [place for place in range(1, seen) if epoch and place % epoch == 0]
-        pace = pace_of(ends[:seen], epochs_at, epoch, 20)
-        job = job_time(pace, ends[:seen], epochs_at, START_S, 20, whole)
+        epochs_at = [place for place in range(1, observed) if epoch and place % epoch == 0]
+        pace = pace_of(ends[:observed], epochs_at, epoch, 20)
+        job = job_time(pace, ends[:observed], epochs_at, START_S, 20, whole)
         covered += job.low_s <= START_S + ends[-1] - ends[0] + options.get("end_s", 0.0) <= job.high_s
     return covered / 40
 
@@ -41,11 +40,11 @@ def share_covered(seen, whole, epoch=None, **options):
 @pytest.mark.parametrize(
     "options",
     [
-        {"seen": 200, "whole": 3000},
-        {"seen": 300, "whole": 3000, "epoch": 100, "end_s": 4.0},
-        {"seen": 150, "whole": 3000, "epoch": 100, "end_s": 4.0},
-        {"seen": 600, "whole": 6000, "every": 50, "every_s": 3.0},
-        {"seen": 130, "whole": 3000, "every": 50, "every_s": 3.0},
+        {"observed": 200, "whole": 3000},
+        {"observed": 300, "whole": 3000, "epoch": 100, "end_s": 4.0},
+        {"observed": 150, "whole": 3000, "epoch": 100, "end_s": 4.0},
+        {"observed": 600, "whole": 6000, "every": 50, "every_s": 3.0},
+        {"observed": 130, "whole": 3000, "every": 50, "every_s": 3.0},
     ],
 )
 def test_the_interval_covers_the_real_time_of_the_job(options):
@@ -91,20 +90,20 @@ def test_where_each_step_is_an_epoch_its_end_is_part_of_it():
 
 
 def uneven(kind, seed, steps=4000):
-    """When each step ended, of a script with pauses by chance, heavy tails, or a machine with moods."""
+    """When each step ended, of a script with pauses by chance, heavy tails, or a machine with speed_variation."""
     draw, mood, lengths = random.Random(seed), 0.0, []
     for _ in range(steps):
         mood = 0.98 * mood + draw.gauss(0, 0.02)
         factors = {
             "pauses": 1 + 20 * (draw.random() < 0.02),
             "tails": draw.lognormvariate(0, 1.0),
-            "moods": max(1 + mood, 0.3),
+            "speed_variation": max(1 + mood, 0.3),
         }
         lengths.append(STEP_S * factors[kind])
     return list(accumulate(lengths))
 
 
-@pytest.mark.parametrize(("kind", "widest"), [("pauses", 0.5), ("tails", 0.2), ("moods", 0.2)])
+@pytest.mark.parametrize(("kind", "widest"), [("pauses", 0.5), ("tails", 0.2), ("speed_variation", 0.2)])
 def test_the_interval_holds_for_uneven_steps_and_is_not_the_wider_for_it(kind, widest):
     covered, widths = 0, []
     for seed in range(40):
@@ -172,6 +171,6 @@ def test_the_only_end_of_an_epoch_may_be_the_compilers_where_there_is_one(compil
 def test_a_quiet_machine_has_no_moods():
     draw = random.Random(3)
     for spread in (0.001, 0.1, 1.0):
-        seen = [moods([draw.lognormvariate(0, spread) for _ in range(400)]) for _ in range(100)]
-        assert sum(share > 0 for share in seen) <= 15
-    assert moods([0.1] * 20) == 0.0 and OTHER_TIMES > 0
+        observed = [speed_variation([draw.lognormvariate(0, spread) for _ in range(400)]) for _ in range(100)]
+        assert sum(share > 0 for share in observed) <= 15
+    assert speed_variation([0.1] * 20) == 0.0 and OTHER_TIMES > 0
