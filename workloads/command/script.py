@@ -37,7 +37,8 @@ def script(options: argparse.Namespace) -> int:
         if is_first:
             lock = stack.enter_context(whole_box(say))
         else:  # the first rank holds the box for all
-            lock = stack.enter_context(open(os.devnull)).fileno()
+            nothing = stack.enter_context(open(os.devnull))
+            lock = nothing.fileno()
         if options.whole:
             return run_whole(repeat, lock, options.out if is_first else None)
         environ = dict(os.environ)
