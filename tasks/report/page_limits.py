@@ -1,6 +1,6 @@
-"""How much of a large run a page draws and lists, so that it can be read and opens at once.
+"""Limits on what a page draws and lists of a large run, so that it can be read and opens at once.
 
-What is left out is always said, and is in the files beside the page.
+The page states what it leaves out; the files in its folder have everything.
 """
 
 from collections.abc import Sequence
@@ -19,25 +19,25 @@ T = TypeVar("T")
 
 
 def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
-    """The grid that pictures draw: the first groups, and of a long one sizes from its first to its last."""
+    """Return the grid that charts draw: the first groups, with sizes at even distances if there are many."""
     most = max(2, cells // max(len(grid.names), 1))
     return replace(grid, groups=tuple(_thinned(group, most) for group in grid.groups[:MOST_GROUPS]))
 
 
 def undrawn(grid: Grid) -> str:
-    """Say what `readable` leaves out; empty where it leaves out nothing."""
+    """Return a sentence on what `readable` leaves out, or an empty string if it leaves out nothing."""
     drawn = readable(grid)
     parts = []
     if len(drawn.groups) < len(grid.groups):
         parts.append(f"the first {len(drawn.groups)} of {len(grid.groups)} workloads")
     most = max((len(group.cases) for group in drawn.groups), default=0)
     if any(len(a.cases) < len(b.cases) for a, b in zip(drawn.groups, grid.groups, strict=False)):
-        parts.append(f"of each at most {most} sizes, from the least work to the most")
-    return f"Drawn: {', '.join(parts)}; comparison.csv has all." if parts else ""
+        parts.append(f"at most {most} sizes of each")
+    return f"The charts show {', '.join(parts)}; comparison.csv has all." if parts else ""
 
 
 def firsts(values: Sequence[T], most: int = MOST_ROWS) -> tuple[Sequence[T], int]:
-    """The first so many, and how many are left out."""
+    """Return the first values, and the number of the others."""
     return values[:most], max(len(values) - most, 0)
 
 

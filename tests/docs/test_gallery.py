@@ -11,7 +11,9 @@ from workloads.harness.records.record import SCHEMA
 
 MOST_PAGE_BYTES = 1_500_000  # 0.9 MB of it is the script that draws
 PAGES = sorted(GALLERY.glob("*.html"))
-IDS = set(re.findall(r'<section id="([\w-]+)"', "".join(p.read_text() for p in TEMPLATES.glob("*.j2"))))
+IDS = set(
+    re.findall(r'<(?:section|div) id="([\w-]+)"', "".join(p.read_text() for p in TEMPLATES.glob("*.j2")))
+)
 
 
 def data_of(page):

@@ -86,7 +86,7 @@ def _panel(
     grid: Grid, group: CaseGroup, rows: Rows, domain: tuple[float, float], brief: bool, by: str
 ) -> ChartPanel:
     base = chart_of(rows).encode(
-        y=_size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome", "grade")
+        y=size_axis(rows), opacity=shown(), tooltip=tooltip("hardware", "size", "ratio", "outcome", "grade")
     )
     title = by if brief else f"{by} over {grid.comparison.baseline}"
     chart = alt.layer(
@@ -104,7 +104,7 @@ def _panel(
     )
 
 
-def _size_axis(rows: Rows) -> alt.Y:
+def size_axis(rows: Rows) -> alt.Y:
     """Sizes as names amid their bars. Places are numbers, so that bars and what stands beside them agree."""
     places: dict[str, list[float]] = {}
     for row in rows:

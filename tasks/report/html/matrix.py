@@ -17,7 +17,7 @@ from workloads.harness.records.grade import Grade
 
 
 def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
-    """A group a workload, a row a case of `ids`, a cell a machine; in short where a page has many cells."""
+    """Return a group for each workload, with a row for each case of `ids`; many rows end with brief ones."""
     shared = shared_confounds(grid)
     detailed = set(list(ids)[: detailed_cases(grid)])
     groups = []
@@ -51,7 +51,7 @@ def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
 
 
 def _brief(grid: Grid, name: str, case: Case) -> dict[str, Any]:
-    """Verdict, ratio and time in one line: the rest would make a page of thousands of cells slow to open."""
+    """Return verdict, ratio and time only: details of thousands of cells would make a page slow to open."""
     summary, state = grid.summaries.get((name, case)), state_of(grid, name, case)
     if summary is None:
         return {"kind": "none"}
@@ -64,13 +64,14 @@ def _cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> dict[st
     if summary is None:
         return {"kind": "none"}
     if not summary.ok_repeats:
-        return {"kind": "bad", "verdict": verdict_text(summary.verdict), "reasons": summary.reasons}
+        return {"kind": "bad", "state": state_of(grid, name, case)}
     pairing = grid.pairings.get((name, case))
     return {
+        "state": state_of(grid, name, case),
         "kind": "base" if name == grid.comparison.baseline else "ok",
         "time": format_seconds(summary.compute_s),
         "per": "per job" if summary.whole else "per step",
-        "repeats": "" if summary.ok_repeats > 1 else "one repeat, no interval",
+        "repeats": "" if summary.ok_repeats > 1 else "one repeat: no interval",
         "wide": wide_text(summary),
         "price": _unit_price(summary),
         "bound": {"text": bound_text(summary.bound), "why": summary.bound.why} if summary.bound else None,
@@ -81,7 +82,7 @@ def _cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> dict[st
 
 
 def wide_text(summary: Summary) -> str:
-    """Say that a cell is wide, and why; empty for one that isn't."""
+    """Return why a cell is wide, or an empty string if it is not."""
     if summary.grade is not Grade.WIDE:
         return ""
     return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.why[:1]])
@@ -108,8 +109,8 @@ def _lines(pairing: Pairing | None) -> list[dict[str, str]]:
     matches = [line for line in lines if line]
     for i, line in enumerate(matches):
         if line["why"] in [later["why"] for later in matches[i + 1 :]]:
-            line["why"] = ""  # said once, under the last line that it holds for
-    return matches
+            line["why"] = ""  # stands once, under the last line that it explains
+    return [line for line in matches if line["label"] != "compute" or line["why"]]
 
 
 def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
@@ -127,6 +128,6 @@ def _line(label: str, ratio: Ratio | None, cost: bool) -> dict[str, str]:
 
 def _notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str]:
     if pairing is None:
-        return ["no pair with the baseline"]
+        return ["the baseline has no matching cell"]
     confounded = [f"confounded by {what}" for what in pairing.confounds if what not in shared]
     return ([f"no ratio: {pairing.refused}"] if pairing.refused else []) + confounded

@@ -13,6 +13,7 @@ from tasks.report.charts.cold_start import cold_panels, waterfall_panels
 from tasks.report.charts.heat_map import case_ids, heat_map
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
+from tasks.report.charts.overview import is_complete, overview_panel
 from tasks.report.charts.panel import ChartPanel
 from tasks.report.charts.pareto import cases_left, pareto_panels
 from tasks.report.charts.scaling import scaling_panels
@@ -45,12 +46,12 @@ from tasks.results.format import cases_text, format_ratio
 from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
-from tasks.results.wording import totals_text, verdict_text
+from tasks.results.wording import WIDE_MARK, totals_text, verdict_text
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import SCHEMA, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
-MOST_OPEN = 6  # observations that are read without unfolding
+MOST_LINES = 3  # of the answer, before its caveats
 MOST_TABLES = 60  # tables of scaling, models, rows of device times
 
 
@@ -76,6 +77,7 @@ def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
         columns=records_table.COLUMNS,
         records_total=len(records),
         many_cells=MOST_DETAILED,
+        wide_mark=WIDE_MARK,
         data=_data(grid, records, panels),
         style=style(),
         policy=_policy(scripts.values()),
@@ -89,9 +91,10 @@ def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]
     """The charts by kind, of as much of the grid as can be read."""
     drawn = readable(grid)
     return {
+        "overview": [panel] if (panel := overview_panel(grid)) else [],
         "pareto": pareto_panels(grid),
         "time": time_panels(drawn),
-        "speedup": speedup_panels(drawn, brief=True),
+        "speedup": [] if is_complete(grid) else speedup_panels(drawn, brief=True),
         "cost": speedup_panels(drawn, brief=True, by=COST),
         "waterfall": waterfall_panels(records, grid),
         "cold": cold_panels(records, readable(grid, MOST_BARS // 2)),  # a bar of it is five marks
@@ -142,7 +145,8 @@ def _sentences(grid: Grid) -> dict[str, Any]:
         "undrawn": undrawn(grid),
         "observations": observed[0],
         "observations_left": observed[1],
-        "most_open": MOST_OPEN,
+        "answer": comparison.answer[:MOST_LINES],
+        "caveats": comparison.answer[MOST_LINES:],
         "unpaired": unpaired[0],
         "unpaired_left": unpaired[1],
     }

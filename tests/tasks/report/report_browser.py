@@ -28,3 +28,12 @@ def opened(browser, path, width=1280, height=900, scheme="light", **context):
     page.goto(path.as_uri())
     page.locator("html[data-complete]").wait_for()
     return page
+
+
+def unfold(page):
+    """Open every detail and wait for its charts."""
+    page.evaluate(
+        "for (const e of document.querySelectorAll('details:not(.vega-embed details)')) e.open = true"
+    )
+    charts = page.locator("[data-chart]").count()
+    sync_api.expect(page.locator("svg.marks")).to_have_count(charts, timeout=60_000)

@@ -48,39 +48,33 @@ def test_without_a_baseline_a_cell_is_ok_and_has_no_ratio():
     assert state_of(alone, "gke-l4", CASES[0]).css == "alone"
 
 
-def test_a_small_map_has_a_row_a_case_and_every_field_leads_to_a_row_that_is_there(grid):
+def test_a_small_run_has_a_row_for_each_case_and_no_map(grid):
     found = heat_map(grid, case_ids(grid))
-    assert found["separate"] and len(found["rows"]) == len(CASES)
-    assert sum(count for _, count in found["legend"]) == len(grid.summaries)
-    made = records()
-    page = report_html(made, grid_of(made, comparison(made)), RUN)
-    links = re.findall(r'<a href="#(case-\d+)" class="field', page)
-    assert len(links) == 27 and set(links) <= set(re.findall(r'<tr id="(case-\d+)"', page))
+    assert found["rows"] == [] and sum(count for _, count in found["legend"]) == len(grid.summaries)
+    page = report_html(records(), grid, RUN)
+    assert len(re.findall(r'<tr id="case-\d+"', page)) == len(CASES)
 
 
 def test_a_large_map_has_a_row_a_workload_and_a_field_a_size(large):
     made, compared = large
     grid = grid_of(made, compared)
     found = heat_map(grid, case_ids(grid))
-    assert not found["separate"] and len(found["rows"]) == len(grid.groups)
+    assert len(found["rows"]) == len(grid.groups)
     assert all(len(fields) == 8 for row in found["rows"][:-1] for fields in row["machines"])
-    assert all(
-        field["text"] == "" and "=" in field["label"] for f in found["rows"][0]["machines"] for field in f
-    )
+    assert all("=" in field["label"] for fields in found["rows"][0]["machines"] for field in fields)
 
 
 @pytest.mark.server
 def test_a_large_page_says_what_it_leaves_out(large):
     made, compared = large
     page = report_html(made, grid_of(made, compared), RUN)
+    links = re.findall(r'<a href="#(case-\d+)" class="field', page)
+    assert len(links) > 500 and set(links) <= set(re.findall(r'<tr id="(case-\d+)"', page))
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
-    assert (
-        f"Drawn: the first {MOST_GROUPS} of {len({c.workload for c in {r.case for r in made}})} workloads"
-        in text
-    )
+    assert f"the first {MOST_GROUPS} of {len({r.case.workload for r in made})} workloads" in text
     assert "800 rows on this page; 600 more are in results.parquet" in text
     detailed = detailed_cases(grid_of(made, compared))
-    assert f"The first {detailed} cases have everything, the others their verdict and time" in text
+    assert f"The first {detailed} cases" in text
 
 
 def test_cells_in_short_have_verdict_ratio_and_time(large):

@@ -81,7 +81,7 @@ def test_cases_beyond_the_drawn_ones_are_counted(made):
     grid = grid_with(made, Offers(offers))
     assert len(pareto_panels(grid)) == 5 and cases_left(grid) == len(CASES) - 5
     page = report_html(made, grid_of(made, grid.comparison), RUN)
-    assert "4 more cases that two machines offer are in benchmark_results.json" in page
+    assert "4 more cases with two offers are in benchmark_results.json" in page
 
 
 def test_a_bill_has_every_second_in_its_bar_and_the_longest_bar_is_whole(made):
@@ -160,10 +160,10 @@ def test_a_panel_a_quantity_of_the_largest_case_with_a_line_a_machine(made):
     assert monitor_panels([replace(r, monitor={}) for r in made], grid_with(made)) == []
 
 
-def test_what_else_was_seen_follows_the_answer_and_what_is_left_out_is_counted(made):
+def test_observations_are_listed_up_to_a_limit_and_the_others_are_counted(made):
     many = tuple(f"Scale matters {i}." for i in range(60))
     page = report_html(made, grid_of(made, replace(comparison(made), observations=many)), RUN)
-    assert page.index('id="h-answer"') < page.index("Scale matters 0.") < page.index('id="machines"')
+    assert page.index('id="h-findings"') < page.index("Scale matters 0.")
     assert "Scale matters 39." in page and "Scale matters 40." not in page and "20 more are in" in page
 
 

@@ -58,6 +58,7 @@ def test_it_complains_of_nothing_and_never_scrolls_sideways(browser, path):
 
 def test_filtering_says_what_is_not_on_the_page(browser, path):
     page = opened(browser, path)
+    page.get_by_role("link", name="Records").click()
     page.get_by_label("Filter").fill("machine-1")
     text = page.locator("#shown").text_content()
     assert (
@@ -66,10 +67,14 @@ def test_filtering_says_what_is_not_on_the_page(browser, path):
     )
 
 
-def test_arrow_keys_go_from_field_to_field_and_say_which(browser, path):
+def test_the_map_is_one_tab_stop_with_arrow_keys_inside_and_enter_leads_to_the_row(browser, path):
     page = opened(browser, path)
     page.locator(".map a.field[tabindex='0']").focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowDown"):
         page.keyboard.press(key)
     assert page.locator("#told").text_content().startswith("machine-0 · work_0002 · fp32 · n=200:")
     assert page.locator(".map a.field[tabindex='0']").count() == 1
+    page.keyboard.press("Enter")
+    assert "n=200" in page.locator("tr:target").text_content()
+    page.keyboard.press("Tab")  # goes on from the row
+    assert page.evaluate("document.activeElement.closest('.map')") is None
