@@ -1,1 +1,1 @@
-"""The files that a run leaves for people: tables, pictures and one HTML report."""
+"""The files of a run for its readers: tables, pictures and one HTML report."""

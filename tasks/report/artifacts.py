@@ -1,4 +1,4 @@
-"""What the Prefect UI shows of a comparison: a table a stage, every number as text with its interval."""
+"""The artifacts of a comparison in the Prefect UI: one table for each stage, numbers as text with intervals."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -13,14 +13,14 @@ from tasks.results.wording import few, verdict_text
 from workloads.harness.records.grade import Grade
 
 MOST_ROWS = 500
-"""Rows of an artifact: the page draws all of them at once. Every row is in the run's comparison.csv."""
+"""Rows of an artifact, because the UI draws all of them at once. comparison.csv has every row."""
 
-MOST_BYTES = 1_000_000  # of a picture: the server keeps it in its database
+MOST_BYTES = 1_000_000  # of a picture, which the server stores in its database
 PICTURES = {
-    "speedup.png": "Speedup of every case over the baseline",
-    "time_by_size.png": "Time of every case, by its size",
+    "speedup.png": "Speedup of each case over the baseline",
+    "time_by_size.png": "Time of each case by size",
     "models.png": "Models: time and memory",
-    "gpu_benchmark_comparison.png": "Scaling over processes",
+    "gpu_benchmark_comparison.png": "Scaling with the number of processes",
     "performance_summary_table.png": "Scaling, as a table",
 }
 
@@ -28,10 +28,10 @@ Row = dict[str, str]
 
 
 def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
-    """Artifact key to description and rows; a stage with nothing to show is left out."""
+    """Return description and rows by artifact key, without empty stages."""
     matches = {
         "bench-speedups": (
-            f"Time, and speedup over {comparison.baseline}: above 1× is faster",
+            f"Time, and speedup over {comparison.baseline} (above 1× is faster)",
             list(speedup_rows(comparison)),
         ),
         **{
@@ -39,14 +39,17 @@ def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
             for finding in comparison.findings
             if (table := finding.table())
         },
-        "bench-scaling": ("How cases scale with the number of processes", list(scaling_rows(comparison))),
-        "bench-refused": ("Numbers that enter no ratio, and why", list(refused_rows(comparison))),
+        "bench-scaling": (
+            "Scaling of each case with the number of processes",
+            list(scaling_rows(comparison)),
+        ),
+        "bench-refused": ("Refused results with their reasons", list(refused_rows(comparison))),
     }
     return {key: (_described(text, rows), rows[:MOST_ROWS]) for key, (text, rows) in matches.items() if rows}
 
 
 def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
-    """Artifact key to description and URL, which holds the picture itself: it is shown wherever the UI is."""
+    """Return description and data URL by artifact key, so that the UI needs no access to the file."""
     shown = {}
     for name, description in PICTURES.items():
         path = folder / name
@@ -57,7 +60,7 @@ def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
 
 
 def speedup_rows(comparison: Comparison) -> Iterable[Row]:
-    """A row a cell that has a number."""
+    """Yield one row for each cell with a result."""
     pairings = {(pairing.hardware, pairing.case): pairing for pairing in comparison.pairings}
     for summary in comparison.summaries:
         if summary.compute_s:
@@ -75,14 +78,14 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def finding_rows(table: Table) -> Iterable[Row]:
-    """A row a row of the table, every value as text."""
+    """Yield the rows of the table with each value as text."""
     places = table.filled(table.rows)
     for row in table.rows:
         yield {table.columns[i].title: cell_text(row[i], table.columns[i].quantity) for i in places}
 
 
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
-    """A row a number of processes, then the machines that have several devices of one model."""
+    """Yield one row for each number of processes, then the machines with several devices of one model."""
     for family in comparison.families:
         for level in family.levels:
             shown = level_row(level)
@@ -101,7 +104,7 @@ def scaling_rows(comparison: Comparison) -> Iterable[Row]:
             yield {
                 "what": f"{pairing.hardware}: {pairing.case.id}",
                 "kind": pairing.scaling,
-                "devices": f"against {pairing.baseline}",
+                "devices": f"compared with {pairing.baseline}",
                 "time": "",
                 "speedup": _ratio(pairing.compute),
                 "efficiency": format_percent(pairing.efficiency),
@@ -111,14 +114,14 @@ def scaling_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def refused_rows(comparison: Comparison) -> Iterable[Row]:
-    """A row a cell of which some repeats, or all, do not count; then the ratios that were refused."""
+    """Yield the cells of which some repeats do not count, then the refused ratios."""
     for summary in comparison.summaries:
         if not summary.complete:
             yield {
                 "what": summary.cell.id,
                 "verdict": verdict_text(summary.verdict) if not summary.ok_repeats else "in part",
                 "repeats that count": f"{summary.ok_repeats} of {summary.repeats}",
-                "why": "; ".join(few(summary.reasons)) or "no reason was recorded",
+                "why": "; ".join(few(summary.reasons)) or "no recorded reason",
             }
     counted = {(s.cell.hardware, s.cell.case) for s in comparison.summaries if s.ok_repeats}
     for pairing in comparison.pairings:

@@ -1,4 +1,4 @@
-"""JSON for files and pages: a number that isn't finite is null, because JSON has no other word for it."""
+"""JSON for files and pages, with null for numbers that are not finite."""
 
 import json
 import math
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def to_json(value: Any, **options: Any) -> str:
-    """Dump as `json.dumps` does, and only where that meets a NaN or an infinity replace those by null."""
+    """Return `json.dumps(value)`, with null for NaN and infinity."""
     try:
         return json.dumps(value, allow_nan=False, **options)
     except ValueError:
@@ -14,7 +14,7 @@ def to_json(value: Any, **options: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The value with null for every number in it that isn't finite."""
+    """Return the value with None for each number in it that is not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

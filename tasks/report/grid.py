@@ -1,4 +1,4 @@
-"""A run seen as a grid: cases in groups, machines in order, and what is known of each cell."""
+"""A run as a grid: cases in groups, machines in order, and the results of each cell."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +13,12 @@ _WORK = (("flops", "FLOP"), ("bytes", "bytes"))
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
-    """The cases of one workload in one precision and mode, from little work to much.
+    """The cases of one workload in one precision and mode, ordered by work.
 
     Attributes:
-        precision: with the mode, where that is another than eager.
-        work: how much one step of each case does, in the unit that `work_title` names; a case is absent
-            where no repeat came far enough to know.
-        whole: whether a step of it is a whole job.
+        precision: with the mode, unless that is eager.
+        work: work of one step of each case in the unit of `work_title`; without cases of unknown work.
+        whole: whether a step is a whole job.
     """
 
     workload: str
@@ -31,17 +30,17 @@ class CaseGroup:
 
     @property
     def title(self) -> str:
-        """Readable heading, such as `matmul · fp32`."""
+        """Return the heading, such as `matmul · fp32`."""
         return f"{self.workload} · {self.precision}"
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Look-ups that every picture and table of a report needs.
+    """The look-ups of every picture and table of a report.
 
     Attributes:
         machines: the baseline first, then in the comparison's order.
-        groups: in the order in which the comparison names their first case.
+        groups: in the order of their first cases in the comparison.
     """
 
     comparison: Comparison
@@ -52,17 +51,17 @@ class Grid:
 
     @property
     def names(self) -> list[str]:
-        """Names of the machines, the baseline first."""
+        """Return the names of the machines, the baseline first."""
         return [machine.name for machine in self.machines]
 
     @property
     def troubled(self) -> list[Summary]:
-        """Cells without any ok repeat, in the comparison's order."""
+        """Return the cells without an ok repeat, in the comparison's order."""
         return [summary for summary in self.comparison.summaries if not summary.ok_repeats]
 
 
 def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:
-    """Arrange a run's cells as a grid."""
+    """Return the grid of a run."""
     return Grid(
         comparison=comparison,
         machines=_machines(comparison),
@@ -106,7 +105,7 @@ def _group(
 
 
 def _measure_of_work(works: Mapping[Case, Work]) -> tuple[str, dict[Case, float]]:
-    """FLOPs where every case has them, else bytes, else units of work; with its name."""
+    """Return FLOPs if every case has them, else bytes, else units of work, after their name."""
     for attribute, title in _WORK:
         values = {case: getattr(work, attribute) for case, work in works.items()}
         if values and all(value and value > 0 for value in values.values()):

@@ -1,18 +1,18 @@
-"""What a report says of the run itself."""
+"""The facts of a run in its report."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """The facts of a run that no record holds.
+    """The facts of a run that its records do not have.
 
     Attributes:
-        run: its id, such as `2026-07-24-nightly-3f2a`; the results folder has the same name.
-        suite: name of the suite that was measured.
-        started_at: when it started, ISO 8601 with the zone.
-        seed: the seed that shuffled the order of cells and repeats.
-        gridbench_version: version of this project that measured and compared.
+        run: its id, such as `2026-07-24-nightly-3f2a`, also the name of its folder.
+        suite: name of the measured suite.
+        started_at: start in ISO 8601 with the time zone.
+        seed: seed of the order of cells and repeats.
+        gridbench_version: version that measured and compared.
     """
 
     run: str

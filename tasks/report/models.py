@@ -1,4 +1,4 @@
-"""Models by machine: every repeat raw, the device's own time, what they learned, and how large they are."""
+"""Models by machine: times of all repeats, device time, training result and size."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import seconds
 
-BUSY, EVENTS, HOST = "busy by profile", "device events", "host clock, the CPU is the device"
+BUSY, EVENTS, HOST = "profile, without gaps", "device events", "host clock (CPU run)"
 Cells = dict[tuple[str, Case], list[Record]]
 
 
 def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup, Cells]]:
-    """Groups of cases that have a model, which is what has parameters, with the records of each cell."""
+    """Return the groups of cases that have parameters, with the records of each cell."""
     cells: Cells = {}
     for record in records:
         cells.setdefault((record.hardware, record.case), []).append(record)
@@ -25,7 +25,7 @@ def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup,
 
 
 def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """A group a model: a row a case and machine, with the time of every repeat."""
+    """Return a table for each model with one row for each case and machine."""
     return [
         {
             "title": group.title,
@@ -41,7 +41,7 @@ def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """The aggregated table: a row a case, a column a machine, device seconds of a step and their source."""
+    """Return one row for each case, with device seconds of a step and their source for each machine."""
     return [
         {
             "case": f"{group.title} {size_text(case)}",
@@ -53,10 +53,9 @@ def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_time(record: Record) -> tuple[float, str] | None:
-    """Seconds in which the device worked on a step, and how that is known; None where nothing was timed.
+    """Return busy seconds of the device in a step, and their source; None if nothing was timed.
 
-    A profile leaves out the gaps between kernels, events do not, and where the host is the device its clock
-    is all that there is.
+    A profile excludes the gaps between kernels, device events include them.
     """
     profile = record.profile
     if profile and profile.busy_s is not None and profile.steps:
@@ -88,7 +87,7 @@ def _raw(record: Record) -> str:
 
 
 def quality_text(record: Record) -> str:
-    """Summarise a training: `loss 2.303 to 0.412; accuracy 0.981, target 0.97`; a dash for none."""
+    """Return a summary such as `loss 2.303 to 0.412; accuracy 0.981, target 0.97`, or a dash."""
     training = record.training
     if training is None:
         return "–"

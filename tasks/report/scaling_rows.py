@@ -1,4 +1,4 @@
-"""How processes scale, as plain words that templates, pictures and text only have to place."""
+"""The scaling of processes as texts for templates, pictures and plain text."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +16,9 @@ from tasks.results.wording import bytes_text, few, verdict_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
-LISTED_RANKS = 4  # memory is listed for so many ranks, and is a range for more
+LISTED_RANKS = 4  # more ranks have the range of their memory
 _LAWS = {"strong": "Karp and Flatt", "weak": "Gustafson"}
-_JOB = "The same job, shared by its processes: strong scaling of the whole, whatever the batch of a process."
+_JOB = "Strong scaling of the whole job: its processes share it, whatever the batch size of each."
 _KINDS = {
     "strong": "Strong scaling: the same work on more processes.",
     "weak": "Weak scaling: the same work on each process.",
@@ -26,7 +26,7 @@ _KINDS = {
 
 
 def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
-    """A table a family: its heading, what its speedups are over, and a row a number of processes."""
+    """Return a table for each family: heading, base of its speedups, one row for each number of processes."""
     return [
         {
             "title": family.title,
@@ -43,7 +43,7 @@ def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def level_row(level: ScalingLevel) -> dict[str, Any]:
-    """One number of processes, every value as text with its interval."""
+    """Return the results of one number of processes as text with intervals."""
     return {
         "processes": processes_text(level),
         "time": format_seconds(level.step_s) if level.step_s else verdict_text(level.verdict),
@@ -64,12 +64,12 @@ def level_row(level: ScalingLevel) -> dict[str, Any]:
 
 
 def processes_text(level: ScalingLevel) -> str:
-    """Return the number of processes, and whether they were a group: `1, no DDP`."""
+    """Return the number of processes, with `no DDP` if they were not a group."""
     return f"{level.processes}" if level.grouped else f"{level.processes}, no DDP"
 
 
 def memory_text(level: ScalingLevel) -> str:
-    """Peak memory of every rank, or the range over many; `?` for a rank that did not tell."""
+    """Return the peak memory of each rank, or the range of many ranks; `?` for an unknown one."""
     ranks = [bytes_text(held) if held else "?" for held in level.memory_bytes]
     available = [held for held in level.memory_bytes if held]
     if not available:
@@ -84,13 +84,13 @@ def memory_text(level: ScalingLevel) -> str:
 
 
 def families_of_interest(comparison: Comparison) -> list[Family]:
-    """The families that files of one comparison are about: whole jobs where there are any, else all."""
+    """Return the families of whole jobs if there are any, else all."""
     jobs = [family for family in comparison.families if family.whole]
     return jobs or list(comparison.families)
 
 
 def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Record | None:
-    """Return the repeat that counts with the median time of a level; None where it has none."""
+    """Return the repeat with the median time of a level among those that count, or None."""
     cell = level.cell if level and level.ok_repeats else None
     same = [r for r in records if cell and r.cell == cell and counts(r) and r.wall]
     return (
@@ -111,7 +111,7 @@ def _css(level: ScalingLevel) -> str:
 
 
 def _fraction(value: float | None) -> str:
-    """A serial fraction; above 1 the processes are slower than one of them, which no serial part explains."""
+    """Return the fraction; above 1 the processes are slower than one process, which it cannot explain."""
     return "over 100 %" if value is not None and value > 1 else _percent(value)
 
 

@@ -1,4 +1,4 @@
-"""Write a run's files into its folder, each of them whole or not at all."""
+"""Write a run's files into its folder, each one atomically."""
 
 import io
 import logging
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 def write_report(folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo) -> Path:
     """Write every file that people read, and return the path of `report.html`.
 
-    Pictures come last, each for itself: one that can't be drawn costs no number and no other picture.
+    Pictures come last, so that a picture that cannot be drawn costs no other file.
     """
     grid, title = grid_of(records, comparison), f"{run.suite}, {run.run}"
     parquet = io.BytesIO()
@@ -52,7 +52,7 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
 
 
 def _pictures(records: Sequence[Record], grid: Grid, title: str) -> dict[str, Callable[[], bytes]]:
-    """Return each picture's name and its drawing; that of models is empty where none was measured."""
+    """Return the function that draws each picture, by file name."""
     pictures = {
         "time_by_size.png": lambda: time_by_size_png(grid, title),
         "speedup.png": lambda: speedup_png(grid, title),
@@ -68,7 +68,7 @@ def _pictures(records: Sequence[Record], grid: Grid, title: str) -> dict[str, Ca
 
 
 def _drawn(name: str, draw: Callable[[], bytes]) -> bytes:
-    """Draw a picture; empty, with the reason in the log, where that fails."""
+    """Return the picture, or nothing, with the reason in the log, if it cannot be drawn."""
     try:
         return draw()
     except Exception as error:  # Altair and Vega raise what they like

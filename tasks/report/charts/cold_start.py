@@ -1,4 +1,4 @@
-"""Cold start: what a process spends before its first result, as a waterfall of phases and as stacked bars."""
+"""Cold start: the time before the first result of a process, as a waterfall and as stacked bars."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,17 +17,14 @@ from workloads.harness.records.record import Record
 
 
 def cold_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """A panel for each workload, a bar for each cell: the phases of its median repeat."""
+    """Return one panel for each workload, with the phases of the median repeat of each cell as a bar."""
     medians = _medians(records)
     panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
     return [_panel(group, rows) for group, rows in panels if rows]
 
 
 def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """A panel a machine, a row a phase that starts where the one before it ended.
-
-    It is the repeat with the median cold start of all that are ok on the machine.
-    """
+    """Return one panel for each machine: the phases of the repeat with its median cold start."""
     by_machine: dict[str, list[Record]] = {}
     for record in records:
         if counts(record) and _phases(record):
@@ -39,12 +36,12 @@ def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def _middle(records: Sequence[Record]) -> Record:
-    """The repeat with the median cold start, the lower of two."""
+    """Return the repeat with the median cold start, the lower one of two."""
     return sorted(records, key=lambda record: sum(_phases(record).values()))[(len(records) - 1) // 2]
 
 
 def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
-    """All machines on one scale; seconds stand at the phase's name, so that they never cover a bar."""
+    """All machines share one scale. Times are part of the phases' names, so that they never cover a bar."""
     rows: list[dict[str, Any]] = []
     start = 0.0
     for phase, seconds in _phases(record).items():
@@ -70,12 +67,12 @@ def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
 
 
 def _phases(record: Record) -> dict[str, float]:
-    """The phases of a cold start, without those that only a measurement has, such as its samples."""
+    """Return the phases of a cold start, without the phases of the measurement itself."""
     return {name: record.phases_s[name] for name in COLD_PHASES if name in record.phases_s}
 
 
 def _medians(records: Sequence[Record]) -> dict[tuple[str, Case], Record]:
-    """The repeat of each cell with the median cold start, among those that count."""
+    """Return the repeat with the median cold start of each cell, among those that count."""
     repeats: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
         if counts(record) and _phases(record):
@@ -105,7 +102,7 @@ def _rows(grid: Grid, group: CaseGroup, medians: dict[tuple[str, Case], Record])
 
 
 def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
-    """Names stand above their bars, so that a phone leaves the whole width to the bars."""
+    """Names are above their bars, so that bars have the whole width on a phone."""
     names = [phase.replace("_", " ") for phase in COLD_PHASES]
     totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
     y = alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
@@ -123,5 +120,7 @@ def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
         .mark_text(align="left", dy=-5, baseline="middle")
         .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N")),
     )
-    sentences = f"Seconds by phase before the first result of {group.title}, one bar a machine and size."
+    sentences = (
+        f"Seconds by phase before the first result of {group.title}, one bar for each machine and size."
+    )
     return ChartPanel(group.title, sentences, chart.properties(height=30 * len(totals)))

@@ -1,4 +1,4 @@
-"""Pictures drawn by Vega: any text in them, none of which may end the process that draws."""
+"""Pictures drawn by Vega, with any text in them."""
 
 from html import escape
 from typing import Any
@@ -13,7 +13,7 @@ VEGA_LITE = "6.4"
 def png_of(spec: dict[str, Any], scale: int) -> bytes:
     """Draw a Vega-Lite specification as PNG.
 
-    A character that XML forbids would end the whole process: the library puts texts into SVG as they are.
+    Characters that XML forbids are removed, because the library would end the process.
     """
     return bytes(vl_convert.vegalite_to_png(printable_values(spec), vl_version=VEGA_LITE, scale=scale))
 
@@ -24,5 +24,5 @@ def svg_of(spec: dict[str, Any]) -> str:
 
 
 def svg_text(text: str) -> str:
-    """Return text as SVG holds it."""
+    """Return text escaped for SVG."""
     return escape(printable(text))

@@ -1,4 +1,4 @@
-"""Models by machine: a bar a case and machine, and every repeat as a point."""
+"""Models by machine: one bar for each case and machine, one point for each repeat."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ _LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.valu
 
 
 def model_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """A bar a case and machine, its length the mean of repeats, and each repeat as a point on it."""
+    """Return one panel for each model: bars are means of repeats, points are the repeats."""
     panels = [(group, _bars(grid, group, cells)) for group, cells in model_groups(records, grid)]
     return [_panel(grid, group, rows) for group, rows in panels if rows]
 
@@ -44,7 +44,7 @@ def _bars(grid: Grid, group: CaseGroup, cells: Cells) -> list[dict[str, Any]]:
 def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
     firsts = list({row["bar"]: row for row in rows}.values())
     y = alt.Y("bar:N", sort=[row["bar"] for row in firsts], axis=None)
-    what = "seconds a job" if group.whole else "seconds a step"
+    what = "seconds per job" if group.whole else "seconds per step"
     axis = alt.Axis(labelExpr=_LABEL, tickCount=5)
     colour, opacity = machine_colour(grid), shown()
     chart = alt.layer(
@@ -66,5 +66,5 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
         .mark_text(align="left", dy=-5, baseline="middle")
         .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N"), opacity=opacity),
     )
-    sentences = f"Time of {group.title} by machine and size, a bar the mean of repeats, a point a repeat."
+    sentences = f"Time of {group.title} by machine and size. Bars are means of repeats, points are repeats."
     return ChartPanel(group.title, sentences, chart.properties(height=30 * len(firsts)))

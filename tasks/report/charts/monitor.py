@@ -1,4 +1,4 @@
-"""What a machine was busy with while it measured: utilisation, memory and power over time."""
+"""Utilisation, memory and power of machines over time."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,16 +13,16 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
-MOST_GROUPS = 6  # workloads; each has a panel a quantity
+MOST_GROUPS = 6  # workloads, each with one panel for each quantity
 MOST_POINTS = 240  # of all lines in a panel
 GPU, CPU = "gpu_utilisation_share", "cpu_percent"
 UTILISATION, MEMORY, POWER = "utilisation, %", "memory, GiB", "power, W"
 
 
 def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """For each workload its largest case that was watched: a panel a quantity, a line a machine.
+    """Return one panel for each quantity and workload: its largest monitored case, one line for each machine.
 
-    Of each machine it is the repeat that took longest, which has most samples.
+    The line is the machine's longest repeat, which has the most samples.
     """
     longest: dict[tuple[str, Case], Record] = {}
     for record in records:
@@ -41,10 +41,9 @@ def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def series(record: Record, quantity: str) -> list[tuple[float, float]]:
-    """Seconds since the process started, and what the device that computes was busy with; empty if unknown.
+    """Return seconds since the start of the process and values of the quantity; empty if unknown.
 
-    On a GPU it is the GPU's own utilisation and memory. On a CPU it is the share of the threads in use that
-    the process kept busy, and its resident memory.
+    GPU: utilisation and memory as the driver reports them. CPU: share of busy threads, and resident memory.
     """
     columns, gpu = record.monitor, record.device != "cpu"
     name, factor = {
@@ -60,7 +59,7 @@ def series(record: Record, quantity: str) -> list[tuple[float, float]]:
 def _largest(
     grid: Grid, group: CaseGroup, longest: dict[tuple[str, Case], Record]
 ) -> list[tuple[Case, list[Record]]]:
-    """The group's last case, which has most work, that any machine was watched in; none or one."""
+    """Return the monitored case with the most work and its records, or nothing."""
     for case in reversed(group.cases):
         matches = [longest[name, case] for name in grid.names if (name, case) in longest]
         if matches:
@@ -99,5 +98,5 @@ def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> 
         within = base.transform_filter("datum.window == 'samples'")
         layers.append(within.mark_point(filled=True, size=16))
     chart = alt.layer(*layers)
-    sentences = f"{quantity.partition(',')[0]} of {title} over time, a line a machine.".capitalize()
+    sentences = f"{quantity.partition(',')[0]} of {title} over time, one line for each machine.".capitalize()
     return ChartPanel(f"{title}: {quantity}", sentences, chart.properties(height=150))

@@ -1,4 +1,4 @@
-"""What all charts share: a panel, its axes, and how machines are told apart."""
+"""Parts of all charts: the panel, its axes, and the colours and shapes of machines."""
 
 import json
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 
 OFF = {"name": "off", "value": []}
-"""The parameter that a page sets to the machines it dims; every chart of machines needs it."""
+"""The parameter of every chart that a page sets to the names of dimmed machines."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartPanel:
-    """One chart: a heading, a sentence for those who can't see it, and its Vega-Lite."""
+    """One chart: a heading, a description for screen readers, and its Vega-Lite."""
 
     title: str
     description: str
     chart: alt.LayerChart | alt.FacetChart
 
     def spec(self) -> dict[str, Any]:
-        """Vega-Lite for a page: as wide as its container, without the colours of a theme."""
+        """Return Vega-Lite for a page: as wide as its container, without the colours of a theme."""
         tables: dict[str, str] = {}
         spec = self.part()
         _name_tables(spec, tables)
@@ -36,33 +36,33 @@ class ChartPanel:
         }
 
     def part(self) -> dict[str, Any]:
-        """Vega-Lite to be a part of something larger."""
+        """Return Vega-Lite for use in a larger specification."""
         return part_of(self.chart)
 
 
 def part_of(chart: Any) -> dict[str, Any]:
-    """A chart without what only a whole has; it is not checked, which takes most of a large report's time."""
+    """Return a chart without its top-level keys; not validated, which would be slow."""
     spec = chart.to_dict(validate=False)
     return {key: value for key, value in spec.items() if key not in ("config", "$schema")}
 
 
 def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
-    """A chart of these rows, which travel inside its specification.
+    """Return a chart of these rows.
 
-    They travel as text: Altair copies and checks what it holds at every step, row by row and key by key. For
-    the same reason encodings are channels (`alt.X("a:Q")`), not strings for which it has to find one.
+    The rows are text, because Altair copies and checks each value at each step. For the same reason encodings
+    are channels (`alt.X("a:Q")`), not strings.
     """
     text = to_json([{key: _short(value) for key, value in row.items()} for row in rows], ensure_ascii=False)
     return alt.Chart(alt.Data(values=text, format=alt.JsonDataFormat(type="json")))  # type: ignore[no-untyped-call]
 
 
 def _short(value: Any) -> Any:
-    """A number in the six digits that a picture can show."""
+    """Return a number rounded to six digits."""
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _name_tables(spec: Any, tables: dict[str, str]) -> None:
-    """Replace the data of every layer by a name, so that rows which layers share are in a page once."""
+    """Replace the data of each layer by a name, so that a page has shared rows once."""
     if isinstance(spec, list):
         for part in spec:
             _name_tables(part, tables)
@@ -78,7 +78,7 @@ def _name_tables(spec: Any, tables: dict[str, str]) -> None:
 def log_axis(
     channel: Any, domain: tuple[float, float], label: str, title: str, ticks: list[float] | None = None
 ) -> Any:
-    """A log scale over just this domain; the expression `label` names round numbers, or the `ticks`."""
+    """Return the channel with a log axis over this domain; `label` is the expression of tick labels."""
     axis = alt.Axis(
         values=ticks or log_ticks(*domain), labelExpr=label, labelOverlap="greedy", labelSeparation=4
     )
@@ -86,21 +86,21 @@ def log_axis(
 
 
 def machine_colour(grid: Grid) -> alt.Color:
-    """The machine's colour, the same in every picture of a run."""
+    """Return the machine's colour, the same in every picture of a run."""
     return alt.Color("hardware:N", scale=alt.Scale(domain=grid.names), legend=None)
 
 
 def machine_shape(grid: Grid) -> alt.Shape:
-    """The machine's shape, beside its colour."""
+    """Return the machine's shape, the same in every picture of a run."""
     scale = alt.Scale(domain=grid.names, range=shapes(len(grid.names)))
     return alt.Shape("hardware:N", scale=scale, legend=None)
 
 
 def shown() -> alt.OpacityValue:
-    """Full opacity, unless the page dims the machine."""
+    """Return full opacity, unless the page dims the machine."""
     return alt.OpacityValue(0.08, condition={"test": "indexof(off, datum.hardware) < 0", "value": 1})
 
 
 def tooltip(*keys: str) -> list[alt.Tooltip]:
-    """These fields of a row, as text."""
+    """Return a tooltip with these fields of a row."""
     return [alt.Tooltip(f"{key}:N") for key in keys]

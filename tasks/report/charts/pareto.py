@@ -1,4 +1,4 @@
-"""Time against money: every machine at every price as a point, and the front of those that nothing beats."""
+"""Time and cost: a point for each machine at each price, and the Pareto front."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,14 +22,14 @@ from tasks.results.speedup import scaled
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 
-MOST_CASES = 5  # panels beside the suite's
-MOST_NAMES = 6  # offers that a panel has room to name; of more the fastest and the cheapest have their names
+MOST_CASES = 5  # panels in addition to the suite's
+MOST_NAMES = 6  # named offers in a panel; if there are more, only the fastest and the cheapest have names
 USD_LABEL = "'$' + format(datum.value, '~g')"
-NEUTRAL = "#7b838c"  # has a contrast of 3:1 with white and with the dark page
+NEUTRAL = "#7b838c"  # contrast of 3:1 with the light and the dark page
 
 
 def pareto_panels(grid: Grid) -> list[ChartPanel]:
-    """The suite first, then the first cases of which two machines have a price."""
+    """Return the panel of the suite, then those of the first cases with offers of two machines."""
     worth = _contested(grid)
     cases = [case for case in worth if case is not None][:MOST_CASES]
     order = ([None] if None in worth else []) + cases
@@ -37,12 +37,12 @@ def pareto_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def cases_left(grid: Grid) -> int:
-    """Return how many cases of which two machines have a price have no picture."""
+    """Return the number of cases with offers of two machines but without a panel."""
     return max(sum(1 for case in _contested(grid) if case is not None) - MOST_CASES, 0)
 
 
 def _contested(grid: Grid) -> dict[Case | None, list[Offer]]:
-    """Return the offers of two machines or more, by case; None stands for the suite."""
+    """Return offers by case (None: the suite), without cases of a single machine."""
     by_case: dict[Case | None, list[Offer]] = {}
     offers = grid.comparison.finding(Offers)
     for offer in offers.offers if offers else ():
@@ -89,14 +89,12 @@ def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel
     y = log_axis(alt.Y("y:Q"), padded(span[1], 1.5), USD_LABEL, money)
     chart = alt.layer(*_layers(grid, rows, x, y)).properties(height=280 if case is None else 220)
     title = "The suite" if case is None else f"{case.workload} {size_text(case)} · {case.terms}"
-    description = (
-        f"Seconds against USD of {title}, both on log axes; a dashed line joins the offers that none beats."
-    )
+    description = f"Time and cost of {title} on logarithmic axes. The dashed line is the Pareto front."
     return ChartPanel(title, description, chart)
 
 
 def _layers(grid: Grid, rows: list[dict[str, Any]], x: Any, y: Any) -> list[alt.Chart]:
-    """The front, what joins two prices of a machine, intervals, points, names."""
+    """Return the Pareto front, lines between prices of a machine, intervals, points and names."""
     colour, shape, whole = machine_colour(grid), machine_shape(grid), shown()
     base = chart_of(rows).encode(
         x=x, y=y, color=colour, opacity=whole, tooltip=tooltip("name", "time", "money", "standing")

@@ -1,4 +1,4 @@
-"""Pictures that lie beside a report, as PNG: time by size, speedup, models."""
+"""The PNG files of a report: time by size, speedup, models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,33 +22,33 @@ _WIDTH = 340
 
 
 def time_by_size_png(grid: Grid, title: str) -> bytes:
-    """Time per step against work size, a panel for each workload, with intervals where there are any."""
-    what = "Time per step with the data in place. Bars: 95 % interval; hollow: one repeat, no interval."
+    """Draw time per step by work, one panel for each workload."""
+    what = "Time per step with the data in place. Bars are 95 % intervals. Hollow points have one repeat."
     return _png(grid, time_panels(page_limits.readable(grid)), f"{title}: time by size", what, grid.names)
 
 
 def speedup_png(grid: Grid, title: str) -> bytes:
-    """Compute speedups over the baseline, a panel for each workload, with intervals and the 1× line."""
+    """Draw compute speedups over the baseline, one panel for each workload."""
     baseline = grid.comparison.baseline
-    what = f"Over {baseline}, with 95 % intervals. Right of the line is faster; pale is undecided."
+    what = f"Over {baseline}, with 95 % intervals. Right of the line is faster. Pale bars are undecided."
     others = [name for name in grid.names if name != baseline]
     return _png(grid, speedup_panels(page_limits.readable(grid)), f"{title}: compute speedup", what, others)
 
 
 def models_png(records: Sequence[Record], grid: Grid, title: str) -> bytes:
-    """Time of each model by machine and size, with every repeat; empty where no model was measured."""
+    """Draw the time of each model by machine and size; empty if no model was measured."""
     panels = model_panels(records, page_limits.readable(grid))
-    what = "With the data in place. Bars: mean of repeats; points: the repeats."
+    what = "Time with the data in place. Bars are means of repeats, points are repeats."
     return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""
 
 
 def font_config() -> dict[str, Any]:
-    """Vega-Lite's `config` for a picture that lies beside a report."""
+    """Return Vega-Lite's `config` for a PNG file."""
     return config(font=_FONT)
 
 
 def undrawn(grid: Grid) -> list[str]:
-    """Say what a picture leaves out, and why; the first few, then how many more."""
+    """Return the refused cells with their reasons, or the first ones and the number of the others."""
     lines = [_clip(f"{summary.cell.id}: {trouble_text(summary)}") for summary in grid.troubled]
     more = len(lines) - _MOST_NOTES
     return [*lines[:_MOST_NOTES], f"and {more} more, listed in report.html"] if more > 0 else lines
@@ -81,7 +81,7 @@ def _clip(line: str, most: int = 140) -> str:
 
 
 def _panels(grid: Grid, panels: list[ChartPanel], names: list[str]) -> dict[str, Any]:
-    """Parts are put together here: Altair would copy every one of them again at each step."""
+    """Build the specification directly: Altair would copy every part at each step."""
     columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
     parts = [panel.part() | {"width": _WIDTH, "title": panel.title} for panel in panels]
     charts = {"concat": parts, "columns": columns, "spacing": 28}
@@ -89,7 +89,7 @@ def _panels(grid: Grid, panels: list[ChartPanel], names: list[str]) -> dict[str,
 
 
 def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
-    """The legend: colour, shape and name of each machine, in one line."""
+    """Return the legend: colour, shape and name of each machine."""
     places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names) + 1)]
     rows = [{"hardware": name, "x": index} for name, index in zip(names, places, strict=False)]
     base = (
@@ -108,5 +108,7 @@ def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
 def _nothing(grid: Grid) -> dict[str, Any]:
     any_ok = any(summary.ok_repeats for summary in grid.comparison.summaries)
     statements = "no cell has a ratio" if any_ok else "no cell of this run counts"
-    words = chart_of([{"words": f"Nothing to draw: {statements}."}]).properties(width=700, height=140)
+    words = chart_of([{"words": f"There is nothing to draw, because {statements}."}]).properties(
+        width=700, height=140
+    )
     return part_of(words.mark_text(fontSize=18, style="quiet").encode(text=alt.Text("words:N")))

@@ -1,4 +1,4 @@
-"""Speedup against the number of processes, with the ideal line: a panel a family, a line a machine."""
+"""Speedup by number of processes, with the ideal line."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from tasks.results.model import Family
 
 
 def scaling_panels(grid: Grid) -> list[ChartPanel]:
-    """Strong and weak scaling are workloads of their own, so they never share a panel."""
+    """Return one panel for each title and kind of scaling, with one line for each machine."""
     alike: dict[str, list[Family]] = {}
     for family in grid.comparison.families:
         alike.setdefault(f"{family.title}, {family.scaling}".rstrip(", "), []).append(family)
@@ -83,7 +83,7 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
         .mark_text(align="left", dx=8, dy=8)
         .encode(x=x, y=y, opacity=shown(), text=alt.Text("share:N")),
     )
-    description = f"Speedup of {title} against the number of processes, on log axes; dashed is ideal."
+    description = f"Speedup of {title} by number of processes, on logarithmic axes. The dashed line is ideal."
     return ChartPanel(title, description, chart.properties(height=230))
 
 

@@ -1,4 +1,4 @@
-"""The pictures of one process against N: four panels a family, and its summary as a picture of a table."""
+"""The PNG files of scaling: four panels for each family, and a table."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -34,12 +34,12 @@ Layers = alt.LayerChart | alt.FacetChart  # Altair states both for one with prop
 
 
 def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title: str) -> bytes:
-    """Time, throughput, memory and efficiency by number of processes, in four panels a family."""
+    """Draw time, throughput, memory and efficiency by number of processes."""
     families = families_of_interest(comparison)
     shown = [_four(records, family) for family in families[:MOST_FAMILIES]]
     left = len(families) - len(shown)
-    more = f"; {left} families more are in benchmark_results.json" if left else ""
-    what = f"Bars: mean of repeats with its 95 % interval; pale: not used{more}."
+    more = f". {left} more families are in benchmark_results.json" if left else ""
+    what = f"Bars are means of repeats with their 95 % intervals. Pale bars are not used{more}."
     heading = alt.Title(title, subtitle=[what], fontSize=18, subtitleFontSize=12, offset=14)
     spec = alt.vconcat(*shown, spacing=36).properties(title=heading).to_dict(validate=False)
     spec |= {"config": font_config(), "padding": 18}
@@ -47,7 +47,7 @@ def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title:
 
 
 def summary_table_png(comparison: Comparison, title: str) -> bytes:
-    """The rows of the same families as a table."""
+    """Draw the rows of the same families as a table."""
     selected = {(f.title, f.hardware) for f in families_of_interest(comparison)[:MOST_FAMILIES]}
     parts = [
         (
@@ -70,8 +70,8 @@ def _four(records: Sequence[Record], family: Family) -> alt.ConcatChart:
     ]
     unit = next((level.unit for level in family.levels if level.unit), "units")
     panels = (
-        _bars(time, f"time of a {what}, s"),
-        _bars(rate, f"throughput of all processes, {unit}/s"),
+        _bars(time, f"time per {what}, s"),
+        _bars(rate, f"total throughput, {unit}/s"),
         _memory(records, family),
         _bars(share, "efficiency, %", 100.0),
     )
@@ -91,7 +91,7 @@ def _bar(level: Any, estimate: Estimate | None, unit: str) -> dict[str, Any]:
 
 
 def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
-    """A bar a number of processes; one without a value is its verdict."""
+    """Return one bar for each number of processes, or its verdict if it has no value."""
     x = alt.X("processes:N", sort=[row["processes"] for row in rows], axis=alt.Axis(labelAngle=0))
     base = chart_of(rows).encode(x=x.title("processes"))
     top = max([row["high"] or row["value"] or 0.0 for row in rows] + [ideal or 0.0]) or 1.0
@@ -114,7 +114,7 @@ def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
 
 
 def _memory(records: Sequence[Record], family: Family) -> Layers:
-    """Memory over steps, a line a rank; where steps were not followed, the peak of every rank."""
+    """Return memory over steps with one line for each rank, or the peak of each rank."""
     rows: Rows = []
     for level in family.levels:
         record = median_repeat(records, level)
@@ -124,7 +124,7 @@ def _memory(records: Sequence[Record], family: Family) -> Layers:
                 rows.append(of | {"gib": at.allocated_bytes / 2**30})
     names = [processes_text(level) for level in family.levels]
     colour = alt.Color("processes:N", scale=alt.Scale(domain=names), legend=alt.Legend(title="processes"))
-    y = alt.Y("gib:Q", title="memory of a rank, GiB", axis=alt.Axis(tickCount=5))
+    y = alt.Y("gib:Q", title="memory per rank, GiB", axis=alt.Axis(tickCount=5))
     if rows:
         chart = chart_of(rows).mark_line(strokeWidth=1.3, point=alt.OverlayMarkDef(size=12))
         x = alt.X("step:Q", axis=alt.Axis(tickCount=6))
@@ -139,7 +139,7 @@ def _memory(records: Sequence[Record], family: Family) -> Layers:
     ]
     x = alt.X("processes:N", sort=names, axis=alt.Axis(labelAngle=0))
     chart = chart_of(peaks).mark_point(filled=True, size=60)
-    high = alt.Y("gib:Q", title="peak memory of each rank, GiB", scale=alt.Scale(zero=True))
+    high = alt.Y("gib:Q", title="peak memory per rank, GiB", scale=alt.Scale(zero=True))
     return alt.layer(chart.encode(x=x, y=high)).properties(**_SIZE)
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a user's own script: its steps in their order, its losses, and its memory."""
+"""Charts of a user's script: its steps, losses and memory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,12 +18,12 @@ from tasks.results.wording import bytes_text, size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
 
-PER_LINE = 120  # points of a repeat, about what can be told apart
+PER_LINE = 120  # points of a repeat that can be distinguished
 DASHES = (Standing.WRONG.value, "counts")
 
 
 def step_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Samples in the order in which they were taken, a panel a case, a line a repeat."""
+    """Return samples in order of time: one panel for each case, one line for each repeat."""
     rows: dict[Case, list[dict[str, Any]]] = {}
     for record in records:
         if record.script and record.wall and min(record.wall.samples_s, default=0.0) > 0:
@@ -36,7 +36,7 @@ def step_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def course_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Losses of the first steps, a panel a case, a line a repeat: those that are wrong too, dashed."""
+    """Return losses of the first steps, those of wrong repeats dashed."""
     rows: dict[Case, list[dict[str, Any]]] = {}
     for record in records:
         if record.script and len(record.script.losses) > 1:
@@ -50,7 +50,7 @@ def course_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def room_panels(grid: Grid) -> list[ChartPanel]:
-    """Memory at the peak and what was left, a panel a case, a bar a machine."""
+    """Return peak and free memory: one panel for each case, one bar for each machine."""
     seen = grid.comparison.finding(HeldBacks)
     cells = [cell for cell in (seen.cells if seen else ()) if cell.peak_bytes and cell.left_bytes is not None]
     cases = dict.fromkeys(cell.repeats.cell.case for cell in cells)
@@ -61,22 +61,24 @@ def room_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def _line(record: Record) -> dict[str, Any]:
-    """Return what tells one line from another."""
+    """Return the fields that identify a line."""
     return {"hardware": record.hardware, "repeat": record.repeat, "line": "/".join(map(str, key(record)))}
 
 
 def _steps(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
     ends = padded([row["seconds"] for row in rows], 1.1)
     chart = chart_of(rows).mark_line(strokeWidth=1.2).encode(
-        x=alt.X("step:Q", title="step, from the first one that was timed", axis=alt.Axis(tickCount=6)),
-        y=log_axis(alt.Y("seconds:Q"), ends, SECONDS_LABEL, "time of a step, log axis"),
+        x=alt.X("step:Q", title="step, from the first timed one", axis=alt.Axis(tickCount=6)),
+        y=log_axis(alt.Y("seconds:Q"), ends, SECONDS_LABEL, "time per step, log axis"),
         detail=alt.Detail("line:N"),
         color=machine_colour(grid),
         opacity=shown(),
         tooltip=tooltip("hardware", "repeat", "step", "time"),
     )  # fmt: skip
     title = _title(case)
-    return ChartPanel(title, f"Time of each sampled step of {title}, a line a repeat.", _high(chart, 200))
+    return ChartPanel(
+        title, f"Time of each sampled step of {title}, one line for each repeat.", _high(chart, 200)
+    )
 
 
 def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
@@ -84,7 +86,7 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
     axis = alt.Axis(tickCount=5)
     chart = chart_of(rows).mark_line(strokeWidth=1.3).encode(
         x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=6)),
-        y=alt.Y("loss:Q", title="loss; dashed is wrong", scale=alt.Scale(zero=False), axis=axis),
+        y=alt.Y("loss:Q", title="loss (dashed: wrong)", scale=alt.Scale(zero=False), axis=axis),
         detail=alt.Detail("line:N"),
         strokeDash=alt.StrokeDash("training:N", scale=dash, legend=None),
         color=machine_colour(grid),
@@ -92,17 +94,19 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
         tooltip=tooltip("hardware", "repeat", "step", "loss", "training"),
     )  # fmt: skip
     title = _title(case)
-    sentence = f"Losses of the first steps of {title}, a line a repeat; a dashed line is a wrong training."
+    sentence = (
+        f"Losses of the first steps of {title}, one line for each repeat. A dashed line is a wrong repeat."
+    )
     return ChartPanel(title, sentence, _high(chart, 200))
 
 
 def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
-    """A bar a machine as long as its memory: the peak in its colour, the rest pale."""
+    """One bar for each machine: peak memory in its colour, free memory pale."""
     names = [name for name in grid.names if name in cells][:MOST_BARS]
     rows: list[dict[str, Any]] = [
         {
             "hardware": name,
-            "bar": f"{name}: {bytes_text(cell.peak_bytes)}, {bytes_text(cell.left_bytes)} left",
+            "bar": f"{name}: {bytes_text(cell.peak_bytes)}, {bytes_text(cell.left_bytes)} free",
             "peak": (cell.peak_bytes or 0) / 2**30,
             "whole": ((cell.peak_bytes or 0) + (cell.left_bytes or 0)) / 2**30,
         }
@@ -113,7 +117,7 @@ def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
     bars = (
         base.mark_bar(height=9, yOffset=7, fillOpacity=opacity).encode(
             y=y,
-            x=alt.X(f"{name}:Q", title="GiB: at the peak, and pale what is left", axis=alt.Axis(tickCount=5)),
+            x=alt.X(f"{name}:Q", title="memory, GiB (pale: free at the peak)", axis=alt.Axis(tickCount=5)),
             color=colour,
             tooltip=tooltip("bar"),
         )
@@ -124,7 +128,7 @@ def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
     )
     title = _title(case)
     chart = alt.layer(*bars, words).properties(height=30 * len(rows))
-    return ChartPanel(title, f"Memory of {title}: at the peak and left, a bar a machine.", chart)
+    return ChartPanel(title, f"Peak and free memory of {title}, one bar for each machine.", chart)
 
 
 def _high(chart: alt.Chart, height: int) -> alt.LayerChart | alt.FacetChart:

@@ -1,4 +1,4 @@
-"""Compute speedups and cost efficiencies as bars from the 1× line, a panel for each workload."""
+"""Compute speedups and cost efficiencies as bars from the 1× line, one panel for each workload."""
 
 import json
 from typing import Any
@@ -30,13 +30,13 @@ _BAR = 18  # height of a bar with its gap, in pixels
 
 
 def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[ChartPanel]:
-    """Every panel has the same log axis; `brief` leaves the bounds out of the numbers, for small screens."""
+    """Return panels with the same log axis; `brief` numbers have no bounds, for small screens."""
     panels = [(group, _rows(grid, group, brief, by)) for group in grid.groups]
     every = [row for _, rows in panels for row in rows if row["value"]]
     low, high = padded(
         [1.0, *(row[key] for row in every for key in ("value", "low", "high") if row[key])], 1.15
     )
-    room = (high / low) ** (0.35 if brief else 0.75)  # for the numbers beside the bars
+    room = (high / low) ** (0.35 if brief else 0.75)  # for the numbers to the right of bars
     return [
         _panel(grid, group, rows, (low, high * room), brief, by)
         for group, rows in panels
@@ -45,7 +45,7 @@ def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[C
 
 
 def _rows(grid: Grid, group: CaseGroup, brief: bool, by: str) -> Rows:
-    """A row a bar, at a place of its own; a cell without a ratio becomes a word in place of its bar."""
+    """Return one row for each bar; a cell without a ratio has a word instead."""
     rows: Rows = []
     place = 0.0
     for case in group.cases:
@@ -96,16 +96,14 @@ def _panel(
         .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
         .encode(x=alt.XDatum(1), text=alt.Text("label:N")),
     )
-    sentences = (
-        f"{by} of {group.title} over {grid.comparison.baseline}, 95 % intervals, on a log axis.".capitalize()
-    )
+    sentences = f"{by} of {group.title} over {grid.comparison.baseline} with 95 % intervals.".capitalize()
     return ChartPanel(
         group.title, sentences, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2)))
     )
 
 
 def size_axis(rows: Rows) -> alt.Y:
-    """Sizes as names amid their bars. Places are numbers, so that bars and what stands beside them agree."""
+    """Return the axis of sizes. Places are numbers, so that bars and texts align."""
     places: dict[str, list[float]] = {}
     for row in rows:
         places.setdefault(row["size"], []).append(row["place"])
@@ -117,7 +115,7 @@ def size_axis(rows: Rows) -> alt.Y:
 
 
 def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
-    """The bars, their intervals, and beyond these the machine's shape and the number."""
+    """Return the bars, their intervals, and the machine's shape and number to the right."""
     ratios = base.transform_filter("isValid(datum.value)")
     bounded = ratios.transform_filter("isValid(datum.low)")
     faint = alt.FillOpacityValue(0.8, condition={"test": FAINT, "value": 0.25})

@@ -1,4 +1,4 @@
-"""Tables as a picture: SVG that is drawn to PNG, with columns as wide as their words."""
+"""Tables as a PNG picture."""
 
 from collections.abc import Sequence
 
@@ -14,12 +14,12 @@ _FONT = "font-family='Liberation Sans, Arial, sans-serif' font-size='13'"
 
 
 def table_png(title: str, parts: Sequence[Part]) -> bytes:
-    """A title, then for each part a heading and rows, of which the first is the head."""
+    """Draw a title, then a heading and rows for each part; the first row is the header."""
     return bytes(vl_convert.svg_to_png(table_svg(title, parts), scale=2))
 
 
 def table_svg(title: str, parts: Sequence[Part]) -> str:
-    """The same as SVG."""
+    """Return the tables as SVG."""
     y, width = MARGIN + 20, max([_width(title, 19)] + [_width(heading, 14) for heading, _ in parts])
     big = _FONT.replace("13", "18")
     matches = [f"<text x='{MARGIN}' y='{y}' {big} font-weight='600'>{svg_text(title)}</text>"]

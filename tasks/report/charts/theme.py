@@ -1,4 +1,4 @@
-"""Colours, shapes and axes of the pictures: one look, in light and in dark."""
+"""Colours, shapes and axes of all charts, light and dark."""
 
 import math
 from typing import Any
@@ -18,8 +18,7 @@ SHAPES = (
     "triangle-left",
 )
 
-# Phases of a start, in their order: neighbours differ in lightness, or as blue from amber.
-# What a bill has beyond these follows them.
+# Phases of a cold start in order, then further parts of a bill. Neighbours differ in lightness or hue.
 LIGHT_PHASES = ("#3b3f46", "#2f62ad", "#4f8fc9", "#b87400", "#a8322a", "#00856a", "#7a4fa3", "#7b838c")
 DARK_PHASES = ("#9aa3ad", "#5e94e0", "#a9d0f5", "#f0b95a", "#f08a7e", "#3ddbb0", "#b9a7f5", "#d5dae0")
 
@@ -28,7 +27,7 @@ TIMES_LABEL = "format(datum.value, '~r') + '×'"
 
 
 def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str, Any]:
-    """Vega-Lite's `config` for a light or a dark page."""
+    """Return Vega-Lite's `config` for a light or a dark page."""
     ink, muted, line = ("#e8eaed", "#b0b7c0", "#3a4048") if dark else ("#1c2127", "#525a64", "#dfe2e6")
     text = {"labelColor": muted, "titleColor": ink, "labelFontSize": 11, "titleFontSize": 11}
     return {
@@ -61,12 +60,12 @@ def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str,
 
 
 def shapes(count: int) -> list[str]:
-    """Shapes for that many machines; when colours come round again, they come with other shapes."""
+    """Return a shape for each machine; a repeated colour has another shape."""
     return [SHAPES[(i + i // len(LIGHT_SERIES)) % len(SHAPES)] for i in range(count)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Four to eight round numbers to label a log axis with: decades where they are enough, else finer."""
+    """Return four to eight round numbers as labels of a log axis."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     finest: list[float] = []
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), tuple(n / 10 for n in range(10, 100))):
@@ -79,5 +78,5 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def padded(values: list[float], by: float = 1.3) -> tuple[float, float]:
-    """A log axis that leaves room around the values; (0.1, 10) where there are none."""
+    """Return a domain with room around the values, or (0.1, 10) without values."""
     return (min(values) / by, max(values) * by) if values else (0.1, 10.0)

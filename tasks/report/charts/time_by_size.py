@@ -1,4 +1,4 @@
-"""Seconds per step against work, a panel for each workload in one precision, with the break-even in it."""
+"""Time per step by work, one panel for each workload and precision, with break-evens."""
 
 import json
 from typing import Any
@@ -23,9 +23,9 @@ from tasks.results.wording import size_text
 
 
 def time_panels(grid: Grid) -> list[ChartPanel]:
-    """Both axes logarithmic, a line a machine; refused cells are left out.
+    """Return one panel for each group, with one line for each machine.
 
-    Cases of several processes are left to the pictures of scaling: their axis is not work.
+    Refused cells are left out, and so are cases of several processes, which have their own charts.
     """
     alone = (group for group in grid.groups if not any(PROCESSES in case.params for case in group.cases))
     panels = ((group, _rows(grid, group)) for group in alone)
@@ -33,7 +33,7 @@ def time_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float, float]]:
-    """Return where machines start to beat the baseline within a group: the work on both sides."""
+    """Return the break-evens in time within a group, each with the work on both sides."""
     matches = []
     break_evens = grid.comparison.finding(BreakEvens)
     for break_even in break_evens.break_evens if break_evens else ():
@@ -78,7 +78,7 @@ def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
 def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
     times = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
     span = padded(times)
-    what = "time of a job" if group.whole else "time per step"
+    what = "time per job" if group.whole else "time per step"
     base = chart_of(rows).encode(
         x=_work_axis(group, rows, "work:Q"),
         y=log_axis(alt.Y("value:Q"), span, SECONDS_LABEL, what),
@@ -97,14 +97,12 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
         bounded.mark_point(filled=True, size=75).encode(shape=shape, fillOpacity=hollow),
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=65).encode(shape=shape),
     )
-    description = (
-        f"Time per step of {group.title} against {group.work_title}, both on log axes, a line a machine."
-    )
+    description = f"Time per step of {group.title} by {group.work_title}, on logarithmic axes."
     return ChartPanel(group.title, description, chart.properties(height=230))
 
 
 def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> list[alt.Chart]:
-    """A band between the two sizes that hold a break-even, named by the machine that pays beyond it."""
+    """Return a band for each break-even, with the name of the machine that is faster beyond it."""
     low, high = span
     rows = [
         {
@@ -131,7 +129,7 @@ def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> l
 
 
 def _work_axis(group: CaseGroup, rows: list[dict[str, Any]], field: str) -> Any:
-    """The axis of work; where a size has one parameter, ticks stand at the sizes and are named by them."""
+    """Return the axis of work; its ticks are the sizes if a size has one parameter."""
     domain, channel = padded([row["work"] for row in rows]), alt.X(field)
     names = {name for case in group.work for name, _ in case.size}
     if len(names) > 1:
@@ -139,4 +137,4 @@ def _work_axis(group: CaseGroup, rows: list[dict[str, Any]], field: str) -> Any:
     sizes = sorted({row["work"]: row["size"].partition("=")[2] for row in rows}.items())
     works = [work for work, _ in sizes]
     label = f"{json.dumps([size for _, size in sizes])}[indexof({works}, datum.value)]"
-    return log_axis(channel, domain, label, f"{''.join(names)}, placed by {group.work_title}", works)
+    return log_axis(channel, domain, label, f"{''.join(names)}, scaled by {group.work_title}", works)

@@ -1,4 +1,4 @@
-"""How whole jobs went: the loss of every batch, and the memory of every rank over the steps."""
+"""Whole jobs over time: the loss of each batch, and the memory of each rank."""
 
 import math
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
-POINTS = 200  # of a line, about what can be told apart in a panel
+POINTS = 200  # of a line that can be distinguished in a panel
 MOST_PANELS = 24
 
 
 def job_records(records: Sequence[Record]) -> list[Record]:
-    """The repeat of each cell whose job took the median time, of the jobs that trained."""
+    """Return the repeat of each cell with the median time, among training jobs that count."""
     matches: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
         if counts(record) and record.wall and record.wall.whole and record.training:
@@ -28,7 +28,7 @@ def job_records(records: Sequence[Record]) -> list[Record]:
 
 
 def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Loss by step, a panel a case, a line a machine; long jobs thinned to what can be seen."""
+    """Return loss by step: one panel for each case, one line for each machine."""
     by_case: dict[Case, list[Record]] = {}
     for record in job_records(records):
         if record.training and len(record.training.losses) > 1:
@@ -37,13 +37,13 @@ def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def memory_panels(records: Sequence[Record]) -> list[ChartPanel]:
-    """Memory by step, a panel a cell, a line a rank."""
+    """Return memory by step: one panel for each cell, one line for each rank."""
     matches = [record for record in job_records(records) if record.training and record.training.memory]
     return [_memory(record) for record in matches[:MOST_PANELS]]
 
 
 def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, float]]:
-    """Every so many-th value with its place, and the last."""
+    """Return values at even distances with their places, and the last value."""
     stride = max(1, math.ceil(len(values) / points))
     places = [*range(0, len(values), stride)]
     if values and places[-1] != len(values) - 1:
@@ -69,7 +69,7 @@ def _loss(grid: Grid, case: Case, matches: Sequence[Record]) -> ChartPanel:
     )  # fmt: skip
     title = _title(case)
     return ChartPanel(
-        title, f"Loss of {title} by step, a line a machine.", alt.layer(chart).properties(height=200)
+        title, f"Loss of {title} by step, one line for each machine.", alt.layer(chart).properties(height=200)
     )
 
 
@@ -83,7 +83,7 @@ def _memory(record: Record) -> ChartPanel:
             "peak": _gib(at.peak_bytes),
         }
         for at in memory
-        if at.allocated_bytes > 0  # a rank that knows nothing is not an empty one
+        if at.allocated_bytes > 0  # 0: unknown
     ]
     ranks = list(dict.fromkeys(row["rank"] for row in rows))
     chart = (
@@ -98,7 +98,7 @@ def _memory(record: Record) -> ChartPanel:
     )
     title = f"{_title(record.case)}, {record.hardware}"
     return ChartPanel(
-        title, f"Memory of {title} by step, a line a rank.", alt.layer(chart).properties(height=200)
+        title, f"Memory of {title} by step, one line for each rank.", alt.layer(chart).properties(height=200)
     )
 
 

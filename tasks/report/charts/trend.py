@@ -1,4 +1,4 @@
-"""One cell through all runs: time per step by date, as SVG for a light and a dark page."""
+"""Time per step of one cell by date, as SVG for a light and a dark page."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from tasks.report.charts.panel import chart_of
 from tasks.report.charts.theme import SECONDS_LABEL, config, shapes
 from tasks.report.html.trends import Trend
 
-MOST_POINTS = 400  # nights that a picture can tell apart; the table below it has them all
+MOST_POINTS = 400  # nights that can be distinguished in a picture; the table has all
 HEIGHT = 150  # pixels
 
 
 def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
-    """The picture of one cell, empty without a number; machines keep their colour in every picture."""
+    """Return the picture of one cell, or an empty string without a result."""
     rows = _rows(trend)
     if not rows:
         return ""

@@ -1,4 +1,4 @@
-"""A comparison as a data frame: one row a cell."""
+"""A comparison as a data frame."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from workloads.harness.roofline.roofline import LIMITS, Bound
 
 
 def comparison_table(grid: Grid) -> pd.DataFrame:
-    """One row a cell: its times, its ratios against the baseline with bounds and outcome, or why not."""
+    """Return one row for each cell: its times, and its ratios to the baseline or why it has none."""
     comparison = grid.comparison
     machines = {machine.name: machine for machine in grid.machines}
     rows = []

@@ -1,17 +1,17 @@
-"""CSV files whose text a spreadsheet takes for text: what begins like a formula would be computed."""
+"""CSV files without formulas: spreadsheets would compute text that begins like one."""
 
 from typing import Any
 
 import pandas as pd
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what OWASP's page on CSV injection names
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # from OWASP's page on CSV injection
 
 
 def harmless(cell: Any) -> Any:
-    """Return a cell, of text with an apostrophe before what would begin a formula."""
+    """Return a cell, with an apostrophe before text that begins like a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def csv_of(frame: pd.DataFrame) -> bytes:
-    """Return a table as the content of a CSV file, its titles included."""
+    """Return the content of a CSV file."""
     return frame.rename(columns=harmless).map(harmless).to_csv(index=False).encode()

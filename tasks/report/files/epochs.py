@@ -30,7 +30,7 @@ GB = 2**30
 
 
 def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, Any]:
-    """The keys to add to `benchmark_results.json`; none where the run has no whole job in a group."""
+    """Return keys for `benchmark_results.json`; none if the run has no whole job in a group."""
     whole = [family for family in comparison.families if family.whole]
     if not whole:
         return {}
@@ -59,7 +59,7 @@ def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
 
 
 def sides(family: Family) -> tuple[ScalingLevel | None, ScalingLevel | None]:
-    """One process (without DDP where that was measured) and the most processes; None where not planned."""
+    """Return one process (without DDP if measured) and the most processes; None if not planned."""
     single = family.base or next((level for level in family.levels if level.processes == 1), None)
     several = [level for level in family.levels if level.processes > 1]
     ok = [level for level in several if level.ok_repeats]
@@ -96,7 +96,7 @@ def _side(
 
 
 def memory_history(memory: Sequence[MemoryAt], processes: int) -> list[dict[str, Any]]:
-    """An object a step, with an entry for each rank: null where that rank itself did not say."""
+    """Return an object for each step with one entry for each rank, null if unknown."""
     steps: dict[int, dict[int, MemoryAt]] = {}
     for at in memory:
         if at.allocated_bytes > 0:
@@ -122,7 +122,7 @@ def _held(at: MemoryAt | None) -> dict[str, float] | None:
 
 
 def _device_ids(record: Record, processes: int) -> list[int]:
-    """Indices of the devices, from names such as `cuda:3`; else the numbers of the processes."""
+    """Return device indices from names such as `cuda:3`, else the numbers of the processes."""
     names = [rank.device for rank in record.group.ranks] if record.group else []
     ids = [int(match[1]) for name in names if (match := re.fullmatch(r"cuda:(\d+)", name))]
     return ids if len(ids) == processes else list(range(processes))

@@ -1,4 +1,4 @@
-"""Findings as JSON and as CSV: one rule for all of them."""
+"""Findings as JSON and CSV."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -14,7 +14,7 @@ from tasks.results.values import Estimate, Ratio
 
 
 def finding_keys(comparison: Comparison) -> dict[str, Any]:
-    """Return `findings`, and the keys that single findings have at the top level."""
+    """Return `findings`, and the top-level keys of single findings."""
     own = [finding.published() for finding in comparison.findings]
     return {
         **{key: value for keys in own for key, value in keys.items()},
@@ -37,7 +37,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _value(value: Value) -> Any:
-    """Return a value with its interval as an object, words and numbers as they are."""
+    """Return an estimate as an object, and text and numbers unchanged."""
     if isinstance(value, Ratio):
         return asdict(value.estimate) | {"outcome": str(value.outcome), "why": value.why}
     if isinstance(value, Estimate):
@@ -48,7 +48,7 @@ def _value(value: Value) -> Any:
 
 
 def finding_files(comparison: Comparison) -> dict[str, bytes]:
-    """Return `findings/<name>.csv` of each finding that has rows, with all of them."""
+    """Return the content of `findings/<name>.csv` for each finding with rows."""
     tables = {finding.name: finding.table() for finding in comparison.findings}
     return {
         f"findings/{name}.csv": csv_of(table_frame(table))
@@ -58,7 +58,7 @@ def finding_files(comparison: Comparison) -> dict[str, bytes]:
 
 
 def table_frame(table: Table) -> pd.DataFrame:
-    """Return a table as numbers and words: a column `<title> low` and `<title> high` for each interval."""
+    """Return a table with columns `<title> low` and `<title> high` for each interval."""
     return pd.DataFrame(
         dict(
             field
@@ -70,7 +70,7 @@ def table_frame(table: Table) -> pd.DataFrame:
 
 
 def _fields(column: Column, value: Value) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a value: of an interval three, of a ratio its outcome too, of a sum its parts."""
+    """Yield the columns of a value and their contents."""
     name = f"{column.title} ({column.unit})" if column.unit not in ("", "1") else column.title
     if isinstance(value, Ratio):
         yield from _fields(column, value.estimate)

@@ -1,4 +1,4 @@
-"""A run against another as JUnit XML, which CI servers show as a table of tests.
+"""The comparison of two runs as JUnit XML, which CI servers show as a table of tests.
 
 There is no standard; the elements, attributes and their order are those that both the schema of Ant's JUnit
 task and that of Jenkins' xUnit plugin (junit-10.xsd) allow, so that readers of either kind accept the file.
@@ -18,7 +18,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def junit_xml(comparison: RunComparison) -> str:
-    """The whole file: a test suite for each piece of hardware, a test case for each of its cases.
+    """Return the file: one test suite for each machine, one test case for each of its cases.
 
     The time of a test case is the seconds of one step, not of measuring it.
     """
@@ -67,7 +67,7 @@ def _counts(cells: Sequence[CellComparison]) -> dict[str, int]:
 
 
 def _properties(matches: RunComparison, hardware: str) -> Mapping[str, str]:
-    """Return the properties of a comparison: the runs, the machine and the strictness."""
+    """Return the runs, the machine and the limits as properties."""
     stated = {
         "run": matches.now.name,
         "against": matches.before.name,
@@ -90,7 +90,7 @@ def _all(values: Iterable[object]) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    """Seconds without an exponent, which Jenkins' schema has no room for."""
+    """Return seconds without an exponent, which Jenkins' schema does not allow."""
     return f"{seconds:.9f}"
 
 

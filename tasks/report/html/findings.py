@@ -1,4 +1,4 @@
-"""Findings on the page: one rule for all of them, as plain words that the template only has to place."""
+"""Findings as texts for the page."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,13 +9,13 @@ from tasks.results.finding import Finding
 from tasks.results.table import NOTHING, Mark, Parts, Quantity, Table, Value, cell_text
 from tasks.results.wording import MARKS
 
-MOST_PARTS = 8  # parts of a sum that have a colour; the smaller ones are taken together
+MOST_PARTS = 8  # parts of a sum with a colour; smaller ones are added up
 OTHER = "other"
 _WORDS = (Quantity.TEXT, Quantity.MACHINE, Quantity.VERDICT)
 
 
 def finding_sections(grid: Grid) -> dict[str, list[dict[str, Any]]]:
-    """Return the findings that have a row to show, by section of the page."""
+    """Return the findings with rows, by section of the page."""
     sections: dict[str, list[dict[str, Any]]] = {}
     for finding in grid.comparison.findings:
         table = finding.table()
@@ -25,7 +25,7 @@ def finding_sections(grid: Grid) -> dict[str, list[dict[str, Any]]]:
 
 
 def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dict[str, Any]:
-    """Return a table as words; columns without a value are left out."""
+    """Return a table as texts, without empty columns."""
     rows, left = firsts(table.shown, MOST_ROWS)
     places = table.filled(rows)
     places = [i for i in places if table.columns[i].quantity is Quantity.MACHINE] + [
@@ -46,7 +46,7 @@ def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dic
 
 
 def part_names(rows: Sequence[Sequence[Value]]) -> list[str]:
-    """Return what time went to, in the order of a job; of many the largest, and the rest as one."""
+    """Return the names of the parts in order; of many the largest, then `other`."""
     sums: dict[str, float] = {}
     for parts in (value for row in rows for value in row if isinstance(value, Parts)):
         for name, seconds in parts.seconds:
@@ -72,7 +72,7 @@ def _cell(value: Value, quantity: Quantity, index: Mapping[str, int], parts: lis
 
 
 def _bar(value: Parts, names: list[str]) -> dict[str, Any]:
-    """Return the segments of a bar, each with its length in percent of the longest bar, and their seconds."""
+    """Return the segments of a bar in percent of the longest bar, and their seconds."""
     seconds = dict.fromkeys(names, 0.0)
     for name, part in value.seconds:
         seconds[name if name in seconds else OTHER] += part

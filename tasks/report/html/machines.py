@@ -1,4 +1,4 @@
-"""What the page shows of machines and of trouble, as plain words that the template only has to place."""
+"""Machines and refused results as texts for the page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ from workloads.harness.records.record import Record
 
 
 def machine_rows(grid: Grid) -> list[dict[str, Any]]:
-    """A row a machine: its price and the price's source, and its time and money for one pass of the suite."""
+    """Return one row for each machine: price and its source, time and cost of one pass through the suite."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     slowest = max((total.seconds for total in totals.values()), default=0.0)
     dearest = max((total.usd or 0.0 for total in totals.values()), default=0.0)
@@ -33,13 +33,13 @@ def machine_rows(grid: Grid) -> list[dict[str, Any]]:
 
 
 def money_passes(grid: Grid) -> int:
-    """For how many passes of the suite to state the money, so that it is more than a cent somewhere."""
+    """Return the number of passes for which the highest cost is at least a cent."""
     dearest = max((total.usd or 0.0 for total in grid.comparison.totals), default=0.0)
     return next((passes for passes in (1, 1_000, 1_000_000) if dearest * passes >= 0.01), 1)
 
 
 def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Cells of which no repeat, or not every repeat, counts: the verdict, the reasons, and what was read."""
+    """Return the cells with repeats that do not count: verdict, reasons and measured times."""
     read: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
         read.setdefault((record.hardware, record.case), []).append(record)
@@ -70,7 +70,7 @@ def _machine(machine: Machine, total: Total | None, most: tuple[float, float], p
 
 
 def _share(value: float | None, most: float) -> float:
-    """Length of a bar in percent of the longest one; a bar that exists can be seen."""
+    """Return the length of a bar in percent of the longest one, at least 1."""
     return max(round(100 * (value / most), 1), 1.0) if value and most else 0.0
 
 

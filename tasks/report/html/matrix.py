@@ -1,4 +1,4 @@
-"""The comparison as a matrix of cases and machines, as plain words that the template only has to place."""
+"""The table of cases and machines as texts for the page."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +40,7 @@ def detailed_cases(grid: Grid) -> int:
 
 
 def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
-    """Return the confounds shared by every ratio of a machine, by machine, for the head of its column."""
+    """Return the confounds of every ratio of a machine, by machine, for the head of its column."""
     matches: dict[str, dict[str, None]] = {}
     for pairing in grid.comparison.pairings:
         if not pairing.refused:

@@ -1,4 +1,4 @@
-"""One HTML file that holds a whole run: it works offline, and its own policy forbids it any request."""
+"""One HTML file with a whole run. It works offline; its security policy forbids requests."""
 
 import base64
 import hashlib
@@ -52,11 +52,11 @@ from workloads.harness.records.record import SCHEMA, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
 MOST_LINES = 3  # of the answer, before its caveats
-MOST_TABLES = 60  # tables of scaling, models, rows of device times
+MOST_TABLES = 60  # tables of scaling and of models, rows of device times
 
 
 def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
-    """Render the report. What comes from outside is escaped, in HTML and in the scripts' data."""
+    """Render the report. External text is escaped in HTML and in the scripts' data."""
     comparison = grid.comparison
     panels = _panels(records, grid)
     scripts = {
@@ -88,7 +88,7 @@ def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
 
 
 def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]]:
-    """The charts by kind, of as much of the grid as can be read."""
+    """Return the charts by kind, within the limits of a page."""
     drawn = readable(grid)
     return {
         "overview": [panel] if (panel := overview_panel(grid)) else [],
@@ -110,7 +110,7 @@ def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]
 
 
 def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
-    """The tables, and by the name of each with `_left` how many rows of it are in the files only."""
+    """Return the tables, and under NAME_left the number of rows that only files have."""
     ids = case_ids(grid)
     long: dict[str, Sequence[Any]] = {
         "troubles": machines.trouble_rows(grid, records),
@@ -137,7 +137,7 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
 
 
 def _sentences(grid: Grid) -> dict[str, Any]:
-    """Findings in words, each list with how many are left out of it."""
+    """Return the lists of sentences, each with the number of left-out ones."""
     comparison = grid.comparison
     observed = firsts(comparison.observations, MOST_SENTENCES)
     unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
@@ -153,14 +153,14 @@ def _sentences(grid: Grid) -> dict[str, Any]:
 
 
 def _policy(scripts: Any) -> str:
-    """A content security policy: only these scripts run, and nothing may be fetched."""
+    """Return a content security policy that allows only these scripts and no request."""
     digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
     allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
 
 
 def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[ChartPanel]]) -> Markup:
-    """Return the data that the script reads, as JSON that can't leave its element."""
+    """Return the scripts' data as JSON that cannot end its element."""
     page = {"font": 'system-ui, "Segoe UI", Roboto, sans-serif', "background": "transparent"}
     values = {
         "themes": {name: config(dark) | page for name, dark in (("light", False), ("dark", True))},

@@ -1,4 +1,4 @@
-"""The evidence under the numbers: a row a record with its samples, and how the environments differ."""
+"""The table of records with their samples, and the differences between environments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ from workloads.harness.roofline.roofline import percent
 MOST_RECORDS = 800
 MOST_NUMBERS = 40_000
 MOST_WATCHED = 20_000
-"""Records, raw samples and samples of the monitor on a page below 5 MB; all are in the files beside it."""
-FEWEST_WATCHED = 10  # points of a line; with fewer it says nothing
+"""Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all."""
+FEWEST_WATCHED = 10  # points of a line
 
 COLUMNS = (
     "Hardware", "Workload", "Size", "Precision", "Repeat", "Verdict", "Time per step", "95 % interval",
@@ -28,16 +28,13 @@ COLUMNS = (
 
 
 def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """The rows of the records table: the text of each cell, and what it sorts by."""
+    """Return the rows of the table: text and sort key of each cell."""
     works = {case: work for group in grid.groups for case, work in group.work.items()}
     return [_row(grid, record, works.get(record.case)) for record in records[:MOST_RECORDS]]
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the details that a row unfolds to: samples, phases, probes.
-
-    In six digits, thinned where there are many.
-    """
+    """Return the details of each row: samples, phases, probes, in six digits and thinned if many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
     points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
@@ -48,7 +45,7 @@ def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """A fingerprint as one level of text, nested keys joined by dots."""
+    """Return a fingerprint as a flat mapping, nested keys joined by dots."""
     matches: dict[str, str] = {}
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -59,7 +56,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def environments(records: Sequence[Record]) -> dict[str, Any]:
-    """The fingerprints of the run side by side: rows that differ between them, and rows that don't."""
+    """Return the facts that differ between the environments of the run, and the other facts."""
     prints: dict[str, dict[str, str]] = {}
     hosts: dict[str, dict[str, None]] = {}
     for record in records:
@@ -77,7 +74,7 @@ def environments(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def fingerprints(records: Sequence[Record]) -> dict[str, dict[str, str]]:
-    """Every environment by its id."""
+    """Return the environments by id."""
     matches = {record.environment_id: record.environment for record in records}
     return {name: flat(environment) for name, environment in matches.items()}
 
@@ -86,7 +83,7 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
     grade, (verdict, reasons) = standing_grade(record, grid.comparison.refusals), _standing(grid, record)
     timing, memory, case = record.device_time or record.wall, record.memory, record.case
     peak = (memory.device_allocated_bytes or memory.peak_rss_bytes) if memory else None
-    rate, a_job = _rate(record), " a job" if record.wall and record.wall.whole else ""
+    rate, a_job = _rate(record), " per job" if record.wall and record.wall.whole else ""
     cells: list[tuple[str, float | str | None]] = [
         (record.hardware, None), (case.workload, None), (size_text(case), work),
         (case.terms, None), (str(record.repeat), record.repeat), (verdict, None),
@@ -102,7 +99,7 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
 
 
 def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | None]]:
-    """Return the bound of the record's cell, and its share of the measured compute ceiling."""
+    """Return the bottleneck of the record's cell, and its share of the measured compute peak."""
     summary = grid.summaries.get((record.hardware, record.case))
     if not counts(record) or summary is None or summary.bound is None:
         return [("–", None), ("–", None)]
@@ -111,12 +108,12 @@ def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | No
 
 
 def _order(key: float | str | None) -> float | str | None:
-    """Return the sort key of a cell, in six digits where it is a number."""
+    """Return the sort key of a cell, a number in six digits."""
     return _short(key) if isinstance(key, float) else key
 
 
 def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
-    """The record's own verdict; where it counted and was refused later, the refusal."""
+    """Return the record's verdict, or the later refusal of a record that counted."""
     verdict, reasons = standing(record, grid.comparison.refusals)
     return graded_text(verdict, standing_grade(record, grid.comparison.refusals)), reasons
 
@@ -155,7 +152,7 @@ def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]
 
 
 def _watched(record: Record, points: int) -> dict[str, list[float]]:
-    """Return the monitor's samples at even distances; empty where the page has no room for them."""
+    """Return monitor samples at even distances; empty if the page has no room for them."""
     if points < FEWEST_WATCHED:
         return {}
     matches = {}
@@ -188,17 +185,17 @@ def _facts(record: Record) -> dict[str, str]:
 
 
 def _script_facts(record: Record) -> dict[str, str | None]:
-    """Return what a script's record says of what ran; empty for a workload of ours."""
+    """Return the facts of a script; empty for a built-in workload."""
     script = record.script
     if script is None:
         return {}
-    end = "it finished" if script.ended == "finished" else "it was stopped"
+    end = "finished" if script.ended == "finished" else "stopped"
     return {
         "script": " ".join(script.command),
-        "code": f"{script.code}{', with changes in no commit' if script.dirty else ''}" or None,
-        "a step is": ", ".join((script.counted, *script.optimizers)),
-        "steps seen": f"{script.steps:,}, then {end}",
-        "installed for it": ", ".join(script.installed_packages) or None,
+        "code": f"{script.code}{', with uncommitted changes' if script.dirty else ''}" or None,
+        "step is counted by": ", ".join((script.counted, *script.optimizers)),
+        "observed steps": f"{script.steps:,}, then {end}",
+        "installed packages": ", ".join(script.installed_packages) or None,
     }
 
 

@@ -16,23 +16,23 @@ from tasks.results.wording import MARKS
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import path_inside, write_text, write_whole
 
-MOST_CHANGES = 30  # sentences on the first page; the pages of the workloads have all
+MOST_CHANGES = 30  # on the first page; the pages of the workloads have all
 
 
 def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
-    """Write the pages, copies of the reports among them, and return the path of `index.html`, written last.
+    """Write the pages and copies of the reports, and return the path of `index.html`, written last.
 
     Raises:
-        GridbenchError: the folder can't be written.
+        GridbenchError: the folder cannot be written.
     """
     try:
         return _write(folder, listed, problems)
     except (OSError, WorkloadsError) as error:
-        raise GridbenchError(f"the site can't be written: {error}") from None
+        raise GridbenchError(f"the site cannot be written: {error}") from None
 
 
 def changes(all_trends: Sequence[Trend]) -> list[tuple[Trend, Point]]:
-    """Return the cells whose newest number differs from the one before it, slower ones first."""
+    """Return the cells whose newest result differs from the result before, slower ones first."""
     newest = [(trend, numbers[-1]) for trend in all_trends if (numbers := _numbers(trend))]
     decided = [(trend, point) for trend, point in newest if _is_decided(point)]
     return sorted(decided, key=lambda pair: pair[1].change.estimate.value if pair[1].change else 1.0)
@@ -86,14 +86,14 @@ def _cases(folder: Path, of_workload: Sequence[Trend], machines: Sequence[str]) 
 
 
 def _figure(folder: Path, trend: Trend, machines: Sequence[str], case: str) -> dict[str, Any] | None:
-    """Write the light and the dark picture, and return their paths; None where no run has a number."""
+    """Write the light and the dark picture and return their paths, or None without a result."""
     names = {}
     for look, dark in (("light", False), ("dark", True)):
         if svg := trend_svg(trend, machines, dark):
             names[look] = f"pictures/{slug(f'{trend.hardware}/{case}')}-{look}.svg"
             write_whole(folder / names[look], svg.encode())
     description = (
-        f"Time per step of {case} on {trend.hardware} by date; the table below has the same numbers."
+        f"Time per step of {case} on {trend.hardware} by date. The table below has the same numbers."
     )
     machine = machines.index(trend.hardware)
     return (
@@ -116,7 +116,6 @@ def _row(trend: Trend, point: Point) -> dict[str, Any]:
 
 
 def _notes(point: Point) -> list[str]:
-    """Return further facts about a point."""
     changed = [f"{what} changed" for what in _changed(point)]
     return [*changed, *([f"confirms {point.confirms}"] if point.confirms else [])]
 
@@ -141,7 +140,7 @@ def _run_row(run: SiteRun) -> dict[str, Any]:
 
 
 def _numbers(trend: Trend) -> list[Point]:
-    """Return the points with a number, except confirmations, which are no news."""
+    """Return the points with a result, without confirmations."""
     return [point for point in trend.points if point.seconds and not point.confirms]
 
 
@@ -152,7 +151,7 @@ def _is_decided(point: Point) -> bool:
 def _sentence(trend: Trend, point: Point) -> dict[str, str]:
     assert point.change is not None
     outcome = point.change.outcome
-    also = "".join(f", and its {what} has changed" for what in _changed(point))
+    also = "".join(f"; its {what} has changed" for what in _changed(point))
     change = f"{outcome} than before in {point.run}: {format_ratio(point.change)}{also}"
     page = f"{_page_of(trend.workload)}#{slug(trend.case)}"
     return {

@@ -1,4 +1,4 @@
-"""Templates, and the filters that they use."""
+"""Jinja templates and their filters."""
 
 import re
 from functools import cache
@@ -8,14 +8,14 @@ import jinja2
 from markupsafe import Markup
 
 TEMPLATES = Path(__file__).parent / "templates"
-LONG = 32  # characters of a word that does not fit in a column
-# For pages that show pictures and run no script.
+LONG = 32  # characters that do not fit in a column
+# For pages with pictures and without scripts.
 STILL = "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:"
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """Jinja with everything escaped that comes from outside, and an error for every name that is missing."""
+    """Return Jinja with escaping, and an error for each undefined name."""
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -30,20 +30,17 @@ def environment() -> jinja2.Environment:
 
 
 def style() -> Markup:
-    """The style sheet that every page has."""
+    """Return the style sheet of every page."""
     return Markup((TEMPLATES / "report.css").read_text("utf-8"))
 
 
 def slug(text: str) -> str:
-    """A name that is safe in a path and in an address."""
+    """Return a name that is safe in a path and in a URL."""
     return re.sub(r"[^a-z0-9_.=-]+", "-", text.lower()).strip("-")
 
 
 def _whole(sentence: str) -> Markup:
-    """A sentence whose names and intervals, such as `aws-g5.8xlarge`, no line break cuts at a hyphen.
-
-    A long id of a cell breaks between its parts: `llm_decode/millions=1236,`, `batch=1,` and so on.
-    """
+    """Keep names and intervals such as `aws-g5.8xlarge` on one line; break long ids only between parts."""
     words = (
         Markup('<span class="whole">{}</span>').format(word) if _joined(word) else _breakable(word)
         for word in sentence.split()
@@ -57,7 +54,7 @@ def _breakable(word: str) -> Markup:
 
 
 def _bounded(text: str) -> Markup:
-    """An estimate such as `6.45× (6.44–6.47)`, its interval on a line of its own where that saves room."""
+    """Return an estimate such as `6.45× (6.44–6.47)` with its interval in an element that can wrap."""
     value, bracket, bounds = text.partition(" (")
     return Markup('{} <small class="bounds">({}</small>' if bracket else "{}").format(value, bounds)
 

@@ -21,15 +21,15 @@ LISTED = 30  # nights in a page's table; `gridbench history` shows all
 
 
 def write_tickets(folder: Path, judged: JudgedNight, verdicts: Verdicts) -> list[Path]:
-    """Write a page for each ticket into the night's folder; return their paths in the tickets' order.
+    """Write a page for each ticket into the night's folder; return their paths.
 
     Raises:
-        GridbenchError: the folder can't be written.
+        GridbenchError: the folder cannot be written.
     """
     try:
         return [_page(folder, ticket, judged, verdicts) for ticket in verdicts.tickets]
     except (OSError, WorkloadsError) as error:
-        raise GridbenchError(f"results: a ticket can't be written: {error}") from None
+        raise GridbenchError(f"results: a ticket cannot be written: {error}") from None
 
 
 def _page(folder: Path, ticket: Ticket, judged: JudgedNight, verdicts: Verdicts) -> Path:
@@ -73,17 +73,17 @@ def _numbers(verdict: SeriesVerdict, confirm_z: float) -> list[tuple[str, str]]:
     """Return the names and values of the numbers behind a verdict."""
     numbers = [("State", verdict.state.value)]
     if verdict.share is not None:
-        numbers.append(("Change", f"{verdict.share:+.1%} in time per step, by fresh runs"))
+        numbers.append(("Change", f"{verdict.share:+.1%} in time per step, from fresh runs"))
     if verdict.z is not None:
-        numbers.append(("That night", f"{verdict.z:+.1f} spreads from its baseline"))
+        numbers.append(("Deviation that night", f"{verdict.z:+.1f} spreads from the baseline"))
     if verdict.smallest_change is not None:
         numbers.append(("Smallest detectable change", f"{verdict.smallest_change:.1%}"))
-    numbers.append(("Baseline", f"{verdict.nights} nights; weight of the control {verdict.beta:.0%}"))
-    return [*numbers, ("Confirmed beyond", f"{confirm_z:g} standard errors, more where nights are few")]
+    numbers.append(("Baseline", f"{verdict.nights} nights, control weighted by {verdict.beta:.0%}"))
+    return [*numbers, ("Confirmation limit", f"{confirm_z:g} standard errors, more if there are few nights")]
 
 
 def _pictures(series: Series) -> dict[str, str]:
-    """Return the light and the dark picture of a series as data URLs; empty without a number."""
+    """Return the light and the dark picture of a series as data URLs; empty without a result."""
     key, pictures = series.key, {}
     points = tuple(
         Point(night.run, night.at, night.verdict, Estimate(night.seconds) if night.seconds else None)
@@ -119,5 +119,5 @@ def _seconds(seconds: float | None) -> str:
 
 
 def _slug(text: str) -> str:
-    """Return a slug for a file name in a link, without the sign that a link would have to quote."""
+    """Return a slug without `=`, which a link would have to quote."""
     return slug(text.replace("=", "-"))

@@ -1,7 +1,6 @@
-"""What the site shows: every run of a results folder, and each cell's times from run to run.
+"""The contents of the site: each run of a results folder, and the times of each cell from run to run.
 
-It reads with the reader of history. Its numbers have intervals and speedups, as those of reports have; they
-are of the repeats' medians, because a cell is held against itself, and a median shows a change better.
+Times are from the medians of repeats, because a median shows a change of a cell better.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,13 +23,13 @@ from workloads.harness.records.record import Verdict
 
 @dataclass(frozen=True, slots=True)
 class SiteRun:
-    """A run as the site lists it.
+    """A run on the site.
 
     Attributes:
-        past: the run, with its rows; without rows where `missing` is set.
-        verdicts: of each cell by the run's own comparison, by hardware and case.
-        counting: those of these cells that have a number that counts.
-        missing: the reason, in words, for which its numbers are not in the trends; empty where they are.
+        past: the run with its rows; without rows if `missing` is set.
+        verdicts: verdict of each cell in the run's comparison, by hardware and case.
+        counting: the cells with a result that counts.
+        missing: why the trends do not have its results; empty if they do.
     """
 
     past: PastRun
@@ -50,24 +49,24 @@ class SiteRun:
 
     @property
     def cells(self) -> int:
-        """Return the number of cells that it measured."""
+        """Return the number of measured cells."""
         return len(self.verdicts)
 
     @property
     def ok_cells(self) -> int:
-        """Return the number of cells that have a number that counts."""
+        """Return the number of cells with a result that counts."""
         return len(self.counting)
 
     @property
     def label(self) -> str:
-        """Return the kind of run in words; empty for one that is part of no history."""
+        """Return the kind of run; empty if it is not part of a history."""
         if self.past.confirms:
             return f"confirms {self.past.confirms}"
         return f"night of {self.past.channel}" if self.past.channel else ""
 
     @property
     def has_report(self) -> bool:
-        """Tell whether its report was written."""
+        """Return whether its report was written."""
         return (self.folder / "report.html").is_file()
 
 
@@ -76,12 +75,11 @@ class Point:
     """The time of a cell in one run.
 
     Attributes:
-        seconds: per step with the data in place; None where no repeat counts, and `verdict` says why.
-        change: speed over that of the point before it with a number, above 1 is faster; None for the first.
-        new_environment: the fingerprint of the machine or its software is another than before.
-        new_machine: that of machine and driver alone is, as far as both are known.
-        confirms: the run whose suspects were measured again. Such a point is compared with none, and none
-            with it: it was measured because of what the one before it was.
+        seconds: per step with the data in place; None if no repeat counts (see `verdict`).
+        change: speedup over the previous point with a result; None for the first.
+        new_environment: whether the fingerprint of the machine or its software has changed.
+        new_machine: whether the fingerprint of machine and driver has changed, if both are known.
+        confirms: the run that it confirms. Such a point is not compared, because it was not measured at random.
     """
 
     run: str
@@ -96,7 +94,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Numbers of a cell in one run that count: its times (s), and the ids of where they were measured."""
+    """Times (s) of a cell in one run that count, and the ids of environments and machines."""
 
     times: list[float]
     environments: frozenset[str]
@@ -105,7 +103,7 @@ class _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """One cell through all runs, oldest first."""
+    """One cell in all runs, oldest first."""
 
     workload: str
     case: str
@@ -114,19 +112,19 @@ class Trend:
 
 
 def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
-    """Return the runs of a folder, oldest first, and a sentence for each that can't be listed.
+    """Return the runs of a folder, oldest first, and a sentence for each unreadable run.
 
     Raises:
-        GridbenchError: there is no run in the folder.
+        GridbenchError: the folder has no run.
     """
     past, problems = read_plans(results)
     if not past and not problems:
-        raise GridbenchError(f"there is no run in {results}: measure one with `gridbench run`")
+        raise GridbenchError(f"{results} has no run; measure one with `gridbench run`")
     return [_site_run(run) for run in past], problems
 
 
 def trends(listed: Sequence[SiteRun]) -> list[Trend]:
-    """Return each cell that any run measured, with its points in the runs' order."""
+    """Return each measured cell with its points in the order of the runs."""
     points: dict[tuple[str, str], list[Point]] = {}
     last: dict[tuple[str, str], _Numbers] = {}
     for run in listed:
@@ -142,16 +140,16 @@ def trends(listed: Sequence[SiteRun]) -> list[Trend]:
 
 
 def _site_run(past: PastRun) -> SiteRun:
-    """Return a run with the rows of its table and the verdicts of its comparison, if it was finished."""
+    """Return a run with its rows and the verdicts of its comparison, if it was finished."""
     try:
         table = pd.read_csv(past.folder / "comparison.csv", keep_default_na=False, na_values=[""])
         rows = read_table(past.folder)
     except MissingColumnError:
-        return SiteRun(past, missing="it has no record")
+        return SiteRun(past, missing="no records")
     except Exception:  # a damaged file makes pandas and pyarrow raise nearly anything
         return SiteRun(past, missing=f"unfinished: gridbench resume {past.plan.run}")
     if rows.empty or not {"verdict", "hardware", "case"} <= {*table}:
-        return SiteRun(past, missing="it has no record")
+        return SiteRun(past, missing="no records")
     cells = list(zip(table["hardware"], table["case"], strict=True))
     verdicts = dict(zip(cells, table["verdict"], strict=True))
     counts = counting(table.assign(grade=table.get("grade")))
@@ -166,14 +164,14 @@ def _rows_by_cell(run: SiteRun) -> Iterable[tuple[tuple[str, str], pd.DataFrame]
 
 
 def _usable_s(rows: pd.DataFrame) -> list[float]:
-    """Return the medians (s) of the repeats that count, as a comparison picks them."""
+    """Return the medians (s) of the repeats that a comparison uses."""
     rows = rows[counting(rows) & (rows["compute_s"] > 0)]
     quiet = rows[rows["verdict"] != Verdict.NOISY.value]
     return list(map(float, (quiet if len(quiet) >= FEWEST else rows)["compute_s"]))
 
 
 def _numbers(rows: pd.DataFrame, counts: bool) -> _Numbers:
-    """Return the numbers of a cell; no times of one that the run's own comparison has refused."""
+    """Return the results of a cell, without times if the run's comparison refused it."""
     ids = (frozenset(rows[name].dropna()) for name in ("environment_id", "machine_id"))
     return _Numbers(_usable_s(rows) if counts else [], *ids)
 

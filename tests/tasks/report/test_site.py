@@ -230,13 +230,13 @@ def test_a_site_writes_nothing_outside_its_folder(tmp_path):
 
 
 def test_no_run_at_all_is_a_sentence(tmp_path):
-    with pytest.raises(GridbenchError, match="there is no run in"):
+    with pytest.raises(GridbenchError, match="has no run"):
         site_runs(tmp_path)
 
 
 def test_a_folder_that_cannot_be_written_is_a_sentence(results, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(GridbenchError, match="the site can't be written"):
+    with pytest.raises(GridbenchError, match="the site cannot be written"):
         write_site(tmp_path / "file", *site_runs(results))
 
 

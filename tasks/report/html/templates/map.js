@@ -1,16 +1,16 @@
-/* The map of cells: one stop of the Tab key, arrow keys inside, and the field that is looked at in words. */
+/* The map of cells: one Tab stop, arrow keys inside, and a description of the field in focus. */
 
 const map = document.querySelector(".map");
-const told = document.getElementById("told");
+const fieldText = document.getElementById("field-text");
 let stop = null;
 
 const fieldsOf = (element) => [...element.querySelectorAll("a.field")];
 
-function tell(field) {
+function describe(field) {
   const cell = field.closest("td");
   const machine = map.tHead.rows[0].cells[cell.cellIndex].dataset.name;
   const row = cell.parentElement.cells[0].textContent.trim();
-  told.textContent = `${machine} · ${row} · ${field.getAttribute("aria-label")}`;
+  fieldText.textContent = `${machine} · ${row} · ${field.getAttribute("aria-label")}`;
 }
 
 function stopAt(field) {
@@ -54,7 +54,7 @@ if (map) {
   for (const type of ["focusin", "pointerover"]) {
     map.addEventListener(type, (event) => {
       const field = event.target.closest("a.field");
-      if (field) tell(field);
+      if (field) describe(field);
     });
   }
 }

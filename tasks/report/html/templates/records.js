@@ -1,4 +1,4 @@
-/* Records: each is a tbody of its own, so that a row and its details stay together when sorted. */
+/* Each record is its own tbody, so that a row and its details stay together when sorted. */
 
 const table = document.getElementById("records-table");
 const bodies = [...table.tBodies];
@@ -26,7 +26,7 @@ function sort(button) {
   heading.setAttribute("aria-sort", sign === 1 ? "ascending" : "descending");
   const keyed = bodies.map((body) => [order(body, column), body]);
   keyed.sort(([a], [b]) => {
-    if (a === null || b === null) return (a === null) - (b === null); /* what is missing stays last */
+    if (a === null || b === null) return (a === null) - (b === null); /* missing values stay last */
     return sign * compare(a, b);
   });
   table.append(...keyed.map(([, body]) => body));
@@ -51,14 +51,14 @@ function facts(title, values) {
   return [make("div", "", [make("h3", title), list])];
 }
 
-function strip(samples, told) {
+function strip(samples, label) {
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
   svg.setAttribute("viewBox", "0 0 300 60");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
   const [least, most] = [Math.min(...samples), Math.max(...samples)];
-  svg.setAttribute("aria-label", `${told}, from ${least} below to ${most} above`);
+  svg.setAttribute("aria-label", `${label}, from ${least} below to ${most} above`);
   const line = document.createElementNS(space, "polyline");
   const at = (value, i) => `${(300 * i) / Math.max(samples.length - 1, 1)},${58 - (56 * (value - least)) / (most - least || 1)}`;
   line.setAttribute("points", samples.map(at).join(" "));
@@ -73,12 +73,12 @@ function samplesOf(record) {
   if (!record.samples.length) return [];
   const shown = record.samples.length === record.total ? "" : `the first ${record.samples.length} of `;
   const title = `Samples: ${shown}${record.total}, by ${record.clock}, blocks of ${record.block}, seconds`;
-  const range = make("small", `from ${Math.min(...record.samples)} s to ${Math.max(...record.samples)} s, in the order of measuring`);
+  const range = make("small", `from ${Math.min(...record.samples)} s to ${Math.max(...record.samples)} s, in order of time`);
   const raw = make("pre", record.samples.join("  "));
-  raw.tabIndex = 0; /* it scrolls, so the keyboard must reach it */
+  raw.tabIndex = 0; /* scrollable, so the keyboard must reach it */
   raw.setAttribute("role", "group");
   raw.setAttribute("aria-label", title);
-  return [make("div", "", [make("h3", title), strip(record.samples, "Samples in the order of measuring, seconds"), range, raw])];
+  return [make("div", "", [make("h3", title), strip(record.samples, "Samples in order of time, seconds"), range, raw])];
 }
 
 function watched(record) {
@@ -96,7 +96,7 @@ function detail(record) {
     ...facts("Phases, seconds", record.phases),
     ...facts("Facts", record.facts),
     ...facts("Probes", record.probes),
-    ...facts("Not available here", record.missing),
+    ...facts("Not available", record.missing),
     ...facts(`Environment ${record.environment}`, data.environments[record.environment] ?? {}),
   ]);
   grid.className = "grid";

@@ -72,7 +72,7 @@ def test_the_map_is_one_tab_stop_with_arrow_keys_inside_and_enter_leads_to_the_r
     page.locator(".map a.field[tabindex='0']").focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowDown"):
         page.keyboard.press(key)
-    assert page.locator("#told").text_content().startswith("machine-0 · work_0002 · fp32 · n=200:")
+    assert page.locator("#field-text").text_content().startswith("machine-0 · work_0002 · fp32 · n=200:")
     assert page.locator(".map a.field[tabindex='0']").count() == 1
     page.keyboard.press("Enter")
     assert "n=200" in page.locator("tr:target").text_content()
