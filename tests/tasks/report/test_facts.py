@@ -1,0 +1,58 @@
+"""The report's numbers and its text: neither is lost by a change of layout or wording.
+
+`golden/numbers.txt` has the numbers with a unit or an interval on the page of commit d1e4668. `golden/report.txt` has
+the page's own text; write it anew with `WRITE_GOLDEN=1 pytest tests/tasks/report/test_facts.py`.
+"""
+
+import html
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tasks.report.html.page import report_html
+from tests.tasks.examples import five_cases
+from tests.tasks.examples.reports import RUN, arranged
+
+GOLDEN = Path(__file__).with_name("golden")
+NUMBER = r"[~<>+−-]?\d[\d.,]*"
+UNIT = r" ?(?:ns|µs|ms|s|USD|USD/h|×|%|MiB|GiB|[TGM]?FLOP/s|[TGMk]?B/s|images/s|nodes/s)"
+NUMBERS = re.compile(
+    rf"(?<![\w.]){NUMBER}{UNIT}(?: \({NUMBER} ?[–-] ?{NUMBER}\))?(?!\w)|(?<![\w.])\$?{NUMBER} \({NUMBER}–{NUMBER}\)"
+)
+
+
+def blocks(page):
+    """Return the visible text of a page, one line for each block."""
+    page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
+    page = re.sub(r"</?(?:p|li|h\d|dt|dd|td|th|summary|figcaption|option|tr|title)\b[^>]*>", "\f", page)
+    text = html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\xa0", " ")
+    return [line for block in text.split("\f") if (line := " ".join(block.split()))]
+
+
+def test_the_page_has_every_number_that_it_had_before_its_details_were_folded():
+    before = set((GOLDEN / "numbers.txt").read_text().splitlines())
+    page = report_html(*arranged(*five_cases.run()), RUN)
+    text = " ".join(blocks(page))
+    assert len(before) > 200 and [number for number in sorted(before) if number not in text] == []
+
+
+def test_the_text_of_the_page_itself_is_the_golden_one():
+    """Answer, findings and observations have their own tests."""
+    records, comparison = five_cases.run()
+    bare = replace(comparison, answer=(), findings=(), observations=())
+    _, grid = arranged(records, bare)
+    text = "\n".join(blocks(report_html(records[-1:], grid, RUN))) + "\n"
+    path = GOLDEN / "report.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+@pytest.mark.parametrize(
+    "number", ["1.08× (0.71–1.64)", "1.22 ms (1.06–1.41)", "787.5 GFLOP/s", "$0.340 (0.327–0.352)"]
+)
+def test_numbers_are_found_with_unit_and_interval(number):
+    assert NUMBERS.findall(f"it is {number}, not n=1000") == [number]
