@@ -1,17 +1,19 @@
-"""Make docs/gallery anew from measurements of this machine: `make gallery`, or `python -m tests.docs.gallery NAME…`.
+"""Write docs/gallery: `make gallery` measures on this machine, `python -m tests.docs.gallery --redraw` draws kept runs.
 
-Each report is of real runs. The name of the machine is left out of its records, and a page that has a path or a
-login name of this machine is refused.
+Each report is of a real run, which `runs/NAME.tar.gz` keeps without the name of the machine. A page or a run with a
+path or a login name of this machine is refused.
 """
 
 import argparse
 import getpass
+import io
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
@@ -21,16 +23,16 @@ from tasks.publish import run_info
 from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.store.store import Store, runs
-from workloads.harness.records.record import Record
 
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "docs" / "gallery"
+RUNS = GALLERY / "runs"
 BOTH = ("--on", "local-cpu-1", "--on", "local-cpu")
 NOBODY = "not shown"
 PRIVATE = re.compile(r"(?<![\w.<])/(?:home|root|tmp|work|Users|private|mnt|media|srv|data)/[\w.-]+")
 WIDTH, HEIGHT, SCALE = 1280, 860, 0.55
 MOST_PICTURE_BYTES = 150_000
-SENTENCES = 3  # of the answer, beside its picture
+SENTENCES = 3  # of the answer, above its picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,58 +48,81 @@ EXHIBITS = {
     "quick": Exhibit(
         "A first look",
         ("run", "quick", *BOTH),
-        "What `make bench` leaves: five cases on one thread and on both cores of a small VM.",
+        "The report of `make bench`: five cases on one thread and on both cores of a small VM.",
     ),
     "script": Exhibit(
         "A training script, unchanged",
         ("run", "docs/gallery/script/shapes.toml", *BOTH),
-        "[A small network](script/train.py) that tells shapes apart, by [a suite](script/shapes.toml) of two "
-        "batch sizes: hours and USD of its 20 epochs, and what a step goes to.",
+        "[A small network](script/train.py) that classifies shapes, in [a suite](script/shapes.toml) of two "
+        "batch sizes: time and cost of its 20 epochs, and the parts of a step.",
     ),
     "break-even": Exhibit(
-        "From which size on do two cores pay?",
+        "From which size are two cores faster?",
         ("run", "docs/gallery/sizes.toml", *BOTH, "--break-even"),
-        "[Three sizes](sizes.toml) of two workloads, then further ones until each break-even is known.",
+        "[Three sizes](sizes.toml) of two workloads, then more sizes until each break-even is known.",
     ),
 }
 HEAD = """# Gallery
 
-Three real reports, as `gridbench` wrote them on a VM with two cores. GitHub shows such a file as text: download it and open it
-in a browser; it needs no network. `make gallery` measures and writes all of this page anew.
+Three real reports from a VM with two cores. GitHub shows them as text: download a report and open it in a browser. It works
+offline. `make gallery` measures them again; `python -m tests.docs.gallery --redraw` draws them again from `runs/`.
 """
 
 
 def measured(exhibit: Exhibit, results: Path) -> Store:
-    """Measure an exhibit with the command; return the store of its run."""
+    """Measure an exhibit with its command; return the store of its run."""
     command = [sys.executable, "-c", "from gridbench.main import main; main()", *exhibit.words]
     done = subprocess.run([*command, "--results", str(results)], cwd=ROOT, check=False)
-    if done.returncode not in (0, 1):  # 1: some cell was not measured, which the report says
+    if done.returncode not in (0, 1):  # 1: some cell was not measured, as the report states
         sys.exit(f"{' '.join(exhibit.words)} ended with {done.returncode}")
     (name,) = runs(results)
     return Store.open(results, name)
 
 
-def nameless(record: Record) -> Record:
-    """Return a record without the name of its machine."""
-    return replace(record, environment=record.environment | {"hostname": NOBODY})
+def packed(store: Store) -> bytes:
+    """Return the plan, the notes on jobs and the records of a run as an archive, without the machine's name."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=9) as archive:
+        paths = (
+            store.folder / "plan.json",
+            store.folder / "jobs.json",
+            *store.folder.glob("records/**/*.json"),
+        )
+        for path in sorted(path for path in paths if path.is_file()):
+            text = re.sub(r'("hostname": ?)"[^"]*"', rf'\1"{NOBODY}"', path.read_text())
+            refuse_private(str(path.relative_to(store.folder)), text)
+            entry = tarfile.TarInfo(f"{store.folder.name}/{path.relative_to(store.folder)}")
+            entry.size = len(text.encode())
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def unpacked(content: bytes, results: Path) -> Store:
+    """Unpack an archive into a results folder; return the store of its run."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        archive.extractall(results, filter="data")
+    (name,) = runs(results)
+    return Store.open(results, name)
 
 
 def written(name: str, store: Store) -> list[str]:
-    """Write the page of a run; return the sentences of its answer.
-
-    Exits where the page has something of this machine that is nobody else's business.
-    """
-    records = [nameless(record) for record in store.records()[0]]
+    """Write the page of a run; return the sentences of its answer."""
+    records = store.records()[0]
     comparison = judged(records, store)
     page = report_html(records, grid_of(records, comparison), run_info(store.plan))
-    if found := private_words(page):
-        sys.exit(f"{name}: the page names {', '.join(found)}")
+    refuse_private(name, page)
     (GALLERY / f"{name}.html").write_text(page)
     return [*comparison.answer]
 
 
+def refuse_private(name: str, text: str) -> None:
+    """Exit if a text has a path, a login name or the name of this machine."""
+    if found := private_words(text):
+        sys.exit(f"{name} contains {', '.join(found)}")
+
+
 def private_words(page: str) -> list[str]:
-    """Return the paths and login names of a machine that a page has, and the name of this one where it has it."""
+    """Return the paths, login names and host names in a page."""
     own = re.sub(r'<script type="module">.*?</script>', "", page, flags=re.DOTALL)  # code, the same in all
     user = re.findall(rf"\b{re.escape(getpass.getuser())}@", own)
     names = [text for text in re.findall(r'"hostname": ?"([^"]*)"', own) if text != NOBODY]
@@ -105,7 +130,7 @@ def private_words(page: str) -> list[str]:
 
 
 def pictured(name: str) -> None:
-    """Write the picture of a page's beginning."""
+    """Write the picture of a page's first screen."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         size = {"width": WIDTH, "height": HEIGHT}
@@ -123,18 +148,23 @@ def section(name: str, answer: Sequence[str]) -> str:
     exhibit = EXHIBITS[name]
     command = " ".join(("gridbench", *exhibit.words))
     said = "\n".join(f"> - {sentence}" for sentence in answer[:SENTENCES])
-    picture = f"[![The beginning of the report]({name}.png)]({name}.html)"
+    picture = f"[![First screen of the report]({name}.png)]({name}.html)"
     return f"## {exhibit.title}\n\n{exhibit.about}\n\n```\n{command}\n```\n\n{said}\n\n{picture}\n"
 
 
-def main(names: Sequence[str]) -> None:
-    """Measure exhibits one after another, then write their pages, pictures and parts of README.md."""
+def main(names: Sequence[str], redraw: bool) -> None:
+    """Measure exhibits, or unpack their runs, and write their pages, pictures and parts of README.md."""
     readme = GALLERY / "README.md"
     before = readme.read_text() if readme.exists() else ""
     kept = dict(re.findall(r"<!-- (\S+) -->\n(.*?)(?=<!-- |\Z)", before, re.DOTALL))
+    RUNS.mkdir(exist_ok=True)
     for name in names:
+        archive = RUNS / f"{name}.tar.gz"
+        if not redraw:
+            with tempfile.TemporaryDirectory() as folder:
+                archive.write_bytes(packed(measured(EXHIBITS[name], Path(folder) / "results")))
         with tempfile.TemporaryDirectory() as folder:
-            answer = written(name, measured(EXHIBITS[name], Path(folder) / "results"))
+            answer = written(name, unpacked(archive.read_bytes(), Path(folder)))
         pictured(name)
         kept[name] = section(name, answer)
     parts = [f"<!-- {name} -->\n{kept[name].rstrip()}\n" for name in EXHIBITS if name in kept]
@@ -142,6 +172,8 @@ def main(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Make docs/gallery anew")
+    parser = argparse.ArgumentParser(description="Write docs/gallery")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(EXHIBITS)}; all by default")
-    main(parser.parse_args().names or [*EXHIBITS])
+    parser.add_argument("--redraw", action="store_true", help="draw the kept runs instead of measuring")
+    arguments = parser.parse_args()
+    main(arguments.names or [*EXHIBITS], arguments.redraw)

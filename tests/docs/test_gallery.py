@@ -1,12 +1,18 @@
-"""The gallery: its pages are reports of today's format, of real runs, and nobody's machine is named in them."""
+"""The gallery: its pages have today's format and show real runs without the name of a machine."""
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
+from tasks.gather import judged
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
 from tasks.report.html.templates import TEMPLATES
-from tests.docs.gallery import EXHIBITS, GALLERY, MOST_PICTURE_BYTES, NOBODY, private_words
+from tasks.store.store import Store
+from tests.docs.gallery import EXHIBITS, GALLERY, MOST_PICTURE_BYTES, NOBODY, packed, private_words, unpacked
+from tests.tasks.report.nonsense import HARDWARE, fill, good
 from workloads.harness.records.record import SCHEMA
 
 MOST_PAGE_BYTES = 1_500_000  # 0.9 MB of it is the script that draws
@@ -50,5 +56,29 @@ def test_a_page_names_no_machine(path):
 @pytest.mark.parametrize(
     "words", ["in /home/me/code/train.py", 'folder="/root/x"', "(/tmp/a1/records)", '"hostname": "box-7"']
 )
-def test_what_names_a_machine_is_seen(words):
+def test_paths_and_host_names_are_found(words):
     assert private_words(f"<p>{words}</p>") and not private_words("<p>a/tmp/x and </home/>, 5 USD/h</p>")
+
+
+def test_a_packed_run_can_be_drawn_again_and_names_no_machine(tmp_path):
+    planned = make_plan(RunRequest(suite="quick", hardware=HARDWARE, repeats=2, seed=7))
+    store = Store.create(tmp_path / "measured", planned)
+    made = [
+        replace(record, environment=record.environment | {"hostname": "box-7"}) for record in good(planned)
+    ]
+    fill(store, made)
+    content = packed(store)
+    again = unpacked(content, tmp_path / "unpacked")
+    assert again.plan == planned
+    records, odd = again.records()
+    assert odd == [] and {record.id for record in records} == {record.id for record in made}
+    assert {record.environment["hostname"] for record in records} == {NOBODY}
+    assert judged(records, again).answer == judged(made, store).answer
+
+
+def test_a_run_with_a_path_of_the_machine_is_not_packed(tmp_path):
+    planned = make_plan(RunRequest(suite="quick", hardware=HARDWARE, repeats=2, seed=7))
+    store = Store.create(tmp_path, planned)
+    fill(store, [replace(good(planned)[0], reasons=("see /home/me/log",))])
+    with pytest.raises(SystemExit, match="/home/me"):
+        packed(store)
