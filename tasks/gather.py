@@ -10,7 +10,7 @@ from tasks.dispatch.job_notes import jobs_of
 from tasks.findings.compare import compare as compare_records
 from tasks.plausibility.remarks import partial, remarks
 from tasks.population import population_of
-from tasks.results.model import Comparison, Machine
+from tasks.results.model import Caveat, Comparison, Machine
 from tasks.store.store import Store
 from workloads.harness.records.record import Record
 
@@ -33,8 +33,8 @@ def compare(records: list[Record], store: Store) -> Comparison:
 def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] = ()) -> Comparison:
     """The comparison of a run's records, at the prices of its plan or at those of other `machines`.
 
-    What is odd about the records, and how many can't be read, is said at the end of the answer. A run that
-    asks which machines to keep is held against all others of the store that ask, those measured since too.
+    Oddities of the records, and the number of unreadable ones, are caveats. A run that asks which machines to
+    keep is compared with all other runs of the store that ask, including later ones.
     """
     plan = store.plan
     population, problems = population_of(store)
@@ -44,6 +44,6 @@ def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] 
     )
     names = {machine.name for machine in plan.hardware}
     further = [record.cell for record in records if plan.break_even and record.hardware in names]
-    told = remarks(records, plan.run, [*plan.cells, *further], plan.created_at, plan.repeats)
-    told = (*partial(found.summaries), *told, *store.unreadable(records), *problems)
-    return replace(found, answer=(*found.answer, *told))
+    odd = remarks(records, plan.run, [*plan.cells, *further], plan.created_at, plan.repeats)
+    reasons = (*partial(found.summaries), *odd, *store.unreadable(records), *problems)
+    return replace(found, caveats=(*found.caveats, *(Caveat("odd records", reason) for reason in reasons)))

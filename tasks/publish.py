@@ -130,7 +130,7 @@ def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, l
     run = RunInfo(f"{other.run} against {one.run}", suites, other.created_at, other.seed, other.gridbench)
     report = _written("output", folder, records, comparison, run)
     left_out = [f"left out: {sentence}" for sentence in (*odd, *more_odd)]
-    return report, [*comparison.answer, *comparison.unpaired, *left_out]
+    return report, [*comparison.sentences, *comparison.unpaired, *left_out]
 
 
 def _written(
@@ -164,13 +164,21 @@ def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
     from tasks.report.grid import grid_of
     from tasks.report.text.boxes import text_tables
 
-    told = (*comparison.answer, *comparison.observations)
-    sentences = "\n".join(f"- {plain(sentence)}" for sentence in told)
-    return (
-        f"# {plan.title}\n\n{sentences}\n\n"
-        f"[Open the report]({url}) (`{report}`)\n\n"
-        f"~~~~~~\n{text_tables(grid_of((), replace(comparison, answer=())))}\n~~~~~~\n"
-    )
+    def listed(sentences: Sequence[str]) -> str:
+        return "\n".join(f"- {plain(sentence)}" for sentence in sentences)
+
+    reasons = [caveat.reason for caveat in comparison.caveats]
+    further = [*comparison.details, *comparison.observations]
+    parts = [
+        f"# {plan.title}",
+        listed(comparison.answer),
+        plain(comparison.caveat_line),
+        f"[Open the report]({url}) (`{report}`)",
+        f"~~~~~~\n{text_tables(grid_of((), replace(comparison, answer=(), details=(), caveats=())))}\n~~~~~~",
+        f"## Details\n\n{listed(further)}" if further else "",
+        f"## Caveats\n\n{listed(reasons)}" if reasons else "",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def plain(sentence: str) -> str:

@@ -139,7 +139,8 @@ def show_plan(plan: Plan) -> None:
         f"{cells}, {repeats} each: about {max(plan.estimate_s / 60, 1):.0f} min "
         f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
     )
-    for sentence in [*plan.notes, *([FURTHER] if plan.break_even else []), *price_notes(plan.machines)]:
+    prices = [caveat.reason for caveat in price_notes(plan.machines)]
+    for sentence in [*plan.notes, *([FURTHER] if plan.break_even else []), *prices]:
         say(sentence)
     if plan.skips:
         console.print(f"{len(plan.skips)} of the cells can't be measured:")

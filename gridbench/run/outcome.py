@@ -1,4 +1,4 @@
-"""What is said at the end of a run."""
+"""The end of a run: its answer, its report and its failures, in the terminal."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from tasks.measure import FAILURES, NOTHING
 from tasks.planning.plan import skip_lines
 from tasks.planning.reprice import at_new_prices
 from tasks.publish import write_files
-from tasks.results.model import Comparison
+from tasks.results.model import Caveat, Comparison
 from tasks.store.store import Store
 from workloads.harness.records.record import Verdict
 
@@ -41,9 +41,9 @@ def comparison_of(store: Store, prices: str = "plan") -> Comparison:
         raise GridbenchError(f"run {store.plan.run}: {none}; `gridbench resume {store.plan.run}`")
     if prices == "plan":
         return judged(records, store)
-    machines, told = at_new_prices(store.plan)
+    machines, changes = at_new_prices(store.plan)
     found = judged(records, store, machines)
-    return replace(found, answer=(*found.answer, *told))
+    return replace(found, caveats=(*(Caveat("prices of today", text) for text in changes), *found.caveats))
 
 
 async def _rescue(store: Store) -> list[str]:
@@ -79,9 +79,12 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int
         return NOT_MEASURED
     store = Store.open(results, flow_run.name)
     comparison = comparison_of(store)
-    for sentence in comparison.answer:
-        say(f"• {sentence}")
-    say(f"\nreport: {store.folder / 'report.html'}\nrun:    {page}")
+    report = store.folder / "report.html"
+    for line in comparison.answer:
+        say(line)
+    if comparison.caveats:
+        say(f"{comparison.caveat_line} Reasons: {report}#caveats")
+    say(f"\nreport: {report}\nrun:    {page}")
     records, plan = store.records()[0], store.plan
     failed = [r for r in records if r.verdict in FAILURES and r.case not in plan.skipped_on(r.hardware)]
     for sentence in skip_lines(plan)[:LISTED]:

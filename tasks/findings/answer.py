@@ -1,92 +1,77 @@
-"""The findings in sentences, the answer first. A sentence claims only what an interval supports."""
+"""Details and caveats of the answer, in sentences that claim only what an interval supports."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
-from tasks.results.format import cases_text, format_count, format_ratio
-from tasks.results.model import Machine, Pairing, Summary
+from tasks.results.format import format_count
+from tasks.results.model import Caveat, Machine, Pairing, Summary
 from tasks.results.speedup import decide, holding_together, scaled
-from tasks.results.values import Estimate, Ratio, RatioVerdict
+from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import Verdict
 
-LISTED = 5  # cells that a sentence names before it counts the rest
-
-Amount = Callable[[str], float]
-Over = Callable[[str, str], Estimate]
+LISTED = 5  # cells that a sentence names before it counts the others
 
 
-def answer(
+def details(suite: CommonCases, machines: Sequence[Machine], pairings: Sequence[Pairing]) -> tuple[str, ...]:
+    """Return the reasons for undecided totals, and the verdicts of each machine case by case."""
+    return (*undecided_totals(suite, machines), *case_by_case(pairings))
+
+
+def caveats(
     suite: CommonCases,
     machines: Sequence[Machine],
-    baseline: str,
     summaries: Sequence[Summary],
     pairings: Sequence[Pairing],
-) -> tuple[str, ...]:
-    """Sentences, the most useful first."""
+) -> tuple[Caveat, ...]:
+    """Return everything that limits the answer, by kind."""
     return (
-        *fastest(suite, baseline),
-        *cheapest(suite, machines, baseline),
+        *provisional(suite),
         *left_out(suite),
-        *case_by_case(pairings),
         *wide(summaries),
         *refused(summaries),
         *confounded(pairings),
-        *price_notes(machines),
+        *price_notes(machines, suite.logs if suite.cases else ()),
     )
 
 
-def fastest(suite: CommonCases, baseline: str) -> list[str]:
-    """Say which machine needs the least time for one pass through the suite."""
-    if baseline not in suite.logs:
-        what = "an interval" if baseline in suite.dropped else "a number that counts"
-        return [f"No cell of the baseline, {baseline}, has {what}, so there is no speedup."]
-    if len(suite.logs) < 2:
-        return [f"Only {baseline} has numbers that count: measure a second machine to compare it with."]
-    if not suite.cases:
-        return ["No case counts on every machine, so there is no total: see the cases one by one."]
+def undecided_totals(suite: CommonCases, machines: Sequence[Machine]) -> Iterator[str]:
+    """Yield why the fastest or the cheapest machine is undecided, with advice."""
+    price = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour}
+    for word, names in (("fastest", list(suite.logs)), ("cheapest", [n for n in suite.logs if n in price])):
+        if not suite.cases or len(names) < 2:
+            continue
+        weight = {name: price[name] if word == "cheapest" else 1.0 for name in names}
+        best, *others = sorted(names, key=lambda name: seconds(suite, name) * weight[name])
+        for name in others:
+            estimate = scaled(time_ratio(suite, name, best), weight[name] / weight[best])
+            verdict = decide(estimate, fewest_repeats(suite))
+            if verdict.outcome is not RatioVerdict.FASTER:
+                yield f"The {word} machine is undecided between {best} and {name}: {verdict.why}."
+                break
 
-    def over(one: str, other: str) -> Estimate:
-        return time_ratio(suite, one, other)
 
-    best = _best(suite, baseline, list(suite.logs), lambda name: seconds(suite, name), over, "fast")
-    return [f"Fastest for this suite: {best}"]
-
-
-def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Say which machine needs the least money for one pass, from the prices and the same times."""
-    price = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour is not None and m.usd_per_hour > 0}
-    priced = [name for name in suite.logs if name in price]
-    if not suite.cases or len(suite.logs) < 2:
+def provisional(suite: CommonCases) -> list[Caveat]:
+    """Return why another measurement can give other totals."""
+    if not suite.provisional:
         return []
-    unpriced = [name for name in suite.logs if name not in price]
-    left_out = [f"Without a price, so not ranked by cost: {_list(unpriced)}."] if unpriced else []
-    if len(priced) < 2:
-        return left_out
-
-    def amount(name: str) -> float:
-        return seconds(suite, name) * price[name]
-
-    def over(one: str, other: str) -> Estimate:
-        return scaled(time_ratio(suite, one, other), price[one] / price[other])
-
-    best = _best(suite, baseline, priced, amount, over, "cheap")
-    return [f"Cheapest for this suite: {best}", *left_out]
+    return [Caveat("provisional totals", f"The totals are provisional: {suite.provisional}.")]
 
 
-def left_out(suite: CommonCases) -> list[str]:
-    """Name the cells and machines that count and are in no total all the same."""
-    sentences = []
+def left_out(suite: CommonCases) -> list[Caveat]:
+    """Name the cells and machines that have valid results and are in no total."""
+    kind, sentences = "results left out of totals", []
     if suite.left_out:
-        why = "for one repeat alone, or while others used the machine"
-        sentences.append(f"Measured {why}, so in no total: {_few(suite.left_out)}.")
+        reason = "they have only one repeat, or other programs used the machine"
+        sentences.append(f"Left out of the totals because {reason}: {_few(suite.left_out)}.")
     if suite.dropped:
-        sentences.append(f"In no total, without a second repeat of any case: {_list(suite.dropped)}.")
-    return sentences
+        dropped = _list(suite.dropped)
+        sentences.append(f"Left out of the totals because no case has two repeats: {dropped}.")
+    return [Caveat(kind, sentence) for sentence in sentences]
 
 
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
-    """Count the cases that each machine wins and loses, and say what would decide the rest."""
+    """Count the cases that each machine wins and loses, with advice for the undecided ones."""
     sentences = []
     every = [p.compute for p in pairings if p.compute]
     chances = {ratio.chance for ratio in holding_together(every)}
@@ -94,87 +79,83 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
         same = [p for p in pairings if p.hardware == hardware and p.compute]
         ratios = [p.compute for p in same if p.compute]
         if ratios:
-            told = f"{_tally(ratios)}{_together(ratios, every, chances)}"
-            marked = _provisional(sum(p.provisional for p in same), len(same))
-            sentences.append(f"{hardware} against {baseline}, case by case: {told}{marked}.")
+            text = f"{_tally(ratios)}{_corrected(ratios, every, chances)}"
+            count = sum(p.provisional for p in same)
+            sentences.append(
+                f"{hardware} against {baseline}, case by case: {text}{_provisional(count, len(same))}."
+            )
     return sentences
 
 
-def wide(summaries: Sequence[Summary]) -> list[str]:
-    """List the cells whose numbers count with a width, and apart from them those of busy machines."""
+def wide(summaries: Sequence[Summary]) -> list[Caveat]:
+    """List the cells with wide results, and separately those that other programs disturbed."""
     cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
     quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
     count = format_count(len(summaries), "cell")
     return [
-        *_named(quiet, count, "wide, which the intervals of their repeats carry"),
-        *_named(busy, count, "of a machine that others used, which no interval shows"),
+        *_named("wide results", quiet, count, "wide: their noise is already included in their intervals"),
+        *_named(
+            "busy machines",
+            busy,
+            count,
+            "measured while other programs used the machine, which no interval shows",
+        ),
     ]
 
 
-def refused(summaries: Sequence[Summary]) -> list[str]:
-    """List the cells that have no number, with the reasons, and say what helps those beside other work."""
+def refused(summaries: Sequence[Summary]) -> list[Caveat]:
+    """List the cells without a valid result, with the reasons and, for noisy ones, advice."""
     cells = [summary for summary in summaries if summary.grade is Grade.REFUSED]
-    sentences = _named(cells, format_count(len(summaries), "cell"), "refused")
+    found = _named("refused results", cells, format_count(len(summaries), "cell"), "refused")
     if any(cell.verdict is Verdict.NOISY and cell.busy for cell in cells):
-        sentences.append("What is noisy ran beside other work: measure it again where nothing else runs.")
-    return sentences
+        advice = (
+            "Noisy cells ran while other programs used the machine. Measure them again on an idle machine."
+        )
+        found.append(Caveat("refused results", advice))
+    return found
 
 
-def _named(cells: Sequence[Summary], count: str, what: str) -> list[str]:
+def _named(kind: str, cells: Sequence[Summary], count: str, state: str) -> list[Caveat]:
     if not cells:
         return []
-    named = [f"{s.cell.id} ({': '.join((s.verdict, *s.why[:1]))})" for s in cells]
+    names = [f"{s.cell.id} ({': '.join((s.verdict, *s.why[:1]))})" for s in cells]
     verb = "is" if len(cells) == 1 else "are"
-    return [f"{len(cells)} of {count} {verb} {what}: {_few(named, '; ')}."]
+    return [Caveat(kind, f"{len(cells)} of {count} {verb} {state}: {_few(names, '; ')}.")]
 
 
-def confounded(pairings: Sequence[Pairing]) -> list[str]:
-    """Say what else differs between two machines, once for each pair."""
+def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
+    """Return the other differences between two machines, once for each pair."""
     matches: dict[tuple[str, str], dict[str, None]] = {}
     for pairing in pairings:
         matches.setdefault((pairing.hardware, pairing.baseline), {}).update(dict.fromkeys(pairing.confounds))
     return [
-        f"{a} against {b} is confounded by {'; '.join(names)}." for (a, b), names in matches.items() if names
+        Caveat("confounders", f"{a} and {b} also differ in other ways: {'; '.join(names)}.")
+        for (a, b), names in matches.items()
+        if names
     ]
 
 
-def price_notes(machines: Sequence[Machine]) -> list[str]:
-    """Says so where prices are assumed rather than quoted, and where one is doubtful."""
+def price_notes(machines: Sequence[Machine], ranked: Collection[str] = ()) -> list[Caveat]:
+    """Name the machines without a price, and the prices that are assumed or doubtful."""
     priced = [m for m in machines if m.usd_per_hour is not None]
     assumed = [m.name for m in priced if "assum" in m.price_note.lower()]
+    free = [m.name for m in machines if not m.usd_per_hour and m.name in ranked]
     doubtful: dict[str, list[str]] = {}
     for machine in priced:
         for flag in machine.price_flags:
             doubtful.setdefault(flag, []).append(machine.name)
-    flags = [f"A price to check, of {_list(names)}: {flag}." for flag, names in doubtful.items()]
-    if not assumed:
-        return flags
-    if len(assumed) == len(priced):
-        return ["Prices are stated assumptions.", *flags]
-    return [f"Prices that are stated assumptions: {_list(assumed)}.", *flags]
-
-
-def _best(
-    suite: CommonCases, baseline: str, names: Sequence[str], amount: Amount, over: Over, adjective: str
-) -> str:
-    """The machine with the least amount, if every other's is shown to be more; else what isn't told apart."""
-    best, *others = sorted(names, key=amount)
-    verdicts = {name: decide(over(name, best), fewest_repeats(suite)) for name in others}
-    tied = [name for name in others if verdicts[name].outcome is not RatioVerdict.FASTER]
-    cases = f"over {cases_text(len(suite.cases), suite.measured)}"
-    if tied:
-        return f"undecided between {_list([best, *tied])} {cases}: {verdicts[tied[0]].why}{_width(suite)}."
-    told = others[:1] if best == baseline else dict.fromkeys((others[0], baseline))
-    leads = (f"{format_ratio(verdicts[n])} as {adjective} as {n}" for n in told if n in verdicts)
-    return f"{best}, {' and '.join(leads)}, {cases}{_width(suite)}."
-
-
-def _width(suite: CommonCases) -> str:
-    """Say how many cells of a total are wide, or why it is provisional."""
-    if suite.provisional:
-        return f"; provisional: {suite.provisional}"
-    count, cells = suite.grades.count(Grade.WIDE), format_count(len(suite.grades), "cell")
-    return f"; {count} of its {cells} {'is' if count == 1 else 'are'} wide" if count else ""
+    found = []
+    if free and len(ranked) > 1:
+        text = f"Not ranked by cost, because they have no price: {_list(free)}."
+        found.append(Caveat("machines without a price", text))
+    if assumed:
+        whose = "All prices" if len(assumed) == len(priced) else f"The prices of {_list(assumed)}"
+        found.append(Caveat("assumed prices", f"{whose} are assumptions."))
+    found += [
+        Caveat("doubtful prices", f"Check the price of {_list(names)}: {flag}.")
+        for flag, names in doubtful.items()
+    ]
+    return found
 
 
 def _tally(ratios: Sequence[Ratio]) -> str:
@@ -185,29 +166,29 @@ def _tally(ratios: Sequence[Ratio]) -> str:
     return f"{text} of {len(ratios)}{advice}"
 
 
-def _together(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
-    """Say how many verdicts hold at once, where chance has several occasions to make one.
+def _corrected(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
+    """Return how many verdicts stay significant after correction for multiple comparisons.
 
     Args:
         ratios: of one machine.
-        every: of all machines, which a reader sees beside each other.
-        chances: of those of them that hold together; equal chances hold or fall together.
+        every: of all machines on the page, which the correction covers.
+        chances: p values of the ratios that stay significant; equal p values stay or go together.
     """
     decided = [ratio for ratio in ratios if ratio.outcome is not RatioVerdict.UNDECIDED]
     if len(every) < 2 or not decided:
         return ""
     holding = sum(ratio.chance in chances for ratio in decided)
+    among = f" (all {len(every)} of this report)" if len(every) > len(ratios) else ""
+    correction = f"significant after correction for multiple comparisons{among}"
     if len(decided) == 1:
-        return f"; this verdict {'holds' if holding else 'does not hold'} among all {len(every)}"
-    count = "all" if holding == len(decided) else str(holding)
-    among = f" among all {len(every)}" if len(every) > len(ratios) else ""
-    return f"; {count} of these {len(decided)} verdicts hold together{among}"
+        return f"; this difference is {'' if holding else 'not '}{correction}"
+    return f"; {'all' if holding == len(decided) else holding} of these {len(decided)} differences are {correction}"
 
 
 def _provisional(count: int, of: int) -> str:
     if not count:
         return ""
-    return f"; provisional in {count} of {of}, where a machine was busy or its CPU's own speed came and went"
+    return f"; provisional in {count} of {of}, because the machine was busy or its CPU's speed varied"
 
 
 def _few(names: Sequence[str], between: str = ", ") -> str:

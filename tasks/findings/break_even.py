@@ -89,7 +89,7 @@ class BreakEvens(Finding):
         rows = tuple((f.hardware, f.by, f.parameter, f.below, f.above, Mark(f.sentence)) for f in ordered)
         return Table(COLUMNS, rows, brief=MOST_SHOWN) if rows else None
 
-    def answer(self) -> tuple[str, ...]:
+    def details(self) -> tuple[str, ...]:
         """Return the first few in time whose two ends are known."""
         return tuple(where_it_pays(self.break_evens))
 

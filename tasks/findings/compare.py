@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from tasks.findings.answer import answer
+from tasks.findings.answer import caveats, details
 from tasks.findings.bottleneck import with_bounds
 from tasks.findings.break_even import with_payback
+from tasks.findings.headline import MOST_LINES, headline
 from tasks.findings.registry import find_all
 from tasks.findings.scaling_families import families, sentences
 from tasks.findings.totals import CommonCases, totals
@@ -47,18 +48,23 @@ def compare(
     results = Results(records, machines, baseline, cells, summaries, pairings, cases, jobs, population)
     findings, scaled = find_all(results), families(cells)
     suite = CommonCases.of(results.suite_cells)
+    paired = [pairing for pairing in pairings if pairing.case in cases]
+    leading = [line for finding in findings for line in finding.headline()]
+    general = () if leading and len(suite.cases) < 2 else headline(suite, machines, baseline, paired)
     return Comparison(
         baseline=baseline,
         machines=tuple(machines),
         summaries=summaries,
         pairings=pairings,
         totals=totals(suite, machines, baseline),
-        answer=(
-            *(sentence for finding in findings if finding.leads for sentence in finding.answer()),
-            *answer(suite, machines, baseline, summaries, [p for p in pairings if p.case in cases]),
-            *(sentence for finding in findings if not finding.leads for sentence in finding.answer()),
+        answer=(*leading, *general)[:MOST_LINES],
+        details=(
+            *(sentence for finding in findings for sentence in finding.details()),
+            *details(suite, machines, paired),
             *sentences(scaled),
+            *(*leading, *general)[MOST_LINES:],
         ),
+        caveats=caveats(suite, machines, summaries, paired),
         unpaired=unpaired(cells, baseline),
         families=scaled,
         observations=tuple(sentence for finding in findings for sentence in finding.observations()),

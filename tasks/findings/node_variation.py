@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tasks.findings.headline import named
 from tasks.findings.totals import CommonCases, Logs, half_width
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_count, format_ratio
@@ -25,7 +26,7 @@ FEWEST = 3
 """Boxes that it takes to tell which is the odd one."""
 CONFIDENCE = 0.95
 STRAGGLER = "straggler"
-ODD_OF_TWO = "either may be the exception"
+ODD_OF_TWO = "either of them can be the exception"
 COLUMNS = (
     Column("Kind"),
     Column("Machine", Quantity.MACHINE),
@@ -97,11 +98,6 @@ class NodeVariation(Finding):
         alike = len({machine.shape or machine.name for machine in results.machines}) == 1
         return cls(node_groups(results.suite_cells, results.machines), alike)
 
-    @property
-    def leads(self) -> bool:
-        """Return whether the run compares machines of one kind only."""
-        return self.alike
-
     def table(self) -> Table | None:
         """Return a row a machine, the fastest of each kind first."""
         rows = tuple(
@@ -113,7 +109,11 @@ class NodeVariation(Finding):
         notes = tuple(note for group in self.groups for note in _notes(group))
         return Table(COLUMNS, rows, lead, notes) if rows else None
 
-    def answer(self) -> tuple[str, ...]:
+    def headline(self) -> tuple[str, ...]:
+        """Return a line for each kind if the run compares only one kind: its spread or its stragglers."""
+        return tuple(map(_line, self.groups)) if self.alike else ()
+
+    def details(self) -> tuple[str, ...]:
         """Return a sentence for each kind."""
         return tuple(map(sentence, self.groups))
 
@@ -146,6 +146,19 @@ def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[
     return tuple(matches)
 
 
+def _line(group: NodeGroup) -> str:
+    fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
+    count = f"{len(group.boxes)} machines of {group.shape}"
+    stragglers = [node.hardware for node in group.boxes if node.straggler]
+    if stragglers:
+        return (
+            f"{count}: {named(stragglers)} {'is a straggler' if len(stragglers) == 1 else 'are stragglers'}."
+        )
+    takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
+    is_shown = group.spread.low is not None and group.spread.low > 1
+    return f"{count}: {takes}." if is_shown else f"{count} are statistically indistinguishable: {takes}."
+
+
 def sentence(group: NodeGroup) -> str:
     """State the spread, the slowest machine and the stragglers, as far as the intervals support it."""
     fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
@@ -167,7 +180,7 @@ def sentence(group: NodeGroup) -> str:
     if group.spread.low is not None and group.spread.low > 1 and len(group.boxes) < FEWEST:
         text += f"; with two machines, {ODD_OF_TWO}"
     if group.left_out:
-        text += f"; not compared, for want of repeats: {', '.join(group.left_out)}"
+        text += f"; not compared, because of too few repeats: {', '.join(group.left_out)}"
     if group.provisional:
         text += f"; provisional: {group.provisional}"
     return f"{text}."

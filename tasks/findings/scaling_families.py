@@ -23,7 +23,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import declared
 
 PROCESSES = "processes"
-AGAIN = "on a machine that was busy, or whose speed came and went: measure again where nothing else runs"
+AGAIN = "on a busy machine, or on one whose speed varied: measure again on an idle machine"
 SAME_WORK = 1.1  # jobs that differ by less than that do the same: an epoch drops its last, incomplete batch
 
 Key = tuple[str, str, tuple[tuple[str, int], ...], str]

@@ -49,12 +49,12 @@ class CommonCases:
 
     @property
     def provisional(self) -> str:
-        """Return why a quiet machine may give other totals, in words; empty where none may."""
+        """Return why a quiet machine can give other totals; empty if it cannot."""
         cells = f"of its {format_count(len(self.grades), 'cell')}"
         if self.busy:
-            load = f"others used the machine during {self.busy} {cells}"
-            return f"{load}, and an idle one may give another answer"
-        return f"the CPU's own speed came and went during {self.restless} {cells}" if self.restless else ""
+            load = f"other programs used the machine during {self.busy} {cells}"
+            return f"{load}, and an idle machine can give another answer"
+        return f"the CPU's speed varied during {self.restless} {cells}" if self.restless else ""
 
     @classmethod
     def of(cls, cells: Sequence[Repeats]) -> "CommonCases":

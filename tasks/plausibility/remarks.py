@@ -49,12 +49,14 @@ def twice(records: Sequence[Record]) -> str:
 
 
 def partial(summaries: Sequence[Summary]) -> list[str]:
-    """In which cells only some of the repeats count, and why the others don't."""
+    """Return a sentence for each cell with refused repeats, with all reasons."""
     cells = [s for s in summaries if 0 < s.ok_repeats < s.repeats]
     if not cells:
         return []
-    named = [f"{s.cell.id} ({s.ok_repeats} of {s.repeats}: {'; '.join(s.reasons)[:200]})" for s in cells]
-    return [f"Not every repeat counts in {listed(named, 500)}."]
+    return [
+        f"Only {s.ok_repeats} of {s.repeats} repeats of {s.cell.id} are valid: {'; '.join(s.reasons)}."
+        for s in cells
+    ]
 
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:

@@ -78,17 +78,16 @@ class Finding:
         """Find it in the results of a run; with empty fields where there is nothing to say."""
         raise NotImplementedError
 
-    @property
-    def leads(self) -> bool:
-        """Return whether its sentences come first in the answer."""
-        return False
+    def headline(self) -> tuple[str, ...]:
+        """Return lines of at most 25 words that stand first in the answer."""
+        return ()
 
     def table(self) -> Table | None:
         """Return its values; None where there are none."""
         return None
 
-    def answer(self) -> tuple[str, ...]:
-        """Return sentences that belong to the answer."""
+    def details(self) -> tuple[str, ...]:
+        """Return sentences that explain the answer."""
         return ()
 
     def observations(self) -> tuple[str, ...]:

@@ -73,6 +73,11 @@ def format_bounds(estimate: Estimate) -> str:
     return f"{_shown(estimate.low, estimate)}–{_shown(estimate.high, estimate)}"
 
 
+def capitalised(text: str) -> str:
+    """Return a text with a capital first letter; the others stay as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def format_count(number: int, noun: str) -> str:
     """A number of things, such as `1 case` and `3 cases`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

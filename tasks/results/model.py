@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tasks.results.finding import Finding
 
 F = TypeVar("F")
+MOST_KINDS = 5  # kinds of caveats that their line names
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,12 +253,21 @@ class Family:
         return f"{self.workload} {size} · {self.precision}".replace("  ", " ")
 
 
+class Caveat(NamedTuple):
+    """A limit of the answer: its kind, which the answer counts, and the whole reason."""
+
+    kind: str
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything that is said of a run.
+    """Everything that a report states about a run.
 
     Attributes:
-        answer: sentences, the most useful first: what is fastest, what is cheapest, what is undecided.
+        answer: at most four lines of at most 25 words, the most useful first.
+        details: sentences that explain the answer.
+        caveats: everything that limits the answer; `caveat_line` counts them.
         unpaired: cells that no baseline cell matches, with what to run to pair them.
         families: how cases that several processes measured together scale with their number.
         observations: what else the intervals support, in sentences.
@@ -271,11 +281,28 @@ class Comparison:
     pairings: tuple[Pairing, ...]
     totals: tuple[Total, ...]
     answer: tuple[str, ...]
+    details: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     unpaired: tuple[str, ...] = ()
     families: tuple[Family, ...] = ()
     observations: tuple[str, ...] = ()
     findings: "tuple[Finding, ...]" = ()
     refusals: Mapping[tuple[str, str, str, int], tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def caveat_line(self) -> str:
+        """Return one line with the number of caveats and their kinds; empty if there are none."""
+        kinds = list(dict.fromkeys(caveat.kind for caveat in self.caveats))
+        if not kinds:
+            return ""
+        more = f" and {len(kinds) - MOST_KINDS} more kinds" if len(kinds) > MOST_KINDS else ""
+        noun = "caveat" if len(self.caveats) == 1 else "caveats"
+        return f"{len(self.caveats)} {noun}: {', '.join(kinds[:MOST_KINDS])}{more}."
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Return the answer with its details and the reasons of its caveats."""
+        return (*self.answer, *self.details, *(caveat.reason for caveat in self.caveats))
 
     def finding(self, kind: type[F]) -> F | None:
         """Return the finding of a kind; None where it was not looked for."""

@@ -12,10 +12,11 @@ from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import ratio_interval, ratio_p, t_quantile
 
-ONE_REPEAT = "one repeat has no interval: run with repeats=3 or more"
-MOST_REPEATS = 20  # more than this is not worth advising
-FALSE = 0.05  # chance of any false verdict among those of one page
-EQUAL = 0.05  # sides that so many would not tell apart are called equal, if they are within this
+FEW_REPEATS = 3
+ONE_REPEAT = f"one repeat has no interval: run with repeats={FEW_REPEATS} or more"
+MOST_REPEATS = 20  # the largest number of repeats that is advised
+FALSE = 0.05  # probability of any false verdict on one page
+EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal within this relative difference
 
 
 def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | None:
@@ -48,12 +49,12 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
 def decide(estimate: Estimate, repeats: int) -> Ratio:
     """The verdict that an interval supports: it excludes 1, or nothing is decided and `why` says more."""
     if estimate.low is None or estimate.high is None:
-        return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT)
+        return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
     if estimate.low > 1:
         return Ratio(estimate, RatioVerdict.FASTER)
     if estimate.high < 1:
         return Ratio(estimate, RatioVerdict.SLOWER)
-    return Ratio(estimate, RatioVerdict.UNDECIDED, _advice(estimate, estimate.low, estimate.high, repeats))
+    return _undecided(estimate, estimate.low, estimate.high, repeats)
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
@@ -87,19 +88,23 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
     return Estimate(estimate.value * factor, low * factor, high * factor)
 
 
-def _advice(estimate: Estimate, low: float, high: float, repeats: int) -> str:
-    """Say how many repeats would tell the sides apart, or that they are equal for every purpose."""
+def _undecided(estimate: Estimate, low: float, high: float, repeats: int) -> Ratio:
+    """Return the undecided ratio, with the repeats that would decide it or a bound on the difference."""
     spans = f"the interval {format_bounds(estimate)} spans 1"
     if not low or high == math.inf:
-        return f"{spans}: its repeats have nothing in common, look at them one by one"
+        why = f"{spans}: the repeats differ too much, look at each of them"
+        return Ratio(estimate, RatioVerdict.UNDECIDED, why)
     half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
     for more in range(repeats + 1, MOST_REPEATS + 1):
         if half * _reach(more) / _reach(repeats) < distance:
-            return f"{spans}: run with repeats={more} or more"
+            why = f"{spans}: run with repeats={more} or more"
+            return Ratio(estimate, RatioVerdict.UNDECIDED, why, repeats_needed=more)
     apart = max(1 / low, high) - 1
     if apart <= EQUAL:
-        return f"{spans}: equal within {100 * apart:.2g} %"
-    return f"{spans}: run with repeats={MOST_REPEATS} or more, or on a quieter machine"
+        why = f"{spans}: equal within {100 * apart:.2g} %"
+        return Ratio(estimate, RatioVerdict.UNDECIDED, why, equal=True)
+    why = f"{spans}: run with repeats={MOST_REPEATS} or more, or on a quieter machine"
+    return Ratio(estimate, RatioVerdict.UNDECIDED, why)
 
 
 @lru_cache

@@ -37,11 +37,15 @@ class Ratio:
     """A ratio against the baseline, above 1 is better.
 
     Attributes:
-        why: what an undecided one lacks.
-        chance: of a ratio so far from 1 where nothing differs; None without an interval, or where unknown.
+        why: the reason that it is undecided, with advice.
+        chance: the p value: the probability of a ratio this far from 1 if nothing differs; None if unknown.
+        repeats_needed: repeats that would decide it; None if it is decided, or no sensible number would.
+        equal: whether it is undecided because the two sides are equal within a few percent.
     """
 
     estimate: Estimate
     outcome: RatioVerdict
     why: str = ""
     chance: float | None = None
+    repeats_needed: int | None = None
+    equal: bool = False

@@ -112,7 +112,7 @@ def written(name: str, store: Store) -> list[str]:
     page = report_html(records, grid_of(records, comparison), run_info(store.plan))
     refuse_private(name, page)
     (GALLERY / f"{name}.html").write_text(page)
-    return [*comparison.answer]
+    return [*comparison.sentences]
 
 
 def refuse_private(name: str, text: str) -> None:

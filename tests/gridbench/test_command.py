@@ -105,7 +105,7 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
 def test_a_script_learns_by_the_exit_code_whether_to_keep_a_machine(store, monkeypatch, advice, but, code):
     fill(store, Verdict.NOISY, but)
     machine = SimpleNamespace(advice=advice)
-    found = SimpleNamespace(answer=(), finding=lambda kind: kind((machine,)))
+    found = SimpleNamespace(answer=(), caveats=(), finding=lambda kind: kind((machine,)))
     monkeypatch.setattr(outcome, "comparison_of", lambda store: found)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == code
 

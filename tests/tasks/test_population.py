@@ -60,11 +60,11 @@ def test_what_cannot_be_read_is_said_and_the_rest_counts(store, tmp_path):
     assert {record.run for record in records} == {"one", "three"} and problem.startswith(
         "Not among the siblings: "
     )
-    assert problem in judged(store.records()[0], store).answer
+    assert problem in judged(store.records()[0], store).sentences
 
 
 @pytest.mark.parametrize(
-    ("slower", "words"), [(1.0, "Keep local-cpu: in none of 4"), (1.5, "Return local-cpu: ")]
+    ("slower", "words"), [(1.0, "Keep local-cpu: 4 measures"), (1.5, "Return local-cpu: ")]
 )
 def test_the_advice_leads_the_answer_of_a_run(store, tmp_path, slower, words):
     own = stored(tmp_path, "last", slower)

@@ -8,8 +8,9 @@ from typing import Any
 from tasks.findings.acceptance.advice import PUBLISHED, TOLERATED, Advice, Held, MachineAdvice, advise
 from tasks.findings.acceptance.population import member_of, members_of
 from tasks.findings.acceptance.prediction import CONFIDENCE, FALSE_RETURNS, FEWEST
+from tasks.findings.headline import named
 from tasks.results.finding import Finding, Results
-from tasks.results.format import format_count, format_ratio, significant
+from tasks.results.format import capitalised, format_count, format_ratio, significant
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import RatioVerdict
 
@@ -69,11 +70,6 @@ class Acceptance(Finding):
         )
 
     @property
-    def leads(self) -> bool:
-        """Return whether it was asked for."""
-        return bool(self.machines)
-
-    @property
     def exit_code(self) -> int:
         """Return 0 to keep all machines, 4 if one is to be returned, else 3 if one is undecided."""
         return max((EXIT_CODES[machine.advice] for machine in self.machines), default=0)
@@ -97,13 +93,35 @@ class Acceptance(Finding):
         notes = tuple(note for machine in self.machines for note in _notes(machine))
         return Table(COLUMNS, rows, LEAD, notes) if rows else None
 
-    def answer(self) -> tuple[str, ...]:
+    def headline(self) -> tuple[str, ...]:
+        """Return one line: the machines to return, to keep, and those that are undecided."""
+        if len(self.machines) == 1:
+            return (_line(self.machines[0]),)
+        groups = {a: [m.hardware for m in self.machines if m.advice is a] for a in Advice}
+        words = {Advice.RETURN: "return", Advice.KEEP: "keep", Advice.UNDECIDED: "undecided:"}
+        parts = [f"{word} {named(groups[a])}" for a, word in words.items() if groups[a]]
+        return (f"{capitalised('; '.join(parts))}.",) if parts else ()
+
+    def details(self) -> tuple[str, ...]:
         """Return a sentence for each machine, with how sure it is."""
         return tuple(map(sentence, self.machines))
 
     def published(self) -> dict[str, Any]:
         """Return `acceptance`, an object for each machine."""
         return {"acceptance": [asdict(each) | {"advice": str(each.advice)} for each in self.machines]}
+
+
+def _line(machine: MachineAdvice) -> str:
+    """Return the advice on one machine with its main reason, in at most 25 words."""
+    if machine.advice is Advice.KEEP:
+        return f"Keep {machine.hardware}: {format_count(len(machine.compared), 'measure')} as expected."
+    if machine.advice is Advice.UNDECIDED:
+        return f"Undecided whether to keep {machine.hardware}."
+    if machine.wrong:
+        return f"Return {machine.hardware}: wrong results in {format_count(len(machine.wrong), 'measure')}."
+    worst = machine.slow[0]
+    limit = "the slowest published rate" if worst.against == PUBLISHED else "its typical sibling"
+    return f"Return {machine.hardware}: {worst.name} takes {format_ratio(worst.ratio)} the time of {limit}."
 
 
 def sentence(machine: MachineAdvice) -> str:
@@ -168,8 +186,8 @@ def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
 
 def _load(held: Held) -> str:
     if held.is_busy:
-        return "others used the machine meanwhile; measure it again without them"
-    return "the CPU's own speed came and went meanwhile, as beside another VM's load; measure it again"
+        return "other programs used the machine meanwhile; measure it again on an idle machine"
+    return "the CPU's speed varied meanwhile, as it does next to another VM's load; measure it again"
 
 
 def _nobody(machine: MachineAdvice) -> str:

@@ -1,4 +1,4 @@
-"""What holds a user's own script back on each machine: waiting, copying, launching, or nothing."""
+"""The bottleneck of a user's own script on each machine: waiting, copying, launching, or none."""
 
 import math
 import statistics
@@ -38,11 +38,11 @@ TELLING = 0.20  # of a step: it belongs to the answer
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
-    Column("What a step goes to", Quantity.PARTS),
+    Column("Parts of a step", Quantity.PARTS),
     Column("Step", Quantity.TIME),
-    Column("Held back by"),
+    Column("Bottleneck"),
     Column("Share of a step", Quantity.SHARE),
-    Column("Memory at the peak", Quantity.BYTES),
+    Column("Peak memory", Quantity.BYTES),
     Column("Memory left", Quantity.BYTES),
     Column("Advice"),
 )
@@ -81,22 +81,26 @@ class HeldBack:
         return ADVICE.get((self.largest, self.repeats.usable[0].device), "")
 
     @property
+    def bottleneck(self) -> str:
+        """Return the largest avoidable part of a step and its share."""
+        return f"on {self.where} {format_percent(self.share)} of a step {AVOIDABLE[self.largest]}"
+
+    @property
     def sentence(self) -> str:
-        """Say what holds the machine back, with the advice."""
+        """Return the bottleneck of a step, with advice."""
         if self.largest:
-            text = f"on {self.where} {format_percent(self.share)} of a step {AVOIDABLE[self.largest]}"
-            return f"{text}: {self.advice}" if self.advice else text
+            return f"{self.bottleneck}: {self.advice}" if self.advice else self.bottleneck
         compute, other = (100 * self.shares.get(name, 0.0) for name in ("compute", "other"))
         if compute < max(other, 100 * WORTH):
-            return f"on {self.where} {other:.0f} % of a step is none of what was looked for"
-        return f"on {self.where} nothing but compute holds a step back, {compute:.0f} % of it"
+            return f"on {self.where} {other:.0f} % of a step is in no known part"
+        return f"on {self.where} {compute:.0f} % of a step is compute, and no other part delays it"
 
     @property
     def memory(self) -> str:
-        """Say how much memory was in use at the peak, and what was left."""
+        """Return the peak memory and the memory that was left, without the machine."""
         if self.peak_bytes is None or self.left_bytes is None:
             return ""
-        return f"memory at the peak {bytes_text(self.peak_bytes)}, {bytes_text(self.left_bytes)} left"
+        return f"peak memory {bytes_text(self.peak_bytes)}, {bytes_text(self.left_bytes)} left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +108,7 @@ class HeldBacks(Finding):
     """Every script's cell that knows the shares of its step or its memory."""
 
     name = "held-back"
-    title = "What holds it back"
+    title = "Bottlenecks"
     section = "script"
     order = 4
     cells: tuple[HeldBack, ...]
@@ -115,11 +119,6 @@ class HeldBacks(Finding):
         scripts = (cell for cell in results.cells if any(record.script for record in cell.usable))
         seen = map(held_back, scripts)
         return cls(tuple(cell for cell in seen if cell.shares or cell.peak_bytes is not None))
-
-    @property
-    def leads(self) -> bool:
-        """Return True: it says of a price whether more of it would help."""
-        return True
 
     def table(self) -> Table | None:
         """Return a row a cell."""
@@ -139,17 +138,30 @@ class HeldBacks(Finding):
         )
         return Table(COLUMNS, rows, LEAD) if rows else None
 
-    def answer(self) -> tuple[str, ...]:
-        """Return one sentence a machine that is held back by a fifth of a step or more."""
+    def headline(self) -> tuple[str, ...]:
+        """Return a line about the cell that loses the largest share of a step, if that is a fifth or more."""
+        cells = [cell for cell in self.cells if _tells(cell)]
+        if not cells:
+            return ()
+        worst = max(cells, key=lambda cell: cell.share.value if cell.share else 0.0)
+        return (_capital(worst.bottleneck),)
+
+    def details(self) -> tuple[str, ...]:
+        """Return a sentence for each cell that loses a fifth of a step or more, with advice."""
         return tuple(_capital(cell.sentence) for cell in self.cells if _tells(cell))
 
     def observations(self) -> tuple[str, ...]:
         """Return a sentence for each other cell, with its memory."""
         return tuple(
-            _capital("; ".join(filter(None, (cell.sentence if cell.shares else "", cell.memory))))
+            _capital("; ".join(filter(None, (_subject(cell), cell.memory))))
             for cell in self.cells
             if not _tells(cell) and (cell.shares or cell.memory)
         )
+
+
+def _subject(cell: HeldBack) -> str:
+    """Return the sentence about a step, or only the machine if the parts of the step are unknown."""
+    return cell.sentence if cell.shares else f"on {cell.where.removesuffix(',')}"
 
 
 def held_back(cell: Repeats) -> HeldBack:

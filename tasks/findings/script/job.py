@@ -5,9 +5,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tasks.findings.headline import named
 from tasks.results.cost import SECONDS_PER_HOUR
 from tasks.results.finding import Finding, Results
-from tasks.results.format import format_count, format_duration, format_estimate
+from tasks.results.format import capitalised, format_count, format_duration, format_estimate
 from tasks.results.model import Machine
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.speedup import decide, scaled
@@ -133,11 +134,6 @@ class WholeJobs(Finding):
                 jobs.setdefault((cell.cell.case, *length), []).append(job)
         return cls(tuple(map(tuple, jobs.values())))
 
-    @property
-    def leads(self) -> bool:
-        """Return True: hours and USD are what the run was made for."""
-        return True
-
     def table(self) -> Table | None:
         """Return a row a job and machine, of each job the cheapest first."""
         rows = []
@@ -148,7 +144,11 @@ class WholeJobs(Finding):
                 rows.append(_row(job, " and ".join(_word(word, best[word][0]) for word in names)))
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
-    def answer(self) -> tuple[str, ...]:
+    def headline(self) -> tuple[str, ...]:
+        """Return a line for each job: the cheapest and the fastest machine, with cost and time."""
+        return tuple(_line(same, len(self.jobs) > 1) for same in self.jobs)
+
+    def details(self) -> tuple[str, ...]:
         """Name the cheapest and the fastest machine for each job, or those that are not told apart."""
         return tuple(_sentence(same, len(self.jobs) > 1) for same in self.jobs)
 
@@ -170,8 +170,8 @@ def _on_machine(
             length=jobs[0],
             prediction=JobPrediction.of(jobs),
             usd_per_hour=machine.usd_per_hour if machine else None,
-            first_step_s=_middle([script.first_step_s for script in scripts]),
-            step_s=_middle([script.mean_s for script in scripts]),
+            first_step_s=_median([script.first_step_s for script in scripts]),
+            step_s=_median([script.mean_s for script in scripts]),
             busy=cell.busy,
             restless=cell.restless,
         )
@@ -210,6 +210,29 @@ def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
             tied.append(job.hardware)
             why = why or verdict.why
     return tied, why
+
+
+def _line(jobs: Sequence[JobOnMachine], several: bool) -> str:
+    """Return the cheapest and the fastest machine for one job, in at most 25 words."""
+    available = {job.hardware: job for job in jobs}
+    what = f"{jobs[0].case.workload} {size_text(jobs[0].case)}".rstrip() if several else "this job"
+    state = "; provisional" if _provisional(jobs) else ""
+    if len(jobs) == 1:
+        return f"{capitalised(what)} on {jobs[0].hardware} takes {_alone(jobs[0])}{state}."
+    (cheap, _), (fast, _) = _best(jobs, True), _best(jobs, False)
+    if cheap and set(cheap) == set(fast):
+        amount = f", {available[cheap[0]].text}" if len(cheap) == 1 else ""
+        return f"Cheapest and fastest for {what}: {_either(cheap)}{amount}{state}."
+    time = f", {format_duration(available[fast[0]].prediction.seconds())}" if len(fast) == 1 else ""
+    if not cheap:
+        return f"Fastest for {what}: {_either(fast)}{time}{state}."
+    usd = available[cheap[0]].usd
+    cost = f", {format_estimate(usd, ' USD')}" if usd and len(cheap) == 1 else ""
+    return f"Cheapest for {what}: {_either(cheap)}{cost}; fastest: {_either(fast)}{time}{state}."
+
+
+def _either(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"undecided between {named(names)}"
 
 
 def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
@@ -251,12 +274,12 @@ def _what(job: JobOnMachine, several: bool) -> str:
 def _provisional(jobs: Sequence[JobOnMachine]) -> str:
     busy = " and ".join(job.hardware for job in jobs if job.busy)
     restless = " and ".join(job.hardware for job in jobs if job.restless and not job.busy)
-    whys = [f"others used the machine of {busy}"] if busy else []
-    whys += [f"the CPU's own speed came and went on {restless}"] if restless else []
+    whys = [f"other programs used {busy}"] if busy else []
+    whys += [f"the CPU's speed varied on {restless}"] if restless else []
     return f"; provisional: {', and '.join(whys)}" if whys else ""
 
 
-def _middle(values: Sequence[float | None]) -> float | None:
+def _median(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 

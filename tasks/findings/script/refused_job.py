@@ -1,8 +1,9 @@
-"""Jobs whose repeats are all refused for what their machine did: what they saw, by name and as no result."""
+"""Jobs whose repeats are all refused because of the machine: the range that they saw, as a hint only."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tasks.findings.headline import named
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_duration
 from tasks.results.repeats import Repeats
@@ -13,42 +14,39 @@ from workloads.harness.records.script import JobTime
 
 @dataclass(frozen=True, slots=True)
 class RefusedJobs(Finding):
-    """A sentence for each cell of a script whose job has hours in its records and none that count."""
+    """Cells of scripts whose job has a time only in refused records."""
 
     name = "refused-job"
-    title = "Jobs without a time that counts"
+    title = "Jobs without a valid time"
     section = "script"
     order = 3
-    sentences: tuple[str, ...]
+    cells: tuple[Repeats, ...]
 
     @classmethod
     def find(cls, results: Results) -> "RefusedJobs":
-        """Take the cells without a repeat that counts, where the machine is the reason."""
-        return cls(tuple(filter(None, map(_sentence, results.cells))))
+        """Take the cells without a valid repeat, if the machine is the reason."""
+        return cls(tuple(cell for cell in results.cells if not cell.usable and _jobs(cell)))
 
-    @property
-    def leads(self) -> bool:
-        """Return True: it stands where the hours would."""
-        return True
+    def headline(self) -> tuple[str, ...]:
+        """Return one line that names the machines."""
+        names = list(dict.fromkeys(cell.cell.hardware for cell in self.cells))
+        return (f"No valid job time on {named(names)}: all repeats are refused.",) if names else ()
 
-    def answer(self) -> tuple[str, ...]:
-        """Return the sentences."""
-        return self.sentences
+    def details(self) -> tuple[str, ...]:
+        """Return a sentence for each cell, with the range that its repeats saw."""
+        return tuple(map(_sentence, self.cells))
 
 
 def _sentence(cell: Repeats) -> str:
-    jobs = [] if cell.usable else _jobs(cell)
-    if not jobs:
-        return ""
+    jobs = _jobs(cell)
     what = f"{cell.cell.case.workload} {size_text(cell.cell.case)}".rstrip()
     verdicts = dict.fromkeys(verdict_text(record.verdict) for record in cell.records)
     low, high = (
         format_duration(bound) for bound in (min(j.low_s for j in jobs), max(j.high_s for j in jobs))
     )
     return (
-        f"On {cell.cell.hardware} the job of {what} ({jobs[0].steps:,} steps) has no time that counts: its "
-        f"repeats are refused ({', '.join(verdicts)}). What they saw says {low} to {high}, which is a hint "
-        "and no result."
+        f"On {cell.cell.hardware} the job of {what} ({jobs[0].steps:,} steps) has no valid time: its "
+        f"repeats are refused ({', '.join(verdicts)}). They saw {low} to {high}, which is only a hint."
     )
 
 

@@ -52,7 +52,7 @@ class SameTraining(Finding):
         rows = tuple(_row(course) for course in self._by_cell().values())
         return Table(COLUMNS, rows, LEAD) if rows else None
 
-    def answer(self) -> tuple[str, ...]:
+    def details(self) -> tuple[str, ...]:
         """Say on which machines it is not shown to be the same training; wrong ones are refused."""
         sentences = []
         for case, found in self._by_case().items():

@@ -8,7 +8,8 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
     baseline             name of the hardware that speedups are taken against
     hardware             [{name, usd_per_hour, price_source, price_flags, spot_usd_per_hour, devices, shape,
                          peak_flops, peak_bytes_per_s}]
-    answer               sentences, the most useful first
+    answer               at most four lines, the most useful first; `details` explain them, in sentences
+    caveats              limits of the answer: {kind, reason}
     totals               [{hardware, cases, measured, seconds, usd, geomean_speedup: {value, low, high},
                          provisional}], the last in words, empty where a quiet machine has the same
     cells                one object a cell: the columns of comparison.csv
@@ -25,7 +26,7 @@ Keys, stable within `schema` 1; times are seconds, null is what was not measured
                          usd, energy_j, dominated_by, tied_with}, seconds and usd as {value, low, high}
     crossings            break-evens along a size: the fields of `tasks.findings.break_even.BreakEven`
     bills                what each machine was paid for: the fields of `Bill`, parts_s as {part: seconds}
-    observations         what else the intervals support, in sentences
+    observations         further statements that the intervals support, in sentences
     siblings             machines of one kind against each other: the fields of `NodeGroup`
     findings             every finding by name: {title, columns: [{title, quantity, unit}], rows,
                          notes, sentences}
@@ -59,6 +60,8 @@ def benchmark_json(records: Sequence[Record], grid: Grid, run: RunInfo) -> dict[
         "baseline": comparison.baseline,
         "hardware": [_hardware(machine) for machine in comparison.machines],
         "answer": list(comparison.answer),
+        "details": list(comparison.details),
+        "caveats": [caveat._asdict() for caveat in comparison.caveats],
         "totals": [asdict(total) for total in comparison.totals],
         "cells": _cells(grid),
         "unpaired": list(comparison.unpaired),

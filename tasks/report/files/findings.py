@@ -32,7 +32,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
         ],
         "rows": [[_value(value) for value in row] for row in table.rows],
         "notes": list(table.notes),
-        "sentences": [*finding.answer(), *finding.observations()],
+        "sentences": [*finding.details(), *finding.observations()],
     }
 
 

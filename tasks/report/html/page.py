@@ -51,7 +51,6 @@ from workloads.harness.records.grade import Grade
 from workloads.harness.records.record import SCHEMA, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
-MOST_LINES = 3  # of the answer, before its caveats
 MOST_TABLES = 60  # tables of scaling and of models, rows of device times
 
 
@@ -139,14 +138,16 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
 def _sentences(grid: Grid) -> dict[str, Any]:
     """Return the lists of sentences, each with the number of left-out ones."""
     comparison = grid.comparison
-    observed = firsts(comparison.observations, MOST_SENTENCES)
+    observed = firsts((*comparison.details, *comparison.observations), MOST_SENTENCES)
+    reasons = firsts([caveat.reason for caveat in comparison.caveats], MOST_SENTENCES)
     unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
     return {
         "undrawn": undrawn(grid),
         "observations": observed[0],
         "observations_left": observed[1],
-        "answer": comparison.answer[:MOST_LINES],
-        "caveats": comparison.answer[MOST_LINES:],
+        "answer": comparison.answer,
+        "caveats": reasons[0],
+        "caveats_left": reasons[1],
         "unpaired": unpaired[0],
         "unpaired_left": unpaired[1],
     }

@@ -25,8 +25,13 @@ def text_tables(grid: Grid) -> str:
     """The answer, a box for each machine against the baseline, the machines, the troubles. All ASCII."""
     comparison = grid.comparison
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
-    parts = [_lines(comparison.answer), *(_versus(grid, machine) for machine in others)]
+    answer = [*comparison.answer, comparison.caveat_line] if comparison.caveats else comparison.answer
+    parts = [_lines(answer), *(_versus(grid, machine) for machine in others)]
     parts += [totals_text(comparison.totals), _machines(grid)]
+    if comparison.details:
+        parts.append("Details:\n" + _lines(comparison.details))
+    if comparison.caveats:
+        parts.append("Caveats:\n" + _lines([caveat.reason for caveat in comparison.caveats]))
     troubles = [f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled]
     if troubles:
         parts.append("Refused, in no ratio:\n" + _lines(troubles))

@@ -25,7 +25,7 @@ async def test_further_sizes_are_measured_until_the_break_even_is_known(bench):
     assert not odd and time.below < CROSSING < time.above <= 1.25 * time.below, time.sentence
     # the geometric middle of 340 and 500, on both machines
     assert {r.case.params["n"] for r in records} == {340, 412, 500} and len(records) == 2 * 3 * 3
-    assert f"{time.sentence}." in found.answer
+    assert f"{time.sentence}." in found.sentences
     assert {total.cases for total in found.totals} == {2}, "totals are the suite's"
     tasks = await bench.tasks(run_id)
     assert {"sloping/matmul/n=412/fp32", "flat/matmul/n=412/fp32"} <= tasks.keys()

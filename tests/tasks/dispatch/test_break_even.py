@@ -124,7 +124,7 @@ async def test_totals_are_of_the_suite_whatever_else_was_measured(api, store):
     await bench(api, store)
     found = judged(store.records()[0], store)
     assert [total.cases for total in found.totals] == [len(SIZES)] * 2
-    assert "faster in 2, slower in 1 of 3" in " ".join(found.answer)
+    assert "faster in 2, slower in 1 of 3" in " ".join(found.sentences)
 
 
 async def test_without_being_asked_for_nothing_more_is_measured(api, tmp_path):

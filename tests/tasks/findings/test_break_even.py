@@ -175,8 +175,8 @@ def test_payback_is_told_only_where_the_machine_is_shown_to_be_faster():
 
 def test_the_answer_says_where_it_pays_by_time_and_only_between_two_measurements():
     told = "matmul fp32: gpu is faster than cpu from n between 200 and 500."
-    assert told in compared().answer and told not in compared().observations
-    assert not any("fp32: gpu is faster" in sentence for sentence in compared(sizes=(500, 1000)).answer)
+    assert told in compared().sentences and told not in compared().observations
+    assert not any("fp32: gpu is faster" in sentence for sentence in compared(sizes=(500, 1000)).sentences)
 
 
 def test_of_many_break_evens_the_answer_tells_a_few():
@@ -185,6 +185,6 @@ def test_of_many_break_evens_the_answer_tells_a_few():
     for size in sizes:
         case = Case.of("job", size)
         records += repeats([size["n"] / 400 * s for s in TIGHT], case, "cpu") + repeats(TIGHT, case, "gpu")
-    answer = compare(records, (machine("cpu"), machine("gpu")), "cpu").answer
+    answer = compare(records, (machine("cpu"), machine("gpu")), "cpu").sentences
     assert sum("n between 200 and 1000" in sentence for sentence in answer) == 5
     assert "The lead changes along 3 more rows of sizes, which the table of break-evens has." in answer

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tasks.findings.compare import compare
+from tasks.findings.headline import MOST_LINES, MOST_WORDS
 from tasks.results.values import RatioVerdict
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import (
@@ -51,12 +52,13 @@ def test_a_whole_comparison():
     assert pairing.cost.estimate.value == pytest.approx(0.909, abs=1e-3)
     assert pairing.cost.outcome is RatioVerdict.SLOWER
     assert found.totals[1].speedup.value == pytest.approx(1 / 0.55, rel=1e-3)
-    assert found.answer == (
-        "Fastest for this suite: local-cpu, 1.818× (1.800–1.836) as fast as local-cpu-1, over 3 cases.",
-        "Cheapest for this suite: local-cpu-1, 1.100× (1.089–1.111) as cheap as local-cpu, over 3 cases.",
-        "local-cpu against local-cpu-1, case by case: faster in 3 of 3; all of these 3 verdicts hold together.",
-        "Prices are stated assumptions.",
-    )
+    fastest, cheapest, decided = found.answer
+    assert "Fastest: local-cpu, 1.818× (1.800–1.836)" in fastest and "over 3 cases" in fastest
+    assert "Cheapest: local-cpu-1, 1.100× (1.089–1.111)" in cheapest
+    assert decided.startswith("Decided: 3 of 3 cases")
+    (detail,) = found.details
+    assert "faster in 3 of 3" in detail and "all of these 3" in detail
+    assert [caveat.kind for caveat in found.caveats] == ["assumed prices"]
 
 
 def test_an_unknown_baseline_is_refused_with_a_sentence():
@@ -67,10 +69,7 @@ def test_an_unknown_baseline_is_refused_with_a_sentence():
 def test_nothing_measured():
     found = compare([], (ONE,), "local-cpu-1")
     assert found.summaries == found.pairings == found.totals == ()
-    assert (
-        found.answer[0]
-        == "No cell of the baseline, local-cpu-1, has a number that counts, so there is no speedup."
-    )
+    assert found.answer[0].startswith("No results")
 
 
 def test_cells_without_a_counterpart_say_what_to_run():
@@ -107,7 +106,8 @@ def test_the_stack_is_a_named_confound():
     ]
     found = compare(records, (machine("a"), machine("b")), "a")
     assert found.pairings[0].confounds == ("torch: 2.12.1 against 2.13.0",)
-    assert "b against a is confounded by torch: 2.12.1 against 2.13.0." in found.answer
+    (caveat,) = (caveat for caveat in found.caveats if caveat.kind == "confounders")
+    assert "torch: 2.12.1 against 2.13.0" in caveat.reason
 
 
 def test_the_published_table_decides_nothing():
@@ -115,13 +115,10 @@ def test_the_published_table_decides_nothing():
     found = compare(seed_table.records(), (seed_table.CPU, seed_table.GPU), "r5.4xlarge")
     assert [p.compute and p.compute.outcome for p in found.pairings].count(RatioVerdict.UNDECIDED) == 7
     assert sum("one row is a copy" in p.refused for p in found.pairings) == 2
-    assert found.answer[0] == (
-        "Fastest for this suite: undecided between g5.8xlarge and r5.4xlarge over 7 of 9 cases: "
-        "one repeat has no interval: run with repeats=3 or more."
-    )
-    assert found.answer[3].startswith(
-        "4 of 18 cells are refused: r5.4xlarge/image_pipeline/pixels=2048,batch=1"
-    )
+    assert "undecided between g5.8xlarge and r5.4xlarge, over 7 of 9 cases" in found.answer[0]
+    assert any("one repeat has no interval" in sentence for sentence in found.details)
+    (refused,) = (caveat.reason for caveat in found.caveats if caveat.kind == "refused results")
+    assert refused.startswith("4 of 18 cells are refused: r5.4xlarge/image_pipeline/pixels=2048,batch=1")
 
 
 STRANGE = st.builds(
@@ -164,7 +161,9 @@ def test_odd_data_never_raises(records, price):
     for pairing in found.pairings:
         assert bool(pairing.refused) == (pairing.compute is None)
         assert pairing.efficiency is None or pairing.efficiency_band
-    assert all(sentence.endswith(".") for sentence in found.answer)
+    assert all(sentence.endswith(".") for sentence in found.sentences)
+    assert len(found.answer) <= MOST_LINES
+    assert all(len(line.split()) <= MOST_WORDS for line in (*found.answer, found.caveat_line)), found.answer
 
 
 @settings(deadline=None, max_examples=50)
@@ -194,5 +193,5 @@ def test_failures_are_counted_in_the_answer():
     found = compare(records, (ONE, TWO), "local-cpu-1")
     assert (
         "1 of 7 cells is refused: local-cpu/matmul/n=15000/fp32 (out_of_memory: tried to allocate 6.4 GB)."
-        in found.answer
+        in found.sentences
     )

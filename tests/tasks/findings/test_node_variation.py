@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.compare import compare
-from tasks.findings.node_variation import NodeVariation, node_groups
+from tasks.findings.node_variation import ODD_OF_TWO, NodeVariation, node_groups
 from tasks.results.repeats import group
 from tests.tasks.examples.records import failed, machine, repeats
 from workloads.harness.records.case import Case
@@ -81,8 +81,8 @@ def test_of_two_nobody_is_flagged():
     comparison = compared(records({"a": 1.0, "b": 1.3}), "ab")
     (one,) = comparison.finding(NodeVariation).groups
     assert not any(b.straggler for b in one.boxes) and one.spread.low > 1.28
-    assert comparison.answer[0].startswith(f"Of 2 machines of {KIND} {box('b')} takes 1.30")
-    assert comparison.answer[0].endswith("with two machines, either may be the exception.")
+    assert comparison.answer[0].startswith(f"2 machines of {KIND}: {box('b')} takes 1.30")
+    assert ODD_OF_TWO in comparison.details[0]
 
 
 def test_a_box_that_lacks_a_case_is_compared_on_the_common_ones():
@@ -100,7 +100,7 @@ def test_a_box_without_an_ok_cell_is_named_and_the_others_are_compared():
         comparison.finding(NodeVariation).groups[0].left_out == (box("c"),)
         and len(comparison.finding(NodeVariation).groups[0].boxes) == 2
     )
-    assert f"not compared, for want of repeats: {box('c')}." in comparison.answer[0]
+    assert f"not compared, because of too few repeats: {box('c')}." in comparison.details[0]
 
 
 def test_a_box_that_was_busy_is_compared_provisionally():
@@ -111,7 +111,7 @@ def test_a_box_that_was_busy_is_compared_provisionally():
     comparison = compared(made, "abcd")
     (one,) = comparison.finding(NodeVariation).groups
     assert len(one.boxes) == 4 and one.left_out == ()
-    assert "; provisional: others used the machine during 4 of its 16 cells" in comparison.answer[0]
+    assert "; provisional: other programs used the machine during 4 of its 16 cells" in comparison.details[0]
     assert any("provisional" in note for note in comparison.finding(NodeVariation).table().notes)
 
 
@@ -130,12 +130,12 @@ def test_one_repeat_has_no_interval_and_flags_nobody():
     comparison = compared(records({"a": 1.0, "b": 1.0, "c": 2.0}, count=1), "abc")
     (one,) = comparison.finding(NodeVariation).groups
     assert one.spread.low is None and not any(b.straggler for b in one.boxes)
-    assert "one repeat has no interval" in comparison.answer[0]
+    assert "one repeat has no interval" in comparison.details[0]
 
 
 def test_boxes_that_are_not_told_apart_are_said_to_be():
     made = records(dict.fromkeys("abc", 1.0), noise=0.01)
-    text = compared(made, "abc").answer[0]
+    text = compared(made, "abc").details[0]
     assert text.startswith(f"The 3 machines of {KIND} are statistically indistinguishable over 4 cases: ")
 
 
@@ -144,8 +144,8 @@ def test_the_answer_names_the_straggler_and_comes_after_that_of_other_machines()
         *records({"a": 1.0, "b": 1.0, "c": 1.25}),
         *(r for c in CASES for r in repeats([9.0, 9.1], c, "cpu")),
     ]
-    answer = compared(made, "abc", [machine("cpu")]).answer
-    assert answer[0].startswith("Fastest for this suite: ")
+    answer = compared(made, "abc", [machine("cpu")]).sentences
+    assert answer[0].startswith("Fastest: ")
     (text,) = (sentence for sentence in answer if sentence.startswith("Of 3 machines"))
     assert f"; {box('c')} is a straggler at 1.2" in text and "the time of the median machine." in text
 

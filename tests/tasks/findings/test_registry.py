@@ -98,5 +98,5 @@ def test_names_and_artifacts_are_each_there_once():
 def test_every_finding_says_nothing_of_nothing(kind):
     comparison = compare([], [machine("a")], "a")
     found = comparison.finding(kind)
-    assert found.table() is None and found.answer() == found.observations() == ()
+    assert found.table() is None and found.details() == found.observations() == ()
     assert all(value == [] for value in found.published().values())

@@ -205,7 +205,7 @@ def test_beyond_linear_beside_a_load_accuses_nobody(probes, loaded):
     (family,) = of([*spoiled, *group_of_4] if loaded == "base" else [*base, *spoiled])
     four = level(family, 4)
     assert (four.impossible, four.efficiency, sentences([family])) == ("", None, [])
-    assert four.refused.startswith("125") and "measure again where nothing else runs" in four.refused
+    assert four.refused.startswith("125") and "measure again on an idle machine" in four.refused
 
 
 def test_one_repeat_has_no_interval_and_no_sentence():
@@ -285,7 +285,7 @@ def test_machines_and_precisions_are_families_of_their_own():
 def test_the_comparison_has_the_families_and_says_what_they_gain(made):
     compared = compare(made, [machine(BOX)], BOX)
     assert [family.workload for family in compared.families] == ["ddpm_weak", "ddpm_strong"]
-    said = [sentence for sentence in compared.answer if "processes" in sentence]
+    said = [sentence for sentence in compared.sentences if "processes" in sentence]
     assert any("8 processes are 6.4" in s and "strong scaling: good" in s for s in said)
     assert compare(repeats([1.0]), [machine()], "cpu-box").families == ()
 

@@ -48,7 +48,7 @@ def three(hardware, factor=1.0, **changes):
 def test_the_cheapest_and_the_fastest_machine_for_the_job_come_first_with_hours_and_usd():
     found = compared(three("a", 10.0), three("b", 100.0), three("c", 12.0), prices=(10.0, 0.5, 4.0))
     # 10,000 steps of 1.02 s and 5 s of start are 2.83 h; those of 10.2 s are 28.3 h
-    assert found.answer[0] == (
+    assert found.finding(WholeJobs).details()[0] == (
         "Cheapest for this job of 10,000 steps: c, 13.61 USD (13.47–13.74), 3.401 h (3.367–3.436); "
         "fastest: a, 28.35 USD (28.06–28.63), 2.835 h (2.806–2.863)."
     )
@@ -65,33 +65,39 @@ def test_the_cheapest_and_the_fastest_machine_for_the_job_come_first_with_hours_
 
 def test_machines_that_are_not_told_apart_are_tied_and_the_sentence_says_why():
     found = compared(three("a"), three("b", 1.001), prices=(1.0, 1.0))
-    assert found.answer[0].startswith(
-        "Cheapest and fastest for this job of 10,000 steps: undecided between a, "
+    assert (
+        found.finding(WholeJobs)
+        .details()[0]
+        .startswith("Cheapest and fastest for this job of 10,000 steps: undecided between a, ")
     )
-    assert "spans 1" in found.answer[0]
+    assert "spans 1" in found.finding(WholeJobs).details()[0]
     standings = {row[0]: row[2] for row in found.finding(WholeJobs).table().rows}
     assert set(standings.values()) == {"perhaps cheapest and perhaps fastest"}
 
 
 def test_one_repeat_alone_decides_nothing_and_has_no_interval():
     found = compared(script_repeats("a", [0.1]), script_repeats("b", [0.5]))
-    assert "undecided between a, ~0.28 USD, ~17 min and b" in found.answer[0]
-    assert "one repeat has no interval" in found.answer[0]
+    assert "undecided between a, ~0.28 USD, ~17 min and b" in found.finding(WholeJobs).details()[0]
+    assert "one repeat has no interval" in found.finding(WholeJobs).details()[0]
 
 
 def test_one_machine_is_cheapest_and_fastest_at_once():
     found = compared(three("a"), three("b", 5.0))
-    assert found.answer[0].startswith("Cheapest and fastest for this job of 10,000 steps: a, 0.28")
+    assert (
+        found.finding(WholeJobs)
+        .details()[0]
+        .startswith("Cheapest and fastest for this job of 10,000 steps: a, 0.28")
+    )
 
 
 def test_one_machine_alone_and_one_without_a_price():
-    (only, *_) = compared(three("a")).answer
+    only = compared(three("a")).finding(WholeJobs).details()[0]
     assert only.startswith("On a this job of 10,000 steps takes 17.08 min (") and "and costs 0.28" in only
     found = compared(three("a"), three("b", 2.0), three("c", 3.0), prices=(None, 1.0, 2.0))
-    assert "; without a price, so not ranked by cost: a." in found.answer[0]
+    assert "; without a price, so not ranked by cost: a." in found.finding(WholeJobs).details()[0]
     assert (
-        found.answer[0].startswith("Cheapest for this job of 10,000 steps: b")
-        and "fastest: a" in found.answer[0]
+        found.finding(WholeJobs).details()[0].startswith("Cheapest for this job of 10,000 steps: b")
+        and "fastest: a" in found.finding(WholeJobs).details()[0]
     )
 
 
@@ -101,13 +107,17 @@ def test_each_case_and_length_is_a_job_of_its_own():
     found = compared(
         three("a"), three("b", 2.0), three("a", case=larger, job=job), three("b", case=larger, job=job)
     )
-    assert found.answer[0].startswith("Cheapest and fastest for the job of train batch=32 (10,000 steps): a")
-    assert "the job of train batch=64 (3 epochs, 3,000 steps)" in found.answer[1]
+    assert (
+        found.finding(WholeJobs)
+        .details()[0]
+        .startswith("Cheapest and fastest for the job of train batch=32 (10,000 steps): a")
+    )
+    assert "the job of train batch=64 (3 epochs, 3,000 steps)" in found.finding(WholeJobs).details()[1]
 
 
 def test_without_a_length_nothing_is_said_of_a_job():
     found = compared(three("a", steps=None), three("b", steps=None))
-    assert found.finding(WholeJobs).table() is None and found.finding(WholeJobs).answer() == ()
+    assert found.finding(WholeJobs).table() is None and found.finding(WholeJobs).details() == ()
     assert found.finding(HeldBacks).table() is not None
 
 
@@ -118,27 +128,27 @@ def test_a_job_that_is_refused_for_its_machine_is_named_with_what_was_seen():
         for record in three("a")
     ]
     found = compared(noisy)
-    assert found.finding(WholeJobs).answer() == ()
-    (sentence,) = found.finding(RefusedJobs).answer()
-    assert sentence in found.answer and sentence.endswith(
-        "repeats are refused (noisy). What they saw says 16.9 min to 17.3 min, which is a hint and no result."
+    assert found.finding(WholeJobs).details() == ()
+    (sentence,) = found.finding(RefusedJobs).details()
+    assert sentence in found.sentences and sentence.endswith(
+        "repeats are refused (noisy). They saw 16.9 min to 17.3 min, which is only a hint."
     )
     wrong = [replace(record, verdict=Verdict.WRONG) for record in three("a")]
-    assert compared(wrong).finding(RefusedJobs).answer() == ()
-    assert compared(three("a")).finding(RefusedJobs).answer() == ()
+    assert compared(wrong).finding(RefusedJobs).details() == ()
+    assert compared(three("a")).finding(RefusedJobs).details() == ()
 
 
 @pytest.mark.parametrize(
     ("probes", "why"),
     [
-        ({"foreign_load_share": 0.3}, "others used the machine of b"),
-        ({"canary_drift": 0.3}, "the CPU's own speed came and went on b"),
+        ({"foreign_load_share": 0.3}, "other programs used b"),
+        ({"canary_drift": 0.3}, "the CPU's speed varied on b"),
     ],
 )
 def test_hours_and_usd_of_a_machine_that_was_not_quiet_are_provisional(probes, why):
     noisy = [replace(record, verdict=Verdict.NOISY, probes=probes) for record in three("b", 5.0)]
-    assert compared(three("a"), noisy).answer[0].endswith(f"; provisional: {why}.")
-    assert "provisional" not in compared(three("a"), three("b", 5.0)).answer[0]
+    assert compared(three("a"), noisy).finding(WholeJobs).details()[0].endswith(f"; provisional: {why}.")
+    assert "provisional" not in compared(three("a"), three("b", 5.0)).finding(WholeJobs).details()[0]
 
 
 def test_a_job_outside_of_its_own_interval_is_refused():
@@ -190,15 +200,11 @@ def test_the_largest_avoidable_share_and_its_advice_are_said_of_each_machine():
     )
     assert (
         "On slow at batch=32, 63.00 % (63.00–63.00) of a step waits for data: more loader workers, not a bigger GPU."
-        in found.answer
+        in found.sentences
     )
-    assert (
-        "On fast at batch=32, nothing but compute holds a step back, 95 % of it; "
-        "memory at the peak 4 GiB, 6 GiB left." in found.observations
-    )
-    assert any(
-        "On odd at batch=32, 78 % of a step is none of what was looked for" in s for s in found.observations
-    )
+    (fast,) = (s for s in found.observations if s.startswith("On fast at batch=32"))
+    assert "95 % of a step is compute" in fast and "peak memory 4 GiB, 6 GiB left" in fast
+    assert any("On odd at batch=32, 78 % of a step is in no known part" in s for s in found.observations)
     rows = {row[0]: row for row in found.finding(HeldBacks).table().rows}
     assert rows["slow"][4] == "loader" and rows["slow"][6:8] == (4 * 2**30, 6 * 2**30)
     assert rows["small"][4] == "other" and rows["small"][6] == 2 * 2**30  # of the host, which is the device
@@ -213,10 +219,10 @@ def test_a_share_whose_interval_reaches_down_to_nothing_is_no_part_of_the_answer
     found = compared(repeats)
     share = found.finding(HeldBacks).table().rows[0][5]
     assert (share.value, share.low, share.high) == (pytest.approx(0.625), 0.0, 1.0)
-    assert not [s for s in found.answer if "of a step" in s]
+    assert not [s for s in found.sentences if "of a step" in s]
     assert any(s.startswith("On a at batch=32, 60 % (0–100) of a step is Python") for s in found.observations)
     single = compared(script_repeats("a", [0.1], shares={"loader": 0.5, "compute": 0.5}))
-    assert not [s for s in single.answer if "of a step" in s]
+    assert not [s for s in single.sentences if "of a step" in s]
     assert any("~50 % of a step waits for data" in s for s in single.observations)
 
 
@@ -231,18 +237,18 @@ def test_a_share_whose_interval_reaches_down_to_nothing_is_no_part_of_the_answer
     ],
 )
 def test_every_avoidable_share_has_its_own_advice(share, device, words):
-    answer = compared(three("a", shares={share: 0.5, "compute": 0.5}, **device)).answer
+    answer = compared(three("a", shares={share: 0.5, "compute": 0.5}, **device)).sentences
     assert any(words in sentence for sentence in answer)
 
 
 def test_what_is_not_shown_to_be_the_same_training_is_said_and_counts():
     other = {"device": "cuda", "environment": A10G}
     found = compared(three("a"), three("b", losses=losses(data=3), **other), three("c", **other))
-    assert found.finding(SameTraining).answer() == ()  # b is wrong: c is of its kind, and agrees with a
+    assert found.finding(SameTraining).details() == ()  # b is wrong: c is of its kind, and agrees with a
     found = compared(three("a"), three("b", losses=losses(data=3), **other))
-    (sentence,) = found.finding(SameTraining).answer()
+    (sentence,) = found.finding(SameTraining).details()
     assert sentence.startswith("Not shown to be the same training as on a: train batch=32 on b (another kind")
-    assert sentence in found.answer and found.pairings[0].compute is not None
+    assert sentence in found.sentences and found.pairings[0].compute is not None
     rows = found.finding(SameTraining).table().rows
     assert [(row[0], row[5].text) for row in rows] == [("a", "reference"), ("b", "not shown")]
 

@@ -171,11 +171,10 @@ def test_the_answer_tells_a_doubt_once_with_all_its_machines():
         Machine("b", 1.0, "stated assumption", price_flags=("it is old",)),
         Machine("c", None, price_flags=("no price, no doubt",)),
     ]
-    assert price_notes(machines) == [
-        "Prices that are stated assumptions: b.",
-        "A price to check, of a and b: it is old.",
-        "A price to check, of a: it is round.",
-    ]
+    assumed, both, only = price_notes(machines)
+    assert assumed.kind == "assumed prices" and " b " in assumed.reason
+    assert both.kind == only.kind == "doubtful prices"
+    assert "a and b" in both.reason and "it is old" in both.reason and "it is round" in only.reason
 
 
 def test_where_nothing_is_doubtful_nothing_is_told():

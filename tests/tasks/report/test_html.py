@@ -228,7 +228,7 @@ def test_a_wide_cell_is_drawn_and_worded_as_wide(made):
     page = report_html(wide, grid_of(wide, comparison(wide)), RUN)
     text = words(page)
     assert "1 wide" in text and "≈ wide, imprecise; 90 samples" in text
-    assert "imprecise (wide)" in text and "is wide, which the intervals of their repeats carry" in text
+    assert "imprecise (wide)" in text and "is wide: their noise" in text
     assert re.search(r'class="field base wide"', page)
     assert "wide" in full_text(wide, grid_of(wide, comparison(wide)))
     table = comparison_table(grid_of((), comparison(wide))).set_index("cell")

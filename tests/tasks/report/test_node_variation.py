@@ -55,7 +55,7 @@ def test_of_two_boxes_the_page_says_what_can_not_be_known(made):
     two = [record for record in made[0] if record.hardware != "my-box.<c>"]
     machines = [machine(name, shape="my-box") for name in ("my-box.a", "my-box.b")]
     text = shown(report_html(two, grid_of(two, compare(two, machines, "my-box.a")), RUN))
-    assert "two machines were compared: either may be the exception." in text and "straggler" not in text
+    assert "two machines were compared" in text and "straggler" not in text
 
 
 def test_the_text_has_it(made):

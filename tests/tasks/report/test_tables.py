@@ -193,5 +193,5 @@ def test_nothing_ok_and_nothing_at_all_make_tables_too():
 
 def test_a_line_break_in_a_reason_does_not_break_the_text(compared):
     broken = bad_record("gke-l4", CASES[0], 0, Verdict.CRASHED, "one\ntwo")
-    text = text_tables(grid_of((), replace(comparison([broken]), answer=())))
+    text = text_tables(grid_of((), replace(comparison([broken]), answer=(), details=(), caveats=())))
     assert "one two" in text

@@ -78,9 +78,9 @@ def compared(found):
     for pairing in found.pairings:
         cheaper = usd_per_hour(pairing.baseline) / usd_per_hour(pairing.hardware)
         assert pairing.cost.estimate.value == pytest.approx(pairing.compute.estimate.value * cheaper)
-    assert len(found.pairings) == 6 and [line.partition(":")[0] for line in found.answer[:2]] == [
-        "Fastest for this suite",
-        "Cheapest for this suite",
+    assert len(found.pairings) == 6 and [line.partition(":")[0] for line in found.sentences[:2]] == [
+        "Fastest: ",
+        "Cheapest: ",
     ]
 
 
