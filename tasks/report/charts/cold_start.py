@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import ChartPanel, chart_of, tooltip
+from tasks.report.charts.panel import ChartPanel, bar_axis, bar_names, chart_of, tooltip
 from tasks.report.grid import CaseGroup, Grid
 from tasks.report.page_limits import MOST_GROUPS
 from tasks.results.format import format_seconds
@@ -102,23 +102,19 @@ def _rows(grid: Grid, group: CaseGroup, medians: dict[tuple[str, Case], Record])
 
 
 def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
-    """Names are above their bars, so that bars have the whole width on a phone."""
     names = [phase.replace("_", " ") for phase in COLD_PHASES]
-    totals = [row | {"total": row["end"]} for row in {row["bar"]: row for row in rows}.values()]
-    y = alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
+    totals = list({row["bar"]: row for row in rows}.values())
     axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=5)
     bars = chart_of(rows).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
     chart = alt.layer(
         bars.encode(
-            y=y,
+            y=bar_axis(rows),
             x=alt.X("start:Q", axis=axis, title="seconds before the first result"),
             x2=alt.X2("end:Q"),
             color=alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None),
             tooltip=tooltip("bar", "phase", "time"),
         ),
-        chart_of(totals)
-        .mark_text(align="left", dy=-5, baseline="middle")
-        .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N")),
+        bar_names(totals),
     )
     sentences = (
         f"Seconds by phase before the first result of {group.title}, one bar for each machine and size."

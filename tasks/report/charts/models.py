@@ -5,7 +5,16 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.panel import (
+    ChartPanel,
+    bar_axis,
+    bar_names,
+    chart_of,
+    machine_colour,
+    panel_of,
+    shown,
+    tooltip,
+)
 from tasks.report.grid import CaseGroup, Grid
 from tasks.report.models import Cells, model_groups
 from tasks.results.format import format_seconds
@@ -43,11 +52,15 @@ def _bars(grid: Grid, group: CaseGroup, cells: Cells) -> list[dict[str, Any]]:
 
 def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
     firsts = list({row["bar"]: row for row in rows}.values())
-    y = alt.Y("bar:N", sort=[row["bar"] for row in firsts], axis=None)
+    y = bar_axis(rows)
     what = "seconds per job" if group.whole else "seconds per step"
     axis = alt.Axis(labelExpr=_LABEL, tickCount=5)
     colour, opacity = machine_colour(grid), shown()
-    chart = alt.layer(
+    description = f"Time of {group.title} by machine and size. Bars are means of repeats, points are repeats."
+    return panel_of(
+        group.title,
+        description,
+        30 * len(firsts),
         chart_of(firsts)
         .mark_bar(height=9, yOffset=7, fillOpacity=0.55)
         .encode(
@@ -62,9 +75,5 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
         .encode(
             y=y, x=alt.X("seconds:Q"), color=colour, opacity=opacity, tooltip=tooltip("bar", "repeat", "time")
         ),
-        chart_of(firsts)
-        .mark_text(align="left", dy=-5, baseline="middle")
-        .encode(y=y, x=alt.XDatum(0), text=alt.Text("bar:N"), opacity=opacity),
+        bar_names(firsts).encode(opacity=opacity),
     )
-    sentences = f"Time of {group.title} by machine and size. Bars are means of repeats, points are repeats."
-    return ChartPanel(group.title, sentences, chart.properties(height=30 * len(firsts)))

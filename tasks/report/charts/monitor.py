@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, panel_of, shown, tooltip
 from tasks.report.charts.training import thinned
 from tasks.report.grid import CaseGroup, Grid
 from tasks.results.wording import size_text
@@ -97,6 +97,7 @@ def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> 
     if any(row["window"] == "samples" for row in rows):
         within = base.transform_filter("datum.window == 'samples'")
         layers.append(within.mark_point(filled=True, size=16))
-    chart = alt.layer(*layers)
-    sentences = f"{quantity.partition(',')[0]} of {title} over time, one line for each machine.".capitalize()
-    return ChartPanel(f"{title}: {quantity}", sentences, chart.properties(height=150))
+    description = (
+        f"{quantity.partition(',')[0]} of {title} over time, one line for each machine.".capitalize()
+    )
+    return panel_of(f"{title}: {quantity}", description, 150, *layers)

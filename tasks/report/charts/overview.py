@@ -7,6 +7,8 @@ import altair as alt
 from tasks.report.charts.panel import (
     ChartPanel,
     chart_of,
+    extent,
+    fields,
     log_axis,
     machine_colour,
     machine_shape,
@@ -29,30 +31,39 @@ Rows = list[dict[str, Any]]
 
 
 def overview_panel(grid: Grid) -> ChartPanel | None:
-    """Return one chart of all cases, or of some at even distances if many; None without a number."""
+    """Return one chart of all cases, or of some at even distances if many; None without a result."""
     baseline = grid.comparison.baseline
     is_compared = any(pairing.compute for pairing in grid.comparison.pairings)
     names = [name for name in grid.names if name != baseline] if is_compared else grid.names
-    cases = [case for group in grid.groups for case in group.cases]
+    cases = _cases(grid, is_compared)
+    if not cases:
+        return None
     titles = [f"{case.workload} {size_text(case)}" for case in cases]
-    every = [
+    titled = [
         (title if titles.count(title) == 1 else f"{title} {case.terms}", case)
         for title, case in zip(titles, cases, strict=True)
     ]
-    drawn = _spread(every, max(2, MOST_MARKS // max(len(names), 1)))
-    rows = _rows(grid, names, drawn, is_compared)
-    if not any(row["value"] for row in rows):
-        return None
+    drawn = _spread(titled, max(2, MOST_MARKS // max(len(names), 1)))
     what = f"Speedup over {baseline}" if is_compared else "Time per step"
-    more = f", {len(drawn)} of {len(every)} cases" if len(drawn) < len(every) else ""
+    total = sum(len(group.cases) for group in grid.groups)
+    more = f", {len(drawn)} of {total} cases" if len(drawn) < total else ""
     description = f"{what} of each case with its 95 % interval, on a logarithmic axis."
-    return ChartPanel(f"{what}{more}", description, _chart(grid, rows, is_compared))
+    return ChartPanel(
+        f"{what}{more}", description, _chart(grid, _rows(grid, names, drawn, is_compared), is_compared)
+    )
 
 
 def is_complete(grid: Grid) -> bool:
-    """Return whether the picture has the speedup of every case."""
-    others = max(len(grid.names) - 1, 1)
-    return sum(len(group.cases) for group in grid.groups) <= max(2, MOST_MARKS // others)
+    """Return whether the picture has every speedup."""
+    return len(_cases(grid, is_compared=True)) <= max(2, MOST_MARKS // max(len(grid.names) - 1, 1))
+
+
+def _cases(grid: Grid, is_compared: bool) -> list[Case]:
+    """Return the cases with a speedup, or with a time, on some machine."""
+    compared = {pairing.case for pairing in grid.comparison.pairings if pairing.compute}
+    timed = {s.cell.case for s in grid.comparison.summaries if s.compute_s and s.compute_s.value > 0}
+    with_result = compared if is_compared else timed
+    return [case for group in grid.groups for case in group.cases if case in with_result]
 
 
 def _spread(cases: list[tuple[str, Case]], most: int) -> list[tuple[str, Case]]:
@@ -95,9 +106,7 @@ def _time(summary: Summary) -> dict[str, Any]:
 
 def _mark(estimate: Estimate | None, text: str, outcome: str = "", suffix: str = "") -> dict[str, Any]:
     return {
-        "value": estimate.value if estimate else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
+        **fields(estimate),
         "label": (text.partition(" (")[0] if estimate else text) + suffix,
         "number": text,
         "outcome": outcome or text,
@@ -105,8 +114,7 @@ def _mark(estimate: Estimate | None, text: str, outcome: str = "", suffix: str =
 
 
 def _chart(grid: Grid, rows: Rows, is_compared: bool) -> alt.LayerChart | alt.FacetChart:
-    values = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
-    low, high = padded([*values, *([1.0] if is_compared else [])], 1.1)
+    low, high = padded([*extent(rows), *([1.0] if is_compared else [])], 1.1)
     label, title = (TIMES_LABEL, "times as fast") if is_compared else (SECONDS_LABEL, "time per step")
     right = high * (high / low) ** 0.35  # leaves room for the numbers
     x = log_axis(alt.X("value:Q"), (low, right), label, title)

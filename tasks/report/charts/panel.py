@@ -1,7 +1,7 @@
 """Parts of all charts: the panel, its axes, and the colours and shapes of machines."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import altair as alt
@@ -9,6 +9,7 @@ import altair as alt
 from tasks.report.charts.theme import log_ticks, shapes
 from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
+from tasks.results.values import Estimate
 
 OFF = {"name": "off", "value": []}
 """The parameter of every chart that a page sets to the names of dimmed machines."""
@@ -38,6 +39,11 @@ class ChartPanel:
     def part(self) -> dict[str, Any]:
         """Return Vega-Lite for use in a larger specification."""
         return part_of(self.chart)
+
+
+def panel_of(title: str, description: str, height: float, *layers: alt.Chart) -> ChartPanel:
+    """Return a panel of these layers."""
+    return ChartPanel(title, description, alt.layer(*layers).properties(height=round(height)))
 
 
 def part_of(chart: Any) -> dict[str, Any]:
@@ -73,6 +79,35 @@ def _name_tables(spec: Any, tables: dict[str, str]) -> None:
         for key, part in spec.items():
             if key != "data":
                 _name_tables(part, tables)
+
+
+def fields(estimate: Estimate | None) -> dict[str, float | None]:
+    """Return the fields `value`, `low` and `high` of a row."""
+    return asdict(estimate) if estimate else {"value": None, "low": None, "high": None}
+
+
+def extent(rows: list[dict[str, Any]]) -> list[float]:
+    """Return the values and bounds of rows."""
+    return [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
+
+
+def error_bars(base: alt.Chart) -> alt.Chart:
+    """Return the vertical intervals of rows that have one."""
+    bounded = base.transform_filter("isValid(datum.low)")
+    bars: alt.Chart = bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"))
+    return bars
+
+
+def bar_axis(rows: list[dict[str, Any]]) -> alt.Y:
+    """Return the axis of `bar`, without labels: `bar_names` writes them above the bars."""
+    return alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
+
+
+def bar_names(rows: list[dict[str, Any]]) -> alt.Chart:
+    """Return the names above the bars, so that bars have the whole width on a phone."""
+    text = chart_of(rows).mark_text(align="left", dy=-5, baseline="middle")
+    names: alt.Chart = text.encode(y=bar_axis(rows), x=alt.XDatum(0), text=alt.Text("bar:N"))
+    return names
 
 
 def log_axis(

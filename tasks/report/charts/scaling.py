@@ -7,6 +7,9 @@ import altair as alt
 from tasks.report.charts.panel import (
     ChartPanel,
     chart_of,
+    error_bars,
+    extent,
+    fields,
     log_axis,
     machine_colour,
     machine_shape,
@@ -35,9 +38,7 @@ def _rows(family: Family) -> list[dict[str, Any]]:
         {
             "hardware": family.hardware,
             "processes": level.processes,
-            "value": level.over_base.estimate.value,
-            "low": level.over_base.estimate.low,
-            "high": level.over_base.estimate.high,
+            **fields(level.over_base.estimate),
             "speedup": format_ratio(level.over_base),
             "efficiency": format_percent(level.efficiency),
             "share": format_percent(level.efficiency).partition(" (")[0] if level.efficiency else "",
@@ -52,7 +53,6 @@ def _rows(family: Family) -> list[dict[str, Any]]:
 def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
     counts = sorted({row["processes"] for row in rows})
     most = max(2, *counts)
-    values = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
     ticks = [n for n in (1, *counts) if n == 1 or n > 1]
     x = log_axis(
         alt.X("processes:Q"),
@@ -61,7 +61,7 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
         "processes",
         sorted({*map(float, ticks)}),
     )
-    y = log_axis(alt.Y("value:Q"), padded([*values, 1.0, float(most)], 1.15), TIMES_LABEL, "speedup")
+    y = log_axis(alt.Y("value:Q"), padded([*extent(rows), 1.0, float(most)], 1.15), TIMES_LABEL, "speedup")
     base = chart_of(rows).encode(
         x=x,
         y=y,
@@ -73,9 +73,7 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
     chart = alt.layer(
         _ideal(most),
         base.transform_filter("datum.band != 'impossible'").mark_line(strokeWidth=1.5, strokeOpacity=0.6),
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2)
-        .encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        error_bars(base),
         base.transform_filter("datum.sound").mark_point(filled=True, size=75).encode(shape=shape),
         base.transform_filter("!datum.sound").mark_point(filled=False, size=65).encode(shape=shape),
         chart_of(rows)

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 
 from tasks.report.charts.draw import png_of
-from tasks.report.charts.panel import chart_of
+from tasks.report.charts.panel import chart_of, error_bars, fields
 from tasks.report.charts.pictures import font_config
 from tasks.report.charts.table_picture import table_png
 from tasks.report.scaling_rows import families_of_interest, family_tables, median_repeat, processes_text
@@ -82,9 +82,7 @@ def _four(records: Sequence[Record], family: Family) -> alt.ConcatChart:
 def _bar(level: Any, estimate: Estimate | None, unit: str) -> dict[str, Any]:
     return {
         "processes": processes_text(level),
-        "value": estimate.value if estimate else None,
-        "low": estimate.low if estimate else None,
-        "high": estimate.high if estimate else None,
+        **fields(estimate),
         "text": format_estimate(estimate, unit).partition(" (")[0] if estimate else str(level.verdict),
         "pale": bool(level.impossible),
     }
@@ -100,9 +98,7 @@ def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
     opacity = alt.condition("datum.pale", alt.value(0.25), alt.value(0.85))
     layers = [
         base.transform_filter("isValid(datum.value)").mark_bar(size=26).encode(y=y, fillOpacity=opacity),
-        base.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=2)
-        .encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        error_bars(base),
         base.transform_filter("isValid(datum.value)").mark_text(dy=-9).encode(y=y, text=alt.Text("text:N")),
         base.transform_filter("!isValid(datum.value)")
         .mark_text(dy=-6, style="quiet")

@@ -7,7 +7,17 @@ import altair as alt
 
 from tasks.findings.script.held_back import HeldBack, HeldBacks
 from tasks.plausibility.trainings import Standing
-from tasks.report.charts.panel import ChartPanel, chart_of, log_axis, machine_colour, shown, tooltip
+from tasks.report.charts.panel import (
+    ChartPanel,
+    bar_axis,
+    bar_names,
+    chart_of,
+    log_axis,
+    machine_colour,
+    panel_of,
+    shown,
+    tooltip,
+)
 from tasks.report.charts.theme import SECONDS_LABEL, padded
 from tasks.report.charts.training import thinned
 from tasks.report.grid import Grid
@@ -76,9 +86,7 @@ def _steps(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
         tooltip=tooltip("hardware", "repeat", "step", "time"),
     )  # fmt: skip
     title = _title(case)
-    return ChartPanel(
-        title, f"Time of each sampled step of {title}, one line for each repeat.", _high(chart, 200)
-    )
+    return panel_of(title, f"Time of each sampled step of {title}, one line for each repeat.", 200, chart)
 
 
 def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
@@ -97,7 +105,7 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
     sentence = (
         f"Losses of the first steps of {title}, one line for each repeat. A dashed line is a wrong repeat."
     )
-    return ChartPanel(title, sentence, _high(chart, 200))
+    return panel_of(title, sentence, 200, chart)
 
 
 def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
@@ -112,27 +120,19 @@ def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
         }
         for name, cell in ((name, cells[name]) for name in names)
     ]
-    y = alt.Y("bar:N", sort=[row["bar"] for row in rows], axis=None)
     base, colour = chart_of(rows), machine_colour(grid)
     bars = (
         base.mark_bar(height=9, yOffset=7, fillOpacity=opacity).encode(
-            y=y,
+            y=bar_axis(rows),
             x=alt.X(f"{name}:Q", title="memory, GiB (pale: free at the peak)", axis=alt.Axis(tickCount=5)),
             color=colour,
             tooltip=tooltip("bar"),
         )
         for name, opacity in (("whole", 0.2), ("peak", 0.9))
     )
-    words = base.mark_text(align="left", dy=-5, baseline="middle").encode(
-        y=y, x=alt.XDatum(0), text=alt.Text("bar:N")
-    )
     title = _title(case)
-    chart = alt.layer(*bars, words).properties(height=30 * len(rows))
-    return ChartPanel(title, f"Peak and free memory of {title}, one bar for each machine.", chart)
-
-
-def _high(chart: alt.Chart, height: int) -> alt.LayerChart | alt.FacetChart:
-    return alt.layer(chart).properties(height=height)
+    description = f"Peak and free memory of {title}, one bar for each machine."
+    return panel_of(title, description, 30 * len(rows), *bars, bar_names(rows))
 
 
 def _title(case: Case) -> str:

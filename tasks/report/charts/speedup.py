@@ -8,6 +8,8 @@ import altair as alt
 from tasks.report.charts.panel import (
     ChartPanel,
     chart_of,
+    extent,
+    fields,
     log_axis,
     machine_colour,
     machine_shape,
@@ -33,9 +35,7 @@ def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[C
     """Return panels with the same log axis; `brief` numbers have no bounds, for small screens."""
     panels = [(group, _rows(grid, group, brief, by)) for group in grid.groups]
     every = [row for _, rows in panels for row in rows if row["value"]]
-    low, high = padded(
-        [1.0, *(row[key] for row in every for key in ("value", "low", "high") if row[key])], 1.15
-    )
+    low, high = padded([1.0, *extent(every)], 1.15)
     room = (high / low) ** (0.35 if brief else 0.75)  # for the numbers to the right of bars
     return [
         _panel(grid, group, rows, (low, high * room), brief, by)
@@ -53,7 +53,7 @@ def _rows(grid: Grid, group: CaseGroup, brief: bool, by: str) -> Rows:
             pairing = grid.pairings.get((name, case))
             if pairing is None or name == grid.comparison.baseline:
                 continue
-            row = {"hardware": name, "size": size_text(case), "value": None, "low": None, "high": None}
+            row = {"hardware": name, "size": size_text(case), **fields(None)}
             ratio = pairing.cost if by == COST else pairing.compute
             rows.append(row | {"place": place} | _bar(grid, pairing, ratio, brief, by))
             place += 1
@@ -71,9 +71,7 @@ def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool, by: str
     unsure = "" if ratio.outcome is not RatioVerdict.UNDECIDED else " ?" if brief else " undecided"
     unsure += f" {WIDE_MARK}" if pairing.grade is Grade.WIDE else ""
     return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
+        **fields(estimate),
         "end": max(estimate.high or estimate.value, 1.0),
         "outcome": cost_words(ratio) if by == COST else str(ratio.outcome),
         "grade": str(pairing.grade),

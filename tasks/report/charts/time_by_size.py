@@ -10,6 +10,9 @@ from tasks.findings.scaling_families import PROCESSES
 from tasks.report.charts.panel import (
     ChartPanel,
     chart_of,
+    error_bars,
+    extent,
+    fields,
     log_axis,
     machine_colour,
     machine_shape,
@@ -64,9 +67,7 @@ def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
                     "hardware": name,
                     "size": size_text(case),
                     "work": group.work[case],
-                    "value": time.value,
-                    "low": time.low,
-                    "high": time.high,
+                    **fields(time),
                     "time": format_seconds(time),
                     "repeats": f"{summary.ok_repeats} of {summary.repeats} count",
                     "grade": str(summary.grade),
@@ -76,8 +77,7 @@ def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
 
 
 def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
-    times = [row[key] for row in rows for key in ("value", "low", "high") if row[key]]
-    span = padded(times)
+    span = padded(extent(rows))
     what = "time per job" if group.whole else "time per step"
     base = chart_of(rows).encode(
         x=_work_axis(group, rows, "work:Q"),
@@ -93,7 +93,7 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
     chart = alt.layer(
         *_bands(grid, group, _work_axis(group, rows, "from:Q"), span),
         base.mark_line(strokeWidth=1.5, strokeOpacity=0.6),
-        bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q"), strokeDash=dashed),
+        error_bars(base).encode(strokeDash=dashed),
         bounded.mark_point(filled=True, size=75).encode(shape=shape, fillOpacity=hollow),
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=65).encode(shape=shape),
     )

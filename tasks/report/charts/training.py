@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, shown, tooltip
+from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, panel_of, shown, tooltip
 from tasks.report.charts.theme import padded
 from tasks.report.grid import Grid
 from tasks.results.wording import size_text
@@ -68,9 +68,7 @@ def _loss(grid: Grid, case: Case, matches: Sequence[Record]) -> ChartPanel:
         tooltip=tooltip("hardware", "step", "loss"),
     )  # fmt: skip
     title = _title(case)
-    return ChartPanel(
-        title, f"Loss of {title} by step, one line for each machine.", alt.layer(chart).properties(height=200)
-    )
+    return panel_of(title, f"Loss of {title} by step, one line for each machine.", 200, chart)
 
 
 def _memory(record: Record) -> ChartPanel:
@@ -97,9 +95,7 @@ def _memory(record: Record) -> ChartPanel:
         )
     )
     title = f"{_title(record.case)}, {record.hardware}"
-    return ChartPanel(
-        title, f"Memory of {title} by step, one line for each rank.", alt.layer(chart).properties(height=200)
-    )
+    return panel_of(title, f"Memory of {title} by step, one line for each rank.", 200, chart)
 
 
 def _gib(held: int) -> float:

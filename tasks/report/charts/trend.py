@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from tasks.report.charts.draw import svg_of
-from tasks.report.charts.panel import chart_of
+from tasks.report.charts.panel import chart_of, error_bars, fields
 from tasks.report.charts.theme import SECONDS_LABEL, config, shapes
 from tasks.report.html.trends import Trend
 
@@ -28,9 +28,7 @@ def _rows(trend: Trend) -> list[dict[str, object]]:
         {
             "hardware": trend.hardware,
             "at": point.started_at.isoformat(),
-            "value": point.seconds.value,
-            "low": point.seconds.low,
-            "high": point.seconds.high,
+            **fields(point.seconds),
             "new": point.new_environment and not point.new_machine,
             "moved": point.new_machine,
             "confirms": bool(point.confirms),
@@ -56,7 +54,7 @@ def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart
         base.transform_filter("datum.new").mark_rule(strokeDash=[3, 4], strokeOpacity=0.7).encode(**whole),
         base.transform_filter("datum.moved").mark_rule(strokeOpacity=0.7).encode(**whole),
         base.transform_filter("!datum.confirms").mark_line(strokeWidth=1.5, strokeOpacity=0.6),
-        bounded.mark_rule(strokeWidth=2).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")),
+        error_bars(base),
         bounded.mark_point(filled=True, size=55).encode(shape=shape),
         base.transform_filter("!isValid(datum.low)").mark_point(filled=False, size=50).encode(shape=shape),
     ).properties(width=300, height=HEIGHT)

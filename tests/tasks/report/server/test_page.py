@@ -78,6 +78,7 @@ def test_the_first_screen_has_the_answer_one_picture_and_the_way_to_every_sectio
     links = five.locator("nav a").evaluate_all("them => them.map(it => it.hash.slice(1))")
     sections = five.locator("main > section").evaluate_all("them => them.map(it => it.id)")
     assert set(sections) - {"answer"} <= set(links)
+    assert all(is_on_screen(f"nav a[href='#{name}']") for name in links)
 
 
 def test_two_machines_and_five_cases_make_a_page_of_at_most_6000_pixels(five):
@@ -90,7 +91,7 @@ def test_a_link_to_a_folded_section_opens_it_and_draws_its_charts(five):
     five.get_by_role("link", name="Utilisation").click()
     sync_api.expect(five.locator("#monitor svg.marks")).to_have_count(five.locator("#monitor .chart").count())
     assert five.locator("#monitor details.fold").get_attribute("open") is not None
-    five.get_by_role("link", name="How to read this").click()
+    five.get_by_role("link", name="Terms").click()
     assert five.locator(".reading").is_visible()
 
 
