@@ -37,7 +37,7 @@ def check(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
-    """Find what cannot be right in published tables of times, rates, prices and machines.
+    """Find numbers in a published table that cannot be right.
 
     The exit code is 0 if nothing is found, 1 if something is, and 2 if the file cannot be read. Questions,
     about what may be right and seldom is, leave it at 0.

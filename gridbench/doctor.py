@@ -25,7 +25,7 @@ Finding = tuple[bool, str]  # good or not, and a sentence
 
 
 def doctor(results: Results = DEFAULT) -> None:
-    """Check this machine and say how to fix what is missing."""
+    """Check this machine and suggest fixes."""
     findings = list(examine(folder_of(results)))
     for good, text in findings:
         console.print(

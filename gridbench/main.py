@@ -1,62 +1,134 @@
-"""The program `gridbench`: its commands in groups, and one sentence for every mistake."""
+"""The program `gridbench`: its commands in groups, each imported when it is used."""
 
 import signal
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from gridbench import check, doctor, prices, read
-from gridbench.machines import image, lambda_cloud, pools, ssh, stacks
-from gridbench.run import command as measure
-from gridbench.run import fits, train
 from gridbench.terminal import warn
-from gridbench.watch import alerts, bisect, gate, history, reference
 from infra.errors import InfraError
 from tasks.errors import GridbenchError
 
-GROUPS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Measure": {"run": measure.run, "train": train.train, "fits": fits.fits, "resume": measure.resume},
+
+class LazyCommand(NamedTuple):
+    """A command before its module is imported.
+
+    Attributes:
+        place: `module:name` of its function, or of its Typer app if it has commands of its own.
+        help: the first line of its help; a test compares both.
+    """
+
+    place: str
+    help: str
+
+
+GROUPS: dict[str, dict[str, LazyCommand]] = {
+    "Measure": {
+        "run": LazyCommand("run.command:run", "Measure a suite and print the answer."),
+        "train": LazyCommand(
+            "run.train:train", "Measure your own training script and predict its whole job."
+        ),
+        "fits": LazyCommand("run.fits:fits", "Predict the peak memory of each case, and whether it fits."),
+        "resume": LazyCommand("run.command:resume", "Finish an interrupted run; measured repeats are kept."),
+    },
     "Read results": {
-        "show": read.show,
-        "report": read.report,
-        "compare": history.compare,
-        "site": history.site,
-        "history": history.history,
+        "show": LazyCommand("read:show", "List the runs, or show the records of one."),
+        "report": LazyCommand("read:report", "Write the report of a run again from its records."),
+        "compare": LazyCommand("watch.history:compare", "Write the report of two runs against each other."),
+        "site": LazyCommand(
+            "watch.history:site", "Write static pages with a trend for each case over all runs."
+        ),
+        "history": LazyCommand("watch.history:history", "Show the nights of a case, with its changes."),
     },
     "Watch for regressions": {
-        "gate": gate.gate,
-        "bisect": bisect.bisect,
-        "alert": alerts.alert,
-        "reference": reference.reference,
+        "gate": LazyCommand("watch.gate:gate", "Compare two runs and fail if a cell got slower."),
+        "bisect": LazyCommand("watch.bisect:bisect", "Find the version that changed the time of a case."),
+        "alert": LazyCommand(
+            "watch.alerts:alert", "Send a message when a night fails or a case gets slower."
+        ),
+        "reference": LazyCommand("watch.reference:reference", "Freeze this environment as a reference."),
     },
-    "Judge published numbers": {"check": check.check, "prices": prices.app},
+    "Judge published numbers": {
+        "check": LazyCommand("check:check", "Find numbers in a published table that cannot be right."),
+        "prices": LazyCommand("prices:app", "List the prices of machines, or refresh them."),
+    },
     "Machines": {
-        "up": stacks.up_app,
-        "status": stacks.status_app,
-        "down": stacks.down_app,
-        "lambda": lambda_cloud.app,
-        "ssh": ssh.app,
-        "image": image.app,
-        "pool": pools.pool,
+        "up": LazyCommand("machines.stacks:up_app", "Start a local server with workers, or set up a cloud."),
+        "status": LazyCommand("machines.stacks:status_app", "Show the resources in a cloud and their cost."),
+        "down": LazyCommand(
+            "machines.stacks:down_app", "Delete everything in a cloud and check that nothing is left."
+        ),
+        "lambda": LazyCommand(
+            "machines.lambda_cloud:app", "List and return machines rented at Lambda Cloud."
+        ),
+        "ssh": LazyCommand("machines.ssh:app", "Check a box behind SSH."),
+        "image": LazyCommand("machines.image:app", "Build or push the container image of jobs."),
+        "pool": LazyCommand("machines.pools:pool", "Print the base job template of a Kubernetes pool."),
     },
-    "Diagnose": {"doctor": doctor.doctor},
+    "Diagnose": {"doctor": LazyCommand("doctor:doctor", "Check this machine and suggest fixes.")},
 }
-SETTINGS = {"train": {"allow_interspersed_args": False}}  # options behind the script are the script's
-OLD_NAMES: dict[str, Callable[..., None]] = {  # scripts and monitors use them
-    "rented": lambda_cloud.rented,
-    "give-back": lambda_cloud.give_back,
-    "janitor": lambda_cloud.janitor,
+COMMANDS = {
+    name: (group, command) for group, commands in GROUPS.items() for name, command in commands.items()
 }
+SETTINGS = {"train": {"allow_interspersed_args": False}}  # options after the script belong to the script
+
+
+class LoadedCommands(Mapping[str, Any]):
+    """Commands by name; each is imported when it is looked up."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __getitem__(self, name: str) -> Any:
+        return load(name)
+
+
+def load(name: str) -> Any:
+    """Import a command and return it as a click command."""
+    group, (place, _) = COMMANDS[name]
+    module, _, attribute = place.partition(":")
+    command = getattr(import_module(f"gridbench.{module}"), attribute)
+    if isinstance(command, typer.Typer):
+        loaded: Any = typer.main.get_group(command)
+    else:
+        single = typer.Typer(add_completion=False)
+        single.command(name, context_settings=SETTINGS.get(name))(command)
+        loaded = typer.main.get_command(single)
+    loaded.name, loaded.rich_help_panel = name, group
+    return loaded
 
 
 class Grouped(TyperGroup):
-    """The commands in the order of their groups; Typer alone puts nested ones last."""
+    """The commands in the order of their groups. Listing them imports none."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.commands = cast(Any, LoadedCommands())
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of all commands."""
-        return [name for commands in GROUPS.values() for name in commands] + list(OLD_NAMES)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command with its help line only, which is all that a list shows."""
+        if cmd_name not in COMMANDS:
+            return None
+        group, command = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=command.help, rich_help_panel=group)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that is run, imported."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(str(name)), rest
 
 
 app = typer.Typer(
@@ -66,18 +138,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for group, commands in GROUPS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=group)
-        else:
-            app.command(name, rich_help_panel=group, context_settings=SETTINGS.get(name))(command)
-for name, function in OLD_NAMES.items():
-    app.command(name, hidden=True)(function)
+
+
+@app.callback()
+def _program() -> None:
+    """Make the program a group, although its commands are not registered here."""
 
 
 def main() -> None:
-    """Run the program; a mistake of the user's is one sentence, never a traceback."""
+    """Run the program; an error of the user is one sentence, never a traceback."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app()

@@ -16,7 +16,7 @@ def report(
         str, typer.Option("--prices", help="plan: the prices of its plan; now: today's prices")
     ] = "plan",
 ) -> None:
-    """Rebuild the report of a run from its records."""
+    """Write the report of a run again from its records."""
     from gridbench.run.outcome import rebuild
 
     console.print(rebuild(find(results, name), at), soft_wrap=True)
@@ -28,7 +28,7 @@ def show(
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Show the records of a run, or list the runs."""
+    """List the runs, or show the records of one."""
     from workloads.harness.records.text import HEAD, line, table
 
     if name is None:

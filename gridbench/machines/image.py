@@ -21,7 +21,7 @@ from tasks.travel.tree import hex_of, take
 
 NAME = "localhost/gridbench-lane"
 
-app = typer.Typer(help="Build the container image of jobs, or push it.", no_args_is_help=True)
+app = typer.Typer(help="Build or push the container image of jobs.", no_args_is_help=True)
 FlavourName = Annotated[
     str, typer.Option("--flavour", help=f"Variant of the image: one of {', '.join(flavours())}")
 ]

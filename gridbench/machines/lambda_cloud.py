@@ -14,7 +14,7 @@ from tasks.errors import GridbenchError
 
 T = TypeVar("T")
 
-app = typer.Typer(help="List and return boxes that are rented at Lambda Cloud.", no_args_is_help=True)
+app = typer.Typer(help="List and return machines rented at Lambda Cloud.", no_args_is_help=True)
 
 
 @app.command()

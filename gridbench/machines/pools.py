@@ -23,7 +23,7 @@ Setting = Annotated[
 
 
 def pool(name: Name, setting: Setting = None) -> None:
-    """Print the base job template of a pool, for `prefect work-pool create`."""
+    """Print the base job template of a Kubernetes pool."""
     if name in PROCESS_POOLS:
         if setting:
             raise GridbenchError(f"--set is {setting[0]!r}: a run sets nothing of pool {name}")

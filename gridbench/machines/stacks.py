@@ -13,9 +13,9 @@ from tasks.store.bucket import folder_of
 from tasks.store.store import DEFAULT
 
 up_app = typer.Typer(invoke_without_command=True)
-status_app = typer.Typer(no_args_is_help=True, help="Show what runs in a cloud and what it costs.")
+status_app = typer.Typer(no_args_is_help=True, help="Show the resources in a cloud and their cost.")
 down_app = typer.Typer(
-    no_args_is_help=True, help="Delete everything in a cloud, and check that nothing is left."
+    no_args_is_help=True, help="Delete everything in a cloud and check that nothing is left."
 )
 up_app.command("aws")(aws.up_aws)
 up_app.command("gke")(gke.up_gke)
@@ -31,7 +31,7 @@ def up(
     port: Annotated[int | None, typer.Option(help="Port of the UI; a free one by default")] = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Run a server, workers and schedules here until Ctrl-C; or prepare a cloud."""
+    """Start a local server with workers, or set up a cloud."""
     if context.invoked_subcommand:
         return
     from gridbench.run.session import pools_of_a_stack, session

@@ -105,7 +105,7 @@ def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
 
 
 def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
-    """Measure what an interrupted run still lacks, and nothing twice."""
+    """Finish an interrupted run; measured repeats are kept."""
     plan = find(results, name).plan
     check_budget(plan, budget_usd)
     say_worst_cases(plan, budget_usd)

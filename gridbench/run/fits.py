@@ -29,7 +29,7 @@ def fits(
         typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
     ] = None,
 ) -> None:
-    """Predict each case's peak of memory without computing it, and say whether it fits and what would.
+    """Predict the peak memory of each case, and whether it fits.
 
     Exits with 1 if a case does not fit.
     """

@@ -4,10 +4,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gridbench.machines.lambda_cloud import sweep_overdue
-from gridbench.run.remote import elsewhere
-from gridbench.setup.note import read_notes
-from gridbench.setup.prefect_api import reachable_api, settings_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
@@ -27,10 +23,14 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
     Raises:
         GridbenchError: there is such a machine.
     """
+    from gridbench.run.remote import elsewhere  # imports Prefect, which takes most of a second
+
     if away := elsewhere(hardware):
         _check_api(away)
     rents = any(machine.rent for machine in hardware)
     if rents and (os.environ.get("LAMBDA_API_KEY") or not (away or os.environ.get("PREFECT_API_URL"))):
+        from gridbench.machines.lambda_cloud import sweep_overdue
+
         sweep_overdue()
 
 
@@ -52,6 +52,9 @@ def check_code_reach(plan: Plan, results: str | None) -> None:
 
 def _check_api(away: Sequence[Hardware]) -> None:
     """Refuse machines of a cloud where no API is named that they can reach, or that was not made ready."""
+    from gridbench.setup.note import read_notes
+    from gridbench.setup.prefect_api import reachable_api, settings_api
+
     if not os.environ.get("PREFECT_API_URL"):
         reachable_api(f"work pool {away[0].pool}, such as {away[0].name},")
     api = settings_api()

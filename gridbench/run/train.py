@@ -60,7 +60,7 @@ def train(
     results: Results = DEFAULT,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
 ) -> None:
-    """Measure a training script of your own, unchanged, and print the answer.
+    """Measure your own training script and predict its whole job.
 
     The suite that this writes is kept in the results folder, and `gridbench run PATH` measures it again.
     """

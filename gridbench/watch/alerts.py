@@ -37,7 +37,7 @@ HOW_TO_CREATE = "create one in the UI under Blocks, and name it TYPE/NAME"
 
 
 def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = False) -> None:
-    """Create the Prefect automation that sends a message when something got worse."""
+    """Send a message when a night fails or a case gets slower."""
     from prefect.settings import PREFECT_API_URL  # imports Prefect, which is slow
 
     if not PREFECT_API_URL.value():

@@ -75,7 +75,7 @@ def bisect(
     resume: Annotated[str | None, typer.Option(help="Continue this interrupted search")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the effort and stop")] = False,
 ) -> None:
-    """Find the version between GOOD and BAD that made CASE slower, or faster, by measuring some of them.
+    """Find the version that changed the time of a case.
 
     Of a script of your own, the versions are commits of its repository, each checked out while it is
     measured; other cases need --image-template or --command-template.

@@ -36,7 +36,7 @@ def gate(
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Fail if any cell of RUN is slower than in another run; needs no history.
+    """Compare two runs and fail if a cell got slower.
 
     Exit codes:
 

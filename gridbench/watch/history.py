@@ -35,7 +35,7 @@ def compare(
     output: Output = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Compare RUN_B with RUN_A: the same machines then and now, or machines that were measured separately."""
+    """Write the report of two runs against each other."""
     from tasks.publish import write_comparison
 
     first, second = find(results, run_a), find(results, run_b)
@@ -47,7 +47,7 @@ def compare(
 
 
 def site(output: Output = None, results: Results = DEFAULT) -> None:
-    """Write a folder of static pages over all runs: what changed, every report, and a trend for each case."""
+    """Write static pages with a trend for each case over all runs."""
     from tasks.report.html.site import write_site
     from tasks.report.html.trends import site_runs
     from tasks.store.sync import bring
@@ -72,7 +72,7 @@ def history(
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Show a case through the nights: its time, its control, and where the machine changed."""
+    """Show the nights of a case, with its changes."""
     from tasks.regressions.series_reader import read_nights, read_others, series_of
     from tasks.store.sync import bring
 

@@ -12,7 +12,7 @@ from gridbench.terminal import say
 def reference(
     folder: Annotated[Path, typer.Argument(help="Target folder; it must not exist yet")],
 ) -> None:
-    """Freeze the environment that measures here into FOLDER, for the controls of nights.
+    """Freeze this environment as a reference.
 
     It takes seconds and next to no space, because files are linked. A hardware file with `reference: auto`,
     such as those of this machine, needs it not: its first night does it.

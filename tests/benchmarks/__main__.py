@@ -15,6 +15,7 @@ from tests.benchmarks import (
     report,
     ssh_lane,
     ssh_many,
+    start_up,
     through_prefect,
 )
 from tests.benchmarks.jobs import times
@@ -41,6 +42,7 @@ BENCHMARKS = {
     "ssh-lane": ssh_lane.main,
     "edited": edited.main,
     "ssh-many": ssh_many.main,
+    "start-up": start_up.main,
 }
 
 if __name__ == "__main__":

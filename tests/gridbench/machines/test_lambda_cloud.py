@@ -57,27 +57,27 @@ def launch(cloud, until):
 
 
 def test_an_empty_account(cloud, run):
-    assert run("rented") == (0, "nothing of ours runs at Lambda Cloud\n")
-    assert run("janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
-    assert run("rented", "--json") == (0, "[]\n")
+    assert run("lambda", "rented") == (0, "nothing of ours runs at Lambda Cloud\n")
+    assert run("lambda", "janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+    assert run("lambda", "rented", "--json") == (0, "[]\n")
 
 
 def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
     late, fresh = launch(cloud, soon(-HOUR_S / 2)), launch(cloud, soon(HOUR_S))
-    code, out, err = run.apart("rented", "--json")
+    code, out, err = run.apart("lambda", "rented", "--json")
     (row,) = json.loads(out)
     assert (code, row["id"], row["overdue"]) == (0, fresh, False)
     assert row["cost_usd"] >= 1.29 and row["run"] == "a-run"
     assert late in err and "is given back" in err
     assert {instance.id for instance in cloud.account.running()} == {fresh}
-    assert run("janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+    assert run("lambda", "janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
 
 
 def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeypatch):
     monkeypatch.setattr(overdue, "HASTE", dataclasses.replace(PACE, return_s=0.05))
     late = launch(cloud, soon(-HOUR_S / 2))
     cloud.control.deaf = 10**9
-    code, text = run("rented")
+    code, text = run("lambda", "rented")
     assert code == 1 and "overdue" in text and f"error: instance {late} could not be given back" in text
 
 
@@ -111,12 +111,17 @@ def test_the_worst_case_in_usd_is_said_before_anything_is_rented(cloud, run):
 
 def test_one_box_is_given_back_or_all_of_them(cloud, run):
     first, second, third = (launch(cloud, soon(HOUR_S)) for _ in range(3))
-    code, text = run("give-back", second)
+    code, text = run("lambda", "give-back", second)
     assert code == 0 and second in text and first not in text
     assert {instance.id for instance in cloud.account.running()} == {first, third}
-    assert run("give-back", "nobody's")[0] == 2 == run("give-back")[0] == run("give-back", first, "--all")[0]
+    assert (
+        run("lambda", "give-back", "nobody's")[0]
+        == 2
+        == run("lambda", "give-back")[0]
+        == run("lambda", "give-back", first, "--all")[0]
+    )
     assert len(cloud.account.running()) == 2, "a mistake gives nothing back"
-    code, text = run("give-back", "--all")
+    code, text = run("lambda", "give-back", "--all")
     assert code == 0 and text.endswith("nothing of ours runs at Lambda Cloud any more\n")
     assert cloud.account.running() == []
 
@@ -124,8 +129,8 @@ def test_one_box_is_given_back_or_all_of_them(cloud, run):
 def test_a_key_that_is_missing_or_wrong_is_one_sentence(cloud, run, monkeypatch):
     monkeypatch.setenv("LAMBDA_API_KEY", "secret_wrong")
     for command in ("rented", "janitor"):
-        code, text = run(command)
+        code, text = run("lambda", command)
         assert code == 2 and text.startswith("error: Lambda refuses the key") and "secret_wrong" not in text
     monkeypatch.delenv("LAMBDA_API_KEY")
-    code, text = run("rented")
+    code, text = run("lambda", "rented")
     assert code == 2 and text.startswith("error: Lambda's API needs a key: set LAMBDA_API_KEY")

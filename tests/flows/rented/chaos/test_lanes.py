@@ -51,11 +51,11 @@ def test_after_a_power_cut_the_box_is_shown_until_the_janitor_gives_it_back_at_i
     gridbench.records()
     gridbench.cut_the_power()
     (box,) = cloud.account.running()
-    code, text = gridbench("rented", "--json")
+    code, text = gridbench("lambda", "rented", "--json")
     (row,) = json.loads(text)
     assert (code, row["id"], row["hardware"], row["overdue"]) == (0, box.id, "lambda-cpu", False)
     assert row["cost_usd"] > 0
-    assert gridbench("janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+    assert gridbench("lambda", "janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
     due = datetime.fromisoformat(row["until"]) + timedelta(minutes=1)
     assert due - datetime.now(UTC) < timedelta(hours=2)
 
