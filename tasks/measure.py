@@ -17,20 +17,6 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import Record, Verdict
 
 NOTHING = "NothingMeasured"  # name of the state of a run that went to its end without one time
-FAILURES = frozenset(
-    {
-        Verdict.WRONG,
-        Verdict.IMPOSSIBLE,
-        Verdict.OUT_OF_MEMORY,
-        Verdict.UNCHECKED,
-        Verdict.TIMEOUT,
-        Verdict.UNSUPPORTED,
-        Verdict.PREEMPTED,
-        Verdict.CAPACITY,
-        Verdict.CRASHED,
-        Verdict.SKIPPED,
-    }
-)
 
 
 @task(name="measure", task_run_name="{cell.id}", cache_policy=NO_CACHE, persist_result=False)
@@ -102,8 +88,8 @@ async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Cal
 
 def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
     """Return a sentence where every cell has failed; empty where one has not, or skips were all the plan."""
-    failed = [r for r in records if r.verdict in FAILURES and r.case not in plan.skipped_on(r.hardware)]
-    if not failed or not all(record.verdict in FAILURES for record in records):
+    failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
+    if not failed or not all(record.verdict.is_failure for record in records):
         return ""
     counts = Counter(record.verdict.value for record in failed)
     verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
@@ -112,8 +98,8 @@ def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
 
 def cell_state(records: list[Record]) -> State[None]:
     """Completed or Failed, named by the worst of the records' verdicts, with the reasons as its message."""
-    worst = max(records, key=lambda record: (record.verdict in FAILURES, not record.ok))
+    worst = max(records, key=lambda record: (record.verdict.is_failure, not record.ok))
     reasons = dict.fromkeys(reason for record in records for reason in record.reasons)
     message = "; ".join(reasons) or f"{len(records)} repeats"
     name = "".join(word.capitalize() for word in worst.verdict.split("_"))
-    return (Failed if worst.verdict in FAILURES else Completed)(name=name, message=message)
+    return (Failed if worst.verdict.is_failure else Completed)(name=name, message=message)

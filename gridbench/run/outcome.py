@@ -15,7 +15,7 @@ from tasks.errors import GridbenchError
 from tasks.findings.acceptance.acceptance import EXIT_CODES, Acceptance
 from tasks.findings.acceptance.advice import Advice
 from tasks.gather import judged
-from tasks.measure import FAILURES, NOTHING
+from tasks.measure import NOTHING
 from tasks.planning.plan import skip_lines
 from tasks.planning.reprice import at_new_prices
 from tasks.publish import write_files
@@ -86,7 +86,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int
         say(f"{comparison.caveat_line} Reasons: {report}#caveats")
     say(f"\nreport: {report}\nrun:    {page}")
     records, plan = store.records()[0], store.plan
-    failed = [r for r in records if r.verdict in FAILURES and r.case not in plan.skipped_on(r.hardware)]
+    failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     for sentence in skip_lines(plan)[:LISTED]:
         say(sentence)
     for record in failed[:LISTED]:

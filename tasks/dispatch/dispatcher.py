@@ -19,7 +19,7 @@ from tasks.delivery.pace import Pace, pace_here
 from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs, stop_jobs
 from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs
-from tasks.dispatch.lane import WORTH_ANOTHER_TRY, Lane, job_usd, within_budget
+from tasks.dispatch.lane import Lane, job_usd, within_budget
 from tasks.dispatch.rented_boxes import BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
@@ -27,7 +27,7 @@ from tasks.planning.plan import PlannedCase
 from tasks.store.store import Store
 from tasks.travel.sending import forget_code
 from workloads.harness.records.case import Cell
-from workloads.harness.records.record import Record
+from workloads.harness.records.record import WORTH_RETRY, Record
 from workloads.harness.records.repeat import Repeat
 
 GATHER_S = 0.1  # one job measures all cells requested within this time of each other
@@ -140,7 +140,7 @@ class Dispatcher:
         for record in self.plan.skipped():
             self.store.add(record)
         for record in self.store.records()[0]:
-            if record.verdict in WORTH_ANOTHER_TRY:
+            if record.verdict in WORTH_RETRY:
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
         orders = await self._desk.take_over([job.id for job in jobs])
@@ -276,7 +276,7 @@ class Dispatcher:
         """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
-        if {r.verdict for r in given_up} & WORTH_ANOTHER_TRY and (self._left_usd() or 0.0) >= 0:
+        if {r.verdict for r in given_up} & WORTH_RETRY and (self._left_usd() or 0.0) >= 0:
             lane_lost(self.plan, lane.machine.name, reason, len(given_up))
         if lane.ask([repeat for repeat in lost if repeat.cell in self._repeats], time.monotonic()):
             self._asked.set()

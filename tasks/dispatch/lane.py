@@ -16,7 +16,6 @@ STILLBORN = 2  # where the last never ran, or somebody cancelled it,
 FRUITLESS = 5  # where it ran: two repeats that kill every job must not take the rest along,
 RECLAIMS = 5  # where the provider took the machine back: no repeat is to blame then.
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT, JobEnd.UNSEEN)  # ends after which asking again is no use
-WORTH_ANOTHER_TRY = {Verdict.CAPACITY, Verdict.PREEMPTED}  # verdicts of repeats whose lane was lost
 START_WITHIN_S = 900.0  # for a worker to take a job
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
 JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB

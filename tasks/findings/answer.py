@@ -7,8 +7,7 @@ from tasks.results.format import format_count
 from tasks.results.model import Caveat, Machine, Pairing, Summary
 from tasks.results.speedup import decide, holding_together, scaled
 from tasks.results.values import Ratio, RatioVerdict
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import Grade, Verdict
 
 LISTED = 5  # cells that a sentence names before it counts the others
 

@@ -19,8 +19,7 @@ from tasks.results.scaling import band, device_ratio, efficiency, scaling, seria
 from tasks.results.speedup import per_unit, refusal, speedup
 from tasks.results.summaries import summarise
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Record
+from workloads.harness.records.record import Grade, Record
 
 
 def compare(

@@ -11,8 +11,8 @@ from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.record import Grade
 
 Logs = list[float]  # log seconds of a case, one per repeat
 ByMachine = dict[str, dict[Case, Repeats]]

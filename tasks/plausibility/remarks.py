@@ -11,8 +11,8 @@ from tasks.results.model import Summary
 from tasks.results.repeats import key
 from workloads.harness.records.amounts import LONGEST_S
 from workloads.harness.records.case import Cell
-from workloads.harness.records.grade import Grade, grade_of, is_busy
-from workloads.harness.records.record import SCHEMA, Record
+from workloads.harness.records.grade import grade_of, is_busy
+from workloads.harness.records.record import SCHEMA, Grade, Record
 
 BEFORE_S = 120  # clocks of two machines may differ so far
 OVERLAP_S = 5  # `started_at` is to the second, and what comes before it is read by another clock

@@ -12,8 +12,7 @@ from tasks.results.repeats import RecordKey, Repeats, latest, standing
 from tasks.store.bucket import find
 from tasks.store.store import Store
 from tasks.store.sync import bring
-from workloads.harness.records.grade import OF_THE_MACHINE
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import OF_THE_MACHINE, Verdict
 
 
 def runs_of(results: Path, search: str) -> list[Store]:

@@ -28,7 +28,6 @@ from tasks.regressions.robust import MAD_TO_SD, PSEUDOMEDIAN_VARIANCE, centre, s
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import MOST_REPEATS
 from tasks.results.values import Estimate
-from workloads.harness.records.grade import COUNTING
 from workloads.harness.records.intervals import (
     Interval,
     log_mean_interval,
@@ -36,6 +35,7 @@ from workloads.harness.records.intervals import (
     t_quantile,
     variance,
 )
+from workloads.harness.records.record import COUNTING
 
 FEWEST = 2  # repeats that have an interval
 USUAL = 3  # repeats to advise where nothing is known of their spread

@@ -15,7 +15,7 @@ from tasks.regressions.robust import Floats, Ints
 from tasks.regressions.run_rows import CELL, counting
 from tasks.regressions.series import Series, SeriesKey
 from tasks.results.format import format_count
-from workloads.harness.records.grade import OF_THE_MACHINE
+from workloads.harness.records.record import OF_THE_MACHINE
 
 AS_BAD = 0.05  # share of the nights before that may have had as many failures
 CHANCE = 1e-3  # of so many failures in a night, by the nights before

@@ -23,8 +23,7 @@ from tasks.results.repeats import Repeats, latest
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Cell
-from workloads.harness.records.grade import OF_THE_MACHINE, Grade
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
 LOAD = "a load may look like a change or hide one, and no control tells them apart"

@@ -19,8 +19,7 @@ from tasks.planning.plan import Plan
 from tasks.regressions.run_rows import CELL, TEXTS, counting, no_rows, read_rows
 from tasks.regressions.series import MISSING, OK, FreshRuns, Observation, Series, SeriesKey
 from tasks.store.store import Store, runs
-from workloads.harness.records.grade import COUNTING
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import COUNTING, Verdict
 
 AHEAD = timedelta(days=1)  # by which a plan may be later than now: clocks of several machines differ
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: a clock that was never set

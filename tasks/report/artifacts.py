@@ -10,7 +10,7 @@ from tasks.results.model import Comparison, Pairing, Summary
 from tasks.results.table import Table, cell_text
 from tasks.results.values import Ratio
 from tasks.results.wording import few, verdict_text
-from workloads.harness.records.grade import Grade
+from workloads.harness.records.record import Grade
 
 MOST_ROWS = 500
 """Rows of an artifact, because the UI draws all of them at once. comparison.csv has every row."""

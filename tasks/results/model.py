@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.grade import GRADES, Grade
-from workloads.harness.records.record import LAUNCH_BOUND, Verdict
+from workloads.harness.records.record import LAUNCH_BOUND, Grade, Verdict
 from workloads.harness.roofline.roofline import Bound
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class Summary:
     @property
     def grade(self) -> Grade:
         """The grade of the cell: `refused` where no repeat counts."""
-        return GRADES[self.verdict] if self.ok_repeats else Grade.REFUSED
+        return self.verdict.grade if self.ok_repeats else Grade.REFUSED
 
     @property
     def complete(self) -> bool:

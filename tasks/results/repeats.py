@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from tasks.results.model import Machine
 from workloads.harness.records.case import Cell
-from workloads.harness.records.grade import GRADES, Grade, counts, grade_of, is_busy, is_restless
-from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.grade import counts, grade_of, is_busy, is_restless
+from workloads.harness.records.record import RULES, Grade, Record, Verdict
 
 RecordKey = tuple[str, str, str, int]
 FEWEST = 2  # repeats that have an interval
@@ -53,7 +53,7 @@ class Repeats:
     @property
     def grade(self) -> Grade:
         """The grade of the cell: `refused` without a usable repeat, `wide` if any usable one is."""
-        return GRADES[self.verdict] if self.usable else Grade.REFUSED
+        return self.verdict.grade if self.usable else Grade.REFUSED
 
     @property
     def busy(self) -> bool:
@@ -144,7 +144,7 @@ def _together(
     usable = entering(counting)
     reasons = [reason for r in records for reason in (*r.reasons, *implausible.get(key(r), ())) if reason]
     first, _ = standing(records[0], implausible)
-    gravest = max((r.verdict for r in usable), key=list(GRADES).index, default=first)
+    gravest = max((r.verdict for r in usable), key=list(RULES).index, default=first)
     why = _why(usable or records, gravest, implausible)
     return Repeats(cell, tuple(records), usable, refused, gravest, tuple(dict.fromkeys(reasons)), why)
 

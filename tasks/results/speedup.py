@@ -9,8 +9,8 @@ from itertools import takewhile
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
 from tasks.results.values import Estimate, Ratio, RatioVerdict
-from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import ratio_interval, ratio_p, t_quantile
+from workloads.harness.records.record import Grade
 
 FEW_REPEATS = 3
 ONE_REPEAT = f"one repeat has no interval: run with repeats={FEW_REPEATS} or more"

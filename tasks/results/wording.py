@@ -6,8 +6,7 @@ from tasks.results.format import format_percent
 from tasks.results.model import Summary, Total
 from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import Grade, Verdict
 
 MARKS = {RatioVerdict.FASTER: "▲", RatioVerdict.SLOWER: "▼", RatioVerdict.UNDECIDED: "◆"}
 WIDE_MARK = "≈"

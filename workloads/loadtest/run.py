@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.record import Record
 from workloads.harness.registry import Task, find
 
-USABLE = {Verdict.OK, Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.THROTTLED, Verdict.SHARED, Verdict.NOISY}
 KINDS: tuple[Task, ...] = ("training", "inference")
 
 
@@ -95,7 +94,7 @@ class Run:
 
 def successful(record: Record | None) -> bool:
     """True if a record has a time: other users of the box make it doubtful, not unsuccessful."""
-    return record is not None and record.verdict in USABLE and record.wall is not None
+    return record is not None and not record.verdict.is_failure and record.wall is not None
 
 
 def failed(run: Run) -> bool:

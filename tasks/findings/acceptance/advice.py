@@ -13,12 +13,11 @@ from tasks.results.repeats import Repeats
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
 from tasks.results.wording import verdict_text
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import RULES, Verdict
 
 TOLERATED = 1.10
 """A machine is kept where its intervals exclude so many times the time of the typical sibling."""
 PUBLISHED = "published rates"
-NOT_FOR_IT = (Verdict.SKIPPED, Verdict.UNSUPPORTED)
 
 
 class Advice(StrEnum):
@@ -122,7 +121,7 @@ def advise(
         for measure, each in zip(own.values, held, strict=True)
     ]
     wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
-    without = [cell for cell in cells if not cell.usable and cell.verdict not in NOT_FOR_IT]
+    without = [cell for cell in cells if not cell.usable and not RULES[cell.verdict].is_inapplicable]
     return MachineAdvice(
         own.hardware,
         str(own.kind or ""),

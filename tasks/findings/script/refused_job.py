@@ -8,7 +8,7 @@ from tasks.results.finding import Finding, Results
 from tasks.results.format import format_duration
 from tasks.results.repeats import Repeats
 from tasks.results.wording import size_text, verdict_text
-from workloads.harness.records.grade import OF_THE_MACHINE
+from workloads.harness.records.record import OF_THE_MACHINE
 from workloads.harness.records.script import JobTime
 
 

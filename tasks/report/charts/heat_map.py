@@ -10,7 +10,7 @@ from tasks.results.format import format_ratio
 from tasks.results.values import RatioVerdict
 from tasks.results.wording import MARKS, WIDE_MARK, size_text, verdict_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
+from workloads.harness.records.record import Grade
 
 MOST_WITHOUT_MAP = 60  # cases that a table shows at a glance
 _ACROSS = 40  # fields in a row over all machines

@@ -23,7 +23,7 @@ from tasks.results.format import format_ratio
 from tasks.results.model import Pairing
 from tasks.results.values import Ratio, RatioVerdict
 from tasks.results.wording import WIDE_MARK, size_text, verdict_text
-from workloads.harness.records.grade import Grade
+from workloads.harness.records.record import Grade
 
 Rows = list[dict[str, Any]]
 COMPUTE, COST = "compute speedup", "cost efficiency"

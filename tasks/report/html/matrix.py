@@ -13,7 +13,7 @@ from tasks.results.model import Pairing, Summary
 from tasks.results.values import Ratio, RatioVerdict
 from tasks.results.wording import MARKS, WIDE_MARK, pace_texts, size_text, verdict_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
+from workloads.harness.records.record import Grade
 
 
 def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any]]:

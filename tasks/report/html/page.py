@@ -47,8 +47,7 @@ from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
 from tasks.results.wording import WIDE_MARK, totals_text, verdict_text
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import SCHEMA, Record
+from workloads.harness.records.record import SCHEMA, Grade, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
 MOST_TABLES = 60  # tables of scaling and of models, rows of device times

@@ -10,8 +10,8 @@ from tasks.report.grid import Grid
 from tasks.results.format import format_seconds
 from tasks.results.repeats import standing, standing_grade
 from tasks.results.wording import bytes_text, few, graded_text, rate_text, size_text
-from workloads.harness.records.grade import Grade, counts
-from workloads.harness.records.record import Record, Timing
+from workloads.harness.records.grade import counts
+from workloads.harness.records.record import Grade, Record, Timing
 from workloads.harness.records.text import cache_text, rare_facts
 from workloads.harness.roofline.roofline import percent
 

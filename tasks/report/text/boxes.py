@@ -18,7 +18,7 @@ from tasks.results.wording import (
     verdict_text,
 )
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
+from workloads.harness.records.record import Grade
 
 
 def text_tables(grid: Grid) -> str:

@@ -20,8 +20,7 @@ from tests.tasks.examples.records import (
     timing,
 )
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Record, Transfer, Verdict, Work
+from workloads.harness.records.record import Grade, Record, Transfer, Verdict, Work
 
 ONE, TWO = machine("local-cpu-1", 0.05), machine("local-cpu", 0.10)
 BLUR = Case.of("gaussian_blur", {"pixels": 2048})

@@ -11,9 +11,8 @@ from tasks.results.values import Estimate
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats, work
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import Grade
 from workloads.harness.records.intervals import t_quantile
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import Grade, Verdict
 
 A, B = machine("a", 3600.0), machine("b", None)
 

@@ -11,8 +11,7 @@ from tasks.plausibility.trainings import Standing, courses, deviation, fall, gro
 from tasks.results.repeats import key
 from tests.tasks.examples.records import A10G, machine
 from tests.tasks.examples.script_records import losses, script_record, script_repeats
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import Grade, Verdict
 
 GPU = {"device": "cuda", "environment": A10G}
 L4 = {"device": "cuda", "environment": A10G | {"gpus": [{"name": "NVIDIA L4"}]}}

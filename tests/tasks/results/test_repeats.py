@@ -8,8 +8,7 @@ from tasks.results.repeats import group, key, standing_grade
 from tasks.results.speedup import refusal
 from tasks.results.summaries import summarise
 from tests.tasks.examples.records import failed, machine, record, repeats, timing
-from workloads.harness.records.grade import Grade
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import Grade, Verdict
 
 WIDE = {"verdict": Verdict.IMPRECISE, "reasons": ("90 samples did not make the median precise",)}
 BUSY = {"verdict": Verdict.NOISY, "reasons": ("others",), "probes": {"foreign_load_share": 0.5}}

@@ -2,55 +2,10 @@
 
 import statistics
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
-from types import MappingProxyType
 
 from workloads.harness.records.intervals import median_interval
-from workloads.harness.records.record import Record, Timing, Verdict
+from workloads.harness.records.record import Grade, Record, Timing, Verdict
 
-
-class Grade(StrEnum):
-    """The use that may be made of a number; `GRADES` has it for each verdict, `grade_of` for a record."""
-
-    SOUND = "sound"
-    WIDE = "wide"
-    REFUSED = "refused"
-
-
-GRADES = MappingProxyType(
-    {  # the lighter a verdict, the earlier
-        Verdict.OK: Grade.SOUND,
-        Verdict.IMPRECISE: Grade.WIDE,  # its error shows between repeats, where the intervals come from
-        Verdict.UNSTEADY: Grade.WIDE,  # as long as its samples do not drift
-        Verdict.NOISY: Grade.WIDE,  # within the bounds of a busy machine
-        Verdict.SHARED: Grade.REFUSED,
-        Verdict.THROTTLED: Grade.REFUSED,
-        Verdict.WRONG: Grade.REFUSED,
-        Verdict.IMPOSSIBLE: Grade.REFUSED,
-        Verdict.OUT_OF_MEMORY: Grade.REFUSED,
-        Verdict.UNCHECKED: Grade.REFUSED,
-        Verdict.TIMEOUT: Grade.REFUSED,
-        Verdict.UNSUPPORTED: Grade.REFUSED,
-        Verdict.PREEMPTED: Grade.REFUSED,
-        Verdict.CAPACITY: Grade.REFUSED,
-        Verdict.CRASHED: Grade.REFUSED,
-        Verdict.SKIPPED: Grade.REFUSED,
-    }
-)
-# Verdicts whose records may count; of a control no more than its verdict is known.
-COUNTING = frozenset(verdict for verdict, grade in GRADES.items() if grade is not Grade.REFUSED)
-# The state of the machine, or nobody's fault: the same code may be measured again.
-OF_THE_MACHINE = frozenset(
-    {
-        Verdict.IMPRECISE,
-        Verdict.UNSTEADY,
-        Verdict.NOISY,
-        Verdict.SHARED,
-        Verdict.THROTTLED,
-        Verdict.PREEMPTED,
-        Verdict.CAPACITY,
-    }
-)
 # Readings over the sampling window above which a record is noisy: proposals, until records set them.
 STEAL_SHARE = 0.01
 FOREIGN_CORES = 0.25
@@ -66,7 +21,7 @@ MOST_HELD_SHARE = 0.10  # of the samples' time, in which a container's quota hel
 
 def grade_of(record: Record) -> Grade:
     """Return the grade of a record: that of its verdict, or `refused` where a wide one is out of bounds."""
-    grade = GRADES[record.verdict]
+    grade = record.verdict.grade
     return Grade.REFUSED if grade is Grade.WIDE and not _within_bounds(record) else grade
 
 

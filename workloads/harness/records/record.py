@@ -11,7 +11,8 @@ Schema history:
 import json
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from workloads.harness.records.amounts import is_duration
 from workloads.harness.records.case import Case, Cell
@@ -27,8 +28,16 @@ LAUNCH_BOUND = 1.1  # a step's time over that of the device alone
 READABLE = (1, 2, 3, 4, 5)  # what was added since has a default
 
 
+class Grade(StrEnum):
+    """How a number is used; `Verdict.grade` has it for a verdict, `grade.grade_of` for a record."""
+
+    SOUND = "sound"
+    WIDE = "wide"
+    REFUSED = "refused"
+
+
 class Verdict(StrEnum):
-    """The worth of a record; `grade.GRADES` says which of them enter an estimate."""
+    """Whether a record is valid: `ok`, or the reason it is not. `RULES` says what follows from each verdict."""
 
     OK = "ok"
     UNSTEADY = "unsteady"
@@ -46,6 +55,63 @@ class Verdict(StrEnum):
     CAPACITY = "capacity"
     CRASHED = "crashed"
     SKIPPED = "skipped"
+
+    @property
+    def grade(self) -> Grade:
+        """The best grade of a record with this verdict."""
+        return RULES[self].grade
+
+    @property
+    def is_failure(self) -> bool:
+        """True if a record with this verdict has no valid result."""
+        return RULES[self].is_failure
+
+
+class VerdictRule(NamedTuple):
+    """The consequences of a verdict.
+
+    Attributes:
+        grade: the best that a record with this verdict can have.
+        is_failure: it has no valid result, and its task ends as Failed.
+        is_worth_retry: its lane was lost before it could be measured; a resumed run measures it again.
+        is_of_machine: the machine's state caused it, or its loss: the same code may be measured again.
+        is_inapplicable: the case is not for this machine, so the verdict says nothing about the machine.
+    """
+
+    grade: Grade
+    is_failure: bool = False
+    is_worth_retry: bool = False
+    is_of_machine: bool = False
+    is_inapplicable: bool = False
+
+
+_FAILED = VerdictRule(Grade.REFUSED, is_failure=True)
+_LANE_LOST = VerdictRule(Grade.REFUSED, is_failure=True, is_worth_retry=True, is_of_machine=True)
+_NOT_FOR_MACHINE = VerdictRule(Grade.REFUSED, is_failure=True, is_inapplicable=True)
+RULES = MappingProxyType(
+    {  # from the lightest verdict to the gravest
+        Verdict.OK: VerdictRule(Grade.SOUND),
+        Verdict.IMPRECISE: VerdictRule(Grade.WIDE, is_of_machine=True),  # its error shows between repeats
+        Verdict.UNSTEADY: VerdictRule(Grade.WIDE, is_of_machine=True),  # as long as its samples do not drift
+        Verdict.NOISY: VerdictRule(Grade.WIDE, is_of_machine=True),  # within the bounds of a busy machine
+        Verdict.SHARED: VerdictRule(Grade.REFUSED, is_of_machine=True),
+        Verdict.THROTTLED: VerdictRule(Grade.REFUSED, is_of_machine=True),
+        Verdict.WRONG: _FAILED,
+        Verdict.IMPOSSIBLE: _FAILED,
+        Verdict.OUT_OF_MEMORY: _FAILED,
+        Verdict.UNCHECKED: _FAILED,
+        Verdict.TIMEOUT: _FAILED,
+        Verdict.UNSUPPORTED: _NOT_FOR_MACHINE,
+        Verdict.PREEMPTED: _LANE_LOST,
+        Verdict.CAPACITY: _LANE_LOST,
+        Verdict.CRASHED: _FAILED,
+        Verdict.SKIPPED: _NOT_FOR_MACHINE,
+    }
+)
+COUNTING = frozenset(verdict for verdict, rule in RULES.items() if rule.grade is not Grade.REFUSED)
+FAILURES = frozenset(verdict for verdict, rule in RULES.items() if rule.is_failure)
+OF_THE_MACHINE = frozenset(verdict for verdict, rule in RULES.items() if rule.is_of_machine)
+WORTH_RETRY = frozenset(verdict for verdict, rule in RULES.items() if rule.is_worth_retry)
 
 
 @dataclass(frozen=True, slots=True)

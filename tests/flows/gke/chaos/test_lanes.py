@@ -4,9 +4,8 @@ import pytest
 
 from tasks.findings.bills import Bills
 from tasks.gather import judged
-from tasks.measure import FAILURES
 from tests.flows.gke.lanes import finished, nodes_of, notes, things, until
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import FAILURES, Verdict
 
 pytestmark = [
     pytest.mark.flaky(

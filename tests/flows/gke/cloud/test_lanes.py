@@ -7,7 +7,6 @@ import pytest
 from infra.workers.kubernetes.api import OF_RUNS
 from tasks.findings.bills import Bills
 from tasks.gather import judged
-from tasks.measure import FAILURES
 from tasks.planning.hardware import DEPLOYMENTS
 from tasks.pricing.facts import load_facts
 from tests.flows.gke.lanes import (
@@ -21,7 +20,7 @@ from tests.flows.gke.lanes import (
     things,
     until,
 )
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import FAILURES, Verdict
 
 pytestmark = [
     pytest.mark.flaky(

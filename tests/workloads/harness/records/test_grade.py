@@ -6,25 +6,34 @@ import pytest
 
 from tests.tasks.examples.records import record, timing
 from workloads.harness.records.grade import (
-    GRADES,
-    OF_THE_MACHINE,
-    Grade,
     counts,
     drifts,
     grade_of,
     is_busy,
     is_restless,
 )
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import COUNTING, OF_THE_MACHINE, RULES, Grade, Verdict
 
 NOISY = {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.5, "foreign_cores": 1.0}}
 
 
-def test_every_verdict_has_a_grade_and_only_ok_is_sound():
-    assert set(GRADES) == set(Verdict)
-    assert [verdict for verdict, grade in GRADES.items() if grade is Grade.SOUND] == [Verdict.OK]
-    wide = {verdict for verdict, grade in GRADES.items() if grade is Grade.WIDE}
+def test_every_verdict_has_a_rule_and_only_ok_is_sound():
+    assert set(RULES) == set(Verdict)
+    assert [verdict for verdict in Verdict if verdict.grade is Grade.SOUND] == [Verdict.OK]
+    wide = {verdict for verdict in Verdict if verdict.grade is Grade.WIDE}
     assert wide == {Verdict.IMPRECISE, Verdict.UNSTEADY, Verdict.NOISY} < OF_THE_MACHINE
+
+
+def test_the_rules_of_a_verdict_agree_with_each_other():
+    for verdict, rule in RULES.items():
+        assert verdict not in COUNTING or not rule.is_failure
+        assert not rule.is_worth_retry or (rule.is_failure and rule.is_of_machine), verdict
+        assert not rule.is_inapplicable or (rule.is_failure and not rule.is_of_machine), verdict
+
+
+def test_lost_lanes_are_measured_again_and_unsupported_cases_say_nothing_about_a_machine():
+    assert {v for v, rule in RULES.items() if rule.is_worth_retry} == {Verdict.CAPACITY, Verdict.PREEMPTED}
+    assert {v for v, rule in RULES.items() if rule.is_inapplicable} == {Verdict.SKIPPED, Verdict.UNSUPPORTED}
 
 
 def test_what_did_not_become_precise_is_wide():
@@ -33,7 +42,7 @@ def test_what_did_not_become_precise_is_wide():
     assert grade_of(imprecise) is Grade.WIDE and counts(imprecise)
 
 
-@pytest.mark.parametrize("verdict", sorted(v for v, grade in GRADES.items() if grade is Grade.REFUSED))
+@pytest.mark.parametrize("verdict", sorted(set(Verdict) - COUNTING))
 def test_what_is_wrong_or_of_another_machine_is_refused(verdict):
     assert grade_of(record(1.0, verdict=verdict)) is Grade.REFUSED
     assert not counts(record(1.0, verdict=verdict))

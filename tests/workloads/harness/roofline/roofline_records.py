@@ -3,9 +3,8 @@
 from typing import Any
 
 from workloads.harness.records.case import Case
-from workloads.harness.records.grade import COUNTING
 from workloads.harness.records.parts import Group, Profile, Rank
-from workloads.harness.records.record import Record, Timing, Transfer, Verdict, Work
+from workloads.harness.records.record import COUNTING, Record, Timing, Transfer, Verdict, Work
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings
 
 REFUSED = [verdict for verdict in Verdict if verdict not in COUNTING]
