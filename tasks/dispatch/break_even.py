@@ -8,6 +8,7 @@ from tasks.dispatch.dispatcher import Dispatcher
 from tasks.findings.compare import judged_cells, pairs
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import skip_reason
+from tasks.results.billing import usd
 from tasks.results.repeats import latest
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import Record
@@ -110,7 +111,7 @@ def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[P
     seconds = machine.start_s + plan.repeats * math.fsum(
         _repeat_s(plan, [r for r in records if r.hardware == hardware], planned.case) for planned in cases
     )
-    return machine.price.usd_per_hour * seconds / 3600
+    return usd(seconds, machine.price.usd_per_hour)
 
 
 def _repeat_s(plan: Plan, records: Sequence[Record], case: Case) -> float:

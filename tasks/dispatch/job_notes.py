@@ -12,7 +12,7 @@ from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.flow_runs import has_begun, is_final, lane_jobs
 from tasks.dispatch.job_end import had_machine, stages_s
 from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
-from tasks.results.cost import usd
+from tasks.results.billing import usd
 from tasks.results.finding import LaneJob
 from tasks.schema import Strict
 from tasks.store.store import Store

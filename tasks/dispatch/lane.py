@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 from tasks.dispatch.job_end import JobEnd
 from tasks.planning.hardware import Hardware
+from tasks.results.billing import affordable_s, usd
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 
@@ -29,7 +30,7 @@ def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
     variables, usd_per_hour = machine.job_variables, machine.price.usd_per_hour
     if "timeout_s" not in variables or left_usd is None or not usd_per_hour:
         return variables
-    left_s = max(left_usd, 0.0) / usd_per_hour * 3600
+    left_s = affordable_s(left_usd, usd_per_hour)
     return variables | {"timeout_s": int(max(SHORTEST_S, min(variables["timeout_s"], left_s)))}
 
 
@@ -51,7 +52,7 @@ def job_usd(machine: Hardware, ran_s: float) -> float:
     A job on a rented machine costs nothing: the rental is paid for.
     """
     paid_s = 0.0 if machine.rent else machine.start_s + ran_s + machine.idle_s
-    return machine.price.usd_per_hour * paid_s / 3600
+    return usd(paid_s, machine.price.usd_per_hour)
 
 
 @dataclass(slots=True)

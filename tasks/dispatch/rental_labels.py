@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from pydantic import NonNegativeFloat
 
+from tasks.results.billing import usd
 from tasks.schema import Strict
 
 TAG = "gridbench-rental"  # of every flow run that holds a box
@@ -86,7 +87,7 @@ class RentalStatus(Strict):
 
     def cost_usd(self, now: datetime | None = None) -> float:
         """Return the cost so far in USD, with the boxes that did not boot."""
-        return self.earlier_usd + (self.usd_per_hour or 0.0) * self.billed_s(now) / 3600
+        return self.earlier_usd + usd(self.billed_s(now), self.usd_per_hour or 0.0)
 
     @property
     def host(self) -> dict[str, str | None]:

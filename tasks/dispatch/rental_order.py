@@ -5,6 +5,7 @@ from pydantic import NonNegativeFloat, PositiveFloat
 from tasks.dispatch.rental_labels import billed_s_of
 from tasks.planning.hardware import Hardware
 from tasks.planning.rent_terms import RentTerms
+from tasks.results.billing import affordable_s, usd
 from tasks.schema import Strict
 
 DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
@@ -42,12 +43,12 @@ class RentalOrder(Strict):
     @property
     def most_usd(self) -> float:
         """Return what the box costs at most in USD as long as the flow run that holds it lives."""
-        return self.most_usd_per_hour * billed_s_of(self.most_s) / 3600
+        return usd(billed_s_of(self.most_s), self.most_usd_per_hour)
 
     @property
     def orphan_usd(self) -> float:
         """Return what it costs in USD if its holder dies and it is swept at its deadline."""
-        return self.most_usd_per_hour * billed_s_of(self.due_s) / 3600
+        return usd(billed_s_of(self.due_s), self.most_usd_per_hour)
 
     @property
     def worst_case(self) -> str:
@@ -66,7 +67,7 @@ def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | No
         most_usd_per_hour = DEARER * machine.price.usd_per_hour
     most_s = rent.most_hours * 3600
     if left_usd is not None and most_usd_per_hour:
-        most_s = min(most_s, max(left_usd, 0.0) / most_usd_per_hour * 3600)
+        most_s = min(most_s, affordable_s(left_usd, most_usd_per_hour))
     return RentalOrder(
         run=run,
         hardware=machine.name,

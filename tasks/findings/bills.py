@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.plausibility.contradictions import clock_ran_backwards
-from tasks.results.cost import usd
+from tasks.results.billing import SECONDS_PER_HOUR, usd
 from tasks.results.finding import Finding, LaneJob, Results
 from tasks.results.format import format_count
 from tasks.results.model import Machine
@@ -165,7 +165,7 @@ def paid_usd_per_hour(jobs: Sequence[LaneJob]) -> float | None:
     """Return the hourly price paid for rented boxes in USD; None where none was rented."""
     paid = [job for job in jobs if job.usd is not None]
     took_s = math.fsum(job.wait_s + job.run_s for job in paid)
-    return math.fsum(job.usd or 0.0 for job in paid) / took_s * 3600 if took_s else None
+    return math.fsum(job.usd or 0.0 for job in paid) / took_s * SECONDS_PER_HOUR if took_s else None
 
 
 def _waits(jobs: Sequence[LaneJob]) -> dict[str, float]:

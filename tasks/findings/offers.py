@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from tasks.findings.totals import CommonCases, time_ratio, total_seconds
-from tasks.results.cost import SECONDS_PER_HOUR, cost_words
+from tasks.results.billing import usd
+from tasks.results.cost import cost_words
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
@@ -239,8 +240,8 @@ def _priced(
             continue
         seconds = total_seconds(suite, machine.name)
         for purchase, price in _prices(machine):
-            usd = scaled(seconds, price / SECONDS_PER_HOUR)
-            matches.append(Offer(machine.name, purchase, case, seconds, usd, joules.get(machine.name)))
+            cost = scaled(seconds, usd(1.0, price))
+            matches.append(Offer(machine.name, purchase, case, seconds, cost, joules.get(machine.name)))
     return matches
 
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.results.cost import usd
+from tasks.results.billing import usd
 from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from tasks.planning.channel import Night
 from tasks.planning.hardware import Hardware
+from tasks.results.billing import usd
 from workloads.harness.records.case import Case
 from workloads.harness.repeat.suite import Suite
 
@@ -30,7 +31,7 @@ def lane_s(
 
 def lane_usd(machine: Hardware, seconds: float) -> float:
     """Return the cost of a lane in US dollars, with the idle time until its machine is removed."""
-    return machine.price.usd_per_hour * (seconds + machine.idle_s) / 3600 if seconds else 0.0
+    return usd(seconds + machine.idle_s, machine.price.usd_per_hour) if seconds else 0.0
 
 
 def estimate_s(lanes_s: Mapping[str, float], machines: Sequence[Hardware]) -> float:

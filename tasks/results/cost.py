@@ -2,16 +2,11 @@
 
 import math
 
+from tasks.results.billing import usd
 from tasks.results.speedup import decide, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 
-SECONDS_PER_HOUR = 3600
 _WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVerdict.UNDECIDED: "undecided"}
-
-
-def usd(seconds: float, usd_per_hour: float | None) -> float | None:
-    """USD for a machine's time, billed by the second; None without a price."""
-    return None if usd_per_hour is None else seconds * usd_per_hour / SECONDS_PER_HOUR
 
 
 def usd_per_million_units(
@@ -20,7 +15,7 @@ def usd_per_million_units(
     """USD for a million units of work at `seconds` a step of `units`: 1e6 price t / (3600 units)."""
     if seconds is None or not units or usd_per_hour is None:
         return None
-    return scaled(seconds, 1e6 * usd_per_hour / SECONDS_PER_HOUR / units)
+    return scaled(seconds, 1e6 * usd(1.0, usd_per_hour) / units)
 
 
 def cost_efficiency(

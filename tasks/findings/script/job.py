@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.findings.headline import named
-from tasks.results.cost import SECONDS_PER_HOUR
+from tasks.results.billing import usd
 from tasks.results.finding import Finding, Results
 from tasks.results.format import capitalised, format_count, format_duration, format_estimate
 from tasks.results.model import Machine
@@ -105,7 +105,7 @@ class JobOnMachine:
         """Return what the job costs; None without a price."""
         if self.usd_per_hour is None:
             return None
-        return scaled(self.prediction.seconds(), self.usd_per_hour / SECONDS_PER_HOUR)
+        return scaled(self.prediction.seconds(), usd(1.0, self.usd_per_hour))
 
     @property
     def text(self) -> str:

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.results.cost import cost_efficiency, cost_words, usd, usd_per_million_units
+from tasks.results.billing import affordable_s, usd
+from tasks.results.cost import cost_efficiency, cost_words, usd_per_million_units
 from tasks.results.speedup import ONE_REPEAT, speedup
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tests.tasks.examples.seed_table import CPU, GPU, ROWS
@@ -56,3 +57,8 @@ def test_cost_per_unit():
     assert usd_per_million_units(Estimate(1.0), 2, None) is None
     assert usd(7200, 2.0) == pytest.approx(4.0)
     assert usd(7200, None) is None
+
+
+def test_affordable_time_is_the_inverse_of_its_cost_and_zero_without_money():
+    assert usd(affordable_s(2.5, 1.25), 1.25) == pytest.approx(2.5)
+    assert affordable_s(2.5, 1.25) == 7200 and affordable_s(-1.0, 1.25) == 0

@@ -1,0 +1,19 @@
+"""The cost of a machine's time, billed by the second; light to import."""
+
+from typing import overload
+
+SECONDS_PER_HOUR = 3600
+
+
+@overload
+def usd(seconds: float, usd_per_hour: float) -> float: ...
+@overload
+def usd(seconds: float, usd_per_hour: float | None) -> float | None: ...
+def usd(seconds: float, usd_per_hour: float | None) -> float | None:
+    """Return the cost of a machine's time in USD, billed by the second; None without a price."""
+    return None if usd_per_hour is None else seconds * usd_per_hour / SECONDS_PER_HOUR
+
+
+def affordable_s(left_usd: float, usd_per_hour: float) -> float:
+    """Return the seconds of a machine's time that the money pays for; 0 if none is left."""
+    return max(left_usd, 0.0) / usd_per_hour * SECONDS_PER_HOUR
