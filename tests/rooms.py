@@ -69,7 +69,7 @@ ROOMS = (
         "the container image of lanes, and the frozen reference",
         ("workloads.harness", "infra"),
     ),
-    Room("infra.workers.processes", "a lane as processes, for machines without containers", _I),
+    Room("infra.workers.processes", "jobs as process trees, for machines without containers", _I),
     Room("infra.workers.base", "the life cycle of a job that outlives its worker", _I),
     Room("infra.workers.batch", "flows as AWS Batch jobs", _I),
     Room("infra.workers.kubernetes", "flows as Kubernetes jobs", _I),

@@ -26,7 +26,7 @@ from prefect.context import SettingsContext, get_settings_context
 from prefect.flows import Flow, InfrastructureBoundFlow, bind_flow_to_infrastructure
 from prefect.workers.base import BaseWorker
 
-from infra.workers.base.job_configuration import JobRefused
+from .job_configuration import JobRefused
 
 if TYPE_CHECKING:
     from prefect.bundles import BundleLauncher
@@ -35,36 +35,63 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def binder(
-    worker_cls: type[BaseWorker[Any, Any, Any]],
-    work_pool: str,
-    job_variables: dict[str, Any],
-    launcher: "BundleLauncher | None",
-    include_files: Sequence[str] | None,
-    include_files_base_dir: Path | str | None,
-) -> Callable[[Flow[P, R]], InfrastructureBoundFlow[P, R]]:
-    """Return the decorator that binds a flow to a work pool of a worker.
+class FlowBinder:
+    """The decorator of a worker, which binds a flow to a work pool: calling the flow then runs it there.
 
-    Raises:
-        ValueError: a file pattern is no text, or empty.
+    It takes the arguments of Prefect's own `@kubernetes` and `@ecs`.
+
+    Example:
+        ```python
+        @ssh(work_pool="my-pool", image="registry.example/flows:1")
+        @flow
+        def my_flow(): ...
+
+
+        my_flow()
+        ```
     """
-    patterns = None if include_files is None else list(include_files)
-    for pattern in patterns or []:
-        if not isinstance(pattern, str) or not pattern.strip():
-            raise ValueError(f"include_files has {pattern!r}: a pattern is a text that names files.")
 
-    def bind(flow: Flow[P, R]) -> InfrastructureBoundFlow[P, R]:
-        return bind_flow_to_infrastructure(
-            flow,
-            work_pool,
-            worker_cls,
-            job_variables,
-            launcher,
-            patterns,
-            include_files_base_dir=include_files_base_dir,
-        )
+    def __init__(self, worker_cls: type[BaseWorker[Any, Any, Any]]) -> None:
+        self._worker_cls = worker_cls
 
-    return bind
+    def __call__(
+        self,
+        work_pool: str,
+        include_files: Sequence[str] | None = None,
+        launcher: "BundleLauncher | None" = None,
+        *,
+        include_files_base_dir: Path | str | None = None,
+        **job_variables: Any,
+    ) -> Callable[[Flow[P, R]], InfrastructureBoundFlow[P, R]]:
+        """Return the decorator for a flow.
+
+        Args:
+            work_pool: The name of the work pool; it needs storage for bundles.
+            include_files: Patterns of files to send with the flow, such as "*.yaml" or "data/**/*.csv".
+            launcher: The command that uploads and executes the bundle instead of `uv run`.
+            include_files_base_dir: The folder that the patterns are relative to; by default the flow's.
+            **job_variables: Job variables that differ from the work pool's.
+
+        Raises:
+            ValueError: a file pattern is empty or not a text.
+        """
+        patterns = None if include_files is None else list(include_files)
+        for pattern in patterns or []:
+            if not isinstance(pattern, str) or not pattern.strip():
+                raise ValueError(f"include_files has {pattern!r}: a pattern is a text that names files.")
+
+        def bind(flow: Flow[P, R]) -> InfrastructureBoundFlow[P, R]:
+            return bind_flow_to_infrastructure(
+                flow,
+                work_pool,
+                self._worker_cls,
+                job_variables,
+                launcher,
+                patterns,
+                include_files_base_dir=include_files_base_dir,
+            )
+
+        return bind
 
 
 class AdHocStatus(TaskStatus[FlowRun]):

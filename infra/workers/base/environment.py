@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from ..brand import BRAND
+
 Env = Mapping[str, str | None]
 
 # Each gets to a container through a reference to where it is kept, or not at all.
@@ -58,9 +60,9 @@ CREDENTIALS = (
 
 
 class ReachSettings(BaseSettings):
-    """The place where a job's loopback leads, from `GRIDBENCH_LOOPBACK_API`."""
+    """The place where a job's loopback leads, from the variable `…LOOPBACK_API`."""
 
-    model_config = SettingsConfigDict(env_prefix="GRIDBENCH_")
+    model_config = SettingsConfigDict(env_prefix=BRAND.env_prefix)
 
     loopback_api: bool = False  # jobs share this machine's network, or have a proxy to the API beside them
 

@@ -9,10 +9,10 @@ import anyio
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, StateType, WorkPool
 
-from infra.workers.base.follow import JobFollow
-from infra.workers.base.job_configuration import ContainerJobConfiguration
-from infra.workers.base.outcome import JobOutcome
-from infra.workers.base.pool_runs import ACTIVE, OWNER, PoolRuns
+from .follow import JobFollow
+from .job_configuration import ContainerJobConfiguration
+from .outcome import JobOutcome
+from .pool_runs import ACTIVE, OWNER, PoolRuns
 
 
 class Survivor(Protocol):

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.outcome import NOT_SEEN, JobOutcome
-from infra.workers.base.seldom import Seldom
+from .outcome import NOT_SEEN, JobOutcome
+from .run_log import RepeatLimit
 
 
 @dataclass(eq=False, kw_only=True)
@@ -34,7 +34,7 @@ class JobFollow(ABC):
     stopped: bool = False
     handed_over: bool = False
     since: float = field(default_factory=anyio.current_time)
-    _seldom: Seldom = field(default_factory=Seldom)
+    _repeats: RepeatLimit = field(default_factory=RepeatLimit)
 
     def cancel(self) -> None:
         """End the job, whatever it does: its run was cancelled in Prefect."""
@@ -54,7 +54,7 @@ class JobFollow(ABC):
 
     def warn_seldom(self, text: str) -> None:
         """Log a sentence now, and again only after a while."""
-        if self._seldom.due(text):
+        if self._repeats.is_due(text):
             self.log.warning("%s", text)
 
     def hand_over(self) -> None:

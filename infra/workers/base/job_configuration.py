@@ -8,9 +8,9 @@ from prefect.client.schemas.objects import Flow, WorkPool
 from prefect.workers.base import BaseJobConfiguration
 from pydantic import PrivateAttr, ValidationError
 
-from infra.workers.base.environment import passed_on
-from infra.workers.base.outcome import StateName
-from infra.workers.base.retry import call_until_answered
+from .environment import passed_on
+from .outcome import StateName
+from .retry import call_until_answered
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -8,8 +8,8 @@ from uuid import UUID
 import httpx
 from prefect.client.schemas.actions import LogCreate
 
-from infra.workers.base.job_configuration import SENT_BY_ENGINE
-from infra.workers.base.retry import call_until_answered
+from .job_configuration import SENT_BY_ENGINE
+from .retry import call_until_answered
 
 LONGEST_BYTES = 16 * 1024  # of a line; what is longer comes in pieces
 LINES_A_CALL = 500

@@ -1,23 +1,25 @@
 """How a job ended and how long its start took, as every worker tells Prefect.
 
-A worker puts the flow run into a state whose name and message are for people, and sets labels of the flow run
-for programs:
+A worker sets a state whose name and message are for people, and labels of the flow run for programs. NAME
+stands for `BRAND.name`:
 
 | label | value |
 | --- | --- |
-| `gridbench.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
-| `gridbench.outcome` | once a job has ended whose flow did not end by itself: a `Cause` |
-| `gridbench.queue_s` | seconds in the queue, boot of the machine included |
-| `gridbench.pull_s` | seconds from the machine to the container, mostly for its image |
+| `NAME.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
+| `NAME.outcome` | once a job has ended whose flow did not end by itself: a `Cause` |
+| `NAME.queue_s` | seconds in the queue, boot of the machine included |
+| `NAME.pull_s` | seconds from the machine to the container, mostly for its image |
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeGuard, get_args
 
-EXPLAINED_LABEL = "gridbench.explained_within_s"
-OUTCOME_LABEL = "gridbench.outcome"
-QUEUE_LABEL, PULL_LABEL = "gridbench.queue_s", "gridbench.pull_s"
+from ..brand import BRAND
+
+EXPLAINED_LABEL = f"{BRAND.name}.explained_within_s"
+OUTCOME_LABEL = f"{BRAND.name}.outcome"
+QUEUE_LABEL, PULL_LABEL = f"{BRAND.name}.queue_s", f"{BRAND.name}.pull_s"
 
 NO_EXIT_CODE = -1
 KILLED = 137  # 128 + SIGKILL: an exit code

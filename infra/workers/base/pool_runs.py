@@ -22,8 +22,8 @@ from prefect.client.schemas.objects import Worker as WorkerOfPool
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed
 
-from infra.workers.base.outcome import OUTCOME_LABEL, Cause, JobOutcome
-from infra.workers.base.retry import call_until_answered
+from .outcome import OUTCOME_LABEL, Cause, JobOutcome
+from .retry import call_until_answered
 
 OWNER = "prefect.worker.name"  # the base class labels a run with its worker; that one follows the job
 NOBODY = ""

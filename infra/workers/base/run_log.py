@@ -1,23 +1,42 @@
-"""The log of a flow run, in which a refusal is a sentence and not the way to it through the code."""
+"""The log of a flow run as a worker writes it."""
 
 import sys
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from prefect.logging.loggers import PrefectLogAdapter
 
-from infra.workers.base.job_configuration import JobRefused
+from .job_configuration import JobRefused
 
-# With which Prefect's base class begins the message of a run that it could not submit.
+# Prefect's base class begins the message of a run that it could not submit with this text.
 REFUSED = f"Failed to submit flow run to infrastructure: {JobRefused.__name__}: "
+REPEAT_S = 900.0  # four lines an hour while a problem lasts
 
 
 class RunLog(PrefectLogAdapter):
-    """A flow run's log, as a worker writes it."""
+    """A log that reports a refused job as one sentence, without a traceback."""
 
     def exception(self, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a refusal by its sentence alone, and everything else with its traceback."""
+        """Log a refusal by its sentence alone, and every other error with its traceback."""
         error = sys.exc_info()[1]
         if isinstance(error, JobRefused):
             self.error("%s", error)
         else:
             super().exception(msg, *args, **kwargs)
+
+
+@dataclass(slots=True)
+class RepeatLimit:
+    """Limit how often the same sentence is logged."""
+
+    repeat_s: float = REPEAT_S
+    _logged_at: dict[str, float] = field(default_factory=dict)
+
+    def is_due(self, text: str) -> bool:
+        """Return True the first time, and again after `repeat_s` seconds."""
+        now = time.monotonic()
+        if now - self._logged_at.get(text, -self.repeat_s) < self.repeat_s:
+            return False
+        self._logged_at[text] = now
+        return True

@@ -10,17 +10,16 @@ import anyio.abc
 from prefect.exceptions import ObjectNotFound
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
-from infra.workers.base.ad_hoc import AdHocStatus, portable, refusal_of, unbundled_settings
-from infra.workers.base.failover import Failover
-from infra.workers.base.follow import JobFollow
-from infra.workers.base.job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
-from infra.workers.base.outcome import EXPLAINED_LABEL, Cause, JobOutcome
-from infra.workers.base.pool_runs import PoolRuns
-from infra.workers.base.registration import RegisteredOnce
-from infra.workers.base.retry import call_until_answered
-from infra.workers.base.run_log import REFUSED, RunLog
-from infra.workers.base.seldom import Seldom
-from infra.workers.base.settings import PollSettings
+from .ad_hoc import AdHocStatus, portable, refusal_of, unbundled_settings
+from .failover import Failover
+from .follow import JobFollow
+from .job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
+from .outcome import EXPLAINED_LABEL, Cause, JobOutcome
+from .pool_runs import PoolRuns
+from .registration import RegisteredOnce
+from .retry import call_until_answered
+from .run_log import REFUSED, RepeatLimit, RunLog
+from .settings import PollSettings
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -277,7 +276,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         self, work: Callable[[], Coroutine[Any, Any, object]], every_s: float | None = None
     ) -> None:
         """Do something until the worker stops; with `every_s`, again and again, whatever fails."""
-        scope, seldom = anyio.CancelScope(), Seldom()
+        scope, repeats = anyio.CancelScope(), RepeatLimit()
         self._loops.append(scope)
 
         async def loop() -> None:
@@ -287,7 +286,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
                         await work()
                     except Exception as error:
                         text = f"{type(error).__name__}: {error}. The worker goes on and tries again."
-                        if seldom.due(text):
+                        if repeats.is_due(text):
                             self.warn(text)
                     await anyio.sleep(every_s)
                 await work()

@@ -6,8 +6,8 @@ from prefect.workers.base import BaseVariables, BaseWorkerResult
 from prefect_aws import AwsCredentials
 from pydantic import BaseModel, Field, model_validator
 
-from infra.workers.base.environment import SECRETS, credential_fault
-from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
+from ..base.environment import SECRETS, credential_fault
+from ..base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
 
 # never in a job's environment, which everybody who may describe jobs can read
 SECRET_SETTINGS = {name: f"{name.lower()}_secret_arn" for name in SECRETS}

@@ -2,17 +2,17 @@
 
 from dataclasses import dataclass
 
-from infra.workers.base.follow import JobFollow
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.outcome import JobOutcome, StartTimes
-from infra.workers.batch.configuration import AwsBatchJobConfiguration
-from infra.workers.batch.errors import sentence
-from infra.workers.batch.logs import LogReader, Tail
-from infra.workers.batch.poller import JobWatch, Poller
-from infra.workers.batch.reasons import TERMINAL, Job, lost_attempts, outcome_of
-from infra.workers.batch.region import RegionCalls, now_ms
-from infra.workers.batch.settings import BatchSettings
-from infra.workers.batch.stuck import diagnose, given_up, look
+from ..base.follow import JobFollow
+from ..base.job_configuration import JobRefused
+from ..base.outcome import JobOutcome, StartTimes
+from .configuration import AwsBatchJobConfiguration
+from .errors import sentence
+from .logs import LogReader, Tail
+from .poller import JobWatch, Poller
+from .reasons import TERMINAL, Job, lost_attempts, outcome_of
+from .region import RegionCalls, now_ms
+from .settings import BatchSettings
+from .stuck import diagnose, given_up, look
 
 STAGE_LABELS = "aws-batch.runnable_s", "aws-batch.starting_s"
 REASON_LENGTH = 1000  # of TerminateJob's reason; it comes back as the job's statusReason

@@ -13,10 +13,10 @@ from prefect.client.schemas.actions import LogCreate
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import LogSort
 
-from infra.workers.base.job_configuration import SENT_BY_ENGINE
-from infra.workers.base.log_lines import log_line
-from infra.workers.batch.errors import code_of, sentence, trouble
-from infra.workers.batch.reasons import Job
+from ..base.job_configuration import SENT_BY_ENGINE
+from ..base.log_lines import log_line
+from .errors import code_of, sentence, trouble
+from .reasons import Job
 
 BATCH_GROUP = "/aws/batch/job"  # where jobs log whose definition names no group
 LINES_A_CALL = 1000

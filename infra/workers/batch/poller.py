@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from infra.workers.batch.errors import sentence, trouble
-from infra.workers.batch.reasons import TERMINAL, Job
+from .errors import sentence, trouble
+from .reasons import TERMINAL, Job
 
 IDS_A_CALL = 100
 PATIENT_POLLS = 10  # DescribeJobs may not know a job for a while after SubmitJob (Netflix/metaflow PR #160)

@@ -7,7 +7,7 @@ the real ones.
 import re
 from typing import Any
 
-from infra.workers.base.outcome import ENDED_BY_OTHERS, KILLED, JobOutcome, is_state_name
+from ..base.outcome import ENDED_BY_OTHERS, KILLED, JobOutcome, is_state_name
 
 Job = dict[str, Any]
 TERMINAL = ("SUCCEEDED", "FAILED")

@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 from prefect_aws import AwsCredentials
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.errors import EXPIRED, code_of, sentence, worth_another_try
+from ..base.job_configuration import JobRefused
+from .errors import EXPIRED, code_of, sentence, worth_another_try
 
 SLOW_CALL_S = 30  # then the connection counts as lost
 LONGEST_WAIT_S = 8  # between tries

@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from infra.workers.base.environment import plain, reach_fault, secrets
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
+from ..base.environment import plain, reach_fault, secrets
+from ..base.job_configuration import JobRefused
+from .configuration import SECRET_SETTINGS, AwsBatchJobConfiguration
 
 Request = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from infra.workers.base.settings import PollSettings
+from ..base.settings import PollSettings
 
 SLOWEST = 6  # polls this many times slower for a job whose status has not changed for long
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.reasons import MISCONFIGURED, NO_MACHINES, Job, requirement
-from infra.workers.batch.region import RegionCalls
+from ..base.job_configuration import JobRefused
+from .reasons import MISCONFIGURED, NO_MACHINES, Job, requirement
+from .region import RegionCalls
 
 LOOK_S = 20  # a diagnosis does not wait longer than this for AWS
 USUAL = (

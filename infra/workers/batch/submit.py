@@ -6,13 +6,13 @@ from typing import Any
 
 import anyio
 
-from infra.workers.base.environment import secrets
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.batch.configuration import AwsBatchJobConfiguration
-from infra.workers.batch.errors import sentence, worth_another_try
-from infra.workers.batch.reasons import Job
-from infra.workers.batch.region import RegionCalls
-from infra.workers.batch.request import job_definition, job_name, name_prefix, submission
+from ..base.environment import secrets
+from ..base.job_configuration import JobRefused
+from .configuration import AwsBatchJobConfiguration
+from .errors import sentence, worth_another_try
+from .reasons import Job
+from .region import RegionCalls
+from .request import job_definition, job_name, name_prefix, submission
 
 LONGEST_WAIT_S = 30
 

@@ -7,21 +7,21 @@ from uuid import UUID
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
 from prefect_aws import AwsCredentials
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.retry import call_until_answered
-from infra.workers.base.worker import FollowingWorker
-from infra.workers.batch.configuration import (
+from ..base.job_configuration import JobRefused
+from ..base.retry import call_until_answered
+from ..base.worker import FollowingWorker
+from .configuration import (
     AwsBatchJobConfiguration,
     AwsBatchVariables,
     AwsBatchWorkerResult,
 )
-from infra.workers.batch.follow import BatchFollow
-from infra.workers.batch.logs import LogReader, Tail, last_line
-from infra.workers.batch.poller import Poller
-from infra.workers.batch.reasons import TERMINAL
-from infra.workers.batch.region import RegionCalls
-from infra.workers.batch.settings import BatchSettings
-from infra.workers.batch.submit import Submitter, describe
+from .follow import BatchFollow
+from .logs import LogReader, Tail, last_line
+from .poller import Poller
+from .reasons import TERMINAL
+from .region import RegionCalls
+from .settings import BatchSettings
+from .submit import Submitter, describe
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -1,6 +1,6 @@
 """Build source distributions and wheels of the workers: `python -m infra.workers.distributions [--out dist]`.
 
-Needs setuptools and pip, and fetches nothing. Each wheel is built from the source distribution.
+This needs setuptools and pip, and downloads nothing. Each wheel is built from the source distribution.
 """
 
 import argparse
@@ -16,12 +16,9 @@ WHEEL = ("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--disa
 
 
 def build(distribution: Distribution, out: Path, tests: Path | None = None) -> tuple[Path, Path]:
-    """Build a distribution into a folder; returns the source distribution and the wheel.
+    """Build a distribution into the folder `out`; return the source distribution and the wheel.
 
-    Args:
-        distribution: to be built.
-        out: the folder.
-        tests: the folder of the workers' tests, of which the source distribution gets its own.
+    `tests` is the folder of the workers' tests: those that need only the package go into the source distribution.
     """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -39,11 +36,11 @@ def build(distribution: Distribution, out: Path, tests: Path | None = None) -> t
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Build all distributions, and print the files."""
+    """Build all distributions and print the paths of the files."""
     parser = argparse.ArgumentParser(prog="python -m infra.workers.distributions")
     parser.add_argument("--out", type=Path, default=Path("dist"), help="folder of the built files")
     parser.add_argument(
-        "--tests", type=Path, help="folder of the workers' tests: each distribution gets its own"
+        "--tests", type=Path, help="folder of the workers' tests to add to the source distributions"
     )
     options = parser.parse_args(arguments)
     for distribution in DISTRIBUTIONS:

@@ -1,36 +1,49 @@
-"""Lay out a distribution: a project of its own with one of our workers, from the one copy of its source.
+"""Lay out a distribution: a project of its own with one worker, made of the worker's files as they are.
 
-What lies in the workers' folders is copied under the name of the distribution's package, and every word of
-ours in it becomes one of the distribution's: the names of our modules, and those that a worker leaves on
-boxes and in runs. A file of the distribution's own takes the place of ours.
+The files of `infra/workers` keep their places below `PACKAGE.workers`, byte for byte. Only `brand.py`, the names
+that the worker uses, is the distribution's own, like the package's `__init__.py` and `decorators.py`.
 """
 
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
 WORKERS = HERE.parent
 SUFFIXES = {".py", ".sh"}
-OURS = "infra.workers."
-OTHERS = re.compile(
-    r"^\s*(from|import) (deployments|flows|gridbench|infra|tasks|tests|workloads)\b", re.MULTILINE
-)
+INSIDE = "workers"  # the subpackage that mirrors infra/workers
+BRAND = "brand.py"
+SHARED = ("__init__.py", "branding.py")  # of infra/workers itself
+IMPORTED = re.compile(r"^\s*(?:from|import) ([\w.]+)", re.MULTILINE)
+OTHERS = ("deployments", "flows", "gridbench", "infra", "tasks", "tests", "workloads")
 MANIFEST = "graft tests\n"
+CONFTEST = '''"""Let the tests import the workers by the name that they have in the repository of their source."""
+
+import sys
+from types import ModuleType
+
+import {package}.workers
+
+infra, workers = ModuleType("infra"), ModuleType("infra.workers")
+workers.__path__ = {package}.workers.__path__
+infra.workers = workers
+sys.modules |= {{"infra": infra, "infra.workers": workers}}
+'''
 
 
 class Distribution(NamedTuple):
-    """A project that is installed by itself.
+    """A project that can be installed by itself.
 
     Attributes:
-        name: on an index.
-        folders: each of ours with its place in the package; the worker's own folder is the package itself.
-        words: each of ours with its own, put in this order.
+        name: on a package index.
+        folders: of `infra/workers`; the last one is the worker's own.
+        left_out: files of these folders that only this repository uses.
     """
 
     name: str
-    folders: tuple[tuple[str, str], ...]
-    words: tuple[tuple[str, str], ...]
+    folders: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def package(self) -> str:
@@ -40,95 +53,58 @@ class Distribution(NamedTuple):
     @property
     def folder(self) -> str:
         """Return the worker's own folder."""
-        return next(folder for folder, place in self.folders if not place)
+        return self.folders[-1]
 
     @property
     def project(self) -> Path:
-        """Return the folder of what is its own: pyproject.toml, README.md, __init__.py and other files."""
+        """Return the folder with the distribution's own files."""
         return HERE / self.package
-
-    def adapt(self, text: str) -> str:
-        """Return a source with the distribution's words for ours."""
-        for ours, own in self.words:
-            text = text.replace(ours, own)
-        return self.with_own_modules(text)
-
-    def with_own_modules(self, text: str) -> str:
-        """Return a source that names the package's modules in place of ours."""
-        for folder, place in self.folders:
-            text = text.replace(f"{OURS}{folder}", f"{self.package}.{place}".rstrip("."))
-        return text
 
 
 DISTRIBUTIONS = (
-    Distribution(
-        "prefect-ssh",
-        (("base", "base"), ("processes", "trees"), ("ssh", "")),
-        (
-            ("/home/gridbench/.gridbench/kept", "/kept"),
-            ("dev.gridbench.measuring", "dev.prefect-ssh.container"),
-            ("measuring job", "job"),
-            ("nobody measures", "nobody has the box"),
-            ("while others measure", "while others have the box"),
-            ("measured the pause", "had the pause"),
-            ("would measure twice", "would do all twice"),
-            ("as a measurement needs it", "as a benchmark needs it"),
-            ("infra/workers/processes", "trees"),
-            ("The lane", "The job"),
-            ("the lane", "the job"),
-            ("a lane", "a job"),
-            ("Lanes", "Jobs"),
-            ('"torch"', '"prefect"'),  # of the box's Python
-            ("_with_torch", "_with_prefect"),
-            ("torch", "Prefect"),
-            ("measures for somebody else", "is taken by somebody else"),
-            ("GRIDBENCH_", "SSH_WORKER_"),
-            ("gridbench", "prefect-ssh"),
-        ),
-    ),
-    Distribution(
-        "prefect-aws-batch-worker",
-        (("base", "base"), ("batch", "")),
-        (("GRIDBENCH_", "AWS_BATCH_WORKER_"), ("gridbench", "aws-batch")),
-    ),
+    Distribution("prefect-ssh", ("base", "processes", "ssh"), left_out=("ssh/lane_code.py",)),
+    Distribution("prefect-aws-batch-worker", ("base", "batch")),
 )
 
 
 def sources(distribution: Distribution) -> dict[str, Path]:
-    """Return the files of the package: paths in it, with the files of ours that they are made from."""
-    laid: dict[str, Path] = {}
-    for folder, place in distribution.folders:
-        laid |= {Path(place, name).as_posix(): path for name, path in _files(WORKERS / folder).items()}
-    return laid | _files(distribution.project)
+    """Return the files of the package: their paths in it, and the files that they are copied from."""
+    shared = {f"{INSIDE}/{name}": WORKERS / name for name in SHARED}
+    for folder in distribution.folders:
+        for path in sorted((WORKERS / folder).rglob("*")):
+            name = path.relative_to(WORKERS).as_posix()
+            if path.suffix in SUFFIXES and name not in distribution.left_out:
+                shared[f"{INSIDE}/{name}"] = path
+    own = {path.name: path for path in sorted(distribution.project.glob("*.py")) if path.name != BRAND}
+    return shared | own | {f"{INSIDE}/{BRAND}": distribution.project / BRAND}
 
 
 def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
     """Return the unit tests that need nothing but the package; `tests` mirrors the workers' folder."""
-    own = _files(distribution.project).keys() - {"__init__.py"}
-    others = [OTHERS, *(re.compile(rf"\b{distribution.package}\.{Path(name).stem}\b") for name in own)]
+    files = [name.removesuffix(".py").replace("/", ".") for name in sources(distribution)]
+    modules = {f"infra.{name}".removesuffix(".__init__") for name in files}
     candidates = [
-        path for folder, _ in distribution.folders for path in sorted((tests / folder).glob("test_*.py"))
+        path for folder in distribution.folders for path in sorted((tests / folder).glob("test_*.py"))
     ]
     return {
         path.relative_to(tests).as_posix(): path
         for path in candidates
-        if not any(each.search(distribution.with_own_modules(path.read_text())) for each in others)
+        if all(
+            module in modules or module.partition(".")[0] not in OTHERS
+            for module in IMPORTED.findall(path.read_text())
+        )
     }
 
 
 def lay(distribution: Distribution, folder: Path, tests: Path | None = None) -> None:
     """Write the project into a new folder; `tests` is the folder of the workers' tests."""
     laid = {Path(distribution.package, name): path for name, path in sources(distribution).items()}
+    laid |= {Path(name): distribution.project / name for name in ("pyproject.toml", "README.md")}
     if tests:
         laid |= {Path("tests", name): path for name, path in own_tests(distribution, tests).items()}
     for name, path in laid.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(distribution.adapt(path.read_text()))
-    for own in ("pyproject.toml", "README.md"):
-        (folder / own).write_text((distribution.project / own).read_text())
+        shutil.copyfile(path, folder / name)
     (folder / "MANIFEST.in").write_text(MANIFEST)
-
-
-def _files(folder: Path) -> dict[str, Path]:
-    paths = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES)
-    return {path.relative_to(folder).as_posix(): path for path in paths}
+    if tests:
+        (folder / "tests" / "conftest.py").write_text(CONFTEST.format(package=distribution.package))

@@ -8,7 +8,7 @@ from kubernetes_asyncio.client import ApiClient, BatchV1Api, CoreV1Api
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.seldom import Seldom
+from infra.workers.base.run_log import RepeatLimit
 from infra.workers.kubernetes.api import CONNECT_S, OF_RUNS, Object, answer
 from infra.workers.kubernetes.errors import Unclear, sentence, transient
 from infra.workers.kubernetes.settings import KubernetesSettings
@@ -40,7 +40,7 @@ class View:
         }
         self._listed: set[str] = set()
         self._trouble: dict[str, BaseException] = {}
-        self._seldom = Seldom()
+        self._repeats = RepeatLimit()
         self._changed = anyio.Event()
         self._news: dict[str, anyio.Event] = {}
         self._versions: dict[str, int] = {}
@@ -118,7 +118,7 @@ class View:
         self._trouble[kind] = error
         self._announce()
         text = f"{sentence(error, f'list and watch {kind}')} The worker goes on and tries again."
-        if self._seldom.due(text) or not failures:
+        if self._repeats.is_due(text) or not failures:
             self._warn(text)
         await anyio.sleep(min(self._settings.poll_s * 2**failures, LONGEST_WAIT_S))
         return failures + 1

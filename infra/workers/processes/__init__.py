@@ -1,1 +1,1 @@
-"""Lanes as processes of a machine's own, where nobody may start containers."""
+"""Jobs as process trees, for machines where users cannot start containers."""

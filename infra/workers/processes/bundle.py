@@ -6,23 +6,28 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parent
-PARTS = ("processes.py", "tree.py")
+WORKERS = Path(__file__).parents[1]
+PARTS = (
+    "brand.py",
+    "branding.py",
+    "processes/commands.py",
+    "processes/processes.py",
+    "processes/tree.py",
+)
+PACKAGES = ("workers", "workers/processes")
 MAIN = "__main__.py"
+START = "import sys\n\nfrom workers.processes.commands import main\n\nsys.exit(main(*sys.argv[1:]))\n"
 LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same content has the same bytes
 
 
 @cache
 def bundle() -> tuple[str, bytes]:
     """Return the file's name and content."""
+    files = {f"{package}/__init__.py": b"" for package in PACKAGES}
+    files |= {f"workers/{part}": (WORKERS / part).read_bytes() for part in PARTS}
     content = io.BytesIO()
-    package = Path(*__package__.split("."))
     with zipfile.ZipFile(content, "w") as file:
-        for folder in (package, *package.parents):
-            if folder.name:
-                file.writestr(zipfile.ZipInfo(f"{folder}/__init__.py", LONG_AGO), "")
-        for part in PARTS:
-            file.writestr(zipfile.ZipInfo(f"{package}/{part}", LONG_AGO), (HERE / part).read_bytes())
-        file.writestr(zipfile.ZipInfo(MAIN, LONG_AGO), (HERE / MAIN).read_bytes())
+        for name, data in {**files, MAIN: START.encode()}.items():
+            file.writestr(zipfile.ZipInfo(name, LONG_AGO), data)
     data = content.getvalue()
     return f"tree-{hashlib.sha256(data).hexdigest()[:12]}.pyz", data

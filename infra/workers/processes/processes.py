@@ -8,7 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-MARK = "GRIDBENCH_TREE"
+from ..brand import BRAND
+
+MARK = f"{BRAND.env_prefix}TREE"
 KILL_S = 10.0  # for killed processes to be gone: a driver may hold one
 
 

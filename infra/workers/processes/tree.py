@@ -1,7 +1,7 @@
-"""The root of a lane's process tree, on a machine where nobody may start containers.
+"""The root of a job's process tree, on a machine where users cannot start containers.
 
-It is copied to the machine as one file, `bundle` says which, and needs Linux and Python 3.10 there. Whoever
-starts a lane, a watcher behind SSH or a batch system's script, runs
+`bundle` packs it as one file, which needs Linux and Python 3.10 on the machine. The job's watcher (on a box
+behind SSH) or batch script (on a cluster) runs
 
     python3 tree.pyz hold [--limit-s S] [--env-file FILE] [--code DIR] [--bin DIR] FOLDER COMMAND…
 
@@ -15,9 +15,9 @@ one no time at all. FOLDER is the job's own, its name the job's. There are
     late   where the limit has ended it
     exit   `CODE OOM` at the end, such as `3 false` or `137 true`
 
-All processes of the tree have the job's name in their variable `GRIDBENCH_TREE`, and descend from the root,
+All processes of the tree have the job's name in their variable `processes.MARK`, and descend from the root,
 which adopts orphans. Whoever starts it holds the box's lock for it; a script may do so by
-`flock -n -o ~/.gridbench/box.lock python3 tree.pyz hold …`.
+`flock -n -o LOCK_FILE python3 tree.pyz hold …`.
 """
 
 import argparse
@@ -36,7 +36,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from infra.workers.processes.processes import MARK, oom_kills, reap, sweep, variables
+from ..brand import BRAND
+from .processes import MARK, oom_kills, reap, sweep, variables
 
 GRACE_S = 25.0  # less than batch systems leave between SIGTERM and SIGKILL
 LOG_LIMIT_BYTES = 1 << 30
@@ -189,7 +190,7 @@ def _lock(file: IO[str]) -> None:
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
     """Yield a folder for temporary files, which goes with the tree; its path is short: sockets lie in it."""
-    made = Path(tempfile.mkdtemp(prefix="gridbench-"))
+    made = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-"))
     (folder / "tmp").unlink(missing_ok=True)
     (folder / "tmp").symlink_to(made)
     try:
@@ -210,7 +211,10 @@ def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
     left_out = ("PYTHON", "PREFECT", "VIRTUAL_ENV")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environ |= {MARK: asked.folder.name, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
-    environ |= {"PREFECT_HOME": str(temporary / "prefect"), "GRIDBENCH_BOX_LOCK": str(temporary / "box.lock")}
+    environ |= {
+        "PREFECT_HOME": str(temporary / "prefect"),
+        f"{BRAND.env_prefix}BOX_LOCK": str(temporary / "box.lock"),
+    }
     if asked.code:
         environ["PYTHONPATH"] = asked.code
     programs = asked.bin or os.path.dirname(sys.executable)

@@ -12,10 +12,11 @@ from uuid import uuid4
 
 import asyncssh
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.processes.bundle import bundle
-from infra.workers.ssh.configuration import NONE, SshJobConfiguration
-from infra.workers.ssh.connection import ANSWER_S, LOST, BoxUnreachable, call, error_text
+from ..base.job_configuration import JobRefused
+from ..brand import BRAND
+from ..processes.bundle import bundle
+from .configuration import NONE, SshJobConfiguration
+from .connection import ANSWER_S, LOST, BoxUnreachable, call, error_text
 
 SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
 HOME = ".prefect-ssh"  # in the user's home on the box
@@ -123,18 +124,19 @@ class SshBox:
         if not self._runtime:
             name, program = bundle()
             await self.bring(f"{HOME}/{name}", program)
-            self._runtime = (await self._with_torch(), f"{home}/{HOME}/{name}")
+            self._runtime = (await self._python_of_the_box(), f"{home}/{HOME}/{name}")
         self._home = home
 
-    async def _with_torch(self) -> str:
-        """Return the box's Python that has torch."""
-        found = text_of((await self._do("sh", SCRIPT_AT, "python", self._python or "")).stdout)
+    async def _python_of_the_box(self) -> str:
+        """Return the path of a Python of the box that has the required module."""
+        found = text_of((await self._do("sh", SCRIPT_AT, "python", BRAND.module, self._python or "")).stdout)
         if not found and self._python:
             raise JobRefused(
-                f"python is {self._python}: it is not there, has no torch or is older than 3.11.", "Unfit"
+                f"python is {self._python}: it does not exist, has no {BRAND.module} or is older than 3.11.",
+                "Unfit",
             )
         if not found:
-            text = "It has no Python 3.11 or newer with torch where one is looked for: name it in python."
+            text = f"No Python 3.11 or newer with {BRAND.module} was found: set python to its path."
             raise JobRefused(text, "Unfit")
         return found
 
@@ -203,7 +205,7 @@ class SshBox:
         """
         hidden = (profile.encode(), env.encode())
         sizes = [str(len(content)) for content in hidden]
-        words = (await self.folder(name), lock, str(limit_s), *sizes)
+        words = (await self.folder(name), lock, str(limit_s), *sizes, BRAND.container_label)
         done = await self._engine("start", *words, content=b"".join(hidden))
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))

@@ -1,18 +1,19 @@
 #!/bin/sh
-# What the ssh worker does on a box: one measuring job at a time, watched by a process of the box itself, so that a
+# What the ssh worker does on a box: one job at a time, watched by a process of the box itself, so that a
 # lost connection changes nothing. Called as `sh ssh_box.sh VERB …`; FOLDER is a job's own, its name the job's.
-# RUNTIME is docker, podman, or what answers the same commands of a process tree: infra/workers/processes.
+# RUNTIME is docker, podman, or the program of process trees (folder processes), which has the same commands.
+# LABEL is on every container of a job that holds LOCK.
 #
-#   free LOCK WAIT_S                     0 nobody measures, at the latest after so long; 75 somebody does (stdout: who)
-#   start FOLDER LOCK LIMIT_S PROFILE_BYTES ENV_BYTES RUNTIME…
-#                                        0 started, or there already; 75 the box is taken (stdout: by whom)
+#   free LOCK WAIT_S                     0 the box is free within WAIT_S; 75 another job has it (stdout: which)
+#   start FOLDER LOCK LIMIT_S PROFILE_BYTES ENV_BYTES LABEL RUNTIME…
+#                                        0 started, now or before; 75 another job has the box (stdout: which)
 #   look FOLDER RUNTIME…                 key=value lines: state, code, oom, late, seen, port, pulled
 #   lines FOLDER OFFSET                  the log from a byte on, until the job has ended
 #   stop FOLDER GRACE_S RUNTIME…         stops the container; 0 once it is gone
-#   load LOCK RUNTIME…                   an image from stdin, while nobody measures; 75 the box is taken
+#   load LOCK RUNTIME…                   an image from stdin, while the box is free; 75 another job has it
 #   session FOLDER                       ends the SSH session that followed the job before: it may hold the tunnel
 #   check IMAGE RUNTIME…                 key=value lines about the box, for the preflight
-#   python [PYTHON]                      the first Python that has torch, or this one if it has
+#   python MODULE [PYTHON]               the first Python that has MODULE, or PYTHON if it has
 #
 # FOLDER/run and FOLDER/pull hold the words of `RUNTIME run …` and `RUNTIME pull …`, each ended by NUL: no shell
 # reads what a user wrote. What nobody may read comes over stdin once the box is taken, lies in memory, and goes away
@@ -23,7 +24,6 @@ BUSY=75
 BROKEN=74
 LOG_LIMIT_BLOCKS=2097152 # of 512 bytes: a log never fills the disk
 WORDS=100000             # with a limit of words, xargs refuses what does not fit instead of splitting it
-MARK=dev.gridbench.measuring
 verb=$1
 shift
 
@@ -147,14 +147,14 @@ free)
     take "$(at "$1")" "$2" -s
     ;;
 start)
-    folder=$1 lock=$(at "$2") limit=$3 profile=$4 env=$5
-    shift 5
+    folder=$1 lock=$(at "$2") limit=$3 profile=$4 env=$5 label=$6
+    shift 6
     # An earlier start of this job, whose answer was lost, may still be under way.
     exec 8>"$folder/starting" || exit $BROKEN
     flock -w 60 8 || exit $BROKEN
     if [ -f "$folder/ended" ] || alive "$folder"; then exit 0; fi
     take "$lock" 2 # others who only look hold it for a moment
-    left=$("$@" ps -q --filter "label=$MARK" 8>&- 9<&-) || exit $BROKEN
+    left=$("$@" ps -q --filter "label=$label" 8>&- 9<&-) || exit $BROKEN
     if [ -n "$left" ]; then # its watcher was killed, or somebody started it by hand
         echo "container $left"
         exit $BUSY
@@ -269,14 +269,16 @@ check)
     exit 0
     ;;
 python)
-    # What is rented often has torch in an environment that only a shell for people knows.
+    module=$1
+    shift
+    # A rented box often has the module in an environment that only a login shell knows.
     {
         command -v python3 python
         timeout 20 bash -ilc 'command -v python3; command -v python' 2>/dev/null
         ls -d /opt/*/bin/python /venv/*/bin/python "$HOME"/*/bin/python "$HOME"/.*/bin/python /workspace/*/bin/python
     } </dev/null 2>/dev/null | if [ -n "${1:-}" ]; then at "$1"; echo; else cat; fi | while read -r python; do
-        has='import importlib.util as u, sys; sys.exit(sys.version_info < (3, 11) or not u.find_spec("torch"))'
-        if "$python" -P -c "$has" </dev/null 2>/dev/null; then
+        has='import importlib.util as u, sys; sys.exit(sys.version_info < (3, 11) or not u.find_spec(sys.argv[1]))'
+        if "$python" -P -c "$has" "$module" </dev/null 2>/dev/null; then
             echo "$python"
             break
         fi

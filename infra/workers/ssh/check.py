@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from infra.workers.ssh.configuration import SshJobConfiguration
+from .configuration import SshJobConfiguration
 
 Facts = dict[str, list[str]]
 KIB_PER_MIB = 1024

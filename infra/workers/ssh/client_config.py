@@ -10,8 +10,8 @@ import asyncssh
 from asyncssh.config import SSHClientConfig
 from pydantic import ValidationError
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.configuration import DEFAULT_USER, Host, SshAddress
+from ..base.job_configuration import JobRefused
+from .configuration import DEFAULT_USER, Host, SshAddress
 
 CONFIG = "~/.ssh/config"
 KNOWN_HOSTS = ("~/.ssh/known_hosts",)

@@ -5,18 +5,15 @@ import json
 import shlex
 from collections.abc import Mapping
 
-from infra.workers.base.environment import password_fault, plain, secrets
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.configuration import SshJobConfiguration
+from ..base.environment import password_fault, plain, secrets
+from ..base.job_configuration import JobRefused
+from ..brand import BRAND
+from .configuration import SshJobConfiguration
 
 # Prefect's secrets come into the container by a file: they are never on a command line, in an environment or
 # in what `inspect` shows. This file and that of the other variables lie in the box's memory.
 SECRETS_AT = "/run/prefect-secrets"  # in the container
 HIDDEN = "/dev/shm/{name}"
-KEPT_AT = (
-    "/home/gridbench/.gridbench/kept"  # in the container; the image has the folder, and with it its owner
-)
-MARK = "dev.gridbench.measuring"
 ROOT = "/api"  # of the proxy at the near end of a tunnel
 PROFILE = "box"
 TOKEN = "PREFECT_API_AUTH_STRING"  # as which the container names the token of its tunnel
@@ -41,7 +38,7 @@ def run_command(
         "--name",
         name,
         "--label",
-        f"{MARK}={name}",
+        f"{BRAND.container_label}={name}",
         "--network",
         "host",
         "--pull",
@@ -53,7 +50,7 @@ def run_command(
         words += ["--memory", f"{configuration.memory_mib}m", "--memory-swap", f"{configuration.memory_mib}m"]
     words += gpu_options(configuration)
     if configuration.keep:
-        words += ["--volume", f"{kept_volume(home)}:{KEPT_AT}"]
+        words += ["--volume", f"{kept_volume(home)}:{BRAND.cache_path}"]
     for mount in configuration.mounts:
         words += ["--volume", mount]
     if port is not None or secrets(configuration.env):
@@ -66,7 +63,7 @@ def run_command(
 
 def kept_volume(home: str) -> str:
     """Return the name of the volume in which a box keeps what a user's jobs have brought there."""
-    return f"gridbench-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
+    return f"{BRAND.name}-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 
 def gpu_options(configuration: SshJobConfiguration) -> list[str]:

@@ -8,8 +8,9 @@ from typing import Annotated, Literal, Self
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
-from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
-from infra.workers.ssh.slurm.request import SlurmRequest
+from ..base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
+from ..brand import BRAND
+from .slurm.request import SlurmRequest
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
@@ -104,13 +105,14 @@ class SshJobFields(BaseModel):
     container_command: Literal["none"] | Annotated[list[Word], Field(min_length=1)] = Field(
         default=["docker"],
         title="Container Command",
-        description="What runs containers there: docker, podman, or sudo and docker as two words. With none "
-        "the job is a process tree of its own over the box's Python and torch.",
+        description="The container runtime of the box: docker, podman, or sudo and docker as two words. With "
+        f"none, the job is a process tree that uses the box's Python and {BRAND.module}.",
     )
     python: Word | None = Field(
         default=None,
         title="Python",
-        description="Without containers: the box's Python that has torch. Empty: the first that is found.",
+        description=f"For jobs without containers: path of a Python of the box that has {BRAND.module}. "
+        "Empty: the first that is found.",
     )
     scheduler: Literal["slurm"] | None = Field(
         default=None,
@@ -157,8 +159,8 @@ class SshJobFields(BaseModel):
     keep: bool = Field(
         default=False,
         title="Keep",
-        description="Let the box keep what jobs put into /home/gridbench/.gridbench/kept: code, packages and "
-        "data by their hash, for the jobs after them. Nothing else of a job stays.",
+        description=f"Cache on the box what jobs write to {BRAND.cache_path} for later jobs: code, packages "
+        "and data by their hash. All other files of a job are deleted.",
     )
     tunnel: bool = Field(
         default=True,
@@ -191,7 +193,7 @@ class SshJobFields(BaseModel):
         ge=1,
     )
     lock_file: str = Field(
-        default="~/.gridbench/box.lock",
+        default=BRAND.lock_file,
         title="Lock File",
         description="Who holds it has the box: the same file for all who use it alone. One that other users "
         "may open, too, they can also hold for as long as they like.",

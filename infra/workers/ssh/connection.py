@@ -8,9 +8,9 @@ from typing import Any
 
 import asyncssh
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.client_config import CONFIG, config_files, known_hosts, user_of, way_to
-from infra.workers.ssh.configuration import Host, SshAddress
+from ..base.job_configuration import JobRefused
+from .client_config import CONFIG, config_files, known_hosts, user_of, way_to
+from .configuration import Host, SshAddress
 
 CONNECT_S = 30  # until a box has let us in
 BEAT_S, BEATS = 10, 3  # a connection without an answer for so long is lost

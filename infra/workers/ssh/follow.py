@@ -5,17 +5,17 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from infra.workers.base.follow import JobFollow
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.log_lines import Lines, Send
-from infra.workers.base.outcome import JobOutcome, StartTimes
-from infra.workers.ssh.box import Look, SshBox
-from infra.workers.ssh.configuration import Host, SshJobConfiguration
-from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
-from infra.workers.ssh.outcome import outcome_of
-from infra.workers.ssh.settings import SshSettings
-from infra.workers.ssh.slurm.box import box_of
-from infra.workers.ssh.tunnel import Tunnel
+from ..base.follow import JobFollow
+from ..base.job_configuration import JobRefused
+from ..base.log_lines import Lines, Send
+from ..base.outcome import JobOutcome, StartTimes
+from .box import Look, SshBox
+from .configuration import Host, SshJobConfiguration
+from .connection import BoxUnreachable, SecretOf, connect
+from .outcome import outcome_of
+from .settings import SshSettings
+from .slurm.box import box_of
+from .tunnel import Tunnel
 
 STAGE_LABELS = "ssh.waited_s", "ssh.pulled_s"
 NOTED_S = 5  # how often the box is told how much of the log Prefect has

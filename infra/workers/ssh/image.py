@@ -10,11 +10,11 @@ from typing import Any
 
 import asyncssh
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.box import BUSY, BoxBusy, SshBox, text_of
-from infra.workers.ssh.check import Facts, has_image
-from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import LOST, BoxUnreachable, error_text
+from ..base.job_configuration import JobRefused
+from .box import BUSY, BoxBusy, SshBox, text_of
+from .check import Facts, has_image
+from .configuration import SshJobConfiguration
+from .connection import LOST, BoxUnreachable, error_text
 
 CHUNK_BYTES = 1024 * 1024
 LAST_S = 5  # that `save` has to end by itself, once all was read

@@ -1,10 +1,10 @@
 """The outcome of a job from what its box reports."""
 
-from infra.workers.base.outcome import KILLED, JobOutcome
-from infra.workers.ssh.box import Look
-from infra.workers.ssh.configuration import Host, SshJobConfiguration
-from infra.workers.ssh.slurm.box import SlurmLook
-from infra.workers.ssh.slurm.outcome import slurm_outcome
+from ..base.outcome import KILLED, JobOutcome
+from .box import Look
+from .configuration import Host, SshJobConfiguration
+from .slurm.box import SlurmLook
+from .slurm.outcome import slurm_outcome
 
 
 def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
@@ -35,7 +35,7 @@ def _interrupted(look: Look, host: Host, configuration: SshJobConfiguration) -> 
 def _ended(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome:
     if look.unpulled:
         image = configuration.image
-        what = f"Image {image} could not be pulled" if image else "The lane's environment could not be made"
+        what = f"Image {image} could not be pulled" if image else "The job's environment could not be created"
         return JobOutcome("ImagePullFailed", f"{what} on box {host}: {look.last or 'its log says why'}")
     if look.code is None and look.begun:
         return JobOutcome("Removed", f"The job was removed from box {host} from outside while it ran.")

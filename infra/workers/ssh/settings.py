@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from infra.workers.base.settings import PollSettings
+from ..base.settings import PollSettings
 
 
 class SshSettings(PollSettings):

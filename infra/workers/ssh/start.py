@@ -7,17 +7,17 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.base.outcome import StateName
-from infra.workers.ssh.box import BoxBusy, SshBox
-from infra.workers.ssh.check import has_image, home_of, unmet_requirements
-from infra.workers.ssh.command_line import env_file, pull_command, run_command, secret_profile
-from infra.workers.ssh.configuration import Host, SshJobConfiguration
-from infra.workers.ssh.connection import BoxUnreachable, SecretOf, connect
-from infra.workers.ssh.image import stream
-from infra.workers.ssh.sending import bring_code, code_variables
-from infra.workers.ssh.slurm.box import box_of
-from infra.workers.ssh.tunnel import Tunnel
+from ..base.job_configuration import JobRefused
+from ..base.outcome import StateName
+from .box import BoxBusy, SshBox
+from .check import has_image, home_of, unmet_requirements
+from .command_line import env_file, pull_command, run_command, secret_profile
+from .configuration import Host, SshJobConfiguration
+from .connection import BoxUnreachable, SecretOf, connect
+from .image import stream
+from .sending import bring_code, code_variables
+from .slurm.box import box_of
+from .tunnel import Tunnel
 
 UNFIT: StateName = "Unfit"
 WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
@@ -98,9 +98,7 @@ class Launcher:
 
     def _log_wait(self, host: Host, reason: Exception) -> None:
         who = f" ({reason})" if str(reason) else ""
-        sentence = (
-            f"Box {host} measures for somebody else{who}." if isinstance(reason, BoxBusy) else str(reason)
-        )
+        sentence = f"Box {host} is in use{who}." if isinstance(reason, BoxBusy) else str(reason)
         if self._logged.get(host) != sentence:
             self._log.info("%s Waiting up to %s s for a box.", sentence, self._configuration.wait_s)
             self._logged[host] = sentence

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import asyncssh
 from prefect.client.orchestration import get_client
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.box import Look, SshBox
-from infra.workers.ssh.command_line import PROFILE, TOKEN
-from infra.workers.ssh.configuration import Host
-from infra.workers.ssh.connection import LOST, BoxUnreachable, error_text
-from infra.workers.ssh.proxy.app import JobProxy
-from infra.workers.ssh.proxy.limits import Allowances
-from infra.workers.ssh.proxy.serve import serve
+from ..base.job_configuration import JobRefused
+from .box import Look, SshBox
+from .command_line import PROFILE, TOKEN
+from .configuration import Host
+from .connection import LOST, BoxUnreachable, error_text
+from .proxy.app import JobProxy
+from .proxy.limits import Allowances
+from .proxy.serve import serve
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from prefect.blocks.system import Secret
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound, ObjectNotFound
 
-from infra.workers.base.job_configuration import JobRefused, TakenOver
-from infra.workers.base.retry import call_until_answered
-from infra.workers.base.worker import FollowingWorker
-from infra.workers.ssh.box import SshBox
-from infra.workers.ssh.configuration import (
+from ..base.job_configuration import JobRefused, TakenOver
+from ..base.retry import call_until_answered
+from ..base.worker import FollowingWorker
+from .box import SshBox
+from .configuration import (
     Host,
     SshJobConfiguration,
     SshVariables,
@@ -20,12 +20,12 @@ from infra.workers.ssh.configuration import (
     identifier,
     job_name,
 )
-from infra.workers.ssh.connection import BoxUnreachable, connect
-from infra.workers.ssh.follow import SshFollow
-from infra.workers.ssh.settings import SshSettings
-from infra.workers.ssh.slurm.box import box_of
-from infra.workers.ssh.start import Launcher
-from infra.workers.ssh.tunnel import Tunnel
+from .connection import BoxUnreachable, connect
+from .follow import SshFollow
+from .settings import SshSettings
+from .slurm.box import box_of
+from .start import Launcher
+from .tunnel import Tunnel
 
 if TYPE_CHECKING:
     from uuid import UUID

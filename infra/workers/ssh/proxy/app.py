@@ -24,9 +24,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from infra.workers.ssh.command_line import ROOT
-from infra.workers.ssh.proxy import bodies
-from infra.workers.ssh.proxy.events import (
+from ..command_line import ROOT
+from . import bodies
+from .events import (
     ARTIFACT,
     OwnThings,
     give_events,
@@ -34,8 +34,8 @@ from infra.workers.ssh.proxy.events import (
     take_events,
     until_closed,
 )
-from infra.workers.ssh.proxy.limits import BODY_BYTES, Allowance, Allowances, spend
-from infra.workers.ssh.proxy.refusal import Refusal
+from .limits import BODY_BYTES, Allowance, Allowances, spend
+from .refusal import Refusal
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun

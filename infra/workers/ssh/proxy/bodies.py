@@ -7,8 +7,8 @@ from uuid import UUID
 from prefect.client.schemas.objects import StateType
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from infra.workers.ssh.proxy.limits import Allowances, spend
-from infra.workers.ssh.proxy.refusal import Refusal
+from .limits import Allowances, spend
+from .refusal import Refusal
 
 WRONG = 422
 T = TypeVar("T")

@@ -16,10 +16,11 @@ from prefect.exceptions import ObjectNotFound
 from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from infra.workers.ssh.proxy.limits import Allowances, spend
-from infra.workers.ssh.proxy.refusal import Refusal
+from ...brand import BRAND
+from .limits import Allowances, spend
+from .refusal import Refusal
 
-NOTHING = "gridbench.nothing"  # the name of no event
+NOTHING = f"{BRAND.name}.nothing"  # the name of no event
 PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
 HANDSHAKE_S = 30
 NOT_ALLOWED, BROKEN = 1008, 1011  # codes of a socket's end

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from infra.workers.ssh.proxy.refusal import Refusal
+from .refusal import Refusal
 
 BODY_BYTES = 5 * 1024 * 1024  # Prefect's own batches of log lines have at most 4 MB
 CONNECTIONS = 32  # of one box at a time: an engine holds about ten

@@ -12,8 +12,9 @@ import asyncssh
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from infra.workers.ssh.proxy.app import JobProxy
-from infra.workers.ssh.proxy.limits import BODY_BYTES, CONNECTIONS
+from ...brand import BRAND
+from .app import JobProxy
+from .limits import BODY_BYTES, CONNECTIONS
 
 KEEP_ALIVE_S = 60
 SHORTAGE = asyncssh.OPEN_RESOURCE_SHORTAGE
@@ -36,7 +37,7 @@ async def serve(
     Raises:
         asyncssh.ChannelListenError: the box does not give that port, or none.
     """
-    folder = Path(tempfile.mkdtemp(prefix="gridbench-tunnel-"))  # nobody else enters it
+    folder = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-tunnel-"))  # nobody else enters it
     resources.callback(shutil.rmtree, folder, ignore_errors=True)
     state, path = ServerState(), str(folder / "api")
     config = Config(

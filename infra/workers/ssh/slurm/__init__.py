@@ -1,1 +1,1 @@
-"""Lanes as jobs of Slurm, submitted and followed on a login node behind SSH."""
+"""Flow runs as jobs of Slurm, submitted and followed on a login node behind SSH."""

@@ -8,14 +8,14 @@ from typing import Self
 
 import asyncssh
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.box import HOME, Look, SshBox, seconds_in, text_of
-from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.connection import ANSWER_S, BoxUnreachable
-from infra.workers.ssh.slurm.outcome import Written
-from infra.workers.ssh.slurm.reasons import to_give_up
-from infra.workers.ssh.slurm.states import RUNNING, SlurmJob, from_sacct, from_scontrol
-from infra.workers.ssh.slurm.submission import submission
+from ...base.job_configuration import JobRefused
+from ..box import HOME, Look, SshBox, seconds_in, text_of
+from ..configuration import SshJobConfiguration
+from ..connection import ANSWER_S, BoxUnreachable
+from .outcome import Written
+from .reasons import to_give_up
+from .states import RUNNING, SlurmJob, from_sacct, from_scontrol
+from .submission import submission
 
 HERE = Path(__file__).parent
 SCRIPTS = {name: (HERE / f"{name}.sh").read_bytes() for name in ("slurm", "job")}

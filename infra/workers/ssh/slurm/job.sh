@@ -1,5 +1,5 @@
 #!/bin/sh
-# The batch script of a lane, on a compute node: the way to the Prefect API, then the root of the lane's processes. It
+# The batch script of a job, on a compute node: the way to the Prefect API, then the root of the job's processes. It
 # runs once: Slurm is asked not to queue it again, and an administrator may all the same.
 #
 #   job.sh FOLDER LIMIT_S PORT LOGIN PYTHON TREE
@@ -49,7 +49,7 @@ clean() {
 
 keeper='' waited=0
 trap clean EXIT
-trap : TERM # Slurm tells all processes of a job: the root ends the lane, and this script what is left
+trap : TERM # Slurm tells all processes of a job: the root ends the job, and this script ends the rest
 hide || exit 1
 if [ "$port" -ne 0 ] && [ "$(cat "$folder/login")" != "$(cat /proc/sys/kernel/random/boot_id)" ]; then
     until way; do

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from infra.workers.base.outcome import JobOutcome, StateName, is_state_name
-from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.slurm.reasons import clause_of
-from infra.workers.ssh.slurm.states import CANCELLED, ROOT, SlurmJob
-from infra.workers.ssh.slurm.submission import SECONDS_PER_MINUTE, limit_minutes
+from ...base.outcome import JobOutcome, StateName, is_state_name
+from ..configuration import SshJobConfiguration
+from .reasons import clause_of
+from .states import CANCELLED, ROOT, SlurmJob
+from .submission import SECONDS_PER_MINUTE, limit_minutes
 
 # States in which Slurm itself has ended the job: name, and the sentence.
 ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
@@ -20,7 +20,7 @@ ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
     "OUT_OF_MEMORY": ("OutOfMemory", "Job {job.number} ran out of memory on node {job.node} ({memory})"),
     "DEADLINE": ("NoCapacity", "Slurm had no node for job {job.number} in wait_s {wait_s}"),
     "REVOKED": ("Preempted", "Slurm gave job {job.number} to another cluster of its federation"),
-    "SPECIAL_EXIT": ("Preempted", "Slurm has queued job {job.number} again, and a lane runs once"),
+    "SPECIAL_EXIT": ("Preempted", "Slurm has requeued job {job.number}, which must run only once"),
 }
 
 
@@ -29,7 +29,7 @@ class Written:
     """Notes that a job has left in its folder.
 
     Attributes:
-        code: exit code of the lane's command; None where its root wrote none.
+        code: exit code of the job's command; None if its root wrote none.
         unpulled: its environment could not be made.
         oom: the kernel ended a process of it for its memory.
         late: it was ended after timeout_s.
@@ -68,7 +68,7 @@ def slurm_outcome(
         )
         return JobOutcome("Unfit", text)
     if written.unpulled:
-        text = f"The lane's environment could not be made on the login node: {written.last or 'no word'}"
+        text = f"The job's environment could not be created on the login node: {written.last or 'no output'}"
         return JobOutcome("ImagePullFailed", text)
     if written.late:
         text = f"The job was stopped after timeout_s {configuration.timeout_s}."

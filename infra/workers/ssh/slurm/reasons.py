@@ -2,7 +2,7 @@
 
 import re
 
-from infra.workers.ssh.slurm.states import SlurmJob
+from .states import SlurmJob
 
 # By Slurm's name of the reason. All others may pass: the job waits for as long as wait_s says.
 NEVER = {
@@ -61,7 +61,7 @@ def clause_of(job: SlurmJob) -> str | None:
 def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
     """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None where not.
 
-    A job that can never start would wait for nothing, and one that was paused has measured the pause.
+    A job that can never start would wait without end. A pause makes the times of a job wrong.
 
     Args:
         job: Slurm's word.
@@ -71,9 +71,9 @@ def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
     if job.ended:
         return None
     if job.restarts:
-        return f"Preempted: Slurm has queued job {job.number} again, and a lane runs once; it was cancelled."
+        return f"Preempted: Slurm has requeued job {job.number}, which must run only once; it was cancelled."
     if job.paused:
-        return f"Preempted: Slurm has paused job {job.number}, so that its times are wrong; it was cancelled."
+        return f"Preempted: Slurm has paused job {job.number}, which makes its times wrong; it was cancelled."
     if clause := never_starts(job):
         return f"Unschedulable: Slurm can never start job {job.number} ({job.reason}): {clause}."
     if job.waits and waited_s > wait_s:

@@ -1,4 +1,4 @@
-"""The fields of a lane on Slurm."""
+"""The job variables for Slurm."""
 
 from typing import Annotated
 
@@ -15,32 +15,34 @@ Features = Annotated[
 
 
 class SlurmRequest(BaseModel):
-    """Wishes of a lane to Slurm, beside time, memory and GPUs, which every job has."""
+    """Options of `sbatch` in addition to time, memory and GPUs, which every job has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     partition: Names | None = Field(
-        default=None, title="Partition", description="One or several, with commas. Empty: the cluster's own."
+        default=None,
+        title="Partition",
+        description="One or more, separated by commas. Empty: the cluster's default.",
     )
-    account: Name | None = Field(default=None, title="Account", description="Who pays.")
+    account: Name | None = Field(default=None, title="Account", description="Account that is charged.")
     qos: Name | None = Field(default=None, title="Quality of Service")
     constraint: Features | None = Field(
         default=None, title="Constraint", description="Features of the node, such as a100&nvlink."
     )
     reservation: Name | None = Field(default=None, title="Reservation")
     gpu_type: Name | None = Field(
-        default=None, title="GPU Type", description="As `sinfo -o %G` names it, such as a100."
+        default=None, title="GPU Type", description="Name in the output of `sinfo -o %G`, such as a100."
     )
     cpus: int | None = Field(
-        default=None, title="CPUs", description="Empty: all of the node, where it is exclusive.", ge=1
+        default=None, title="CPUs", description="Empty: all CPUs of the node if it is exclusive.", ge=1
     )
     exclusive: bool = Field(
         default=True,
         title="Exclusive",
-        description="Have the node alone, as a measurement needs it. With false others share it.",
+        description="Use the node exclusively, as benchmarks need it. With false, other jobs share it.",
     )
     login: Name | None = Field(
         default=None,
         title="Login Node",
-        description="As compute nodes reach it. Empty: the name that it has for itself.",
+        description="Name under which compute nodes reach the login node. Empty: its own host name.",
     )

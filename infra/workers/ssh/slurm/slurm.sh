@@ -4,7 +4,7 @@
 # the compute nodes share, and its name the job's in Slurm.
 #
 #   start FOLDER PROFILE_BYTES ENV_BYTES PYTHON TREE OPTION… SCRIPT ARGUMENT…
-#                         makes the lane's environment, and `sbatch OPTION… SCRIPT ARGUMENT…`: 0 Slurm has the job, or
+#                         makes the job's environment, and `sbatch OPTION… SCRIPT ARGUMENT…`: 0 Slurm has the job, or
 #                         had it already; 74 not (stderr: why)
 #   look FOLDER           key=value lines: state, job, scontrol, sacct, exit, waited, …
 #   lines FOLDER OFFSET   the log from a byte on, until the job has ended; nothing for one that has not begun

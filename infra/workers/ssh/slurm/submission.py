@@ -1,10 +1,10 @@
-"""The command line that submits a lane to Slurm; nothing is run here."""
+"""The command line that submits a job to Slurm; this module runs nothing."""
 
 import math
 
-from infra.workers.base.job_configuration import JobRefused
-from infra.workers.ssh.configuration import SshJobConfiguration
-from infra.workers.ssh.slurm.request import SlurmRequest
+from ...base.job_configuration import JobRefused
+from ..configuration import SshJobConfiguration
+from .request import SlurmRequest
 
 END_S = 60  # beyond timeout_s: for the way to the API, and for the processes to end by themselves
 SECONDS_PER_MINUTE = 60  # Slurm counts a job's time in minutes
@@ -13,10 +13,10 @@ SECONDS_PER_MINUTE = 60  # Slurm counts a job's time in minutes
 def submission(
     configuration: SshJobConfiguration, request: SlurmRequest, name: str, folder: str
 ) -> tuple[str, ...]:
-    """Return the options of `sbatch` for a lane.
+    """Return the options of `sbatch` for a job.
 
     It has a limit on its time, leaves the queue by itself after `wait_s`, whoever still looks, and is never
-    queued again: a lane that starts twice would measure twice.
+    queued again: a job that starts twice would do its work twice.
 
     Args:
         configuration: of the job.
@@ -42,7 +42,7 @@ def submission(
 
 
 def limit_minutes(timeout_s: int) -> int:
-    """Return Slurm's limit: the lane's own comes first, with a sentence and its last lines."""
+    """Return Slurm's limit: the job's own comes first, with a sentence and its last lines."""
     return math.ceil((timeout_s + END_S) / SECONDS_PER_MINUTE)
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from infra.workers.base.job_configuration import JobRefused
+from infra.workers.base.outcome import PULL_LABEL, QUEUE_LABEL
 from infra.workers.batch.follow import STAGE_LABELS, start_times
 from infra.workers.batch.stuck import diagnose, given_up, look
 
@@ -90,19 +91,19 @@ async def test_a_misfit_that_no_number_shows_is_doubted():
     assert found.kind == "doubtful" and "JOB_RESOURCE_REQUIREMENT" in found.message
 
 
-QUEUED = {"aws-batch.runnable_s": 60.0, "gridbench.queue_s": 60.0}
+QUEUED = {"aws-batch.runnable_s": 60.0, QUEUE_LABEL: 60.0}
 
 
 @pytest.mark.parametrize(
     ("created", "placed", "started", "labels"),
     [
-        (1000, 61_000, 81_000, QUEUED | {"aws-batch.starting_s": 20.0, "gridbench.pull_s": 20.0}),
-        (1000, None, 81_000, {"aws-batch.runnable_s": 80.0, "gridbench.queue_s": 80.0}),
+        (1000, 61_000, 81_000, QUEUED | {"aws-batch.starting_s": 20.0, PULL_LABEL: 20.0}),
+        (1000, None, 81_000, {"aws-batch.runnable_s": 80.0, QUEUE_LABEL: 80.0}),
         (
             1000,
             90_000,
             81_000,
-            {"aws-batch.runnable_s": 80.0, "gridbench.queue_s": 80.0},
+            {"aws-batch.runnable_s": 80.0, QUEUE_LABEL: 80.0},
         ),  # a late clock here
         (1000, 61_000, None, {}),
     ],

@@ -1,5 +1,6 @@
 """An environment that has never seen this repository, and what its user does there."""
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -11,6 +12,15 @@ import prefect
 ROOT = Path(__file__).parents[4]
 # What a machine needs to be reached by pip and AWS's client is the user's, too; the rest of this process is not.
 WITHHELD = ("PYTHON", "PREFECT_", "GRIDBENCH_", "VIRTUAL_ENV")
+
+
+def brand_of(distribution):
+    """The names that the worker of a distribution uses."""
+    path = distribution.project / "brand.py"
+    spec = importlib.util.spec_from_file_location(f"infra.workers.brand_of_{distribution.package}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.BRAND
 
 
 class Clean:

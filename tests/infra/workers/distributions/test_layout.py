@@ -10,15 +10,17 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from infra.workers.brand import BRAND
+from infra.workers.branding import Branding
 from infra.workers.distributions.layout import (
     DISTRIBUTIONS,
-    OURS,
     SUFFIXES,
     WORKERS,
     lay,
     own_tests,
     sources,
 )
+from tests.infra.workers.distributions.clean import brand_of
 
 TESTS = Path(__file__).parents[1]
 EACH = pytest.mark.parametrize("distribution", DISTRIBUTIONS, ids=lambda distribution: distribution.name)
@@ -51,10 +53,6 @@ def modules(project):
     return [path for path in project.rglob("*.py") if "tests" not in path.relative_to(project).parts]
 
 
-def module_of(path, project):
-    return ".".join(path.relative_to(project).with_suffix("").parts).removesuffix(".__init__")
-
-
 def names_of(tree):
     """What a module binds, wherever it does."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -68,26 +66,25 @@ def names_of(tree):
 
 
 @EACH
-def test_every_file_of_a_worker_is_in_its_distribution(distribution, laid):
-    for folder, place in distribution.folders:
-        files = [path for path in (WORKERS / folder).rglob("*") if path.is_file()]
-        files = [path for path in files if "__pycache__" not in path.parts]
-        assert {path.suffix for path in files} <= SUFFIXES
-        for path in files:
-            name = Path(distribution.package, place, path.relative_to(WORKERS / folder))
-            assert (laid[distribution] / name).is_file(), name
+def test_all_files_of_a_worker_are_copied_byte_for_byte_except_its_brand(distribution, laid):
+    package = laid[distribution] / distribution.package / "workers"
+    copied = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
+    files = [path for path in WORKERS.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    names = {path.relative_to(WORKERS).as_posix() for path in files}
+    expected = {name for name in names if name.partition("/")[0] in distribution.folders}
+    expected |= {"__init__.py", "brand.py", "branding.py"}
+    assert copied == expected - {*distribution.left_out}
+    assert {Path(name).suffix for name in copied} <= SUFFIXES
+    different = {name for name in copied if (package / name).read_bytes() != (WORKERS / name).read_bytes()}
+    assert different == {"brand.py"}
 
 
 @EACH
-def test_no_file_of_ours_takes_the_place_of_another(distribution):
-    names = [
-        Path(place, path.relative_to(WORKERS / folder))
-        for folder, place in distribution.folders
-        for path in (WORKERS / folder).rglob("*.py")
-    ]
-    packages = {parent for name in names for parent in name.parents}
-    assert len(names) == len(set(names))
-    assert not [name for name in names if name.with_suffix("") in packages]
+def test_a_brand_differs_in_its_names_only(distribution):
+    brand = brand_of(distribution)
+    assert type(brand) is Branding
+    assert brand.name != BRAND.name and brand.env_prefix != BRAND.env_prefix
+    assert not brand.code_module, "it has no checkout to send"
 
 
 @EACH
@@ -98,29 +95,21 @@ def test_no_file_speaks_of_this_repository(distribution, laid):
 
 
 @EACH
-def test_every_word_that_is_replaced_is_there(distribution):
-    texts = "".join(path.read_text() for path in sources(distribution).values())
-    for ours, _ in distribution.words:
-        assert ours in texts, ours
-
-
-@EACH
-def test_every_name_that_a_module_imports_from_the_package_is_there(distribution, laid):
-    """A module of the distribution's own can stand in for another one of ours."""
-    trees = {
-        module_of(path, laid[distribution]): ast.parse(path.read_text())
-        for path in modules(laid[distribution])
-    }
-    imports = [
-        (node.module, alias.name)
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and node.module.partition(".")[0] == distribution.package
-        for alias in node.names
-    ]
-    assert imports
-    for module, name in imports:
-        assert f"{module}.{name}" in trees or name in names_of(trees[module]), (module, name)
+def test_the_package_imports_only_modules_that_it_has(distribution, laid):
+    """The imports of the package are relative."""
+    checked = 0
+    for path in modules(laid[distribution]):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                folder = path.parents[node.level - 1]
+                target = folder.joinpath(*(node.module or "").split("."))
+                source = target.with_suffix(".py") if node.module else folder / "__init__.py"
+                source = source if source.is_file() else target / "__init__.py"
+                names = names_of(ast.parse(source.read_text()))
+                for alias in node.names:
+                    checked += 1
+                    assert alias.name in names or (target / f"{alias.name}.py").is_file(), (path, alias.name)
+    assert checked > 100
 
 
 @EACH
@@ -155,13 +144,12 @@ def test_a_distribution_has_one_top_package_which_prefect_loads(distribution):
 @EACH
 def test_a_distribution_has_tests_of_its_worker_and_of_what_workers_share(distribution, laid):
     own = own_tests(distribution, TESTS)
-    assert {name.partition("/")[0] for name in own} == {folder for folder, _ in distribution.folders}
-    for name in own:
-        text = (laid[distribution] / "tests" / name).read_text()
-        ast.parse(text)
-        assert OURS not in text and "gridbench" not in text, name
+    assert {name.partition("/")[0] for name in own} == {*distribution.folders}
+    for name, path in own.items():
+        assert (laid[distribution] / "tests" / name).read_bytes() == path.read_bytes()
     assert imported(laid[distribution] / "tests") - sys.stdlib_module_names <= {
         *imported(laid[distribution] / distribution.package),
         distribution.package,
+        "infra",
         "pytest",
     }

@@ -5,12 +5,13 @@ from typing import get_args
 
 import pytest
 
-from infra.workers.base.outcome import OUTCOME_LABEL, JobOutcome, StateName
+from infra.workers.base.outcome import JobOutcome, StateName
 from infra.workers.batch.configuration import BatchJobFields
 from infra.workers.batch.worker import AwsBatchWorker
 from infra.workers.distributions.layout import DISTRIBUTIONS, WORKERS
 from infra.workers.ssh.configuration import SshJobFields
 from infra.workers.ssh.worker import SshWorker
+from tests.infra.workers.distributions.clean import brand_of
 
 SSH, BATCH = DISTRIBUTIONS
 WORKER = {SSH: SshWorker, BATCH: AwsBatchWorker}
@@ -57,7 +58,7 @@ def test_every_end_has_its_name_and_its_outcome(distribution):
     assert set(rows) == ends_of(distribution)
     for name, (_, outcome) in rows.items():
         assert outcome == f"`{JobOutcome(name, '').cause.value}`", name
-    assert distribution.adapt(OUTCOME_LABEL) in readme(distribution)
+    assert f"{brand_of(distribution).name}.outcome" in readme(distribution)
 
 
 @EACH

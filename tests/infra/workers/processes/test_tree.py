@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.workers.brand import BRAND
 from infra.workers.processes.bundle import bundle
 from infra.workers.processes.processes import members
 
@@ -130,7 +131,7 @@ def test_a_tree_that_does_not_listen_is_killed_whole(place):
 
 def test_what_a_killed_root_leaves_is_ended_and_counts_as_killed(place):
     root = place.begin("(setsid sh -c 'sleep 600' &) ; echo $TMPDIR; sleep 600")
-    place.until_printed("gridbench-")
+    place.until_printed(f"{BRAND.name}-")
     os.kill(root, signal.SIGKILL)
     assert place.call("logs", "-f", place.job.name).returncode == 0
     assert members(place.job.name) == set()

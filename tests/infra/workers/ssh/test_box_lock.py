@@ -48,6 +48,6 @@ def test_a_job_that_starts_writes_its_name_behind_no_link(tmp_path):
     (folder / "run").write_bytes(b"run\0")
     (tmp_path / "precious").write_text("precious")
     lock.with_name("box.lock.holder").symlink_to(tmp_path / "precious")
-    assert verb(tmp_path, "start", str(folder), str(lock), "60", "0", "0", "true").returncode == 0
+    assert verb(tmp_path, "start", str(folder), str(lock), "60", "0", "0", "label", "true").returncode == 0
     assert (tmp_path / "precious").read_text() == "precious"
     assert lock.with_name("box.lock.holder").read_text() == f"{name}\n"

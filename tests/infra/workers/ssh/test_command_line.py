@@ -10,12 +10,13 @@ from pydantic import ValidationError
 
 from infra.workers.base.job_configuration import JobRefused, one_sentence
 from infra.workers.base.log_lines import CALL_BYTES, LONGEST_BYTES, Lines
+from infra.workers.brand import BRAND
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.check import unmet_requirements
 from infra.workers.ssh.command_line import env_file, gpu_options, run_command, secret_profile
 from infra.workers.ssh.configuration import Host, SshJobConfiguration, host_and_name, identifier, job_name
 from infra.workers.ssh.outcome import outcome_of
-from infra.workers.ssh.processes import run_words
+from infra.workers.ssh.sending import run_words
 
 BOX = {"address": "box.example", "host_key": "ssh-ed25519 AAAA"}
 URL = "http://127.0.0.1:4200/api"
@@ -54,10 +55,10 @@ def test_the_words_of_a_run():
 
 
 def test_a_box_keeps_nothing_unless_it_is_asked_to_and_each_users_apart():
-    assert "gridbench-kept" not in " ".join(run_command(asked(), "a-name", None, "/home/me"))
+    assert "-kept" not in " ".join(run_command(asked(), "a-name", None, "/home/me"))
     mine, theirs = (run_command(asked(keep=True), "a-name", None, f"/home/{who}") for who in ("me", "them"))
     volume = mine[mine.index("--volume") + 1]
-    assert volume.startswith("gridbench-kept-") and volume.endswith(":/home/gridbench/.gridbench/kept")
+    assert volume.startswith(f"{BRAND.name}-kept-") and volume.endswith(f":{BRAND.cache_path}")
     assert volume not in theirs and mine == run_command(asked(keep=True), "a-name", None, "/home/me")
 
 
@@ -248,7 +249,7 @@ def test_what_a_look_means(look, name):
 @pytest.mark.parametrize("changes", [{}, BARE])
 def test_what_could_not_be_brought_is_said_with_the_last_line_of_the_log(changes):
     found = outcome_of(Look("ended", unpulled=True, last="no route."), Host(address="box"), asked(**changes))
-    what = "The lane's environment could not be made" if changes else "Image an-image could not be pulled"
+    what = "The job's environment could not be created" if changes else "Image an-image could not be pulled"
     assert (found.name, found.message) == ("ImagePullFailed", f"{what} on box ubuntu@box:22: no route.")
 
 

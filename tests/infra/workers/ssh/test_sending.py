@@ -5,7 +5,7 @@ import subprocess
 import sys
 import zipfile
 
-from infra.workers.ssh.sending import lane_bundle
+from infra.workers.ssh.lane_code import lane_bundle
 
 SHOWS = "import sys; sys.path.insert(0, {!r}); import tasks.travel.lane as lane; print(lane.__file__)"
 

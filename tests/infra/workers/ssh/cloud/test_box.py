@@ -8,9 +8,10 @@ from uuid import uuid4
 import pytest
 from prefect.client.schemas.objects import FlowRun
 
+from infra.workers.brand import BRAND
 from infra.workers.ssh import start
 from infra.workers.ssh.box import HOME, BoxBusy, SshBox
-from infra.workers.ssh.command_line import KEPT_AT, kept_volume
+from infra.workers.ssh.command_line import kept_volume
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BoxUnreachable
 from infra.workers.ssh.outcome import outcome_of
@@ -53,11 +54,11 @@ async def test_a_job_runs_once_however_often_it_is_started(box, machine, variabl
 
 @pytest.mark.parametrize("kind", ["containers"], indirect=True)
 async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_else(box, machine, variables):
-    shows = f"ls {KEPT_AT} /left 2>/dev/null"
+    shows = f"ls {BRAND.cache_path} /left 2>/dev/null"
     for keep, script, printed in (
-        (True, f"echo code >{KEPT_AT}/tree.pack; touch /left; echo done", "done\n"),
+        (True, f"echo code >{BRAND.cache_path}/tree.pack; touch /left; echo done", "done\n"),
         (False, shows, ""),
-        (True, shows, f"{KEPT_AT}:\ntree.pack\n"),
+        (True, shows, f"{BRAND.cache_path}:\ntree.pack\n"),
     ):
         name = new_name()
         await begin(box, asked(machine, variables, f"{script}; true", keep=keep), name)

@@ -173,8 +173,8 @@ JOBS = {
             "crashed",
             {
                 CONTAINERS: "Image localhost/no:1 could not be pulled on box …: …",
-                PROCESSES: "The lane's environment could not be made on box …: …",
-                SLURM: "The lane's environment could not be made on the login node: …",
+                PROCESSES: "The job's environment could not be created on box …: …",
+                SLURM: "The job's environment could not be created on the login node: …",
             },
         ),
         TRUE,
@@ -353,7 +353,7 @@ DEATHS = {
     "paused": Death(
         "it is paused: `scontrol suspend`, or gang scheduling",
         on_slurm(
-            "Preempted", TAKEN_AWAY, "Slurm has paused job …, so that its times are wrong; it was cancelled."
+            "Preempted", TAKEN_AWAY, "Slurm has paused job …, which makes its times wrong; it was cancelled."
         ),
         RUNS,
         slurm_state="SUSPENDED",
@@ -392,9 +392,7 @@ DEATHS = {
 STATES = {
     "waits": End(
         "somebody else has the machine for `wait_s`",
-        on_boxes(
-            "NoCapacity", NO_MACHINE, "No box took the job in wait_s 10. Box … measures for somebody else…."
-        )
+        on_boxes("NoCapacity", NO_MACHINE, "No box took the job in wait_s 10. Box … is in use….")
         # It leaves the queue by itself, or the worker sees it first.
         | on_slurm("NoCapacity", NO_MACHINE, "Slurm had no node for job … in wait_s 10…."),
         {"script": "true", "wait_s": 10},

@@ -128,7 +128,7 @@ def test_a_limit_on_one_job_names_its_field():
 def test_a_paused_lane_and_one_that_is_queued_again_are_given_up():
     assert "paused" in given_up(SlurmJob("7", "SUSPENDED", paused=True))
     assert "paused" in given_up(SlurmJob("7", "RUNNING", paused=True))
-    assert "queued job 7 again" in given_up(SlurmJob("7", "PENDING", restarts=1))
+    assert "requeued job 7" in given_up(SlurmJob("7", "PENDING", restarts=1))
     assert given_up(SlurmJob("7", "COMPLETED", paused=True)) is None
 
 

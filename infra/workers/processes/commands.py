@@ -1,16 +1,16 @@
-"""Process trees as a container runtime: the commands that `box.sh` gives to one, and `hold`, a root.
+"""Process trees with the commands of a container runtime, as `box.sh` calls them, and `hold`, the root.
 
     hold OPTIONS FOLDER COMMAND…         the root of a tree, in the foreground: see `tree`
     run OPTIONS FOLDER COMMAND…          the same in a session of its own; returns once it has begun
-    ps -q [--filter name=^NAME$]         the names of all trees of which a process runs, or this one's
+    ps -q [--filter name=^NAME$]         the names of all trees with a running process, or this one's
     logs [-f] NAME                       nothing, for the log is in FOLDER; with -f once the tree has ended
     inspect -f FORMAT NAME               `CODE OOM`
-    stop -t S NAME                       ends a tree within S seconds
-    rm -f -v NAME                        ends at once what is left of it
-    pull NAME WORD…                      this Python with these words, as a part of the tree
-    info …                               what this Python is, as JSON
+    stop -t S NAME                       end a tree within S seconds
+    rm -f -v NAME                        kill the rest of the tree
+    pull NAME WORD…                      run this Python with these words as part of the tree
+    info …                               this Python's path, version and modules, as JSON
 
-FOLDER lies beside this file, so that a name is enough to find it.
+FOLDER is next to this file, so that a name is enough to find it.
 """
 
 import argparse
@@ -26,8 +26,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from infra.workers.processes.processes import KILL_S, MARK, running, sweep
-from infra.workers.processes.tree import KILLED, forget_scratch, hold
+from ..brand import BRAND
+from .processes import KILL_S, MARK, running, sweep
+from .tree import KILLED, forget_scratch, hold
 
 HERE = Path(sys.argv[0]).absolute().parent
 POLL_S = 0.05
@@ -69,7 +70,7 @@ def root_of(folder: Path, within_s: float = 0.0) -> int | None:
 def follow(folder: Path) -> int:
     """Return once a tree has ended; one whose root was killed is ended."""
     with suppress(FileNotFoundError), (folder / "root").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # it does nothing while others measure
+        fcntl.flock(lock, fcntl.LOCK_SH)  # it uses no CPU while it waits
     return remove(folder)
 
 
@@ -97,8 +98,8 @@ def end_of(folder: Path) -> str:
 
 
 def facts() -> dict[str, object]:
-    """Return what this Python is, and which of the modules it has that a lane stands on."""
-    has = [name for name in ("torch", "pip", "uv") if importlib.util.find_spec(name)]
+    """Return this Python's path and version, and which modules for a job's environment it has."""
+    has = [name for name in (BRAND.module, "pip", "uv") if importlib.util.find_spec(name)]
     return {"python": sys.executable, "version": sys.version.split()[0], "has": has}
 
 
@@ -137,7 +138,3 @@ def main(verb: str, *words: str) -> int:
     elif verb == "info":
         print(json.dumps(facts()))
     return 0 if verb in ("ps", "logs", "inspect", "info") else UNKNOWN
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

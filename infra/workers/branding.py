@@ -1,0 +1,27 @@
+"""The names that differ between the homes of the workers' source."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Branding:
+    """Names that a worker gives to labels, variables and files.
+
+    Attributes:
+        name: prefix of the labels of flow runs, and of volumes and temporary folders.
+        env_prefix: prefix of environment variables that belong to no single worker.
+        container_label: label of the containers that a box runs for its lock's holder.
+        cache_path: folder in a container that outlives the job if the job variable `keep` is set.
+        lock_file: default path of a box's lock.
+        module: module that the Python of a box without containers must have.
+        code_module: module with `bring_code` and `code_variables`, for boxes without containers. If it is
+            empty, the code must already be on the box.
+    """
+
+    name: str
+    env_prefix: str
+    container_label: str = ""
+    cache_path: str = ""
+    lock_file: str = ""
+    module: str = "prefect"
+    code_module: str = ""
