@@ -138,15 +138,15 @@ def _sentences(grid: Grid) -> dict[str, Any]:
     """Return the lists of sentences, each with the number of left-out ones."""
     comparison = grid.comparison
     observed = firsts((*comparison.details, *comparison.observations), MOST_SENTENCES)
-    reasons = firsts([caveat.reason for caveat in comparison.caveats], MOST_SENTENCES)
+    caveats = firsts(comparison.caveats, MOST_SENTENCES)
     unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
     return {
         "undrawn": undrawn(grid),
         "observations": observed[0],
         "observations_left": observed[1],
         "answer": comparison.answer,
-        "caveats": reasons[0],
-        "caveats_left": reasons[1],
+        "caveats": caveats[0],
+        "caveats_left": caveats[1],
         "unpaired": unpaired[0],
         "unpaired_left": unpaired[1],
     }

@@ -30,7 +30,7 @@ def test_a_speedup_has_its_interval_and_the_baseline_is_named():
     assert {r["verdict"] for r in table if r["cell"].startswith(BASELINE)} == {"baseline"}
 
 
-def test_cost_names_the_front_and_what_beats_the_rest():
+def test_offers_are_on_the_pareto_front_or_name_the_better_offer():
     table = rows(stage_tables(comparison(records())), "bench-cost")
     assert table[0]["Work"] == "one pass through the suite"
     assert {row["Machine"] for row in table} == {BASELINE, "aws-g5.8xlarge"}, "gke-l4 has no price"
@@ -58,7 +58,7 @@ def test_a_long_table_is_cut_and_says_so(monkeypatch):
     assert len(table) == 5 and "20 more rows are in comparison.csv" in description
 
 
-def test_a_spot_price_is_said_to_be_one():
+def test_a_spot_offer_is_marked_as_spot():
     made = comparison(records())
     machines = tuple(replace(machine, spot_usd_per_hour=0.5) for machine in made.machines)
     (offers,) = (finding for finding in made.findings if isinstance(finding, Offers))

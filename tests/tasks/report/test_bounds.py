@@ -29,12 +29,12 @@ def compared(made):
 
 
 @pytest.mark.server
-def test_every_ok_cell_of_the_comparison_says_it_with_the_reason_as_its_title(made, compared):
+def test_details_of_every_ok_cell_have_its_bottleneck_with_the_reason(made, compared):
     page = report_html(made, grid_of(made, compared), RUN)
-    shown = re.findall(r'<span class="quiet" title="([^"]+)">bound by: ([^<]+)</span>', page)
+    shown = re.findall(r"bound by: ([^<]+)</span><span class=\"why\">([^<]+)<", page)
     bounds = [summary.bound for summary in compared.summaries if summary.bound]
-    assert sorted(shown) == sorted((bound.why, bound_text(bound)) for bound in bounds)
-    assert any(text.startswith("compute, 100 %") for _, text in shown)
+    assert sorted(shown) == sorted((bound_text(bound), bound.why) for bound in bounds)
+    assert any(text.startswith("compute, 100 %") for text, _ in shown)
 
 
 def test_the_records_table_has_it_and_the_share_of_the_measured_peak(made, compared):
@@ -88,7 +88,7 @@ def test_a_launch_bound_cell_and_a_soaked_one_say_so_on_the_page(held_back, made
     assert "launch-bound" not in before.lower().split("<script")[0] and "<dt>sustained</dt>" not in before
 
 
-def test_the_records_unfold_to_what_the_device_computes_and_to_what_a_soak_leaves(held_back):
+def test_record_details_have_device_share_and_sustained_speed(held_back):
     details = records_table.record_details(grid_of(held_back, comparison(held_back)), held_back)
     texts = [detail["facts"].get("busy", "") for detail in details]
     assert sum(text.startswith("launch-bound: the device computes for") for text in texts) == 3

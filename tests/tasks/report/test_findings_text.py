@@ -44,7 +44,7 @@ def test_the_text_tells_where_it_pays_by_size_price_and_calls():
     assert not any(row and row[0] == "matmul/n=200/fp32" for row in rows[: rows.index([])])
 
 
-def test_offers_say_what_is_worth_it():
+def test_offers_are_listed_with_their_standing():
     _, comparison = compared()
     lines = finding_text(comparison.finding(Offers)).splitlines()
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "one pass" in line]
@@ -55,7 +55,7 @@ def test_offers_say_what_is_worth_it():
     ]
 
 
-def test_bills_name_their_largest_parts_and_what_they_lack():
+def test_bills_list_their_largest_parts_and_missing_ones():
     _, alone = compared()
     text = finding_text(alone.finding(Bills))
     assert "* All machines: from the records alone: boot, image pull and idle time are not in it" in text

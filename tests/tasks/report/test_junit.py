@@ -83,7 +83,7 @@ def test_it_has_nothing_that_a_reader_has_no_place_for(found):
     conforms(ElementTree.fromstring(text.encode()))
 
 
-def test_a_suite_is_a_machine_and_counts_what_is_in_it(found):
+def test_a_suite_has_the_counts_of_one_machine(found):
     root = ElementTree.fromstring(junit_xml(found).encode())
     suites = {suite.get("name"): suite for suite in root}
     assert root.attrib == {"name": "now against before", "tests": "5", "failures": "2", "errors": "0"}
@@ -98,7 +98,7 @@ def test_a_suite_is_a_machine_and_counts_what_is_in_it(found):
     assert said["machine"] == said["against machine"] and len(said["machine"]) == 12
 
 
-def test_a_case_says_what_it_is_with_its_numbers(found):
+def test_a_test_case_has_status_and_numbers(found):
     root = ElementTree.fromstring(junit_xml(found).encode())
     cases = {(case.get("classname"), case.get("name")): case for case in root.iter("testcase")}
     slow = cases["cpu-box", MATMUL.id]
@@ -117,7 +117,7 @@ def test_a_case_says_what_it_is_with_its_numbers(found):
     assert "a change of 2 % would have been shown" in well.find("system-out").text
 
 
-def test_times_over_their_controls_are_told_as_such():
+def test_times_relative_to_controls_are_marked():
     def beside(name, factor):
         control = Control("frozen", "ok", (), factor)
         return [replace(one, control=control) for one in times(name, MATMUL, factor)]

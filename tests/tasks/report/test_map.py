@@ -65,7 +65,7 @@ def test_a_large_map_has_a_row_a_workload_and_a_field_a_size(large):
 
 
 @pytest.mark.server
-def test_a_large_page_says_what_it_leaves_out(large):
+def test_a_large_page_counts_left_out_rows_and_workloads(large):
     made, compared = large
     page = report_html(made, grid_of(made, compared), RUN)
     links = re.findall(r'<a href="#(case-\d+)" class="field', page)
@@ -86,7 +86,7 @@ def test_cells_in_short_have_verdict_ratio_and_time(large):
 
 
 @given(st.integers(1, 200), st.integers(1, 100), st.integers(1, 40))
-def test_what_is_drawn_can_be_read_and_holds_the_first_and_the_last_size(cases, names, groups):
+def test_drawn_sizes_are_few_and_include_first_and_last(cases, names, groups):
     sizes = tuple(Case.of("w", {"n": n + 1}) for n in range(cases))
     group = CaseGroup(
         "w", "fp32", sizes, {case: float(i + 1) for i, case in enumerate(sizes)}, "FLOP per step"
@@ -101,11 +101,11 @@ def test_what_is_drawn_can_be_read_and_holds_the_first_and_the_last_size(cases, 
     assert bool(undrawn(grid)) == (drawn != grid)
 
 
-def test_what_is_left_out_of_a_list_is_counted():
+def test_firsts_counts_left_out_values():
     assert firsts([1, 2, 3], 2) == ([1, 2], 1) and firsts([1], 2) == ([1], 0)
 
 
-def test_a_confound_of_every_ratio_is_said_once_and_one_of_some_is_not(grid):
+def test_shared_confounds_are_those_of_every_ratio(grid):
     pairings = grid.comparison.pairings
     shared = shared_confounds(grid)
     for name, found in shared.items():

@@ -71,7 +71,7 @@ def test_money_is_for_so_many_passes_that_it_is_more_than_a_cent():
     assert passes_of([replace(OFFERS[0], usd=Estimate(0.5))]) == 1
 
 
-def test_one_machine_alone_is_no_choice_and_no_picture(made):
+def test_one_machine_has_no_pareto_panel(made):
     assert pareto_panels(grid_with(made, Offers(OFFERS[:2]))) == []
     assert "spot" in [cell["text"] for cell in shown(made, Offers(OFFERS[:2]))["rows"][0]]
 
@@ -124,7 +124,7 @@ def test_a_break_even_lies_between_the_work_of_its_two_sizes(made):
     assert charts.count('"break-even"') >= 1 and "from nodes between 2708 and 20000" in page
 
 
-def test_cost_bars_are_cheaper_or_dearer_and_say_that_there_is_no_price(made):
+def test_cost_bars_are_cheaper_or_dearer_or_have_no_price(made):
     rows = [
         row
         for panel in speedup_panels(grid_with(made), by=COST)

@@ -51,7 +51,7 @@ def test_a_page_without_boxes_has_no_such_table(made):
     assert 'id="boxes"' not in page and 'href="#node-variation"' not in page
 
 
-def test_of_two_boxes_the_page_says_what_can_not_be_known(made):
+def test_two_boxes_cannot_show_node_variation(made):
     two = [record for record in made[0] if record.hardware != "my-box.<c>"]
     machines = [machine(name, shape="my-box") for name in ("my-box.a", "my-box.b")]
     text = shown(report_html(two, grid_of(two, compare(two, machines, "my-box.a")), RUN))

@@ -102,7 +102,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_what_cannot_be_read_is_counted_and_named(empty_store, planned, name):
+def test_unreadable_records_are_counted_and_named(empty_store, planned, name):
     fill(empty_store, good(planned))
     path = empty_store.folder / "records" / record_path(good(planned)[0])
     text, words = TEXTS[name]
@@ -132,7 +132,7 @@ def test_a_record_that_is_there_twice_counts_once(empty_store, planned):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_what_no_file_can_hold_is_refused_in_memory_too(planned, bad):
+def test_impossible_values_are_refused_in_memory_too(planned, bad):
     made = [replace(r, wall=timing(bad) if i == 0 else r.wall) for i, r in enumerate(good(planned))]
     comparison = compare(made, [machine(name) for name in HARDWARE], HARDWARE[0])
     assert any("its compute time is" in reason for s in comparison.summaries for reason in s.reasons)

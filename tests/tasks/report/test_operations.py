@@ -87,7 +87,7 @@ def test_machines_of_one_kind_have_their_names_as_columns():
     assert "gke-l4 s" in table and f"{BASELINE} s" in table
 
 
-def test_the_machine_says_itself_what_it_is():
+def test_hardware_table_has_the_recorded_specification():
     """The published table gave 32 cores to a machine that has 16 logical CPUs."""
     environment = {
         "instance_type": "r5.4xlarge", "cpu_model": "Example CPU", "physical_cores": 8, "logical_cpus": 16,

@@ -40,7 +40,7 @@ def rows_of(panel):
     return [row for table in panel.spec()["datasets"].values() for row in table if "hardware" in row]
 
 
-def test_panels_are_one_for_each_workload_and_leave_out_what_is_not_ok(grid):
+def test_each_workload_has_a_panel_without_refused_cells(grid):
     panels = time_panels(grid)
     assert [panel.title for panel in panels] == ["matmul · fp32", "image_pipeline · fp32", "gcn · fp32"]
     drawn = {(row["hardware"], row["size"]) for row in rows_of(panels[0])}
@@ -78,7 +78,7 @@ def test_cold_bars_are_stacked_without_gaps(grid):
         assert ends
 
 
-def test_what_is_not_drawn_is_listed_with_its_reason(grid):
+def test_refused_cells_are_listed_with_their_reasons(grid):
     assert any("out of memory" in line for line in undrawn(grid)) and len(undrawn(grid)) == 2
 
 

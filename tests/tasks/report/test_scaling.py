@@ -55,13 +55,13 @@ def of_epochs(made):
 
 def test_the_page_has_strong_and_weak_apart_with_their_laws_and_bands(page):
     text = words(page)
-    assert "Weak scaling: the same work on each process. Speedups are over one process without DDP." in text
-    assert "Strong scaling: the same work on more processes." in text
+    assert "Weak scaling" in text and "over one process without DDP" in text
+    assert "Strong scaling" in text
     assert "Karp and Flatt" in text and "Gustafson" in text and "very good" in text
     assert "1, no DDP" in text and "49,984 by 1 process, 49,920 by 8 processes" in text
 
 
-def test_the_page_has_models_with_raw_repeats_parameters_and_what_they_learned(page):
+def test_models_have_repeats_parameters_and_training_result(page):
     text = words(page).replace("\xa0", " ")
     assert "35,746,307" in text and "11,181,642" in text
     assert "accuracy 0.981, target 0.97" in text
@@ -235,7 +235,7 @@ def test_models_have_a_point_for_every_repeat(made):
     assert sorted(row["repeat"] for row in points if row["hardware"] == BOX) == [0, 1, 2]
 
 
-def test_what_a_training_came_to():
+def test_quality_text_has_loss_metric_and_target():
     made = repeats([1.0])[0]
     assert quality_text(made) == "–"
     assert quality_text(replace(made, training=Training(2.3, 0.4))) == "loss 2.3 to 0.4"
@@ -243,7 +243,7 @@ def test_what_a_training_came_to():
     assert quality_text(replace(made, training=reached)) == "loss 2.3 to 0.4; accuracy 0.98, target 0.97"
 
 
-def test_what_moves_bytes_only_has_no_flop_rate(made):
+def test_a_workload_without_flops_has_no_flop_rate(made):
     records, compared = made
     bandwidth = [s for s in compared.summaries if s.cell.case.workload == "memory_bandwidth"]
     assert all(summary.flops_per_s is None for summary in bandwidth)

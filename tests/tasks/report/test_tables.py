@@ -61,7 +61,7 @@ def test_a_failed_repeat_has_a_verdict_and_no_numbers(made):
     assert pd.isna(row["compute_s"]) and pd.isna(row["flops_per_s"])
 
 
-def test_results_end_with_what_a_series_over_nights_needs(made, tmp_path):
+def test_results_have_the_columns_of_a_night_series(made, tmp_path):
     control = Control("abc", "noisy", ("a neighbour",), 0.5, "def")
     odd = {"gpus": ["no description"], "memory_total_bytes": "much"}
     last = replace(made[-1], environment=odd)
@@ -102,7 +102,7 @@ def test_comparison_has_a_row_for_each_cell_with_bounds_around_values(compared):
     assert (table[table["is_baseline"]]["compute_speedup_outcome"] == "").all()
 
 
-def test_comparison_says_why_there_is_no_ratio_no_cost_and_no_decision(compared):
+def test_comparison_has_reasons_for_missing_ratio_cost_and_decision(compared):
     table = comparison_table(grid_of((), compared)).set_index("cell")
     wrong = table.loc[f"gke-l4/{CASES[5].id}"]
     assert wrong["verdict"] == "wrong" and HOSTILE in wrong["refused"] and pd.isna(wrong["compute_speedup"])
@@ -149,7 +149,7 @@ def test_text_is_ascii_with_straight_boxes(compared):
     assert "Total of 7 of 9 cases" in text and "out of memory" in text and "no price stated" in text
 
 
-def test_a_total_says_beside_it_what_its_interval_takes_for_granted(made, compared):
+def test_totals_state_that_cell_errors_are_assumed_independent(made, compared):
     said = "take the cells' errors as independent"
     assert said in text_tables(grid_of((), compared))
     single = [r for r in made if r.case == next(s.cell.case for s in compared.summaries if s.ok_repeats > 1)]

@@ -56,7 +56,7 @@ def test_it_complains_of_nothing_and_never_scrolls_sideways(browser, path):
     assert page.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_filtering_says_what_is_not_on_the_page(browser, path):
+def test_filtering_counts_the_rows_that_only_files_have(browser, path):
     page = opened(browser, path)
     page.get_by_role("link", name="Records").click()
     page.get_by_label("Filter").fill("machine-1")

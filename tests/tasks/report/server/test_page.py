@@ -123,7 +123,7 @@ def test_nothing_ok_is_a_page_without_errors(browser, tmp_path):
     assert opened(browser, file).heard == [file.as_uri()]
 
 
-def test_sorting_by_the_keyboard_both_ways_with_what_is_missing_last(page):
+def test_sorting_by_keyboard_keeps_missing_values_last(page):
     button = page.get_by_role("button", name="Time per step")
     button.focus()
     page.keyboard.press("Enter")
