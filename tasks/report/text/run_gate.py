@@ -1,4 +1,4 @@
-"""A run against another in words: the answer in a sentence, and what is said of each cell."""
+"""The comparison of two runs as text: the answer in one sentence, and one sentence for each cell."""
 
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
 from tasks.results.format import format_count, format_seconds
@@ -8,35 +8,35 @@ NAMED = 3  # cells that a sentence names before it counts the rest
 
 
 def change_text(change: Estimate) -> str:
-    """A change as a share, with its bounds: `+10.2 % (+8.1 to +12.3)`."""
+    """Return a change with its bounds, such as `+10.2 % (+8.1 to +12.3)`."""
     if change.low is None or change.high is None:
         return f"{100 * change.value:+.1f} %"
     return f"{100 * change.value:+.1f} % ({100 * change.low:+.1f} to {_percent(change.high)})"
 
 
 def share_text(share: float) -> str:
-    """A share as `4.1 %`; `over 1000 %` where more digits would say nothing."""
+    """Return a share such as `4.1 %`, or `over 1000 %`."""
     return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
 
 
 def numbers_text(one: CellComparison) -> str:
-    """Say what a cell took in both runs and how it has changed, or why that is not known; one sentence."""
+    """Return the times of a cell in both runs and their change, or why the change is unknown."""
     if one.change is None:
         return one.why
-    way = "its time over its control's" if one.change.paired else "its time"
+    way = "its time relative to its control" if one.change.paired else "its time"
     sentences = f"{way} changed by {change_text(one.change.share)}: {_times(one)}"
     return f"{sentences}; {one.why}" if one.why else sentences
 
 
 def smallest_text(one: CellComparison) -> str:
-    """The smallest change that a cell could have shown, and what it would take to show the least one."""
+    """Return the smallest detectable change of a cell."""
     if one.change is None:
-        return "no change could have been shown"
-    return f"a change of {share_text(one.change.smallest)} would have been shown, with even odds"
+        return "no change could be detected"
+    return f"a change of {share_text(one.change.smallest)} would be detected with a power of 50 %"
 
 
 def answer(comparison: RunComparison) -> str:
-    """The one sentence that people want: what is slower or lost, and what could not have been seen."""
+    """Return one sentence with the slower and lost cells and the largest change that could be undetected."""
     slower, lost = comparison.having(CellStatus.SLOWER), comparison.having(CellStatus.LOST)
     bad = [f"{one.cell.id} by {change_text(one.change.share)}" for one in slower if one.change]
     sentences = []
@@ -44,11 +44,11 @@ def answer(comparison: RunComparison) -> str:
         sentences.append(f"{format_count(len(slower), 'cell')} got slower: {_listed(bad)}")
     if lost:
         reasons = [f"{one.cell.id} ({one.why})" for one in lost]
-        sentences.append(f"{format_count(len(lost), 'cell')} got lost: {_listed(reasons)}")
+        sentences.append(f"{format_count(len(lost), 'cell')} lost: {_listed(reasons)}")
     if comparison.exit_code == 0:
-        sentences.append("no cell got slower, and none got lost")
+        sentences.append("no cell got slower or lost")
     if comparison.exit_code == 3:
-        sentences.append("nothing could be decided")
+        sentences.append("no cell could be decided")
     rest = [
         f"{len(cells)} {standing}"
         for standing in (
@@ -64,12 +64,12 @@ def answer(comparison: RunComparison) -> str:
 
 
 def _unseen(comparison: RunComparison) -> str:
-    """Say what the cells called unchanged may hide."""
+    """Return the largest change that the unchanged cells could hide."""
     widest = max(
         (cell.change.smallest for cell in comparison.having(CellStatus.UNCHANGED) if cell.change),
         default=None,
     )
-    return "" if widest is None else f"; a change below {share_text(widest)} may be unseen"
+    return "" if widest is None else f"; a change below {share_text(widest)} can be undetected"
 
 
 def _listed(named: list[str]) -> str:
@@ -78,7 +78,7 @@ def _listed(named: list[str]) -> str:
 
 
 def _times(one: CellComparison) -> str:
-    return f"{format_seconds(_bare(one.now_s))} a step, {format_seconds(_bare(one.before_s))} before"
+    return f"{format_seconds(_bare(one.now_s))} per step, {format_seconds(_bare(one.before_s))} before"
 
 
 def _bare(seconds: Estimate | None) -> float | None:
@@ -86,5 +86,5 @@ def _bare(seconds: Estimate | None) -> float | None:
 
 
 def _percent(share: float) -> str:
-    """A bound as a percentage: repeats that have nothing in common give enormous ones."""
+    """Return a bound in percent, or `any` for an enormous one."""
     return f"{100 * share:+.1f}" if share < 100 else "any"
