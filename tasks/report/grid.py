@@ -1,6 +1,6 @@
 """A run as a grid: cases in groups, machines in order, and the results of each cell."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.findings.scaling_families import PROCESSES
@@ -58,6 +58,11 @@ class Grid:
     def troubled(self) -> list[Summary]:
         """Return the cells without an ok repeat, in the comparison's order."""
         return [summary for summary in self.comparison.summaries if not summary.ok_repeats]
+
+
+def median_of(records: Sequence[Record], key: Callable[[Record], float]) -> Record:
+    """Return the record with the median key, the lower one of two."""
+    return sorted(records, key=key)[(len(records) - 1) // 2]
 
 
 def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tasks.findings.scaling_families import base_words
+from tasks.report.grid import median_of
 from tasks.results.format import (
     format_estimate,
     format_percent,
@@ -93,9 +94,7 @@ def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Reco
     """Return the repeat with the median time of a level among those that count, or None."""
     cell = level.cell if level and level.ok_repeats else None
     same = [r for r in records if cell and r.cell == cell and counts(r) and r.wall]
-    return (
-        sorted(same, key=lambda r: r.wall.median_s if r.wall else 0.0)[(len(same) - 1) // 2] if same else None
-    )
+    return median_of(same, lambda record: record.wall.median_s if record.wall else 0.0) if same else None
 
 
 def _range(known: list[int]) -> str:

@@ -1,12 +1,12 @@
 """Cold start: the time before the first result of a process, as a waterfall and as stacked bars."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import altair as alt
 
 from tasks.report.charts.panel import ChartPanel, bar_axis, bar_names, chart_of, tooltip
-from tasks.report.grid import CaseGroup, Grid
+from tasks.report.grid import CaseGroup, Grid, median_of
 from tasks.report.page_limits import MOST_GROUPS
 from tasks.results.format import format_seconds
 from tasks.results.summaries import COLD_PHASES
@@ -15,29 +15,22 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
+Key = TypeVar("Key")
+
 
 def cold_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """Return one panel for each workload, with the phases of the median repeat of each cell as a bar."""
-    medians = _medians(records)
+    medians = _medians(records, lambda record: (record.hardware, record.case))
     panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
     return [_panel(group, rows) for group, rows in panels if rows]
 
 
 def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
     """Return one panel for each machine: the phases of the repeat with its median cold start."""
-    by_machine: dict[str, list[Record]] = {}
-    for record in records:
-        if counts(record) and _phases(record):
-            by_machine.setdefault(record.hardware, []).append(record)
-    names = [name for name in grid.names if name in by_machine][:MOST_GROUPS]
-    middle = {name: _middle(by_machine[name]) for name in names}
-    most = max((sum(_phases(record).values()) for record in middle.values()), default=0.0)
-    return [_waterfall(name, record, most) for name, record in middle.items()]
-
-
-def _middle(records: Sequence[Record]) -> Record:
-    """Return the repeat with the median cold start, the lower one of two."""
-    return sorted(records, key=lambda record: sum(_phases(record).values()))[(len(records) - 1) // 2]
+    medians = _medians(records, lambda record: record.hardware)
+    shown = {name: medians[name] for name in grid.names if name in medians}
+    most = max((_cold_s(record) for record in shown.values()), default=0.0)
+    return [_waterfall(name, record, most) for name, record in list(shown.items())[:MOST_GROUPS]]
 
 
 def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
@@ -71,13 +64,17 @@ def _phases(record: Record) -> dict[str, float]:
     return {name: record.phases_s[name] for name in COLD_PHASES if name in record.phases_s}
 
 
-def _medians(records: Sequence[Record]) -> dict[tuple[str, Case], Record]:
-    """Return the repeat with the median cold start of each cell, among those that count."""
-    repeats: dict[tuple[str, Case], list[Record]] = {}
+def _cold_s(record: Record) -> float:
+    return sum(_phases(record).values())
+
+
+def _medians(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key, Record]:
+    """Return the repeat with the median cold start by key, among those that count."""
+    repeats: dict[Key, list[Record]] = {}
     for record in records:
         if counts(record) and _phases(record):
-            repeats.setdefault((record.hardware, record.case), []).append(record)
-    return {key: _middle(members) for key, members in repeats.items()}
+            repeats.setdefault(key(record), []).append(record)
+    return {key: median_of(members, _cold_s) for key, members in repeats.items()}
 
 
 def _rows(grid: Grid, group: CaseGroup, medians: dict[tuple[str, Case], Record]) -> list[dict[str, Any]]:

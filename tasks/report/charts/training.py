@@ -8,7 +8,7 @@ import altair as alt
 
 from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, panel_of, shown, tooltip
 from tasks.report.charts.theme import padded
-from tasks.report.grid import Grid
+from tasks.report.grid import Grid, median_of
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
@@ -24,7 +24,7 @@ def job_records(records: Sequence[Record]) -> list[Record]:
     for record in records:
         if counts(record) and record.wall and record.wall.whole and record.training:
             matches.setdefault((record.hardware, record.case), []).append(record)
-    return [sorted(same, key=lambda r: r.compute_s or 0.0)[(len(same) - 1) // 2] for same in matches.values()]
+    return [median_of(same, lambda record: record.compute_s or 0.0) for same in matches.values()]
 
 
 def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:

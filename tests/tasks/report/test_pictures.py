@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tasks.report.charts.cold_start import cold_panels
 from tasks.report.charts.draw import png_of, svg_of
 from tasks.report.charts.pictures import speedup_png, time_by_size_png, undrawn
+from tasks.report.charts.scaling_pictures import table_png
 from tasks.report.charts.speedup import speedup_panels
-from tasks.report.charts.table_picture import table_png
 from tasks.report.charts.theme import (
     DARK_PHASES,
     DARK_SERIES,

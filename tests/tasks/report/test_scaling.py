@@ -9,7 +9,7 @@ import pytest
 from tasks.findings.compare import compare
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.scaling import scaling_panels
-from tasks.report.charts.table_picture import table_svg
+from tasks.report.charts.scaling_pictures import table_svg
 from tasks.report.charts.time_by_size import time_panels
 from tasks.report.charts.training import POINTS, loss_panels, memory_panels, thinned
 from tasks.report.files.benchmark_results import benchmark_json
