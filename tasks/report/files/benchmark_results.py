@@ -1,37 +1,37 @@
-"""`benchmark_results.json`: everything about a run in one file, for programs.
+"""`benchmark_results.json`: all results of a run in one file, for programs.
 
-Keys, stable within `schema` 1; times are seconds, null is what was not measured or not stated:
+Keys, stable within `schema` 1. Times are in seconds. null: not measured or not stated.
 
     schema               1
-    benchmark_timestamp  when the run started, ISO 8601
+    benchmark_timestamp  start of the run, ISO 8601
     run                  {run, suite, started_at, seed, gridbench_version}
-    baseline             name of the hardware that speedups are taken against
+    baseline             hardware that speedups are relative to
     hardware             [{name, usd_per_hour, price_source, price_flags, spot_usd_per_hour, devices, shape,
                          peak_flops, peak_bytes_per_s}]
     answer               at most four lines, the most useful first; `details` explain them, in sentences
     caveats              limits of the answer: {kind, reason}
     totals               [{hardware, cases, measured, seconds, usd, geomean_speedup: {value, low, high},
-                         provisional}], the last in words, empty where a quiet machine has the same
-    cells                one object a cell: the columns of comparison.csv
-    unpaired             cells that no baseline cell matches, in words
-    rows                 one object a record: {run, hardware, case: {id, workload, size, precision, mode},
+                         provisional}], `provisional` with the reason, or empty
+    cells                one object for each cell: the columns of comparison.csv
+    unpaired             sentences on cells without a matching baseline cell
+    rows                 one object for each record: {run, hardware, case: {id, workload, size, precision, mode},
                          repeat, verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s,
                          wall_samples_s, warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check,
                          memory, training, group, profile, control, script, latency, device_busy_s,
                          sustained_share, energy_j, probes, missing, threads, layout, device, started_at,
                          environment_id}
-    environments         environment_id to the fingerprint of the machine and its stack
-    families             how cases scale with their processes: a row a number of processes in `levels`
-    offers               time against money: {hardware, purchase, case (its id, null for the suite), seconds,
+    environments         fingerprint of machine and software by environment_id
+    families             scaling of cases; `levels` has one object for each number of processes
+    offers               time and cost: {hardware, purchase, case (its id, null for the suite), seconds,
                          usd, energy_j, dominated_by, tied_with}, seconds and usd as {value, low, high}
-    crossings            break-evens along a size: the fields of `tasks.findings.break_even.BreakEven`
-    bills                what each machine was paid for: the fields of `Bill`, parts_s as {part: seconds}
+    crossings            break-evens by size: the fields of `tasks.findings.break_even.BreakEven`
+    bills                bills of the machines: the fields of `Bill`, parts_s as {part: seconds}
     observations         further statements that the intervals support, in sentences
-    siblings             machines of one kind against each other: the fields of `NodeGroup`
-    findings             every finding by name: {title, columns: [{title, quantity, unit}], rows,
+    siblings             comparison of machines of one kind: the fields of `NodeGroup`
+    findings             findings by name: {title, columns: [{title, quantity, unit}], rows,
                          notes, sentences}
 
-A run with whole jobs of several processes has the keys of `tasks.report.files.epochs` too.
+A run with whole jobs of several processes also has the keys of `tasks.report.files.epochs`.
 """
 
 from collections.abc import Sequence

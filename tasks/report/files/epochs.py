@@ -1,15 +1,15 @@
-"""One process against N in one object, with the keys that users of the DDPM comparison of GPUs know.
+"""One process compared with N, with the keys of the DDPM comparison of GPUs.
 
-`single_gpu`, `multi_gpu` and `speedup_analysis` stand at the top level of `benchmark_results.json` when a run
-has whole jobs in groups, for the first of them; `gpu_comparisons` has all. What they mean here:
+`single_gpu`, `multi_gpu` and `speedup_analysis` are top-level keys of `benchmark_results.json` for the first family of
+whole jobs of several processes; `gpu_comparisons` has all families. Their meaning:
 
-    single_gpu, multi_gpu    the repeat with the median time of 1 and of the most processes, or null: then
-                             `missing` says why, and the other side is there all the same
-    throughput_samples_per_second   samples of all ranks, as trained on, over the time of the slowest rank
-    avg_batch_time_seconds   time of the job / its steps, never a mean of times that overlap
-    gpu_<i>                  the device of rank i, read by rank i; on a CPU, process i (`device_kind` tells)
-    *_gb                     bytes / 2**30; null where a rank did not say, never 0
-    speedup_analysis         over all ok repeats; efficiency_per_gpu = throughput_speedup / processes, a share
+    single_gpu, multi_gpu    the repeat with the median time of 1 and of the most processes; null if there is
+                             none, with the reason in `missing`
+    throughput_samples_per_second   training samples of all ranks / time of the slowest rank
+    avg_batch_time_seconds   time of the job / its steps
+    gpu_<i>                  the device of rank i, read by rank i; process i if `device_kind` is a CPU
+    *_gb                     bytes / 2**30; null if unknown, never 0
+    speedup_analysis         from all ok repeats; efficiency_per_gpu = throughput_speedup / processes
 """
 
 import re

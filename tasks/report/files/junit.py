@@ -1,7 +1,7 @@
 """The comparison of two runs as JUnit XML, which CI servers show as a table of tests.
 
-There is no standard; the elements, attributes and their order are those that both the schema of Ant's JUnit
-task and that of Jenkins' xUnit plugin (junit-10.xsd) allow, so that readers of either kind accept the file.
+There is no standard. Elements, attributes and their order follow both the schema of Ant's JUnit task and the schema of
+Jenkins' xUnit plugin (junit-10.xsd).
 """
 
 import re
@@ -13,15 +13,12 @@ from tasks.regressions.run_gate import CellComparison, RunComparison
 from tasks.report.text.run_gate import numbers_text, smallest_text
 from tasks.results.confounds import machine_of
 
-# What XML 1.0 can't hold, not even escaped. Source: https://www.w3.org/TR/xml/#charsets
+# Characters that XML 1.0 forbids, even escaped. Source: https://www.w3.org/TR/xml/#charsets
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit_xml(comparison: RunComparison) -> str:
-    """Return the file: one test suite for each machine, one test case for each of its cases.
-
-    The time of a test case is the seconds of one step, not of measuring it.
-    """
+    """Return one test suite for each machine with one test case for each case; its time is that of one step."""
     root = Element("testsuites", {"name": _clean(f"{comparison.now.name} against {comparison.before.name}")})
     for hardware in dict.fromkeys(one.cell.hardware for one in comparison.cells):
         of_it = [one for one in comparison.cells if one.cell.hardware == hardware]

@@ -14,7 +14,7 @@ from workloads.harness.records.record import Record
 
 
 def full_text(records: Sequence[Record], grid: Grid) -> str:
-    """The answer and the comparison first, then time against money, operations, sizes, scaling, machines."""
+    """Return the comparison, then findings, operations, sizes, scaling, models and machines."""
     comparison = grid.comparison
     others = [name for name in grid.names if name != comparison.baseline]
     parts = [

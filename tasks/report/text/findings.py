@@ -1,4 +1,4 @@
-"""Findings as plain text: one rule for all of them."""
+"""Findings as plain text."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ def findings(comparison: Comparison) -> list[str]:
 
 
 def finding_text(finding: Finding) -> str:
-    """Return the heading, the table and the notes of a finding; empty where people see no row of it."""
+    """Return heading, table and notes of a finding; empty without a shown row."""
     table = finding.table()
     if table is None or not table.shown:
         return ""
@@ -27,7 +27,7 @@ def finding_text(finding: Finding) -> str:
 
 
 def table_text(table: Table) -> str:
-    """Return the rows that people see in a box; columns without a value are left out."""
+    """Return the shown rows as a box without empty columns."""
     rows = table.shown
     places = table.filled(rows)
     columns = [table.columns[i] for i in places]

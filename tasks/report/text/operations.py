@@ -1,7 +1,6 @@
-"""Operations of a job by machine, as plain text: with its start-up, by matrix size and by image size.
+"""Operations of a job by machine as plain text, with start-up, and by matrix size and image size.
 
-A job of the suite is one process that does one step of each operation. What it pays besides are rows of their
-own, so that the rows add up to the total.
+The job is one process that does one step of each operation. Start-up has its own rows, so that all rows add up.
 """
 
 import statistics
@@ -24,9 +23,9 @@ ONCE = (("Start: process and imports", ("process_start", "import")), ("Start: de
 
 
 def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
-    """`Operation | baseline s | machine s | Speedup`, start-up rows, total; empty where no case is shared.
+    """Return `Operation | baseline s | machine s | Speedup` with start-up and totals; empty without shared cases.
 
-    Sums are of medians and have no interval.
+    Sums are sums of medians, without intervals.
     """
     pair = (grid.comparison.baseline, name)
     shared = _shared(grid, pair)
@@ -45,7 +44,7 @@ def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
 
 
 def size_tables(grid: Grid, name: str) -> list[str]:
-    """`Matrix size | machine s | baseline s | Speedup | Cost Efficiency Ratio`; one for each image size."""
+    """Return `Matrix size | machine s | baseline s | Speedup | Cost Efficiency Ratio` and one table by image size."""
     tables = []
     columns = [f"{_kind(grid, side)} s" for side in (name, grid.comparison.baseline)]
     columns = columns if len({*columns}) == 2 else [f"{name} s", f"{grid.comparison.baseline} s"]
@@ -66,13 +65,13 @@ def size_tables(grid: Grid, name: str) -> list[str]:
 
 
 def hardware_table(grid: Grid, records: Sequence[Record]) -> str:
-    """`Hardware | Specification`: what each machine says of itself."""
+    """Return `Hardware | Specification` from the fingerprints of the machines."""
     rows = []
     for name in grid.names:
         statements = next((r for r in records if r.hardware == name and r.environment), None)
-        facts = _facts(statements) if statements else [("fingerprint", "none was recorded")]
+        facts = _facts(statements) if statements else [("fingerprint", "not recorded")]
         rows += [[name if not i else "", f"{label}: {value}"] for i, (label, value) in enumerate(facts)]
-    return box(["Hardware", "Specification, by the machine itself"], rows) if rows else ""
+    return box(["Hardware", "Recorded specification"], rows) if rows else ""
 
 
 def _facts(record: Record) -> list[tuple[str, str]]:
@@ -103,7 +102,7 @@ def _gib(size: object) -> str:
 
 
 def _shared(grid: Grid, pair: Pair) -> list[tuple[CaseGroup, Case]]:
-    """Cases of which both sides have a time, without whole jobs, which are no operations of one."""
+    """Return the cases with a time on both sides, without whole jobs."""
     return [
         (group, case)
         for group in grid.groups
@@ -143,10 +142,10 @@ def _sums(label: str, values: Sequence[float]) -> list[str]:
 
 
 def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[Case]) -> dict[str, float]:
-    """Seconds by row: what a process pays once, then for each operation; empty where a phase is not recorded.
+    """Return the start-up seconds of a process and of each operation; empty if a phase was not recorded.
 
-    Medians over the repeats that count. A first call holds a step, which is not counted again; each was made
-    in a process of its own, so in one process for all of them the later ones cost less.
+    They are medians of the repeats that count. A step is subtracted from each first call. Each first call was measured
+    in its own process; in one shared process later first calls take less time.
     """
     selected = set(cases)
     counting = [r for r in records if r.hardware == name and counts(r) and r.case in selected]
@@ -160,12 +159,12 @@ def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[C
     builds, calls = _median_phase(counting, "build"), _median_phase(counting, "first_call")
     rows["Build of inputs, each"] = sum(builds.get(case, 0.0) for case in cases)
     beyond = [max(calls.get(case, 0.0) - _value(grid, name, case), 0.0) for case in cases]
-    rows["First calls beyond a step, each alone"] = sum(beyond)
+    rows["First calls beyond a step, separate processes"] = sum(beyond)
     return rows
 
 
 def _median_phase(ok: Sequence[Record], phase: str) -> dict[Case, float]:
-    """Seconds of a phase by case, the median over its repeats."""
+    """Return the median seconds of a phase by case."""
     available: dict[Case, list[float]] = {}
     for record in ok:
         if phase in record.phases_s:

@@ -1,4 +1,4 @@
-"""Time against money, bills, break-evens, waterfalls and utilisation: what the page draws and says of them."""
+"""Time and cost, bills, break-evens, waterfalls and utilisation on the page."""
 
 import json
 import re

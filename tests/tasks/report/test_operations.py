@@ -45,7 +45,7 @@ def test_operations_and_start_up_add_up_to_the_total_of_the_job(grid, made):
 
 def test_a_first_call_holds_a_step_that_is_not_counted_twice(grid, made):
     cases = [case for _, case in grid.pairings if _ == GPU][:1]
-    beyond = start_up(grid, made, GPU, cases)["First calls beyond a step, each alone"]
+    beyond = start_up(grid, made, GPU, cases)["First calls beyond a step, separate processes"]
     first = sorted(r.phases_s["first_call"] for r in made if r.hardware == GPU and r.case == cases[0])[1]
     assert beyond == pytest.approx(first - grid.summaries[GPU, cases[0]].compute_s.value)
 
@@ -99,7 +99,7 @@ def test_hardware_table_has_the_recorded_specification():
     table = hardware_table(grid, [one, bare])
     assert "instance: r5.4xlarge" in table and "CPU count: 8 cores, 16 logical" in table
     assert "GPU: A10G, 24.0 GiB" in table and "memory: 128.0 GiB" in table
-    assert "none was recorded" in table
+    assert "not recorded" in table
 
 
 def test_the_whole_text_is_ascii_with_straight_boxes():
