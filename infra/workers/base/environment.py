@@ -11,7 +11,7 @@ from ..brand import BRAND
 
 Env = Mapping[str, str | None]
 
-# Each gets to a container through a reference to where it is kept, or not at all.
+# These reach a container only as references to a store of secrets.
 SECRETS = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS")
 EMPTY = ("", "{}")
 # The worker's settings that mean the same on another machine. Those that are not named here stay with it:
@@ -50,7 +50,7 @@ FAMILIES = {
     "PREFECT_": ("DEBUG_MODE", "INTERNAL_LOGGING_LEVEL", "UI_URL", "FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"),
 }
 PASSED_ON = frozenset(prefix + name for prefix, names in FAMILIES.items() for name in names)
-# Whoever may describe a job reads its environment: these are never put there, by nobody.
+# Anyone who can describe a job can read its environment, so these are never put there.
 CREDENTIALS = (
     *("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET", "LAMBDA_API_KEY"),
     *("PREFECT_SERVER_API_AUTH_STRING", "PREFECT_SERVER_DATABASE_CONNECTION_URL"),
@@ -68,13 +68,13 @@ class ReachSettings(BaseSettings):
 
 
 def passed_on(env: Env, chosen: set[str]) -> dict[str, str | None]:
-    """Return the environment with what the user chose, what is passed on, and the secrets to be replaced."""
+    """Return the variables that the user chose, those that are passed on, and the secrets."""
     names = chosen | PASSED_ON | {*SECRETS}
     return {name: value for name, value in env.items() if name in names}
 
 
 def plain(env: Env) -> dict[str, str]:
-    """Return the variables that are no secrets."""
+    """Return the variables that are not secret."""
     return {name: value for name, value in env.items() if value is not None and name not in SECRETS}
 
 
@@ -84,36 +84,36 @@ def secrets(env: Env) -> dict[str, str]:
 
 
 def credential_fault(env: Env) -> str | None:
-    """Return what is wrong where somebody's credentials are set in plain text."""
+    """Return an error if credentials are set in plain text."""
     name = next((name for name in CREDENTIALS if env.get(name)), None)
     return name and (
-        f"env sets {name}: whoever may describe the job reads it. Give the job a role, or have its code read "
-        "a secret of the cloud."
+        f"env sets {name}: anyone who can describe the job can read it. Give the job a role, or "
+        "let its code read a secret of the cloud."
     )
 
 
 def password_fault(url: str | None) -> str | None:
-    """Return what is wrong where the API's address has a password in it, or is none; it is not repeated."""
+    """Return an error if the API's address is wrong or contains a password, which is not repeated."""
     try:
         parts = urlsplit(url or "")
         if url and (parts.scheme not in ("http", "https") or not parts.hostname):
-            return "PREFECT_API_URL is no address of an API: write https://HOST/api."
+            return "PREFECT_API_URL is not the address of an API: write https://HOST/api."
     except ValueError as error:
-        return f"PREFECT_API_URL is no address of an API ({error}): write https://HOST/api."
+        return f"PREFECT_API_URL is not the address of an API ({error}): write https://HOST/api."
     if "@" not in parts.netloc:
         return None
-    return "PREFECT_API_URL has a user or a password in it: set PREFECT_API_AUTH_STRING instead."
+    return "PREFECT_API_URL contains a user or a password: set PREFECT_API_AUTH_STRING instead."
 
 
 def reach_fault(url: str | None) -> str | None:
-    """Return what is wrong with an address of the API that a job elsewhere is to use."""
+    """Return an error if jobs on other machines cannot use this address of the API."""
     if fault := password_fault(url):
         return fault
     if not is_loopback(urlsplit(url or "").hostname or "") or ReachSettings().loopback_api:
         return None
     return (
-        f"PREFECT_API_URL is {url}: that is this machine itself, which no job elsewhere reaches. Set it to "
-        "an address that the jobs reach, such as Prefect Cloud's."
+        f"PREFECT_API_URL is {url}: jobs on other machines cannot reach this address. Set one "
+        "that they can reach, such as Prefect Cloud's."
     )
 
 

@@ -48,7 +48,7 @@ class JobFollow(ABC):
             return self.stop or outcome
         if self.stop.name != "Cancelled":
             return outcome
-        what = "its end was not seen" if outcome.name in NOT_SEEN else "the job ended by itself first"
+        what = "its end was not observed" if outcome.name in NOT_SEEN else "the job ended by itself first"
         text = f"Cancelled from Prefect, but {what}: {outcome.message}"
         return JobOutcome("Cancelled", text, outcome.exit_code)
 

@@ -71,7 +71,9 @@ class Lines:
             try:
                 await call_until_answered(self._send, part)
             except httpx.HTTPStatusError as error:  # refused for good: the others still go
-                lost = f"{len(part)} lines were refused by the Prefect API ({error.response.status_code})."
+                lost = (
+                    f"{len(part)} log lines were refused by the Prefect API ({error.response.status_code})."
+                )
                 of_the_container = part[0].name == self._logger
                 self._waiting[len(part) : len(part)] = [self._line(lost)] if of_the_container else []
             del self._waiting[: len(part)]

@@ -151,7 +151,7 @@ def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool
         return Crashed(name=outcome.name, message=outcome.message)
     if now.is_pending() and own_command:
         return Completed(message=outcome.message)  # no flow's command: its exit code is all there is
-    flow_did = "never started" if now.is_pending() else "did not say how it ended"
+    flow_did = "never started" if now.is_pending() else "did not report how it ended"
     return Crashed(message=f"{outcome.message.rstrip('.')}, but the flow {flow_did}.")
 
 

@@ -1,11 +1,11 @@
-"""How often a worker polls, in seconds; environment variables change it."""
+"""The settings that workers share, read from environment variables."""
 
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
 
 class PollSettings(BaseSettings):
-    """The rates that all workers have; each reads them under a prefix of its own."""
+    """The settings that all workers have; each worker reads them under its own prefix."""
 
     poll_s: float = Field(
         default=5, gt=0, description="Seconds between polls for changes and for cancelled runs."
@@ -15,3 +15,11 @@ class PollSettings(BaseSettings):
     def takeover_s(self) -> float:
         """Return the seconds between searches for runs that no worker follows."""
         return self.poll_s * 3
+
+
+class SubmissionSettings(PollSettings):
+    """The settings of a worker whose submissions can be retried."""
+
+    patience_s: float = Field(
+        default=900, ge=0, description="Seconds for which a failed submission is retried."
+    )

@@ -107,7 +107,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         left = {run_id: follow.job_id for run_id, follow in followed.items() if follow}
         if left:
             self._logger.info(
-                "The worker stops. These %ss go on, the next worker of pool %s follows them: %s.",
+                "The worker stops. These %ss continue, and the next worker of pool %s will follow them: %s.",
                 self.thing,
                 self._work_pool_name,
                 ", ".join(left.values()),
@@ -252,13 +252,13 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     async def _resume(self, run: "FlowRun", job_id: str, configuration: C) -> None:
         log = self.get_flow_run_logger(run)
-        log.info("Worker '%s' follows %s %s from here on.", self.name, self.thing, job_id)
+        log.info("Worker '%s' follows %s %s from now on.", self.name, self.thing, job_id)
         try:
             await self.follow(run, job_id, configuration, resumed=True)
         except JobRefused as refusal:
-            self.warn(f"{refusal} The next round takes {self.thing} {job_id} up.")
+            self.warn(f"{refusal} The worker will try again to follow {self.thing} {job_id}.")
         except Exception:
-            self._logger.exception("Following %s %s failed; the next round takes it up.", self.thing, job_id)
+            self._logger.exception("Following %s %s failed; the worker will try again.", self.thing, job_id)
         finally:
             self.settled.discard(run.id)
             self.follows.pop(run.id, None)
@@ -285,7 +285,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
                     try:
                         await work()
                     except Exception as error:
-                        text = f"{type(error).__name__}: {error}. The worker goes on and tries again."
+                        text = f"{type(error).__name__}: {error}. The worker will try again."
                         if repeats.is_due(text):
                             self.warn(text)
                     await anyio.sleep(every_s)

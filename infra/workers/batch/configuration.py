@@ -1,16 +1,18 @@
-"""What a flow run asks of AWS Batch: the form's fields, and the checks that need no AWS."""
+"""The configuration of an AWS Batch job: the form's fields, and the checks that need no AWS."""
 
 from typing import Any, Self
 
 from prefect.workers.base import BaseVariables, BaseWorkerResult
 from prefect_aws import AwsCredentials
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from ..base.environment import SECRETS, credential_fault
+from ..base.fields import JobFields, secret_field
 from ..base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
 
-# never in a job's environment, which everybody who may describe jobs can read
+# never in a job's environment, which everyone who can describe jobs can read
 SECRET_SETTINGS = {name: f"{name.lower()}_secret_arn" for name in SECRETS}
+SECRET = ("Secret ARN", r"^arn:")
 DEFINITION_ONLY = (
     "image",
     "shared_memory_mib",
@@ -21,111 +23,91 @@ DEFINITION_ONLY = (
 )
 
 
-class BatchJobFields(BaseModel):
+class BatchJobFields(JobFields):
     """The fields that job variables and job configuration share."""
 
     aws_credentials: AwsCredentials | None = Field(
         default=None,
         title="AWS Credentials",
-        description="Block with the keys or the role of the account whose queue takes the jobs. Empty: the "
-        "worker's own, as AWS's client finds them.",
+        description="Block with the keys or the role of the AWS account that owns the queue. Empty: the "
+        "worker's own credentials, as AWS's client finds them.",
     )
     region: str | None = Field(
         default=None,
         title="Region",
-        description="AWS region, such as us-east-1. Empty: that of the credentials, or the worker's own.",
+        description="AWS region, such as us-east-1. Empty: the region of the credentials or of the worker.",
         pattern=r"^[a-z]{2}(-[a-z]+)+-\d$",
     )
     job_queue: str | None = Field(
-        default=None, title="Job Queue", description="Name or ARN of the queue that takes the jobs."
+        default=None, title="Job Queue", description="Name or ARN of the job queue."
     )
     job_definition: str | None = Field(
         default=None,
         title="Job Definition",
-        description="An existing one: name, name:revision or ARN. Empty: one is registered for the image.",
-    )
-    image: str | None = Field(
-        default=None,
-        title="Image",
-        description="Container image with Prefect and the flow's packages, best pinned by its digest.",
+        description="Existing definition: name, name:revision or ARN. Empty: the worker registers one for the image.",
     )
     vcpus: int | None = Field(
         default=None,
         title="vCPUs",
-        description="vCPUs of the container; 1 where nothing says more.",
+        description="vCPUs of the container. Empty: as in the job definition, otherwise 1.",
         ge=1,
         le=10_000,
     )
     memory_mib: int | None = Field(
         default=None,
         title="Memory (MiB)",
-        description="Memory of the container; 2048 where nothing says more. Leave the host 8 % of its own.",
+        description="Memory of the container, at most 92 % of the host's. Empty: as in the definition, or 2048.",
         ge=4,
     )
-    gpus: int = Field(default=0, title="GPUs", description="GPUs of the container, alone for it.", ge=0)
-    shared_memory_mib: int | None = Field(
-        default=None,
-        title="Shared Memory (MiB)",
-        description="Size of /dev/shm, which data loaders use. Docker's own default is 64 MiB.",
-        ge=1,
+    gpus: int = Field(
+        default=0, title="GPUs", description="Number of GPUs, used by this container only.", ge=0
     )
     timeout_s: int = Field(
         default=14400,
         title="Timeout (Seconds)",
-        description="Batch stops an attempt after so long. It is always set: nothing runs for ever.",
+        description="Batch stops an attempt after this time. Every job has a time limit.",
         ge=60,
         le=LONGEST_TIMEOUT_S,
     )
     attempts: int = Field(
         default=1,
         title="Attempts",
-        description="How often Batch itself may start the job when its host is reclaimed. All are billed.",
+        description="Maximum number of starts by Batch if hosts are reclaimed. Every attempt is billed.",
         ge=1,
         le=10,
     )
     capacity_deadline_s: int = Field(
         default=3600,
         title="Capacity Deadline (Seconds)",
-        description="How long the job may wait in RUNNABLE for a machine before it is given up.",
+        description="Longest wait in RUNNABLE for a machine. After it, the job is cancelled.",
         ge=1,
     )
     job_role_arn: str | None = Field(
         default=None,
         title="Job Role ARN",
-        description="Role of the code in the container: what the flow may do in AWS.",
+        description="Role of the code in the container: it grants the flow's permissions in AWS.",
         pattern=r"^arn:[\w-]+:iam::\d{12}:role/.+$",
     )
     execution_role_arn: str | None = Field(
         default=None,
         title="Execution Role ARN",
-        description="Role with which Batch pulls the image and reads secrets.",
+        description="Role that Batch uses to pull the image and to read secrets.",
         pattern=r"^arn:[\w-]+:iam::\d{12}:role/.+$",
     )
     log_group: str | None = Field(
         default=None,
         title="Log Group",
-        description="CloudWatch log group of the container's lines. Empty: Batch's own, /aws/batch/job.",
+        description="CloudWatch log group for the container's output. Empty: Batch's default, /aws/batch/job.",
     )
     tags: dict[str, str] = Field(
-        default_factory=dict, title="Tags", description="Tags of the job and of what bills for it."
+        default_factory=dict,
+        title="Tags",
+        description="Tags of the job and of the resources that are billed for it.",
     )
-    prefect_api_key_secret_arn: str | None = Field(
-        default=None,
-        title="Prefect API Key Secret ARN",
-        description="Secret that holds PREFECT_API_KEY. Needed where the worker has one.",
-        pattern=r"^arn:",
-    )
-    prefect_api_auth_string_secret_arn: str | None = Field(
-        default=None,
-        title="Prefect API Auth String Secret ARN",
-        description="Secret that holds PREFECT_API_AUTH_STRING. Needed where the worker has one.",
-        pattern=r"^arn:",
-    )
-    prefect_client_custom_headers_secret_arn: str | None = Field(
-        default=None,
-        title="Prefect Client Custom Headers Secret ARN",
-        description="Secret that holds PREFECT_CLIENT_CUSTOM_HEADERS. Needed where the worker has them.",
-        pattern=r"^arn:",
+    prefect_api_key_secret_arn: str | None = secret_field("PREFECT_API_KEY", *SECRET)
+    prefect_api_auth_string_secret_arn: str | None = secret_field("PREFECT_API_AUTH_STRING", *SECRET)
+    prefect_client_custom_headers_secret_arn: str | None = secret_field(
+        "PREFECT_CLIENT_CUSTOM_HEADERS", *SECRET
     )
 
 
@@ -134,9 +116,9 @@ class AwsBatchVariables(BatchJobFields, BaseVariables):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the form as a schema in which a reference to a block is not the fields of one as well.
+        """Return the schema, in which a reference to a block does not also match the block's fields.
 
-        Prefect's server takes either and refuses what is both; every field of these credentials is optional.
+        Prefect's server refuses a value that matches both; every field of these credentials is optional.
         """
         schema = super().model_json_schema(*args, **options)
         schema["definitions"]["AwsCredentials"]["additionalProperties"] = False
@@ -144,7 +126,7 @@ class AwsBatchVariables(BatchJobFields, BaseVariables):
 
 
 class AwsBatchWorkerResult(BaseWorkerResult):
-    """The end of a job: its id, and the container's exit code, or -1 where there is none."""
+    """The end of a job: its id, and the container's exit code, or -1 if there is none."""
 
 
 class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):
@@ -157,12 +139,12 @@ class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):
         if self.job_definition:
             self._refuse_changes()
         elif not self.image:
-            raise ValueError("image is not set: name an image, or a job_definition that has one.")
+            raise ValueError("image is not set: name an image or a job_definition that has one.")
         elif self.secrets and not self.execution_role_arn:
-            raise ValueError("execution_role_arn is not set: Batch needs a role to read the secret with.")
+            raise ValueError("execution_role_arn is not set: Batch needs a role to read the secret.")
         for name in self.tags:
             if name.lower().startswith("aws:") or not name:
-                raise ValueError(f"tags has {name!r}: such a tag is empty or AWS's own.")
+                raise ValueError(f"tags has {name!r}: a tag must not be empty or start with aws:.")
         for name in self.env:
             if name.startswith("AWS_BATCH"):
                 raise ValueError(f"env sets {name}: names that start with AWS_BATCH belong to Batch.")

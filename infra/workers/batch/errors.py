@@ -65,7 +65,7 @@ def sentence(error: Exception, call: str) -> str:
         ". "
     )
     if isinstance(error, boto.NoRegionError):
-        return "region is not set, neither in the job variables nor for the worker (AWS_DEFAULT_REGION)."
+        return "region is not set, neither as a job variable nor for the worker (AWS_DEFAULT_REGION)."
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):
         return "The worker has no AWS credentials: give it a role, AWS_PROFILE or AWS_ACCESS_KEY_ID."
     name = type(error).__name__

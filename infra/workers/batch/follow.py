@@ -68,7 +68,7 @@ class BatchFollow(JobFollow):
         """Read the container's log to its end."""
         await self.reader.finish(self.tail, max(self.settings.poll_s, LATE_LINES_S))
         if self.tail.closed:
-            self.log.warning("The container's lines are not shown here: %s", self.tail.closed)
+            self.log.warning("The container's log cannot be shown: %s", self.tail.closed)
 
     def close(self) -> None:
         """Stop reading the container's log."""
@@ -133,7 +133,10 @@ class BatchFollow(JobFollow):
         else:
             left_s = deadline_s - waited_s
             self.log.warning(
-                "The job has waited %.0f s, %.0f s are left. %s", waited_s, left_s, diagnosis.message
+                "The job has waited for %.0f s and will be cancelled in %.0f s. %s",
+                waited_s,
+                left_s,
+                diagnosis.message,
             )
         self._explained, self._doubted = reason or "looked", diagnosis.kind == "doubtful"
 
@@ -154,8 +157,8 @@ class BatchFollow(JobFollow):
     async def _give_up(self, reason: str) -> JobOutcome:
         """End a job that AWS no longer reports, if possible: it may still cost money."""
         await self._terminate(self.stop or JobOutcome("Unseen", reason))
-        limit = f"may run on, at most to timeout_s {self.configuration.timeout_s}: terminate it by hand"
-        what = "was told to end, and how it ended is not known" if self.stopped else limit
+        limit = f"might still be running, until timeout_s {self.configuration.timeout_s} at most: terminate it by hand"
+        what = "was terminated; how it ended is not known" if self.stopped else limit
         return self.end_of(JobOutcome("Unseen", f"{reason.rstrip('.')}. Job {self.job_id} {what}."))
 
 

@@ -176,7 +176,7 @@ class LogReader:
         answer = getattr(error, "response", None)
         if not isinstance(answer, dict) and not type(error).__module__.startswith("botocore"):
             self._warn(
-                f"Prefect did not take log lines ({type(error).__name__}: {error}); they are sent again."
+                f"Prefect did not accept log lines ({type(error).__name__}: {error}); they will be sent again."
             )
             tail.failing = True
             return False

@@ -136,7 +136,7 @@ class Poller:
         """Count a failed call: the jobs run on, so only a refusal that lasts ends their watches."""
         why = sentence(error, "batch:DescribeJobs")
         if why != self._said and trouble(error) != "throttled":
-            self._warn(f"{why} The jobs run on; the worker keeps asking.")
+            self._warn(f"{why} The jobs continue; the worker will try again.")
             self._said = why
         if trouble(error) in ("denied", "refused"):
             for watch in chunk:

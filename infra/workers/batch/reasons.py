@@ -32,16 +32,16 @@ def outcome_of(job: Job) -> JobOutcome:
     if job["status"] == "SUCCEEDED":
         if code == 0:
             return JobOutcome("Exited", "The container ended with exit code 0.", 0)
-        gives = "gives no exit code" if code is None else f"the exit code is {code}"
-        return JobOutcome("Crashed", f"AWS Batch says that the job succeeded, but {gives}: {text}", code)
+        gives = "it has no exit code" if code is None else f"the exit code is {code}"
+        return JobOutcome("Crashed", f"AWS Batch reports that the job succeeded, but {gives}: {text}", code)
     if (ours := OURS.match(job.get("statusReason") or "")) and is_state_name(ours[1]):
         return JobOutcome(ours[1], ours[2], code)
     if RECLAIMED.search(text):
-        return JobOutcome("Reclaimed", f"AWS took the host back while the job was running: {text}")
+        return JobOutcome("Reclaimed", f"AWS reclaimed the host while the job was running: {text}")
     if limit_s := overrun_s(job):
         return JobOutcome("TimedOut", f"AWS Batch stopped the job after timeout_s {limit_s}: {text}", code)
     if TOO_LONG.search(text):
-        return JobOutcome("Unfit", f"The job's env and command are longer than AWS hands on: {text}")
+        return JobOutcome("Unfit", f"The job's env and command are longer than AWS allows: {text}")
     if PULL_FAILED.search(text):
         image = job.get("container", {}).get("image", "?")
         return JobOutcome("ImagePullFailed", f"The image {image} could not be pulled: {text}")

@@ -125,7 +125,7 @@ def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) ->
             if configuration.job_definition
             else f"{SECRET_SETTINGS[unkept]} is not set"
         )
-        raise JobRefused(f"{where}: {unkept} is never sent in plain text, so put it into a secret of AWS.")
+        raise JobRefused(f"{where}: {unkept} is never sent in plain text: store it in a secret of AWS.")
     return plain(configuration.env)
 
 
@@ -136,7 +136,7 @@ def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
         for name, value in {**configuration.labels, **configuration.tags}.items()
     }
     if len(cleaned) > TAGS:
-        raise JobRefused(f"tags and labels are {len(cleaned)} together: AWS takes {TAGS}.")
+        raise JobRefused(f"tags and labels have {len(cleaned)} entries: AWS allows {TAGS} in total.")
     return cleaned
 
 
@@ -150,9 +150,9 @@ def refuse_too_large(request: Request) -> None:
     overrides = request["containerOverrides"]
     size, length = len(json.dumps(request).encode()), len(json.dumps(overrides))
     if length > OVERRIDES_LENGTH - BATCHS_OWN:
-        what = f"env and command {length} characters long and AWS takes {OVERRIDES_LENGTH - BATCHS_OWN}"
+        what = f"env and command {length} characters long, but AWS allows {OVERRIDES_LENGTH - BATCHS_OWN}"
     elif size > PAYLOAD_BYTES:
-        what = f"the job's request {size} bytes and AWS Batch takes {PAYLOAD_BYTES}"
+        what = f"the job's request {size} bytes large, but AWS Batch allows {PAYLOAD_BYTES}"
     else:
         return
     largest = max(overrides["environment"], key=lambda item: len(item["value"]))

@@ -12,7 +12,7 @@ from .region import RegionCalls
 LOOK_S = 20  # a diagnosis does not wait longer than this for AWS
 USUAL = (
     "the account's EC2 quota for the instance family (new accounts have 0 vCPUs of G and P), no route from"
-    " the subnets to ECS and ECR, or an instance role that may not join the cluster"
+    " the subnets to ECS and ECR, or an instance role without permission to join the cluster"
 )
 
 
@@ -78,7 +78,9 @@ async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
         queue = await look(region, job["jobQueue"])
     if MISCONFIGURED.search(reason):
         if queue and queue.instance_types and not too_big(job, queue):
-            return Diagnosis("doubtful", f"No machine of the queue can run the job, says AWS: {reason}")
+            return Diagnosis(
+                "doubtful", f"AWS reports that no machine of the queue can run the job: {reason}"
+            )
         text = too_big(job, queue) or f"No machine of the queue can run the job: {reason}"
         return Diagnosis("misconfigured", text)
     if NO_MACHINES.search(reason):
@@ -88,8 +90,8 @@ async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
     if reason:
         return Diagnosis("unknown", reason)
     if queue:
-        return Diagnosis("unknown", f"AWS gives no reason yet. {busy(queue)} Usual causes: {USUAL}.")
-    return Diagnosis("unknown", f"AWS gives no reason yet. Usual causes: {USUAL}.")
+        return Diagnosis("unknown", f"AWS has not given a reason yet. {busy(queue)} Usual causes: {USUAL}.")
+    return Diagnosis("unknown", f"AWS has not given a reason yet. Usual causes: {USUAL}.")
 
 
 async def look(region: RegionCalls, name: str) -> QueueState:
@@ -145,14 +147,14 @@ def too_big(job: Job, queue: QueueState | None) -> str:
         if required > has(best):
             problems.append(f"{field} {required} is more than {where}")
         elif field == "memory_mib" and required == has(best):
-            problems.append(f"{field} {required} leaves nothing for the host: it is all that {where}")
+            problems.append(f"{field} {required} leaves no memory for the host: it is all that {where}")
     if problems:
         return "; ".join(problems) + "."
     fitting = [
         m.vcpus for m in queue.instance_types if all(required <= has(m) for _, required, has in limits)
     ]
     if not fitting:
-        return f"No type of queue {queue.description['jobQueueName']} has all of it at once: {numbers(job)}."
+        return f"No type of queue {queue.description['jobQueueName']} has all of these resources: {numbers(job)}."
     if min(fitting) > queue.max_vcpus:
         environment = queue.environments[0]["computeEnvironmentName"]
         return (
@@ -186,7 +188,7 @@ def busy(queue: QueueState) -> str:
     for env in queue.environments:
         own = env.get("computeResources", {})
         desired, most = own.get("desiredvCpus", 0), own.get("maxvCpus", 0)
-        full = ", which is all it may have" if most and desired >= most else ""
+        full = ", its maximum" if most and desired >= most else ""
         sentences.append(
             f"Compute environment {env['computeEnvironmentName']} has {desired} of {most} vCPUs{full}."
         )

@@ -55,7 +55,7 @@ class Submitter:
         deadline, pause_s = time.monotonic() + self._patience_s, 0.5
         while True:
             if job_id := await self.find(queue, run_id, attempt):
-                note(f"AWS Batch has this run's job already: {job_id}.")
+                note(f"AWS Batch already has this run's job: {job_id}.")
                 return job_id
             definition, secret = await self.definition(configuration)
             request = submission(configuration, job_name(run_id, attempt, title), definition, secret)

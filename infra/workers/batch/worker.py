@@ -60,7 +60,8 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     explained_within_s = 180.0  # AWS tells of a reclaimed host minutes after the end
 
     _description = (
-        "Execute flow runs as AWS Batch jobs, on EC2 instances with or without GPUs. Requires an AWS account."
+        "Execute flow runs as AWS Batch jobs, on EC2 instances with or without GPUs. "
+        "This requires an AWS account."
     )
     _display_name = "AWS Batch"
     _documentation_url = "https://docs.aws.amazon.com/batch/latest/userguide/what-is-batch.html"
@@ -84,7 +85,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         try:
             answer = await region.retry("batch", "describe_jobs", patience_s, jobs=[infrastructure_pid])
             if not answer["jobs"] or answer["jobs"][0]["status"] in TERMINAL:
-                raise InfrastructureNotFound(f"AWS Batch has no job {infrastructure_pid} that has not ended.")
+                raise InfrastructureNotFound(f"AWS Batch has no unfinished job {infrastructure_pid}.")
             reason = "Cancelled: Terminated from Prefect."
             await region.retry("batch", "terminate_job", patience_s, jobId=infrastructure_pid, reason=reason)
         except JobRefused as refusal:

@@ -1,6 +1,5 @@
 """The configuration of a Kubernetes job, and the checks that need no cluster."""
 
-import re
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
@@ -9,6 +8,7 @@ from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 from pydantic import Field, model_validator
 
 from infra.workers.base.environment import credential_fault
+from infra.workers.base.fields import env_name_fault
 from infra.workers.base.job_configuration import ContainerJobConfiguration
 from infra.workers.kubernetes.fields import SPOT_GRACE_S, KubernetesJobFields
 from infra.workers.kubernetes.manifest import SIGTERM_BEHAVIOUR, WRITABLE_HOME, filled, frame
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import Flow, FlowRun, WorkPool
     from prefect.client.schemas.responses import DeploymentResponse
 
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 class KubernetesJobsVariables(KubernetesJobFields, BaseVariables):
     """The form of a `kubernetes-jobs` work pool, a deployment and a run."""
 
 
 class KubernetesJobsResult(BaseWorkerResult):
-    """The end of a job: its namespace and name, and the container's exit code, or -1 where there is none."""
+    """The end of a job: its namespace and name, and the container's exit code, or -1 if there is none."""
 
 
 class KubernetesJobsConfiguration(
@@ -43,15 +41,15 @@ class KubernetesJobsConfiguration(
             raise ValueError("image is not set: name the image that has the flow's packages.")
         if (self.shared_memory_mib or 0) >= self.memory_mib:
             raise ValueError(
-                f"shared_memory_mib is {self.shared_memory_mib}: it is part of memory_mib, "
-                f"{self.memory_mib}, which has to be more."
+                f"shared_memory_mib is {self.shared_memory_mib}: it is part of memory_mib, so it "
+                f"must be less than {self.memory_mib}."
             )
         if self.spot and self.grace_s > SPOT_GRACE_S:
-            raise ValueError(f"grace_s is {self.grace_s}: a spot node leaves {SPOT_GRACE_S} seconds.")
+            raise ValueError(f"grace_s is {self.grace_s}: a spot node allows at most {SPOT_GRACE_S} seconds.")
         if self.accelerator and not self.gpus:
-            raise ValueError(f"gpus is 0 but accelerator is {self.accelerator}: ask for at least 1.")
+            raise ValueError(f"gpus is 0 but accelerator is {self.accelerator}: set gpus to 1 or more.")
         if self.job_manifest.get("spec", {}).get("backoffLimit", 0) != 0:
-            raise ValueError("job_manifest sets backoffLimit: it is 0, or a job would run twice unseen.")
+            raise ValueError("job_manifest sets backoffLimit: it must be 0, or a failed job would run again.")
         self._refuse_nodes()
         self._refuse_env()
         return self
@@ -61,29 +59,28 @@ class KubernetesJobsConfiguration(
             label = self.node_labels.get(choice)
             if not label:
                 raise ValueError(
-                    f"{choice} is {getattr(self, choice)} but node_labels does not say which label of a "
-                    "node tells it: name the label there, or use node_selector."
+                    f"{choice} is {getattr(self, choice)} but node_labels does not name its label: "
+                    "add the label to node_labels, or use node_selector."
                 )
             if label in self.node_selector:
-                raise ValueError(f"node_selector has {label}: that is chosen by {choice}; take one of them.")
+                raise ValueError(
+                    f"node_selector has {label}: {choice} sets the same label; use only one of them."
+                )
 
     def _refuse_env(self) -> None:
-        for name in self.env:
-            if not ENV_NAME.fullmatch(name):
-                raise ValueError(f"env sets {name!r}: that is no name of a variable.")
-        if fault := credential_fault(self.env):
+        if fault := env_name_fault(self.env) or credential_fault(self.env):
             raise ValueError(fault)
         if self.env.get(SIGTERM_BEHAVIOUR, "crash") != "crash":
             raise ValueError(
-                f"env sets {SIGTERM_BEHAVIOUR} to {self.env[SIGTERM_BEHAVIOUR]}: it is crash, or a run that "
-                "loses its pod would be measured again unseen."
+                f"env sets {SIGTERM_BEHAVIOUR} to {self.env[SIGTERM_BEHAVIOUR]}: it must be crash, or a run "
+                "that loses its pod would run again."
             )
 
     @classmethod
     def json_template(cls) -> dict[str, Any]:
         """Return the job configuration of a base job template: the form's fields, and the frame of a Job.
 
-        Settings that prefect-kubernetes declares and nobody reads are left out.
+        Settings of prefect-kubernetes that this worker does not use are left out.
         """
         template = super().json_template()
         fields = KubernetesJobsVariables.model_fields
@@ -119,7 +116,7 @@ class KubernetesJobsConfiguration(
 
 
 def job_name(run_id: UUID, number: int) -> str:
-    """Return the name of a try's Job; no other try of any run has it, so that creating it twice makes one."""
+    """Return the name of a try's Job; it is unique, so that creating it twice makes one Job."""
     return f"prefect-{run_id}-{number}"
 
 

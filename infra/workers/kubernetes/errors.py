@@ -46,10 +46,10 @@ def sentence(error: BaseException, doing: str) -> str:
         if error.status == HTTPStatus.UNAUTHORIZED:
             return f"The Kubernetes API does not accept the worker's credentials ({message_of(error)})."
         if error.status == HTTPStatus.FORBIDDEN and QUOTA not in message_of(error):
-            return f"The worker has no right to {doing}: {message_of(error)}."
+            return f"The worker is not allowed to {doing}: {message_of(error)}."
         return f"The Kubernetes API does not {doing} ({error.status}): {message_of(error)}."
     if isinstance(error, ConfigException):
-        return f"The worker knows no cluster, neither its own nor by KUBECONFIG or cluster_config: {error}"
+        return f"Neither cluster_config nor KUBECONFIG names a cluster, and the worker runs outside of one: {error}"
     if isinstance(error, LoginFailed):
         reason = " ".join(str(error).split())[:LONGEST_REASON].rstrip(". ")
         return f"The worker can't log in to its Kubernetes cluster: {reason}."

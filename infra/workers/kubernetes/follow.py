@@ -89,10 +89,10 @@ class KubernetesFollow(JobFollow):
             text = await self.api.log(self.pod["metadata"]["name"], CONTAINER)
         except Exception as error:
             if isinstance(error, ApiException) and error.status == HTTPStatus.NOT_FOUND:
-                self.log.info("The pod is gone, and what its container printed with it.")
+                self.log.info("The pod no longer exists, so its container's log is lost.")
                 return
             reason = sentence(error, "read pods' logs")
-            self.log.warning("The container's lines are not shown here: %s", reason)
+            self.log.warning("The container's log cannot be shown: %s", reason)
             return
         lines = Lines(self.run.id, self.send, 0, LOGGER)
         lines.take(text)
@@ -127,7 +127,7 @@ class KubernetesFollow(JobFollow):
         if job is None and (self.seen_at is None or now - self.seen_at > self.configuration.ttl_s):
             text = f"The Kubernetes job {self.job_id} is gone, and how it ended is not known."
             return JobOutcome("Lost", text)
-        text = f"The Kubernetes job {self.job_id} was deleted from outside before it had ended."
+        text = f"The Kubernetes job {self.job_id} was deleted outside of Prefect before it ended."
         return JobOutcome("PodLost", text)
 
     def _unseen(self) -> JobOutcome | None:
@@ -135,7 +135,7 @@ class KubernetesFollow(JobFollow):
         trouble, job = self.view.trouble, self.view.jobs.get(self.name)
         reason = sentence(trouble, LOOK) if trouble else ""
         if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
-            self.warn_seldom(f"{reason} How the job goes on is not seen; the worker keeps asking.")
+            self.warn_seldom(f"{reason} The worker cannot observe the job and will try again.")
         if not trouble or job is None:
             return None
         limit_s = self.configuration.deadline_s + self.configuration.grace_s + LATE_END_S
@@ -150,7 +150,7 @@ class KubernetesFollow(JobFollow):
         if began and self.start_times is None:
             self.start_times = start_times(_created_at(job), self.pod, began)
             await self.set_labels(self.start_times.labels(*STAGE_LABELS))
-            self.log.info("The container of Kubernetes job %s runs.", self.name)
+            self.log.info("The container of Kubernetes job %s is running.", self.name)
 
     async def _ended(self, condition: Object) -> JobOutcome:
         """Wait for the pod's end, which may come a little after its job's: they are watched apart."""
@@ -188,7 +188,7 @@ class KubernetesFollow(JobFollow):
             self._explained = wait.message
             left_s = self.configuration.schedule_within_s - waited_s
             placed = wait.kind == "placed"
-            text = "The pod has waited %.0f s, %.0f s are left. %s."
+            text = "The pod has waited for %.0f s and will be cancelled in %.0f s. %s."
             level = logging.INFO if placed else logging.WARNING
             self.log.log(level, text, waited_s, left_s, explained(wait, events))
         return None
@@ -203,7 +203,7 @@ class KubernetesFollow(JobFollow):
                 self._explained = "pull"
             return None
         if wait.kind == "container":
-            return JobOutcome("Crashed", f"The container could not be made: {wait.message.rstrip('. ')}.")
+            return JobOutcome("Crashed", f"The container could not be created: {wait.message.rstrip('. ')}.")
         text = f"The image {self.configuration.image} could not be pulled: {wait.message.rstrip('. ')}."
         return JobOutcome("ImagePullFailed", text)
 

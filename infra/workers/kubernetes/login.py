@@ -148,7 +148,7 @@ async def _loaded(load: Load, configuration: Configuration) -> dt.datetime | Non
             raise
         raise LoginFailed(str(error)) from error
     except FileNotFoundError as error:
-        raise LoginFailed(f"{error.filename} is not there") from error
+        raise LoginFailed(f"{error.filename} does not exist") from error
 
 
 def _tls(configuration: Configuration) -> tuple[Any, ...]:

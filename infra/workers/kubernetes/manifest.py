@@ -144,9 +144,7 @@ def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) 
     values = {name: entry.get("value") for name, entry in variables.items()}
     if unkept := next(iter(secrets(values)), None):
         field = f"{unkept.lower()}_secret"
-        raise JobRefused(
-            f"{field} is not set: {unkept} is never sent in plain text, so put it into a secret."
-        )
+        raise JobRefused(f"{field} is not set: {unkept} is never sent in plain text: store it in a secret.")
     if fault := credential_fault(values) or reach_fault(values.get("PREFECT_API_URL")):
         raise JobRefused(fault)
     return [entry for name, entry in variables.items() if name not in SECRETS or "valueFrom" in entry]

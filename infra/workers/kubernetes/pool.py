@@ -29,11 +29,13 @@ def read_pool(path: Path) -> PoolFile:
     """
     raw = yaml.safe_load(path.read_text())
     if unknown := {*raw} - {"like", "type", "job_variables"}:
-        raise ValueError(f"{path.name} has {sorted(unknown)[0]!r}: it is of like, type and job_variables.")
+        raise ValueError(
+            f"{path.name} has {sorted(unknown)[0]!r}: the fields are like, type and job_variables."
+        )
     like = read_pool(path.with_name(f"{raw['like']}.yaml")) if "like" in raw else None
     kind = raw.get("type") or (like and like.type)
     if not kind:
-        raise ValueError(f"{path.name} has no type: name the worker's, or another file with like.")
+        raise ValueError(f"{path.name} has no type: set the type of the worker, or like to another file.")
     return PoolFile(kind, {**(like.job_variables if like else {}), **raw.get("job_variables", {})})
 
 
@@ -52,7 +54,7 @@ def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> 
     values = {**pool.job_variables, **(more or {})}
     for name, value in values.items():
         if name not in properties:
-            raise ValueError(f"job_variables has {name!r}: it is one of {', '.join(sorted(properties))}.")
+            raise ValueError(f"job_variables has {name!r}: choose one of {', '.join(sorted(properties))}.")
         properties[name]["default"] = value
     try:
         KubernetesJobsVariables.model_validate(values)

@@ -20,11 +20,14 @@ NEVER_PULLED = ("InvalidImageName", "ErrImageNeverPull")
 BROKEN = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
 # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
 DISRUPTIONS: dict[str, tuple[StateName, str]] = {
-    "PreemptionByScheduler": ("Preempted", "The pod gave way to one with a higher priority"),
-    "DeletionByTaintManager": ("NodeLost", "The node {node} does not answer any more"),
-    "DeletionByPodGC": ("NodeLost", "The node {node} is gone"),
-    "EvictionByEvictionAPI": ("Drained", "The node {node} was drained, or the pod was evicted by somebody"),
-    "TerminationByKubelet": ("Evicted", "The node {node} ran short of something and ended the pod"),
+    "PreemptionByScheduler": ("Preempted", "The pod was preempted by one with a higher priority"),
+    "DeletionByTaintManager": ("NodeLost", "The node {node} no longer answers"),
+    "DeletionByPodGC": ("NodeLost", "The node {node} no longer exists"),
+    "EvictionByEvictionAPI": (
+        "Drained",
+        "The node {node} was drained, or the pod was evicted through the API",
+    ),
+    "TerminationByKubelet": ("Evicted", "The node {node} ran short of a resource and ended the pod"),
 }
 # Of a node that shuts down: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 SHUTDOWN = ("Terminated", "NodeShutdown", "Shutdown")
@@ -102,8 +105,8 @@ def waiting(pod: Object | None) -> Waiting:
         if condition["type"] == "PodScheduled" and condition.get("reason") == UNSCHEDULABLE:
             return Waiting("node", condition.get("message", UNSCHEDULABLE))
     if node := pod["spec"].get("nodeName"):
-        return Waiting("placed", f"node {node} makes the container: {reason or 'it has not begun'}")
-    return Waiting("", reason or "no node has taken the pod yet")
+        return Waiting("placed", f"node {node} creates the container: {reason or 'it has not started'}")
+    return Waiting("", reason or "the pod has no node yet")
 
 
 def explained(wait: Waiting, events: list[Object]) -> str:
@@ -129,7 +132,7 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
     refused = last.get("reason") == "NotTriggerScaleUp" and not AT_ITS_LIMIT.search(said)
     could_come = BACKOFF in said or ((tried or _full_now(wait.message)) and not refused)
     name: StateName = "NoCapacity" if could_come else "Unschedulable"
-    return JobOutcome(name, f"No node took the pod within schedule_within_s {waited_s:.0f}: {why}.")
+    return JobOutcome(name, f"No node was found for the pod within schedule_within_s {waited_s:.0f}: {why}.")
 
 
 def _of(events: list[Object], *reasons: str) -> list[Object]:
@@ -189,7 +192,8 @@ def _disrupted(pod: Object) -> JobOutcome | None:
         disruption and "node shutdown" in disruption.get("message", "").lower()
     ):
         return JobOutcome(
-            "Reclaimed", f"The node {node} was shut down under the pod: {message or 'without a message'}."
+            "Reclaimed",
+            f"The node {node} was shut down while the pod was running: {message or 'no message'}.",
         )
     if disruption and disruption.get("reason") in DISRUPTIONS:
         name, text = DISRUPTIONS[disruption["reason"]]
@@ -198,7 +202,7 @@ def _disrupted(pod: Object) -> JobOutcome | None:
     if status.get("reason") == "Evicted":
         return JobOutcome("Evicted", f"The node {node} evicted the pod: {message}.")
     if status.get("reason") == "NodeLost":
-        return JobOutcome("NodeLost", f"The node {node} does not answer any more: {message}.")
+        return JobOutcome("NodeLost", f"The node {node} no longer answers: {message}.")
     return None
 
 
@@ -209,7 +213,7 @@ def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
         return None
     when = "while it ran" if started_at(pod) else "before its container ran"
     name = pod["metadata"]["name"]
-    return JobOutcome("PodLost", f"The pod {name} was deleted from outside {when}.", code)
+    return JobOutcome("PodLost", f"The pod {name} was deleted outside of Prefect {when}.", code)
 
 
 def _crashed(condition: Object, pod: Object, code: int | None) -> JobOutcome:

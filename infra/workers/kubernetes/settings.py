@@ -1,33 +1,28 @@
-"""How patient the Kubernetes worker is, in seconds; environment variables change it."""
+"""The settings of the Kubernetes worker, read from environment variables."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from infra.workers.base.settings import PollSettings
+from infra.workers.base.settings import SubmissionSettings
 
 
-class KubernetesSettings(PollSettings):
-    """The worker's rates, from `KUBERNETES_JOBS_WORKER_POLL_S` and so on; a watch brings changes."""
+class KubernetesSettings(SubmissionSettings):
+    """The settings, from `KUBERNETES_JOBS_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="KUBERNETES_JOBS_WORKER_")
 
-    watch_s: int = Field(
-        default=300, gt=0, description="Seconds after which a watch is opened anew where it ended."
-    )
+    watch_s: int = Field(default=300, gt=0, description="Seconds after which a watch is opened again.")
     silent_s: float = Field(
-        default=150, gt=0, description="Seconds without a byte after which a watch counts as cut."
+        default=150, gt=0, description="Seconds without data after which a watch counts as disconnected."
     )
     pull_s: float = Field(
         default=120,
         ge=0,
-        description="Seconds that pulling an image may fail until the job is given up.",
+        description="Seconds of failed image pulls after which the job is cancelled.",
     )
     explain_s: float = Field(
-        default=20, ge=0, description="Seconds that a pod may wait until its events are read."
+        default=20, ge=0, description="Seconds of waiting after which a pod's events are read."
     )
     late_s: float = Field(
-        default=3, ge=0, description="Seconds by which a pod's end may come after its job's."
-    )
-    patience_s: float = Field(
-        default=900, ge=0, description="Seconds for which a submission is retried while the API is away."
+        default=3, ge=0, description="Longest delay in seconds between the end of a job and of its pod."
     )

@@ -117,7 +117,7 @@ class View:
     async def _pause(self, kind: str, error: Exception, failures: int) -> int:
         self._trouble[kind] = error
         self._announce()
-        text = f"{sentence(error, f'list and watch {kind}')} The worker goes on and tries again."
+        text = f"{sentence(error, f'list and watch {kind}')} The worker will try again."
         if self._repeats.is_due(text) or not failures:
             self._warn(text)
         await anyio.sleep(min(self._settings.poll_s * 2**failures, LONGEST_WAIT_S))
@@ -170,7 +170,7 @@ class View:
         async with changes:
             async for change in changes:
                 if not isinstance(change, dict):
-                    raise Unclear(f"it answered {str(change)[:100]!r} to a watch")
+                    raise Unclear(f"it sent {str(change)[:100]!r} to a watch")
                 if change["type"] != "BOOKMARK":
                     self._change(kind, change["type"], change["raw_object"])
         return str(stream.resource_version)

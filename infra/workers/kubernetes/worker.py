@@ -51,8 +51,8 @@ class KubernetesJobsWorker(
     explained_within_s = 30.0
 
     _description = (
-        "Execute flow runs as Kubernetes jobs, on nodes with or without GPUs, and say how each ended and "
-        "why. Requires a Kubernetes cluster."
+        "Execute flow runs as Kubernetes jobs, on nodes with or without GPUs, and report how each ended. "
+        "This requires a Kubernetes cluster."
     )
     _display_name = "Kubernetes jobs"
     _documentation_url = "https://docs.prefect.io/integrations/prefect-kubernetes"
@@ -132,7 +132,7 @@ class KubernetesJobsWorker(
         except Exception as error:
             raise InfrastructureNotAvailable(sentence(error, "delete jobs")) from error
         if not existed:
-            raise InfrastructureNotFound(f"There is no Kubernetes job {infrastructure_pid}.")
+            raise InfrastructureNotFound(f"Kubernetes job {infrastructure_pid} does not exist.")
 
     async def clients(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
         """Return what the worker has of a namespace, made when it is first needed.

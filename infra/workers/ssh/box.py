@@ -32,7 +32,7 @@ State = Literal["absent", "prepared", "running", "ended", "abandoned", "rebooted
 
 
 class BoxBusy(Exception):
-    """Somebody else has the box; the text says who, where that is known."""
+    """Another job has the box; the text names it if it is known."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class SshBox:
             facts.setdefault(name, []).append(value)
         if "runtime" not in facts:
             raise JobRefused(
-                f"The box does not run our script ({text_of(done.stderr) or 'it says nothing'}).", "Unfit"
+                f"The box cannot run the worker's script ({text_of(done.stderr) or 'no output'}).", "Unfit"
             )
         return facts
 
@@ -191,7 +191,9 @@ class SshBox:
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))
         if done.exit_status:
-            raise JobRefused(f"lock_file {lock} can't be opened there ({text_of(done.stderr)}).", "Unfit")
+            raise JobRefused(
+                f"lock_file {lock} can't be opened on the box ({text_of(done.stderr)}).", "Unfit"
+            )
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
         """Have the box run a prepared job; nothing is changed where it runs or has run already.

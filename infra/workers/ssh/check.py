@@ -39,12 +39,12 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
         return problems
     if _info(facts).get("host", {}).get("security", {}).get("rootless") and facts.get("lingers") == ["no"]:
         problems.append(
-            "podman without root ends containers at the last logout: run `loginctl enable-linger` there."
+            "podman without root stops containers at the last logout: run `loginctl enable-linger` on the box."
         )
     problems += _disk(facts, configuration.least_free_mib)
     if configuration.has_containers and configuration.pull == "never" and not has_image(facts):
         problems.append(
-            f"image {configuration.image} is not there, and pull is never: bring it there, or change pull."
+            f"image {configuration.image} is not on the box and pull is never: load it there, or change pull."
         )
     if configuration.gpus:
         problems += _gpus(facts, configuration)
@@ -65,21 +65,21 @@ def _no_runtime(command: Sequence[str], message: str) -> str:
     named = " ".join(command)
     if "ermission denied" in message:
         return (
-            f"{named} may not be used by this user: put it into the group docker, or set "
+            f"this user is not allowed to use {named}: add the user to the group docker, or set "
             "container_command to sudo and docker."
         )
     if "not found" in message:
         return f"{named} is not installed: install Docker or podman, and name it in container_command."
     if "password" in message:
-        return f"{named} asks for a password: allow it without one."
-    return f"{named} does not work: {message.strip()[:200] or 'it says nothing'}."
+        return f"{named} asks for a password: allow it without a password."
+    return f"{named} does not work: {message.strip()[:200] or 'no output'}."
 
 
 def _controller(facts: Facts) -> list[str]:
     if facts["runtime"] == ["ok"]:
         return []
     said = facts.get("info", [""])[0].strip()[:200]
-    return [f"Slurm's controller does not answer ({said}): ask who runs the cluster."]
+    return [f"Slurm's controller does not answer ({said}): ask the cluster's administrator."]
 
 
 def _disk(facts: Facts, least_mib: int) -> list[str]:
@@ -89,7 +89,7 @@ def _disk(facts: Facts, least_mib: int) -> list[str]:
         if free.isdigit() and int(free) // KIB_PER_MIB < least_mib:
             problems.append(
                 f"{folder} has {int(free) // KIB_PER_MIB} MiB free, less than least_free_mib {least_mib}: "
-                "free some, or ask for less."
+                "free some space, or lower least_free_mib."
             )
     return problems
 
@@ -97,7 +97,7 @@ def _disk(facts: Facts, least_mib: int) -> list[str]:
 def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
     gpus = facts.get("gpu", [])
     if not gpus:
-        return ["nvidia-smi finds no GPU: install the NVIDIA driver, or ask for gpus 0."]
+        return ["nvidia-smi finds no GPU: install the NVIDIA driver, or set gpus to 0."]
     problems = []
     required = (
         configuration.gpus
@@ -107,11 +107,11 @@ def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
         else 1
     )
     if required > len(gpus):
-        problems.append(f"gpus is {configuration.gpus}, and the box has {len(gpus)}.")
+        problems.append(f"gpus is {configuration.gpus}, but the box has {len(gpus)}.")
     if configuration.has_containers and not _sees_gpus(_info(facts)):
         runtime = configuration.container_command[-1]
         problems.append(
-            f"{runtime} can't hand GPUs to containers: install the NVIDIA container toolkit and restart it."
+            f"{runtime} can't give containers access to GPUs: install the NVIDIA container toolkit and restart it."
         )
     return problems
 

@@ -53,7 +53,7 @@ def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
     if name in seen:
         circle = " → ".join((*seen, name))
         raise JobRefused(
-            f"ProxyJump of {CONFIG} leads in a circle ({circle}): say ProxyJump none for the first hop."
+            f"ProxyJump of {CONFIG} is circular ({circle}): set ProxyJump none for the first jump host."
         )
     hops = list(host.jump) if isinstance(host, Host) else []
     if not hops and (text := config_of(host).get("ProxyJump")):

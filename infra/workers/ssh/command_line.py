@@ -113,7 +113,9 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
         )
     for name, value in env.items():
         if "\n" in value or "\r" in value:
-            raise JobRefused(f"env sets {name} to several lines: a box's container takes one; mount a file.")
+            raise JobRefused(
+                f"env sets {name} to several lines, but a variable on a box has one line: mount a file."
+            )
     return "".join(f"{name}={value}\n" for name, value in sorted(env.items()))
 
 

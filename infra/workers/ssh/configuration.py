@@ -6,21 +6,20 @@ import uuid
 from typing import Annotated, Literal, Self
 
 from prefect.workers.base import BaseVariables, BaseWorkerResult
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ..base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
+from ..base.fields import JobFields, Word, env_name_fault
+from ..base.job_configuration import ContainerJobConfiguration
 from ..brand import BRAND
 from .slurm.request import SlurmRequest
 
-Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
 DEFAULT_USER, DEFAULT_PORT = "ubuntu", 22
 USER = r"^[A-Za-z_][A-Za-z0-9_.-]*$"
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MOUNT = re.compile(r"(/[^:,\0\n]*|[A-Za-z0-9][\w.-]*):/[^:,\0\n]*(:(ro|rw))?")
 NONE = "none"  # in place of a container command
 OF_CONTAINERS = ("image", "shared_memory_mib", "mounts", "memory_mib")  # the last one is Slurm's, too
-# Rented boxes get no credentials of anybody's cloud.
+# Rented boxes never get cloud credentials.
 CREDENTIALS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "LAMBDA_API_KEY"),
@@ -28,7 +27,7 @@ CREDENTIALS = (
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return a host's IP address, or None where it is a name."""
+    """Return a host's IP address, or None if it is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -36,28 +35,28 @@ def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 class SshAddress(BaseModel):
-    """A machine that SSH reaches. Its host key is pinned: here, or in the worker's own known_hosts files.
+    """A machine that SSH reaches. Its host key is pinned here or in the worker's known_hosts files.
 
-    What is left out is as the worker's ~/.ssh/config has it for that address.
+    Empty fields take the values of the worker's ~/.ssh/config.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    address: str = Field(title="Address", description="Name, IP address, or a Host of ~/.ssh/config.")
+    address: str = Field(title="Address", description="Host name, IP address, or a Host of ~/.ssh/config.")
     user: str | None = Field(
         default=None,
         title="User",
-        description="Who logs in there. Empty: as in ~/.ssh/config, else ubuntu.",
+        description="User name for the login. Empty: as in ~/.ssh/config, otherwise ubuntu.",
         pattern=USER,
     )
     port: int | None = Field(
-        default=None, title="Port", description="Empty: as in ~/.ssh/config, else 22.", ge=1, le=65535
+        default=None, title="Port", description="Empty: as in ~/.ssh/config, otherwise 22.", ge=1, le=65535
     )
     key: Word | None = Field(
         default=None,
         title="Key",
-        description="Path of a private key on the worker's machine, or block:NAME, a Secret block with one. "
-        "Empty: as in ~/.ssh/config, else the worker's SSH agent and its default keys.",
+        description="Path of a private key on the worker's machine, or block:NAME for a Secret block with one. "
+        "Empty: as in ~/.ssh/config, otherwise the worker's SSH agent and default keys.",
     )
     host_key: str | None = Field(
         default=None,
@@ -70,8 +69,8 @@ class SshAddress(BaseModel):
     def _is_a_host(self) -> Self:
         if ip_address(self.address) is None and not HOST.fullmatch(self.address):
             raise ValueError(
-                f"address {self.address!r} is neither a name nor an IP address; user and port have "
-                "fields of their own"
+                f"address {self.address!r} is neither a name nor an IP address: set user and port "
+                "in separate fields"
             )
         return self
 
@@ -86,21 +85,21 @@ class Host(SshAddress):
     jump: tuple[SshAddress, ...] = Field(
         default=(),
         title="Jump",
-        description="The machines through which it is reached, the first one first. Their host keys are "
-        "checked, too. Empty: as ProxyJump of ~/.ssh/config says.",
+        description="Jump hosts on the way to the box, in order. Their host keys are checked, too. "
+        "Empty: as ProxyJump in ~/.ssh/config.",
     )
 
     def __str__(self) -> str:
         return " via ".join([super().__str__(), *(str(hop) for hop in reversed(self.jump))])
 
 
-class SshJobFields(BaseModel):
+class SshJobFields(JobFields):
     """The fields that job variables and job configuration share."""
 
     hosts: list[Host] = Field(
         default_factory=list,
         title="Hosts",
-        description="Boxes: the first that is free takes the job. One job at a time runs on a box.",
+        description="Boxes: the first free one runs the job. Each box runs one job at a time.",
     )
     container_command: Literal["none"] | Annotated[list[Word], Field(min_length=1)] = Field(
         default=["docker"],
@@ -117,44 +116,40 @@ class SshJobFields(BaseModel):
     scheduler: Literal["slurm"] | None = Field(
         default=None,
         title="Scheduler",
-        description="slurm: the hosts are login nodes of a cluster, and the job is one of Slurm's.",
+        description="slurm: the hosts are login nodes of a cluster, and the job is submitted to Slurm.",
     )
     slurm: SlurmRequest = Field(
         default=SlurmRequest(),
         title="Slurm",
-        description="What the job asks of Slurm beside time, memory and GPUs.",
-    )
-    image: Word | None = Field(
-        default=None, title="Image", description="Image with Prefect and the flow's packages."
+        description="Options for Slurm in addition to time, memory and GPUs.",
     )
     pull: Literal["if-not-present", "always", "never", "stream"] = Field(
         default="if-not-present",
         title="Pull Policy",
-        description="stream: the image comes from the worker's machine over the SSH connection, for a box "
-        "that reaches no registry.",
+        description="When the box pulls the image. stream: copy it from the worker's machine over the SSH "
+        "connection, for a box that cannot reach a registry.",
     )
     stream_command: list[Word] = Field(
         default=["docker"],
         title="Stream Command",
-        description="What has the image on the worker's machine, where the pull policy is stream.",
+        description="Container runtime of the worker's machine that has the image. Used if the pull policy is stream.",
         min_length=1,
     )
     gpus: int | Literal["all"] | list[Word] = Field(
-        default=0, title="GPUs", description="all, how many, or their indices or UUIDs; 0 for none."
-    )
-    shared_memory_mib: int | None = Field(
-        default=None,
-        title="Shared Memory (MiB)",
-        description="Size of /dev/shm, which data loaders use. Docker's own default is 64 MiB.",
-        ge=1,
+        default=0,
+        title="GPUs",
+        description="all, a number of GPUs, or a list of indices or UUIDs. 0: no GPU.",
     )
     memory_mib: int | None = Field(
-        default=None, title="Memory (MiB)", description="Limit of the container; none where empty.", ge=6
+        default=None,
+        title="Memory (MiB)",
+        description="Memory limit of the container. Empty: no limit.",
+        ge=6,
     )
     mounts: list[str] = Field(
         default_factory=list,
         title="Mounts",
-        description="Folders of the box, as /on/the/box:/in/the/container or …:ro.",
+        description="Folders of the box, as /on/the/box:/in/the/container, or …:ro for read-only.",
     )
     keep: bool = Field(
         default=False,
@@ -167,36 +162,29 @@ class SshJobFields(BaseModel):
         title="Tunnel",
         description="Reach the Prefect API through the SSH connection, so that the box needs no route to it.",
     )
-    timeout_s: int = Field(
-        default=14400,
-        title="Timeout (Seconds)",
-        description="The box itself stops the container after so long. It is always set.",
-        ge=10,
-        le=LONGEST_TIMEOUT_S,
-    )
     wait_s: int = Field(
         default=3600,
         title="Patience for a Box (Seconds)",
-        description="How long the job may wait until one of its boxes answers and is free.",
+        description="Longest wait until a box answers and is free. After it, the job is cancelled.",
         ge=0,
     )
     lost_s: int = Field(
         default=900,
         title="Patience for a Connection (Seconds)",
-        description="How long a box may be out of reach while its job runs, until the job counts as lost.",
+        description="Time without a connection to the box after which a running job counts as lost.",
         ge=10,
     )
     least_free_mib: int = Field(
         default=1024,
         title="Least Free Disk (MiB)",
-        description="Of the home folder and of where images lie; with less the box is not fit.",
+        description="Least free disk space for the home folder and for images. A box with less is refused.",
         ge=1,
     )
     lock_file: str = Field(
         default=BRAND.lock_file,
         title="Lock File",
-        description="Who holds it has the box: the same file for all who use it alone. One that other users "
-        "may open, too, they can also hold for as long as they like.",
+        description="A job runs only while it holds this lock, so all programs that need the box exclusively "
+        "must use the same file. Any user who can open the file can hold the lock.",
         pattern=r"^~?/[^\x00\n]*$",
     )
 
@@ -206,7 +194,7 @@ class SshVariables(SshJobFields, BaseVariables):
 
 
 class SshWorkerResult(BaseWorkerResult):
-    """The end of a job: where it ran, and the container's exit code, or -1 where there is none."""
+    """The end of a job: where it ran, and the container's exit code, or -1 if there is none."""
 
 
 class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
@@ -214,7 +202,7 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
 
     @property
     def has_containers(self) -> bool:
-        """Return whether the job runs in a container, not as a process tree of its own."""
+        """Return whether the job runs in a container, not as a process tree."""
         return self.container_command != NONE
 
     @model_validator(mode="after")
@@ -225,9 +213,13 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
             return self
         of_containers = OF_CONTAINERS[:-1] if self.scheduler else OF_CONTAINERS
         if field := next(filter(self.__getattribute__, of_containers), None):
-            raise ValueError(f"{field} is set, and container_command is none: only a container has it.")
+            raise ValueError(
+                f"{field} is set, but applies only to containers: leave it out, or set container_command."
+            )
         if self.pull != "if-not-present":
-            raise ValueError(f"pull is {self.pull}, and container_command is none: no image is pulled.")
+            raise ValueError(
+                f"pull is {self.pull}, but applies only to containers: leave it out, or set container_command."
+            )
         return self
 
     @model_validator(mode="after")
@@ -235,28 +227,28 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
         if self.scheduler and self.has_containers:
             command = self.container_command
             raise ValueError(
-                f"container_command is {command} and scheduler is {self.scheduler}: set it to none."
+                f"container_command is {command} and scheduler is {self.scheduler}: set container_command to none."
             )
         if not self.scheduler and self.slurm != SlurmRequest():
-            raise ValueError("slurm is set and scheduler is not: set scheduler to slurm.")
+            raise ValueError("slurm is set but scheduler is not: set scheduler to slurm.")
         return self
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not self.hosts:
-            raise ValueError("hosts is not set: name the box or the boxes that may run the job.")
+            raise ValueError("hosts is not set: name at least one box.")
         if twice := [str(host) for host in self.hosts if self.hosts.count(host) > 1]:
             raise ValueError(f"hosts names {twice[0]} more than once.")
         if isinstance(self.gpus, int) and self.gpus < 0:
-            raise ValueError(f"gpus is {self.gpus}: it is all, a count, or a list of indices.")
+            raise ValueError(f"gpus is {self.gpus}: set all, a number of 0 or more, or a list of indices.")
         for mount in self.mounts:
             if not MOUNT.fullmatch(mount):
-                raise ValueError(f"mounts has {mount!r}: it is /on/the/box:/in/the/container, or …:ro.")
+                raise ValueError(f"mounts has {mount!r}: write /on/the/box:/in/the/container, or …:ro.")
         for name in self.env:
             if name in CREDENTIALS:
-                raise ValueError(f"env sets {name}: a box gets no cloud credentials.")
-            if not ENV_NAME.fullmatch(name):
-                raise ValueError(f"env sets {name!r}: that is no name of a variable.")
+                raise ValueError(f"env sets {name}: cloud credentials are never sent to a box.")
+        if fault := env_name_fault(self.env):
+            raise ValueError(fault)
         return self
 
 
@@ -271,6 +263,6 @@ def identifier(host: Host, name: str) -> str:
 
 
 def host_and_name(job_id: str, hosts: list[Host]) -> tuple[Host, str] | None:
-    """Return the host and the name in a job's identifier, or None where its host is none of these."""
+    """Return the host and the name in a job's identifier, or None if the host is not in `hosts`."""
     where, _, name = job_id.rpartition("/")
     return next(((host, name) for host in hosts if str(host) == where), None)

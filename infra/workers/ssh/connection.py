@@ -95,17 +95,18 @@ async def _connect(
         raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
     except asyncssh.PermissionDenied:
         if in_before:
-            raise BoxUnreachable(f"Box {host} lets nobody in.") from None
+            raise BoxUnreachable(f"Box {host} accepts no login.") from None
         which = host.key or "any key of the worker's agent and home"
         raise JobRefused(
-            f"Box {host} does not let {user} in with {which}: put the key's public half into its "
-            "authorized_keys.",
+            f"Box {host} does not accept {user} with {which}: add the public key to its authorized_keys.",
             "KeyRefused",
         ) from None
     except asyncssh.KeyExchangeFailed as error:
         if "host key" in str(error).lower():
             raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
-        raise BoxUnreachable(f"Box {host} does not agree with us ({error_text(error)}).") from None
+        raise BoxUnreachable(
+            f"Box {host} and the worker have no common SSH algorithm ({error_text(error)})."
+        ) from None
     except (ValueError, FileNotFoundError) as error:
         raise JobRefused(f"{CONFIG} can't be used for box {host}: {error}.", "KeyRefused") from None
     except (*LOST, asyncssh.Error) as error:
@@ -131,7 +132,7 @@ async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
         reason = (
             error_text(error)
             if isinstance(error, OSError)
-            else "it holds no private key without a passphrase"
+            else "it does not hold a private key without a passphrase"
         )
         raise JobRefused(f"key {key!r} of box {host} can't be used: {reason}.", "KeyRefused") from None
 
@@ -143,21 +144,21 @@ def _known(host: SshAddress) -> Any:
     try:
         return ([asyncssh.import_public_key(host.host_key)], [], [])
     except asyncssh.KeyImportError:
-        raise JobRefused(f"host_key of box {host} is {host.host_key!r}: that is no public key.") from None
+        raise JobRefused(f"host_key of box {host} is {host.host_key!r}: that is not a public key.") from None
 
 
 def _unknown(host: SshAddress, shown: str | None, error: Exception) -> str:
     seen = f"shows the key {shown}" if shown else f"shows no key that can be checked ({error_text(error)})"
     if host.host_key is None:
         return (
-            f"Box {host} {seen}, and no key is pinned for it: compare it with what the box's owner says, and "
-            "put it into host_key or known_hosts."
+            f"Box {host} {seen}, and no key is pinned for it: compare it with the key that its owner names, "
+            "and add it to host_key or known_hosts."
         )
     pinned = asyncssh.import_public_key(host.host_key)
     expected = f"{pinned.get_algorithm()} {pinned.get_fingerprint()}"
     return (
-        f"Box {host} {seen} instead of {expected}: it is another machine, or somebody stands between. "
-        "Nothing was sent to it."
+        f"Box {host} {seen} instead of {expected}: it is another machine, or the connection is "
+        "intercepted. Nothing was sent to it."
     )
 
 

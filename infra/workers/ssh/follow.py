@@ -70,7 +70,7 @@ class SshFollow(JobFollow):
                 if box is None:
                     box = await self._connected()
                     if lost_at is not None:
-                        self.log.info("Box %s is there again.", self.host)
+                        self.log.info("Box %s can be reached again.", self.host)
                 lost_at = None
                 return await self._attend(box)
             except (JobRefused, BoxUnreachable) as error:
@@ -79,7 +79,7 @@ class SshFollow(JobFollow):
                     return outcome
                 if box is not None or self._lines is None:
                     lost_s = self.configuration.lost_s
-                    self.log.warning("%s The job runs on; trying again for %s s.", error, lost_s)
+                    self.log.warning("%s The job continues; the worker tries again for %s s.", error, lost_s)
             finally:
                 if box is not None:
                     box.connection.abort()
@@ -99,10 +99,10 @@ class SshFollow(JobFollow):
         if self.stop:
             rest = f"it stops the job itself after timeout_s {self.configuration.timeout_s}"
             return JobOutcome(
-                "Cancelled", f"Cancelled from Prefect while box {self.host} was out of reach; {rest}."
+                "Cancelled", f"Cancelled from Prefect while box {self.host} could not be reached; {rest}."
             )
         lost_s = self.configuration.lost_s
-        return JobOutcome("Lost", f"Box {self.host} was out of reach for lost_s {lost_s}: {error}")
+        return JobOutcome("Lost", f"Box {self.host} could not be reached for lost_s {lost_s}: {error}")
 
     async def _pause(self) -> None:
         if self.stop:
@@ -148,7 +148,7 @@ class SshFollow(JobFollow):
     def _tell(self, look: Look) -> None:
         """Log what a job waits for, once."""
         if look.waits != self._waits:
-            self.log.info("%s", look.waits or "The job has begun.")
+            self.log.info("%s", look.waits or "The job has started.")
             self._waits = look.waits
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
@@ -208,5 +208,5 @@ class SshFollow(JobFollow):
                 with suppress(BoxUnreachable):
                     await self._look(box)
                 return cancelled
-        rest = f"it did not stop the job {self.name}: stop it by hand"
+        rest = f"it did not stop job {self.name}: stop it by hand"
         return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")

@@ -37,7 +37,9 @@ async def stream(
         return
     size = f"{size_bytes / 1e9:.1f} GB"
     log.info(
-        "Image %s, %s, goes to the box over the connection; a rented box is billed meanwhile.", image, size
+        "Sending image %s, %s, to the box over the SSH connection; a rented box is billed meanwhile.",
+        image,
+        size,
     )
     began = time.monotonic()
     await _send(box, configuration, image)
@@ -45,7 +47,7 @@ async def stream(
     image_id = (await box.check(image)).get("image", [""])[0]
     if not image_id:
         raise JobRefused(
-            f"image {image} was sent, and the box does not have it under this name.", "ImagePullFailed"
+            f"image {image} was sent, but the box does not have it under this name.", "ImagePullFailed"
         )
     await box.mark(IMAGES, ours, image_id)
 
@@ -102,4 +104,4 @@ async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> 
             f"The box could not load image {image} ({text_of(done.stderr)[-300:]}).", "ImagePullFailed"
         )
     if saving.returncode:
-        raise JobRefused(f"The worker could not read image {image} to its end.", "ImagePullFailed")
+        raise JobRefused(f"The worker could not read all of image {image}.", "ImagePullFailed")

@@ -41,10 +41,12 @@ async def bring_code(
     try:
         lane, content = lane_bundle()
     except (OSError, ImageError) as error:
-        raise JobRefused(f"The worker has no whole checkout to send to the box ({error}).", "Unfit") from None
+        raise JobRefused(
+            f"The worker has no complete checkout to send to the box ({error}).", "Unfit"
+        ) from None
     began = time.monotonic()
     await box.bring(f"{HOME}/{lane}.pyz", content)
-    log.info("Code of the lane, %s: there in %.1f s.", lane, time.monotonic() - began)
+    log.info("Sent the code of the lane, %s, in %.1f s.", lane, time.monotonic() - began)
     place = await box.folder(lane)
     words = ("--code", f"{place}/code", "--bin", f"{place}/bin")
     return {

@@ -19,12 +19,12 @@ def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> Jo
 def _interrupted(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
     """Return the outcome of a job that something else has ended; None where it ended itself."""
     if look.state == "rebooted":
-        text = f"Box {host} was restarted while the job ran; the job is gone."
+        text = f"Box {host} was restarted while the job was running; the job was lost."
         return JobOutcome("Rebooted", text)
     if look.state == "absent":
-        return JobOutcome("Crashed", f"Box {host} knows nothing of the job: somebody has removed its folder.")
+        return JobOutcome("Crashed", f"Box {host} no longer has the job's folder: it was removed.")
     if look.state == "abandoned":
-        text = f"The process that watched the job on box {host} was killed; the job was ended, too."
+        text = f"The process that watched the job on box {host} was killed, so the job was stopped, too."
         return JobOutcome("Crashed", text)
     if look.late:
         text = f"Box {host} stopped the job after timeout_s {configuration.timeout_s}."
@@ -36,11 +36,13 @@ def _ended(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOut
     if look.unpulled:
         image = configuration.image
         what = f"Image {image} could not be pulled" if image else "The job's environment could not be created"
-        return JobOutcome("ImagePullFailed", f"{what} on box {host}: {look.last or 'its log says why'}")
+        return JobOutcome("ImagePullFailed", f"{what} on box {host}: {look.last or 'see its log'}")
     if look.code is None and look.begun:
-        return JobOutcome("Removed", f"The job was removed from box {host} from outside while it ran.")
+        return JobOutcome(
+            "Removed", f"The job was removed from box {host} outside of Prefect while it was running."
+        )
     if look.code is None:
-        return JobOutcome("Crashed", f"The job could not be started on box {host}; its log says why.")
+        return JobOutcome("Crashed", f"The job could not be started on box {host}; see its log.")
     if look.code == 0:
         return JobOutcome("Exited", "The job ended with exit code 0.", 0)
     memory_mib = configuration.memory_mib

@@ -1,4 +1,4 @@
-"""How often the SSH worker polls, in seconds; environment variables change it."""
+"""The settings of the SSH worker, read from environment variables."""
 
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
@@ -7,10 +7,8 @@ from ..base.settings import PollSettings
 
 
 class SshSettings(PollSettings):
-    """The worker's rates, from `SSH_WORKER_POLL_S` and so on."""
+    """The settings, from `SSH_WORKER_POLL_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="SSH_WORKER_")
 
-    flush_s: float = Field(
-        default=2, gt=0, description="Seconds for which lines are gathered before they are sent."
-    )
+    flush_s: float = Field(default=2, gt=0, description="Seconds between two uploads of log lines.")

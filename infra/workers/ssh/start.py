@@ -100,7 +100,7 @@ class Launcher:
         who = f" ({reason})" if str(reason) else ""
         sentence = f"Box {host} is in use{who}." if isinstance(reason, BoxBusy) else str(reason)
         if self._logged.get(host) != sentence:
-            self._log.info("%s Waiting up to %s s for a box.", sentence, self._configuration.wait_s)
+            self._log.info("%s The job waits up to %s s for a box.", sentence, self._configuration.wait_s)
             self._logged[host] = sentence
 
     async def _on(self, host: Host) -> Started:

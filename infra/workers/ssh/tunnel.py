@@ -66,10 +66,10 @@ class Tunnel:
             except (*LOST, asyncssh.Error) as error:
                 raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
         if port:
-            raise BoxUnreachable(f"Port {port} of the box is still taken.")
+            raise BoxUnreachable(f"Port {port} of the box is still in use.")
         raise JobRefused(
-            "It allows no tunnel to the Prefect API: set AllowTcpForwarding in its sshd_config, or tunnel to "
-            "false where it reaches the API by itself.",
+            "It does not allow a tunnel to the Prefect API: set AllowTcpForwarding in its sshd_config, or tunnel to "
+            "false if the box can reach the API directly.",
             "Unfit",
         )
 

@@ -49,7 +49,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
     _description = (
         "Execute flow runs on machines that SSH reaches, one at a time on each: in containers of Docker or "
-        "podman, or as processes over the Python and torch that is there."
+        "podman, or as processes with the box's own Python and packages."
     )
     _display_name = "SSH"
     _documentation_url = "https://asyncssh.readthedocs.io"
@@ -92,7 +92,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         )
         asked_at = time.monotonic()
         started = await starter.start()
-        log.info("Box %s runs the job %s.", started.host, name)
+        log.info("Box %s runs job %s.", started.host, name)
         self._started[flow_run.id] = started.box, tunnel, time.monotonic() - asked_at
         return identifier(started.host, name)
 
@@ -103,7 +103,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         if pid.rpartition("/")[2] != name:
             return None
         if (job := host_and_name(pid, hosts)) is None:
-            raise JobRefused(f"hosts no longer names the box of {pid}: it may run the job.")
+            raise JobRefused(f"hosts no longer names the box of {pid}, which might still run the job.")
         return job[0]
 
     async def find_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str | None:
@@ -173,9 +173,9 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             async with await connect(host, self._secret) as connection:
                 box = box_of(connection, configuration)
                 if (await box.look(name)).state != "running":
-                    raise InfrastructureNotFound(f"Box {host} has no job {name} that has not ended.")
+                    raise InfrastructureNotFound(f"Box {host} has no unfinished job {name}.")
                 if not await box.stop(name, grace_seconds):
-                    raise InfrastructureNotAvailable(f"Box {host} has not stopped the job {name}.")
+                    raise InfrastructureNotAvailable(f"Box {host} did not stop job {name}.")
         except (JobRefused, BoxUnreachable) as error:
             raise InfrastructureNotAvailable(str(error)) from error
 
@@ -189,6 +189,6 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         try:
             block: Secret[str] = await Secret.aload(name, client=self.client)
         except ValueError as error:
-            message = f"key is block:{name}, and there is no such Secret block ({error})."
+            message = f"key is block:{name}, but this Secret block does not exist ({error})."
             raise JobRefused(message, "KeyRefused") from None
         return str(block.get())

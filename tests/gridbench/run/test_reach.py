@@ -54,10 +54,10 @@ def test_a_variable_counts_for_every_run(log_in, aws, monkeypatch):
     ("settings", "refusal"),
     [
         ({}, "machines of work pool aws-batch, such as aws-c5.2xlarge, need a Prefect API that they reach"),
-        ({"PREFECT_API_URL": "http://127.0.0.1:4200/api"}, "that is this machine itself"),
-        ({"PREFECT_API_URL": "http://localhost:4200/api"}, "that is this machine itself"),
-        ({"PREFECT_API_URL": "http://[::1]:4200/api"}, "that is this machine itself"),
-        ({"PREFECT_API_URL": "https://me:secret@prefect.example/api"}, "has a user or a password in it"),
+        ({"PREFECT_API_URL": "http://127.0.0.1:4200/api"}, "other machines cannot reach"),
+        ({"PREFECT_API_URL": "http://localhost:4200/api"}, "other machines cannot reach"),
+        ({"PREFECT_API_URL": "http://[::1]:4200/api"}, "other machines cannot reach"),
+        ({"PREFECT_API_URL": "https://me:secret@prefect.example/api"}, "a user or a password"),
         ({"PREFECT_API_URL": "https://prefect.example/api"}, "lets everybody run code on your workers"),
     ],
 )

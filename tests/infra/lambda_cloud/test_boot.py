@@ -140,7 +140,7 @@ async def ssh_server(host=HOST, login=LOGIN):
     ("keys", "words"),
     [
         ({"host": OTHER}, "shows the key ssh-ed25519 .* instead of ssh-ed25519 "),
-        ({"login": OTHER}, "does not let ubuntu in with block:lease"),
+        ({"login": OTHER}, "does not accept ubuntu with block:lease"),
     ],
 )
 async def test_a_box_that_refuses_us_is_told_at_once_and_no_other_is_rented(

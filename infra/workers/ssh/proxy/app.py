@@ -102,7 +102,7 @@ class JobProxy:
     tokens: set[str] = field(default_factory=set)
     limits: Allowances = field(default_factory=Allowances)
     _told: Allowance = field(default_factory=lambda: Allowance(20, 1 / 60))
-    _untold: int = 0
+    _unlogged: int = 0
 
     def __post_init__(self) -> None:
         self._rules = rules_of(self.run)
@@ -130,7 +130,7 @@ class JobProxy:
         path = path_of(request.scope)
         rule = await self._rule(request.method, path)
         if not (rule.open or self._knows(_credentials(request))):
-            raise Refusal("the request does not name the token of this flow run", UNKNOWN)
+            raise Refusal("the request does not have the token of this flow run", UNKNOWN)
         if fixed := self._fixed(request.method, path):
             return fixed
         content = await self._content(request)
@@ -157,7 +157,7 @@ class JobProxy:
             return Rule()
         if method == "POST" and (lease := LEASE.fullmatch(path)) and await self._has(lease[1]):
             return Rule(bodies.lease_body)
-        raise Refusal("a box reaches its own flow run only")
+        raise Refusal("a box can access only its own flow run")
 
     async def _has(self, lease_id: str) -> bool:
         """Return whether the run holds a place among the runs of its deployment under this id."""
@@ -196,7 +196,7 @@ class JobProxy:
             spend(self.limits.requests, 1, "requests")
             path = path_of(socket.scope)
             if path not in ("/events/in", "/events/out"):
-                raise Refusal("a box reaches its own flow run only")
+                raise Refusal("a box can access only its own flow run")
             await shake_hands(socket, self._knows)
             if path == "/events/in":
                 refuse = partial(self._refuse, "EVENT", socket.scope)
@@ -215,12 +215,12 @@ class JobProxy:
         """Say no, and log who tried what; a flood is answered slowly and logged in part."""
         shown = ascii((scope.get("raw_path") or b"").decode("latin-1")[:PATH_SHOWN])
         if self._told.take():
-            self._untold += 1
+            self._unlogged += 1
         else:
-            more = f" ({self._untold} more were not logged)" if self._untold else ""
-            words = "Box %s, flow run %s: %s %s was refused: %s.%s"
+            more = f" ({self._unlogged} more were not logged)" if self._unlogged else ""
+            words = "Box %s, flow run %s: refused %s %s: %s.%s"
             self.log.warning(words, self.box, self.run.id, method, shown, refusal, more)
-            self._untold = 0
+            self._unlogged = 0
         if refusal.after_s:
             await asyncio.sleep(SLOWLY_S)
         headers = {"retry-after": str(refusal.after_s)} if refusal.after_s else {}
@@ -245,7 +245,7 @@ def path_of(scope: Scope) -> str:
     """
     path = (scope.get("raw_path") or b"").decode("latin-1")
     if not path.startswith(f"{ROOT}/"):
-        raise Refusal("a box reaches its own flow run only")
+        raise Refusal("a box can access only its own flow run")
     return path.removeprefix(ROOT)
 
 

@@ -102,7 +102,7 @@ def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     asked = _read(TypeAdapter(SetState), body)
     kind = asked.state.type
     if kind not in OWN_STATES:
-        raise Refusal(f"a box does not put its flow run into the state {kind.value}")
+        raise Refusal(f"a box cannot set its flow run to the state {kind.value}")
     state = asked.state.model_dump(mode="json", exclude_none=True)
     return {"state": state, "force": asked.force and kind in FORCED}
 
@@ -136,7 +136,7 @@ def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 def _own(run_id: UUID, named: Sequence[UUID], what: str) -> None:
     if others := [other for other in named if other != run_id]:
-        raise Refusal(f"the {what} names the flow run {others[0]}: a box writes about its own only")
+        raise Refusal(f"the {what} names the flow run {others[0]}: a box can write only about its own")
 
 
 def _read(form: TypeAdapter[T], body: bytes) -> T:
@@ -145,4 +145,4 @@ def _read(form: TypeAdapter[T], body: bytes) -> T:
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "the body"
-        raise Refusal(f"{field} is not as it should be: {first['msg'].lower()}", WRONG) from None
+        raise Refusal(f"{field} is not valid: {first['msg'].lower()}", WRONG) from None

@@ -38,7 +38,7 @@ def subject_of(run_id: UUID, event: Event) -> str | None:
         Refusal: it is about something else.
     """
     if strangers := [each.id for each in event.related if _strange(run_id, each)]:
-        raise Refusal(f"an event relates to {strangers[0][:100]}: a box speaks of its own flow run only")
+        raise Refusal(f"an event relates to {strangers[0][:100]}: a box can report only its own flow run")
     about = event.resource.id
     if event.event.startswith(OF_A_RUN) and about == f"{RUN}{run_id}":
         return None
@@ -79,13 +79,13 @@ class OwnThings:
         if about is None or about in self._own:
             return
         if not about.startswith(TASK):
-            raise Refusal(f"{about[:100]} was not made by this flow run")
+            raise Refusal(f"{about[:100]} was not created by this flow run")
         try:
             task_id = UUID(about.removeprefix(TASK))
             if (await self._client.read_task_run(task_id)).flow_run_id != self._run_id:
                 raise Refusal(f"the task run {task_id} belongs to another flow run")
         except ValueError:
-            raise Refusal(f"{about[:100]} is no task run") from None
+            raise Refusal(f"{about[:100]} is not a task run") from None
         except ObjectNotFound:
             pass  # a new one
         self.add(about)
@@ -107,7 +107,7 @@ async def take_events(
                 event = Event.model_validate_json(text)
                 await own.check(event)
             except ValidationError:
-                await refuse(Refusal("a message on the event socket is no event"))
+                await refuse(Refusal("a message on the event socket is not an event"))
             except Refusal as refusal:
                 await refuse(refusal)
             else:
@@ -160,7 +160,7 @@ async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
     except (TimeoutError, ValueError, KeyError, TypeError):
         token = ""
     if not knows(token):
-        raise Refusal("the socket does not name the token of this flow run")
+        raise Refusal("the socket does not have the token of this flow run")
     await socket.send_json({"type": "auth_success"})
 
 

@@ -130,7 +130,7 @@ class SlurmBox(SshBox):
             seen=int(facts.get("seen") or 0),
             port=int(facts["port"]) if facts.get("port") else None,
             last=facts.get("last", ""),
-            waits=f"Slurm job {job.number} waits: {job.reason or 'not looked at yet'}."
+            waits=f"Slurm job {job.number} waits: {job.reason or 'not examined yet'}."
             if job and job.waits
             else "",
             job=job,
@@ -176,4 +176,4 @@ def refusal_in(said: str) -> str:
     """Return the reason in what `sbatch` says as it refuses a job."""
     prefix = r"^sbatch: (error|fatal): (Batch job submission failed: )?"
     reasons = [re.sub(prefix, "", line) for line in said.splitlines() if line.strip()]
-    return "; ".join(dict.fromkeys(reasons)).rstrip(".") or "it says nothing"
+    return "; ".join(dict.fromkeys(reasons)).rstrip(".") or "no output"

@@ -13,7 +13,7 @@ ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
     "TIMEOUT": ("TimedOut", "Slurm ended job {job.number} at its time limit of {limit}"),
     "PREEMPTED": (
         "Preempted",
-        "Slurm gave node {job.node} of job {job.number} to another of higher priority",
+        "Slurm preempted job {job.number} on node {job.node} for one of higher priority",
     ),
     "NODE_FAIL": ("NodeLost", "Slurm lost the node {job.node} of job {job.number}"),
     "BOOT_FAIL": ("NodeLost", "The node {job.node} for job {job.number} did not boot"),
@@ -63,8 +63,8 @@ def slurm_outcome(
         return given_up
     if written.unreached:
         text = (
-            "The compute node can't log in to the login node, over which its way to the Prefect API leads "
-            f"({written.unreached}): set slurm.login, or let nodes log in there without a password."
+            "The compute node can't log in to the login node, which connects it to the Prefect API "
+            f"({written.unreached}): set slurm.login, or allow nodes to log in there without a password."
         )
         return JobOutcome("Unfit", text)
     if written.unpulled:
@@ -112,7 +112,7 @@ def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConf
         )
     if code is None:
         number = f" {job.number}" if job else ""
-        return JobOutcome("Lost", f"Slurm no longer knows the job{number}, and it wrote down no end.")
+        return JobOutcome("Lost", f"Slurm no longer knows the job{number}, and the job left no exit code.")
     if code == 0:
         return JobOutcome("Exited", "The job ended with exit code 0.", 0)
     return JobOutcome("Crashed", f"The job ended with exit code {code}.", code)
@@ -128,10 +128,10 @@ def _by_whom(job: SlurmJob) -> str:
 def _time_limit(job: SlurmJob, configuration: SshJobConfiguration) -> str:
     asked = limit_minutes(configuration.timeout_s)
     given = asked if job.limit_s is None else job.limit_s // SECONDS_PER_MINUTE
-    return f"{given} min" if given == asked else f"{given} min, which somebody set in place of {asked} min"
+    return f"{given} min" if given == asked else f"{given} min, which was set instead of {asked} min"
 
 
 def _limit(configuration: SshJobConfiguration) -> str:
     if configuration.memory_mib:
         return f"memory_mib {configuration.memory_mib} was not enough"
-    return "what the node gave was not enough"
+    return "the node's memory was not enough"

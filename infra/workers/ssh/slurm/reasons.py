@@ -6,22 +6,22 @@ from .states import SlurmJob
 
 # By Slurm's name of the reason. All others may pass: the job waits for as long as wait_s says.
 NEVER = {
-    "PartitionTimeLimit": "partition {partition} gives no job that much time: lower timeout_s",
+    "PartitionTimeLimit": "partition {partition} does not allow that much time: lower timeout_s",
     # This is what Slurm says at first of a partition's limit on time, too.
-    "PartitionConfig": "partition {partition} gives less: lower slurm.cpus, memory_mib, gpus or timeout_s",
-    "PartitionNodeLimit": "partition {partition} gives no job so many nodes: name another in slurm.partition",
-    "BadConstraints": "no node has all of it: change slurm.constraint, slurm.cpus, gpus or memory_mib",
-    "InvalidAccount": "slurm.account is none of yours: `sacctmgr show associations user=$USER` lists them",
-    "AccountNotAllowed": "partition {partition} does not take slurm.account: name another of the two",
-    "InvalidQOS": "slurm.qos is none that the account may use: name another",
-    "QOSNotAllowed": "partition {partition} does not take slurm.qos: name another of the two",
-    "DependencyNeverSatisfied": "it waits for another job that has failed: submit it anew",
-    "QOSMinGRES": "slurm.qos asks for more GPUs: raise gpus, or name another",
-    "QOSMinMemory": "slurm.qos asks for more memory: raise memory_mib, or name another",
-    "QOSMinCpuNotSatisfied": "slurm.qos asks for more CPUs: raise slurm.cpus, or name another",
-    "JobHoldMaxRequeue": "it could not be launched on several nodes: ask who runs the cluster",
-    "ReservationDeleted": "slurm.reservation is gone: name another, or none",
-    "FedJobLock": "the federation holds it: ask who runs the cluster",
+    "PartitionConfig": "partition {partition} allows less: lower slurm.cpus, memory_mib, gpus or timeout_s",
+    "PartitionNodeLimit": "partition {partition} does not allow that number of nodes: set another slurm.partition",
+    "BadConstraints": "no node has all of these resources: change slurm.constraint, slurm.cpus, gpus or memory_mib",
+    "InvalidAccount": "you cannot use slurm.account: `sacctmgr show associations user=$USER` lists your accounts",
+    "AccountNotAllowed": "partition {partition} does not accept slurm.account: change one of them",
+    "InvalidQOS": "the account cannot use slurm.qos: set another",
+    "QOSNotAllowed": "partition {partition} does not accept slurm.qos: change one of them",
+    "DependencyNeverSatisfied": "it depends on another job that failed: submit it again",
+    "QOSMinGRES": "slurm.qos requires more GPUs: raise gpus, or set another slurm.qos",
+    "QOSMinMemory": "slurm.qos requires more memory: raise memory_mib, or set another slurm.qos",
+    "QOSMinCpuNotSatisfied": "slurm.qos requires more CPUs: raise slurm.cpus, or set another slurm.qos",
+    "JobHoldMaxRequeue": "it could not be launched on several nodes: ask the cluster's administrator",
+    "ReservationDeleted": "slurm.reservation no longer exists: set another, or leave it empty",
+    "FedJobLock": "the federation holds it: ask the cluster's administrator",
 }
 # Newer versions say AccountNotAllowed and QOSNotAllowed.
 SENTENCES = {"Job's_account_not": "AccountNotAllowed", "Job's_QOS_not": "QOSNotAllowed"}
@@ -53,8 +53,8 @@ def clause_of(job: SlurmJob) -> str | None:
     if clause := NEVER.get(reason):
         return clause.format(partition=job.partition or "of the cluster")
     if over := TOO_MUCH.match(reason):
-        field = FIELDS.get(over["what"], "what it asks for")
-        return f"the limits of your account or slurm.qos give no job that much: lower {field}"
+        field = FIELDS.get(over["what"], "the requested resources")
+        return f"the limits of your account or slurm.qos do not allow that much: lower {field}"
     return None
 
 

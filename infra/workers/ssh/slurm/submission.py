@@ -56,9 +56,9 @@ def _resources(configuration: SshJobConfiguration, request: SlurmRequest) -> lis
         options.append(f"--cpus-per-task={request.cpus}")
     if configuration.gpus:
         if not isinstance(configuration.gpus, int):
-            raise JobRefused(f"gpus is {configuration.gpus!r}: Slurm takes a count, such as 1.")
+            raise JobRefused(f"gpus is {configuration.gpus!r}: Slurm needs a number, such as 1.")
         kind = f"{request.gpu_type}:" if request.gpu_type else ""
         options.append(f"--gres=gpu:{kind}{configuration.gpus}")
     elif request.gpu_type:
-        raise JobRefused(f"slurm.gpu_type is {request.gpu_type}, and gpus is 0: say how many.")
+        raise JobRefused(f"slurm.gpu_type is {request.gpu_type}, but gpus is 0: set the number of GPUs.")
     return options

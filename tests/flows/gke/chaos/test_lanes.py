@@ -57,7 +57,7 @@ async def test_an_accelerator_that_no_pool_has_ends_its_lane_and_no_other(bench,
     async with bench.client() as client:
         lane = await client.read_flow_run(job["flow_run_id"])
     assert lane.state.name == "Unschedulable" and lane.state.message in absent[0].reasons[0]
-    words = ("No node took the pod within schedule_within_s 5: 0/", "NotTriggerScaleUp")
+    words = ("No node was found for the pod within schedule_within_s 5: 0/", "NotTriggerScaleUp")
     assert all(word in lane.state.message for word in words), lane.state.message
     name = lane.infrastructure_pid.partition(":")[2]
     assert cluster.control.asked("DELETE", f"*/jobs/{name}")

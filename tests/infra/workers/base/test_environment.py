@@ -137,7 +137,7 @@ async def test_a_secret_that_the_job_variables_set_is_refused_too(kind, secret):
 @pytest.mark.parametrize("name", CREDENTIALS)
 @pytest.mark.parametrize("kind", ["batch", "kubernetes"])
 async def test_no_job_carries_somebody_s_credentials(kind, name):
-    with settings(), pytest.raises(JobRefused, match=f"^env sets {name}: whoever may describe") as error:
+    with settings(), pytest.raises(JobRefused, match=f"^env sets {name}: .*describe") as error:
         await WORKERS[kind](env={name: HUSH})
     assert HUSH not in str(error.value)
 
@@ -199,14 +199,14 @@ async def test_a_job_elsewhere_is_not_sent_to_this_machine(kind, url, monkeypatc
             await WORKERS[kind]()
         monkeypatch.setenv("GRIDBENCH_LOOPBACK_API", "true")  # where the jobs have this machine's network
         _, env = await WORKERS[kind]()
-    assert str(error.value).startswith(f"PREFECT_API_URL is {url}: that is this machine itself, which no job")
+    assert str(error.value).startswith(f"PREFECT_API_URL is {url}: ")
     assert env["PREFECT_API_URL"] == url
 
 
 @each_worker
 async def test_a_password_in_the_address_of_the_api_is_refused(kind):
     url = f"https://me:{HUSH}@prefect.example/api"
-    with settings(PREFECT_API_URL=url), pytest.raises(JobRefused, match="has a user or a password") as error:
+    with settings(PREFECT_API_URL=url), pytest.raises(JobRefused, match="a user or a password") as error:
         await WORKERS[kind]()
     assert HUSH not in str(error.value) and HUSH not in str(reach_fault(f"http://{HUSH}@localhost"))
 
@@ -215,7 +215,7 @@ async def test_a_password_in_the_address_of_the_api_is_refused(kind):
     "url", ["localhost:4200/api", "prefect.example/api", "http://[::1/api", "ftp://x/api", "https://"]
 )
 def test_what_is_no_address_of_an_api_is_refused_before_a_machine_boots(url):
-    assert str(reach_fault(url)).startswith("PREFECT_API_URL is no address of an API")
+    assert str(reach_fault(url)).startswith("PREFECT_API_URL is not the address")
     assert HUSH not in str(reach_fault(f"{HUSH}@{url}"))
 
 

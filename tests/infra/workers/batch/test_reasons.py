@@ -28,7 +28,7 @@ def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None,
         (
             job("SUCCEEDED", None),
             "Crashed",
-            "gives no exit code",
+            "it has no exit code",
         ),  # nextflow #4096: a missing code was read as success
         (job("FAILED", 0), "Crashed", "exit code 0"),
         (job(code=9), "Crashed", "exit code 9"),
@@ -67,7 +67,7 @@ def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None,
         (
             {"status": "FAILED", "statusReason": "Container Overrides length must be at most 8192"},
             "Unfit",
-            "env and command are longer than AWS hands on: Container Overrides length must be at most 8192",
+            "Container Overrides length must be at most 8192",
         ),
         (job(said="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - …"), "NoCapacity", "INSUFFICIENT"),
         # The worker that ended it may be gone when the end is seen.

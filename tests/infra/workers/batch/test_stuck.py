@@ -61,7 +61,7 @@ def job(said=None, vcpus=1, memory_mib=1024, gpus=0):
         ({"vcpus": 96}, "vcpus 96 is more than g5.xlarge in queue q offers (4)."),
         (
             {"memory_mib": 16384},
-            "memory_mib 16384 leaves nothing for the host: it is all that g5.xlarge in queue q offers (16384).",
+            "memory_mib 16384 leaves no memory for the host: it is all that g5.xlarge in queue q offers (16384).",
         ),
         (
             {"memory_mib": 20000, "gpus": 2},
@@ -128,7 +128,7 @@ async def test_without_permission_to_look_awss_own_words_do(denied):
             "broken",
             "Compute environment ce is ENABLED and INVALID: CLIENT_ERROR - no such role.",
         ),
-        (FakeRegion(desiredvCpus=64), "unknown", "ce has 64 of 64 vCPUs, which is all it may have."),
+        (FakeRegion(desiredvCpus=64), "unknown", "ce has 64 of 64 vCPUs, its maximum."),
         (FakeRegion(desiredvCpus=0), "unknown", "EC2 quota for the instance family"),
         (FakeRegion(denied=("describe_job_queues",)), "unknown", "Usual causes"),
     ],

@@ -164,7 +164,7 @@ async def test_a_plugin_that_fails_costs_nothing_while_its_token_is_good(login, 
 
 async def test_a_plugin_that_is_missing_is_named(login):
     (login.folder / "plugin").unlink()
-    with pytest.raises(LoginFailed, match="plugin is not there"):
+    with pytest.raises(LoginFailed, match="plugin does not exist"):
         async with namespace():
             pass
 
@@ -296,5 +296,5 @@ async def test_a_job_that_can_not_be_seen_any_more_ends_with_its_deadline(login,
             outcome = await old.to_the_end()
     assert outcome.name == "Lost" and "logged out" in outcome.message
     assert "bench:one is past its deadline" in outcome.message
-    told = [record.message for record in caplog.records if "is not seen" in record.message]
+    told = [record.message for record in caplog.records if "cannot observe" in record.message]
     assert len(told) == 2 and "logged out" in told[0]  # once a run

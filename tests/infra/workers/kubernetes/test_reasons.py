@@ -53,9 +53,9 @@ def disrupted(reason, message="said so"):
         (FAILED, pod(terminated(9)), "Crashed", "exit code 9"),
         (LATE, pod(terminated(143)), "TimedOut", "timeout_s 60"),
         (FAILED, None, "Crashed", "without a pod: BackoffLimitExceeded: Job has reached"),
-        (FAILED, pod(gone=True), "PodLost", "job-x was deleted from outside before its container ran"),
-        (FAILED, pod(terminated(143), deleted=True), "PodLost", "deleted from outside while it ran"),
-        (FAILED, pod(terminated(137), gone=True), "PodLost", "job-x was deleted from outside"),
+        (FAILED, pod(gone=True), "PodLost", "job-x was deleted outside of Prefect before its container ran"),
+        (FAILED, pod(terminated(143), deleted=True), "PodLost", "deleted outside of Prefect while it ran"),
+        (FAILED, pod(terminated(137), gone=True), "PodLost", "job-x was deleted outside"),
         (FAILED, pod(terminated(3), deleted=True), "Crashed", "exit code 3"),  # by itself, just before
         (FAILED, pod(terminated(143)), "Crashed", "exit code 143"),
         (FAILED, pod(terminated(137, "OOMKilled"), deleted=True), "OutOfMemory", "exit code 137"),
@@ -70,7 +70,7 @@ def disrupted(reason, message="said so"):
             FAILED,
             pod(terminated(137), conditions=[disrupted("TerminationByKubelet")], reason="Evicted"),
             "Evicted",
-            "gke-l4-1 ran short of something",
+            "gke-l4-1 ran short of a resource",
         ),
         (
             FAILED,
@@ -80,7 +80,7 @@ def disrupted(reason, message="said so"):
                 message="Pod was terminated in response to imminent node shutdown.",
             ),
             "Reclaimed",
-            "gke-l4-1 was shut down under the pod: Pod was terminated",
+            "gke-l4-1 was shut down while the pod was running: Pod was terminated",
         ),
         (
             FAILED,
@@ -92,9 +92,9 @@ def disrupted(reason, message="said so"):
             FAILED,
             pod(conditions=[disrupted("DeletionByTaintManager")]),
             "NodeLost",
-            "does not answer any more",
+            "no longer answers",
         ),
-        (FAILED, pod(conditions=[disrupted("DeletionByPodGC")]), "NodeLost", "gke-l4-1 is gone"),
+        (FAILED, pod(conditions=[disrupted("DeletionByPodGC")]), "NodeLost", "gke-l4-1 no longer exists"),
         (
             FAILED,
             pod(conditions=[disrupted("PreemptionByScheduler")]),
@@ -121,8 +121,8 @@ def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
             "container",
             "secret",
         ),
-        (pod({"waiting": {"reason": "ContainerCreating"}}), "placed", "gke-l4-1 makes the container: Cont"),
-        (pod(), "placed", "node gke-l4-1 makes the container: it has not begun"),
+        (pod({"waiting": {"reason": "ContainerCreating"}}), "placed", "gke-l4-1 creates the container: Cont"),
+        (pod(), "placed", "node gke-l4-1 creates the container: it has not started"),
         (
             pod(
                 conditions=[
@@ -132,7 +132,7 @@ def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
             "node",
             "0/1",
         ),
-        (pod(node=""), "", "no node has taken"),
+        (pod(node=""), "", "the pod has no node"),
     ],
 )
 def test_why_it_waits(of, kind, words):
@@ -192,7 +192,7 @@ AT_ITS_LIMIT = event("NotTriggerScaleUp", f"{REFUSED} max node group size reache
             "l4 0->1",
         ),
         (
-            Waiting("placed", "node n makes the container: ContainerCreating"),
+            Waiting("placed", "node n creates the container: ContainerCreating"),
             [event("Pulling", "image"), event("FailedMount", "no volume")],
             "Crashed",
             "FailedMount: no volume",

@@ -133,7 +133,7 @@ def test_secrets_are_a_profile_of_prefect():
     ("env", "words"),
     [
         ({"A": "one\ntwo"}, "env sets A to several lines"),
-        ({"PREFECT_API_URL": "https://me:hush@api.example/api"}, "has a user or a password in it"),
+        ({"PREFECT_API_URL": "https://me:hush@api.example/api"}, "a user or a password"),
     ],
 )
 def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
@@ -156,17 +156,17 @@ def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
         ({"image": None}, "image is not set"),
         ({"gpus": -1}, "gpus is -1"),
         ({"mounts": ["data"]}, "mounts has 'data'"),
-        ({"env": {"LAMBDA_API_KEY": "x"}}, "env sets LAMBDA_API_KEY: a box gets no cloud credentials"),
+        ({"env": {"LAMBDA_API_KEY": "x"}}, "env sets LAMBDA_API_KEY: "),
         ({"env": {"A B": "x"}}, "env sets 'A B'"),
         ({"lock_file": "lock"}, "lock_file is 'lock'"),
         ({"container_command": []}, "container_command"),
         (
             {"container_command": "none"},
-            "image is set, and container_command is none: only a container has it",
+            "image is set, but applies only to containers",
         ),
-        (BARE | {"memory_mib": 100}, "memory_mib is set, and container_command is none"),
-        (BARE | {"pull": "stream"}, "pull is stream, and container_command is none"),
-        (BARE | {"mounts": ["/a:/b"]}, "mounts is set, and container_command is none"),
+        (BARE | {"memory_mib": 100}, "memory_mib is set, but"),
+        (BARE | {"pull": "stream"}, "pull is stream, but"),
+        (BARE | {"mounts": ["/a:/b"]}, "mounts is set, but"),
     ],
 )
 def test_a_mistake_is_a_sentence(changes, words):
@@ -195,15 +195,15 @@ NVIDIA = {"info": [json.dumps({"Runtimes": {"nvidia": {}}})]}
         (
             {"runtime": ["failed"], "info": ["dial unix: permission denied"]},
             {},
-            "may not be used by this user",
+            "not allowed to use docker",
         ),
         ({"runtime": ["failed"], "info": ["sudo: a password is required"]}, {}, "asks for a password"),
         ({"runtime": ["failed"], "info": ["what?"]}, {}, "docker does not work: what?."),
         ({"free_kib": ["1024 /root"]}, {}, "/root has 1 MiB free, less than least_free_mib 1024"),
-        ({}, {"pull": "never"}, "image an-image is not there"),
+        ({}, {"pull": "never"}, "image an-image is not on the box"),
         ({}, {"gpus": 1}, "nvidia-smi finds no GPU"),
-        ({"gpu": ["535, A10"]}, {"gpus": 1}, "docker can't hand GPUs to containers"),
-        ({"gpu": ["535, A10"]} | NVIDIA, {"gpus": 2}, "gpus is 2, and the box has 1."),
+        ({"gpu": ["535, A10"]}, {"gpus": 1}, "docker can't give containers access to GPUs"),
+        ({"gpu": ["535, A10"]} | NVIDIA, {"gpus": 2}, "gpus is 2, but the box has 1."),
     ],
 )
 def test_what_a_box_lacks_is_a_sentence(facts, changes, words):
@@ -291,7 +291,7 @@ async def test_lines_that_the_api_refuses_for_good_are_told_and_the_others_go():
     await lines.flush()
     lines.take(b"small\0\n")
     await lines.flush()
-    assert sent == [["1 lines were refused by the Prefect API (413)."], ["small\ufffd"]]
+    assert sent == [["1 log lines were refused by the Prefect API (413)."], ["small\ufffd"]]
     assert lines.seen == 11
 
 

@@ -84,7 +84,7 @@ async def test_a_cancelled_container_that_does_not_stop_is_not_called_stopped():
         ended = await ending
     assert box.asked == STOPS
     assert ended.name == "Cancelled" and "the job was stopped" not in ended.message
-    assert "did not stop the job lane-1: stop it by hand" in ended.message
+    assert "did not stop job lane-1: stop it by hand" in ended.message
 
 
 async def test_a_job_that_began_is_labelled_once_with_the_times_of_its_start_for_it_costs():

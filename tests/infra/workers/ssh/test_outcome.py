@@ -18,7 +18,7 @@ JOB = SshJobConfiguration.model_construct(memory_mib=100, image="lane:1")
 @pytest.mark.parametrize(
     ("runs", "name", "cause", "words"),
     [
-        (0, "Removed", Cause.TAKEN_AWAY, "was removed from box ubuntu@10.0.0.1:22 from outside while it ran"),
+        (0, "Removed", Cause.TAKEN_AWAY, "was removed from box ubuntu@10.0.0.1:22 outside of Prefect"),
         (125, "Crashed", Cause.CRASHED, "could not be started on box ubuntu@10.0.0.1:22"),
     ],
 )

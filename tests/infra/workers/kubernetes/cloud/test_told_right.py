@@ -44,7 +44,7 @@ async def test_a_pod_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp
         run = await pool.until(run_id, has_ended)
     assert time.monotonic() - started < 25, "nobody waits for what is known"
     assert (run.state.name, end_of(run)) == ("PodLost", JobEnd.TAKEN_AWAY), run.state.message
-    assert "deleted from outside" in run.state.message
+    assert "deleted outside" in run.state.message
 
 
 async def test_a_job_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp_path):
@@ -60,7 +60,7 @@ async def test_a_job_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp
         run = await pool.until(run_id, has_ended)
     assert time.monotonic() - started < 25, "nobody waits for what is known"
     assert (run.state.name, end_of(run)) == ("PodLost", JobEnd.TAKEN_AWAY), run.state.message
-    assert "was deleted from outside before it had ended" in run.state.message
+    assert "was deleted outside of Prefect before it ended" in run.state.message
 
 
 async def test_what_could_not_be_deleted_is_not_called_deleted_and_is_told_once(pool, cluster, tmp_path):

@@ -34,7 +34,7 @@ async def test_what_can_not_start_says_why(pool, cluster):
         for name, (_, state, words) in REFUSED.items():
             ended = await pool.end(runs[name])
             assert (ended.name, words in ended.message) == (state, True), ended.message
-    waits = [line.message for line in await pool.logs(runs["no-node"]) if "has waited" in line.message]
+    waits = [line.message for line in await pool.logs(runs["no-node"]) if "has waited for" in line.message]
     assert waits and "0/1 nodes are available" in waits[0]
     created = cluster.control.asked("POST", "*/jobs")
     assert len(created) == len(REFUSED) - 2  # those that make no sense never got there

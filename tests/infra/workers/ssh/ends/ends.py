@@ -132,14 +132,16 @@ JOBS = {
     "disk": End(
         "the disk has less than `least_free_mib`",
         everywhere(
-            "Unfit", "unfit", "Box …: … MiB free, less than least_free_mib …: free some, or ask for less."
+            "Unfit",
+            "unfit",
+            "Box …: … MiB free, less than least_free_mib …: free some space, or lower least_free_mib.",
         ),
         {"script": "true", "least_free_mib": 10**9},
     ),
     "no-gpu": End(
         "it asks for a GPU, and there is none",
         on_boxes(
-            "Unfit", "unfit", "Box …: nvidia-smi finds no GPU: install the NVIDIA driver, or ask for gpus 0."
+            "Unfit", "unfit", "Box …: nvidia-smi finds no GPU: install the NVIDIA driver, or set gpus to 0."
         )
         | on_slurm(
             "Unschedulable",
@@ -213,7 +215,7 @@ JOBS = {
         "the image is not there, and `pull` is `never`",
         {
             CONTAINERS: Said(
-                "Unfit", "unfit", "Box …: image localhost/no:1 is not there, and pull is never: …"
+                "Unfit", "unfit", "Box …: image localhost/no:1 is not on the box and pull is never: …"
             )
         },
         {"script": "true", "image": "localhost/no:1", "pull": "never"},
@@ -299,7 +301,7 @@ DEATHS = {
         on_boxes(
             "Crashed",
             "crashed",
-            "The process that watched the job on box … was killed; the job was ended, too.",
+            "The process that watched the job on box … was killed, so the job was stopped, too.",
         )
         | on_slurm("Crashed", "crashed", "The job ended with exit code 137."),
         RUNS,
@@ -308,7 +310,7 @@ DEATHS = {
     ),
     "fails": Death(
         "the machine fails",
-        on_boxes("Rebooted", UNREACHABLE, "Box … was restarted while the job ran; the job is gone.")
+        on_boxes("Rebooted", UNREACHABLE, "Box … was restarted while the job was running; the job was lost.")
         | on_slurm("NodeLost", TAKEN_AWAY, "Slurm lost the node … of job …."),
         RUNS,
         slurm_state="NODE_FAIL",
@@ -316,7 +318,7 @@ DEATHS = {
     ),
     "same-kernel": Death(
         "the container that the box is restarts",
-        on_boxes("Rebooted", UNREACHABLE, "Box … was restarted while the job ran; the job is gone."),
+        on_boxes("Rebooted", UNREACHABLE, "Box … was restarted while the job was running; the job was lost."),
         RUNS,
         happens=done("fail", True),
     ),
@@ -324,7 +326,9 @@ DEATHS = {
         "somebody removes its container",
         {
             CONTAINERS: Said(
-                "Removed", TAKEN_AWAY, "The job was removed from box … from outside while it ran."
+                "Removed",
+                TAKEN_AWAY,
+                "The job was removed from box … outside of Prefect while it was running.",
             )
         },
         RUNS,
@@ -339,13 +343,13 @@ DEATHS = {
     ),
     "out-of-reach": Death(
         "the host is out of reach for `lost_s`",
-        everywhere("Lost", UNREACHABLE, "Box … was out of reach for lost_s 10: …"),
+        everywhere("Lost", UNREACHABLE, "Box … could not be reached for lost_s 10: …"),
         {"script": "echo on; sleep 600", "lost_s": 10, "timeout_s": 60},  # it ends itself
         happens=done("cut"),
     ),
     "preempted": Death(
         "a job of higher priority takes the node",
-        on_slurm("Preempted", TAKEN_AWAY, "Slurm gave node … of job … to another of higher priority."),
+        on_slurm("Preempted", TAKEN_AWAY, "Slurm preempted job … on node … for one of higher priority."),
         RUNS,
         slurm_state="PREEMPTED",
         happens=said_to_slurm(URGENT + " --nodelist={node}"),
@@ -364,7 +368,7 @@ DEATHS = {
         on_slurm(
             "TimedOut",
             "crashed",
-            "Slurm ended job … at its time limit of 1 min, which somebody set in place of 5 min.",
+            "Slurm ended job … at its time limit of 1 min, which was set set in place of 5 min.",
         ),
         RUNS,
         slurm_state="TIMEOUT",
@@ -413,7 +417,9 @@ STATES = {
             "Box …: The box can't be written to (…No space left on device): free disk space or fix the home folder.",
         )
         | on_slurm(
-            "Unfit", "unfit", "Box …: … MiB free, less than least_free_mib 1: free some, or ask for less."
+            "Unfit",
+            "unfit",
+            "Box …: … MiB free, less than least_free_mib 1: free some space, or lower least_free_mib.",
         ),
         TRUE,
     ),

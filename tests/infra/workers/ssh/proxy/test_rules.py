@@ -28,7 +28,7 @@ def refused(read, body, limits=None):
 
 @pytest.mark.parametrize("kind", ["SCHEDULED", "PAUSED"])
 def test_a_box_does_not_have_its_run_started_again(kind):
-    assert f"into the state {kind}" in refused(bodies.state_body, {"state": {"type": kind}})
+    assert f"state {kind}" in refused(bodies.state_body, {"state": {"type": kind}})
 
 
 def test_a_state_goes_on_without_its_result_and_is_forced_as_the_engine_does():

@@ -14,7 +14,7 @@ ENDS = {
     ("FAILED", Written(code=9)): ("Crashed", Cause.CRASHED, "exit code 9"),
     ("TIMEOUT", Written()): ("TimedOut", Cause.CRASHED, "time limit of 3 min."),
     ("FAILED", Written(code=143, late=True)): ("TimedOut", Cause.CRASHED, "timeout_s 100"),
-    ("PREEMPTED", Written(code=143)): ("Preempted", Cause.TAKEN_AWAY, "node n1 of job 7 to another"),
+    ("PREEMPTED", Written(code=143)): ("Preempted", Cause.TAKEN_AWAY, "job 7 on node n1"),
     ("NODE_FAIL", Written()): ("NodeLost", Cause.TAKEN_AWAY, "lost the node n1"),
     ("BOOT_FAIL", Written()): ("NodeLost", Cause.TAKEN_AWAY, "did not boot"),
     ("OUT_OF_MEMORY", Written(code=137)): ("OutOfMemory", Cause.OUT_OF_MEMORY, "memory_mib 512"),
@@ -52,7 +52,7 @@ def given_up(job, waited_s=1):
 
 
 @pytest.mark.parametrize(
-    ("limit_s", "words"), [(180, "limit of 3 min."), (60, "limit of 1 min, which somebody")]
+    ("limit_s", "words"), [(180, "limit of 3 min."), (60, "limit of 1 min, which was set")]
 )
 def test_the_limit_that_is_named_is_the_one_that_ended_it(limit_s, words):
     outcome = slurm_outcome(SlurmJob("7", "TIMEOUT", limit_s=limit_s), Written(), asked())
@@ -117,7 +117,7 @@ def test_a_reason_that_may_pass_is_waited_for(reason):
 def test_a_partition_that_takes_others_is_told_in_a_sentence_by_older_versions():
     said = "Job's_account_not_known,_so_it_can't_use_this_partition_(closed_allows_nobody)"
     why = given_up(SlurmJob("7", "PENDING", said, partition="closed"))
-    assert "partition closed does not take slurm.account" in why
+    assert "partition closed does not accept slurm.account" in why
 
 
 def test_a_limit_on_one_job_names_its_field():

@@ -90,4 +90,4 @@ def test_a_refusal_is_said_in_slurms_words_once():
         "sbatch: error: Batch job submission failed: Invalid partition name specified\n"
     )
     assert refusal_in(said) == "invalid partition specified: nothing; Invalid partition name specified"
-    assert refusal_in("") == "it says nothing"
+    assert refusal_in("") == "no output"

