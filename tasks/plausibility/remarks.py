@@ -12,7 +12,7 @@ from tasks.results.repeats import key
 from workloads.harness.records.amounts import LONGEST_S
 from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import grade_of, is_busy
-from workloads.harness.records.record import SCHEMA, Grade, Record
+from workloads.harness.records.record import Grade, Record
 
 BEFORE_S = 120  # clocks of two machines may differ so far
 OVERLAP_S = 5  # `started_at` is to the second, and what comes before it is read by another clock
@@ -34,7 +34,6 @@ def remarks(
     matches = (
         twice(records),
         strangers(records, run, set(cells), repeats),
-        old_schemas(records),
         bimodal(records),
         *clocks(records, planned_at),
     )
@@ -63,15 +62,6 @@ def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repe
     """Name the records that the plan did not ask for; they are shown all the same."""
     problems = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
     return f"{listed(problems)} {_were(problems)} not asked for by the plan of this run." if problems else ""
-
-
-def old_schemas(records: Sequence[Record]) -> str:
-    """Count the records that lack what later schema versions hold."""
-    old = [record for record in records if record.schema < SCHEMA]
-    if not old:
-        return ""
-    count = f"{len(old)} of {len(records)} records"
-    return f"{count} are of an older schema than {SCHEMA}: what was added since is missing in them."
 
 
 def bimodal(records: Sequence[Record]) -> str:

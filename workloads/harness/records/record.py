@@ -1,12 +1,4 @@
-"""The record that one repeat of a cell leaves: immutable, versioned, and enough to rebuild everything.
-
-Schema history:
-    1  first version
-    2  what torch counted in a step; training, ranks, profile and data; a job that is timed as a whole
-    3  the control beside a repeat
-    4  how samples are taken: the mean over all of them, what the device was busy for, latency, burst
-    5  a user's own script: what was seen of it; the mode of a case; what a search has chosen
-"""
+"""The record that one repeat of a cell leaves: immutable, versioned, and enough to rebuild everything."""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
@@ -25,7 +17,6 @@ from workloads.harness.records.typed_json import build, finite
 
 SCHEMA = 5
 LAUNCH_BOUND = 1.1  # a step's time over that of the device alone
-READABLE = (1, 2, 3, 4, 5)  # what was added since has a default
 
 
 class Grade(StrEnum):
@@ -341,10 +332,10 @@ class Record:
             raise RecordError(f"the record is not JSON ({error}); measure the cell again") from None
         if not isinstance(raw, dict):
             raise RecordError(f"the record is a {type(raw).__name__}, not an object; measure the cell again")
-        if raw.get("schema") not in READABLE:
+        if raw.get("schema") != SCHEMA:
             raise RecordError(
-                f"the record has schema {raw.get('schema')!r}, this version reads 1 to {SCHEMA}; "
-                "read it with the version that wrote it"
+                f"the record has schema {raw.get('schema')!r} and this version reads schema {SCHEMA}; "
+                "read it with the version of Gridbench that wrote it"
             )
         return build(cls, raw, "record")
 

@@ -203,9 +203,7 @@ class TestReading:
         assert first == RECORD
         assert all(isinstance(error, RecordError) for error in errors)
         assert [str(error).partition(":")[0] for error in errors] == [f"{path}, line {n}" for n in (2, 3, 4)]
-        assert "has schema 7, this version reads 1 to 5; read it with the version that wrote it" in str(
-            errors[1]
-        )
+        assert all(fact in str(errors[1]) for fact in (str(path), "schema 7", "schema 5"))
 
     def test_a_line_is_numbered_as_in_an_editor(self, tmp_path):
         path = tmp_path / "records.jsonl"
