@@ -17,7 +17,7 @@ from tasks.pricing.checks import usd_text
 from tasks.pricing.facts import FILE, Fact, dates, load_facts, write_facts
 from tasks.pricing.price import fact_doubts
 from tasks.pricing.refresh import PriceAnswer, jumps, kept, renewed
-from tasks.schema import hint
+from workloads.harness.records.errors import hint
 
 app = typer.Typer(help="List the prices of machines, or refresh them.", no_args_is_help=True)
 Ask = Callable[[Sequence[Fact], date], PriceAnswer]

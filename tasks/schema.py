@@ -1,6 +1,5 @@
 """Data from files, read strictly: what is wrong with one is said in one sentence."""
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -58,9 +57,3 @@ def first_mistake(error: ValidationError) -> str:
         return f"{field}: {first['ctx']['error']}" if first["loc"] else str(first["ctx"]["error"])
     message = first["msg"][0].lower() + first["msg"][1:]
     return f"{field} is {repr(first['input'])[:80]}: {message}"
-
-
-def hint(name: str, known: list[str]) -> str:
-    """Suggest a replacement for an unknown name."""
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"

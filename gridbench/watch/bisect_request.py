@@ -15,7 +15,7 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
 from tasks.regressions.bisect import most_rounds
-from tasks.schema import hint
+from workloads.harness.records.errors import hint
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,9 @@ from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
 from tasks.results.format import format_count, format_seconds
-from tasks.schema import hint
 from tasks.store.bucket import find, folder_of
 from tasks.store.store import DEFAULT
-from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.records.files import write_text
 
 Output = Annotated[Path | None, typer.Option(help="Folder to write into")]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Version
-from tasks.schema import hint, validated
+from tasks.schema import validated
+from workloads.harness.records.errors import hint
 
 PLACEHOLDER = "{version}"  # the version's name in a template
 GIT_S = 60  # timeout of a git command

@@ -198,10 +198,10 @@ def _notes(group: NodeGroup) -> list[str]:
 
 def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGroup:
     """The boxes of one kind, the fastest first."""
-    middles = [_middle(suite, index) for index in range(len(suite.cases))]
+    middles = [_median_boxes(suite, index) for index in range(len(suite.cases))]
     offsets = {name: _offset(suite, name, middles) for name in suite.logs}
     ordered = sorted(offsets, key=lambda name: (offsets[name], name))
-    ratios = {name: _estimate(offsets[name], _own_and_middle(suite, name, middles)) for name in ordered}
+    ratios = {name: _estimate(offsets[name], _own_and_median(suite, name, middles)) for name in ordered}
     problems = _stragglers(offsets, ratios)
     ends, count = (ordered[-1], ordered[0]), len(ordered)
     spread = _estimate(
@@ -213,7 +213,7 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
     return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out), suite.provisional)
 
 
-def _middle(suite: CommonCases, place: int) -> tuple[str, ...]:
+def _median_boxes(suite: CommonCases, place: int) -> tuple[str, ...]:
     """The box of median time in a case, or the two of an even number."""
     ordered = sorted(suite.logs, key=lambda name: statistics.fmean(suite.logs[name][place]))
     return tuple(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1])
@@ -227,7 +227,7 @@ def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> 
     )
 
 
-def _own_and_middle(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
+def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
     """Return the parts that the offset of a box is made of.
 
     A box that is the middle itself keeps its scatter: which one is the middle is measured, too.

@@ -5,7 +5,6 @@ mistaken for bad scaling. A rate is the work of all processes, as the record sta
 slowest of them.
 """
 
-import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from tasks.results.model import Family, ScalingLevel
 from tasks.results.repeats import Repeats
 from tasks.results.scaling import ABOVE_LINEAR, TOO_GOOD, band, efficiency, serial
 from tasks.results.speedup import speedup
-from tasks.results.summaries import over_repeats
+from tasks.results.summaries import median_of, over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Record, Verdict
@@ -177,8 +176,8 @@ def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) 
         units_per_s=_rate(step, units),
         over_base=_faster(cell, base) if base is not cell else None,
         over_group_of_one=_faster(cell, one) if one is not cell else None,
-        communication_share=_middle([g.communication_share for g in _groups(cell)]),
-        spread=_middle([g.spread for g in _groups(cell)]),
+        communication_share=median_of(g.communication_share for g in _groups(cell)),
+        spread=median_of(g.spread for g in _groups(cell)),
         memory_bytes=_memory(cell),
     )
     return level if base is None or base is cell else _judged(level, cell, base, kind)
@@ -291,8 +290,3 @@ def _held(record: Record) -> list[tuple[int, int | None]]:
 def _of_rank(rank: Rank, device: str) -> int | None:
     """Return the peak memory of a rank in bytes; None for a zero, which another process's memory gives."""
     return (rank.peak_rss_bytes if device == "cpu" else rank.device_allocated_bytes) or None
-
-
-def _middle(values: Sequence[float | None]) -> float | None:
-    available = [value for value in values if value is not None]
-    return statistics.median(available) if available else None

@@ -1,14 +1,12 @@
 """The price of a token: rate, USD for a million with its interval, and how long a user waits for one."""
 
-import statistics
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine, Summary
 from tasks.results.repeats import Repeats
+from tasks.results.summaries import median_of
 from tasks.results.table import Column, Quantity, Table
-from workloads.harness.records.parts import Latency
 
 UNIT = "tokens"
 COLUMNS = (
@@ -92,9 +90,9 @@ def _row(cell: Repeats, summary: Summary, machine: Machine | None) -> TokenRow:
     latencies = [record.latency for record in cell.usable if record.latency]
     return TokenRow(
         summary,
-        _middle(latencies, lambda latency: latency.p50_s),
-        _middle(latencies, lambda latency: latency.p95_s),
-        _middle(latencies, lambda latency: latency.p99_s),
+        median_of(latency.p50_s for latency in latencies),
+        median_of(latency.p95_s for latency in latencies),
+        median_of(latency.p99_s for latency in latencies),
         _peak_share(summary, machine),
         summary.bound.shares.get("compute") if summary.bound else None,
     )
@@ -103,8 +101,3 @@ def _row(cell: Repeats, summary: Summary, machine: Machine | None) -> TokenRow:
 def _peak_share(summary: Summary, machine: Machine | None) -> float | None:
     peak = dict(machine.peak_flops).get(summary.cell.case.precision) if machine else None
     return summary.flops_per_s / peak if summary.flops_per_s and peak else None
-
-
-def _middle(latencies: Sequence[Latency], of: Callable[[Latency], float | None]) -> float | None:
-    values = [seconds for latency in latencies if (seconds := of(latency)) is not None]
-    return statistics.median(values) if values else None

@@ -6,7 +6,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from tasks.errors import GridbenchError
-from tasks.schema import Strict, hint
+from tasks.schema import Strict
+from workloads.harness.records.errors import hint
 from workloads.harness.repeat.suite import Suite
 
 Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S+$")]

@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware, load_hardware
-from tasks.schema import Strict, hint, read_mapping, validated
+from tasks.schema import Strict, read_mapping, validated
+from workloads.harness.records.errors import hint
 
 SSH_PORT = 22
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")

@@ -13,8 +13,8 @@ from tasks.planning.rent_terms import RentTerms
 from tasks.pricing.facts import Fact, load_facts
 from tasks.pricing.price import Price, PriceOf, flagged, named, price_of
 from tasks.results.model import Machine
-from tasks.schema import Strict, hint, read_mapping, validated
-from workloads.harness.records.errors import WorkloadsError
+from tasks.schema import Strict, read_mapping, validated
+from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.repeat.suite import Suite, load_suite, suite_names
 
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[2] / "deployments")

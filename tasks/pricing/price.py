@@ -11,7 +11,8 @@ from tasks.errors import GridbenchError
 from tasks.pricing.checks import Quote, doubts, usd_text
 from tasks.pricing.facts import FILE, Fact, Kind, Name, Purchase, Usd
 from tasks.pricing.names import is_in, is_smaller
-from tasks.schema import Strict, hint
+from tasks.schema import Strict
+from workloads.harness.records.errors import hint
 
 
 class Price(Strict):

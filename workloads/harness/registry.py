@@ -8,13 +8,12 @@ import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS, Case, whole
-from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.errors import WorkloadsError, hint
 
 LAYOUTS = ("contiguous", "channels_last")
 FOLDERS = ("workloads", "workloads.primitives", "workloads.language", "workloads.vision")  # of workload files
@@ -227,6 +226,4 @@ def find(name: str) -> Workload:
     registered = all_workloads()
     if name in registered:
         return registered[name]
-    near = get_close_matches(name, registered, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(registered)}"
-    raise WorkloadsError(f"workload {name!r} is unknown; {hint}")
+    raise WorkloadsError(f"workload {name!r} is unknown; {hint(name, registered)}")

@@ -5,12 +5,11 @@ import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from workloads.harness.records.case import EAGER, Case
-from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.records.script import Script
 from workloads.harness.registry import find
 from workloads.harness.repeat.scripts import ESTIMATE_S as SCRIPT_ESTIMATE_S
@@ -139,9 +138,7 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         if name.endswith(".toml"):
             raise WorkloadsError(f"suite {name!r} is unknown; there is no such file here") from None
-        near = get_close_matches(name, suite_names(folder), n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(suite_names(folder)) or 'none'}"
-        raise WorkloadsError(f"suite {name!r} is unknown; {hint}") from None
+        raise WorkloadsError(f"suite {name!r} is unknown; {hint(name, suite_names(folder))}") from None
     except (OSError, ValueError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise WorkloadsError(f"suite {path} can't be read: {error}") from None
 

@@ -28,7 +28,7 @@ def bounds(records: Sequence[Record]) -> list[BoundCell]:
     """Find the bound of each cell that has an ok record, in the order of their first records."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
-    middle = {cell: _middle(of_cell) for cell, of_cell in _by_cell(records).items()}
+    middle = {cell: _median_repeat(of_cell) for cell, of_cell in _by_cell(records).items()}
     rows = []
     for record in middle.values():
         cells_bound = bound(record, ceilings[machine_of(record)], _without_loader(record, middle.values()))
@@ -87,7 +87,7 @@ def _by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
     return records_of
 
 
-def _middle(records: Sequence[Record]) -> Record:
+def _median_repeat(records: Sequence[Record]) -> Record:
     """Return the repeat with the median time (the lower of two), with the profile of any that has one."""
     ordered = sorted(records, key=lambda record: record.compute_s or 0.0)
     profile = next((record.profile for record in records if record.profile), None)
