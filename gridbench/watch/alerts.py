@@ -23,7 +23,7 @@ class About(StrEnum):
     SPENT_BUDGET = "spent-budget"
 
 
-TOLD = {
+EVENT_TEXT = {
     About.NIGHTLY: "a night fails",
     About.SLOWER: "a case got slower",
     About.LOST_LANE: "a run loses a lane",
@@ -31,7 +31,9 @@ TOLD = {
 }
 Block = Annotated[str, typer.Argument(help="A notification block of the server: slack-webhook/team …")]
 What = Annotated[About, typer.Option("--about", help="A file of deployments/automations")]
-On = Annotated[str, typer.Option("--on", help="Only of this hardware; gke-* for all whose names begin so")]
+On = Annotated[
+    str, typer.Option("--on", help="Only for this hardware; gke-* for every name that begins with gke-")
+]
 Off = Annotated[bool, typer.Option("--off", help="Remove the alert")]
 HOW_TO_CREATE = "create one in the UI under Blocks, and name it TYPE/NAME"
 
@@ -41,9 +43,9 @@ def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = Fal
     from prefect.settings import PREFECT_API_URL  # imports Prefect, which is slow
 
     if not PREFECT_API_URL.value():
-        raise GridbenchError("PREFECT_API_URL is not set: it names the server that sends the message")
+        raise GridbenchError("PREFECT_API_URL is not set; set it to the server that is to send the message")
     if on and about is About.NIGHTLY:
-        raise GridbenchError(f"--on {on}: a night has machines of all kinds; take --about slower")
+        raise GridbenchError(f"--on {on}: a night covers all machines; use --about slower")
     path = FOLDER / f"{about}.yaml"
     fields = read_mapping(path)
     fields["name"] = f"{fields.get('name', path.stem)}{f' on {on}' if on else ''}: {block}"
@@ -52,8 +54,8 @@ def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = Fal
             "prefect.resource.id": f"gridbench.hardware.{on}"
         }
     _replace(fields, path, None if off else _block_id(block))
-    what = f"{TOLD[about]}{f' on {on}' if on else ''}"
-    say(f"{block} gets no message any more when {what}" if off else f"{block} gets a message when {what}")
+    what = f"{EVENT_TEXT[about]}{f' on {on}' if on else ''}"
+    say(f"{block} no longer gets a message when {what}" if off else f"{block} gets a message when {what}")
 
 
 def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:

@@ -36,8 +36,8 @@ from tasks.store.store import DEFAULT, Store
 FOLLOWED = "bench/quick"  # the deployment of `bench` that measures every suite
 
 Case = Annotated[str, typer.Argument(help="Id of a case of the suite, such as matmul/n=2000/fp32")]
-Good = Annotated[str, typer.Argument(help="A version before the change")]
-Bad = Annotated[str, typer.Argument(help="A later version, after it")]
+Good = Annotated[str, typer.Argument(help="A version from before the change")]
+Bad = Annotated[str, typer.Argument(help="A later version, from after the change")]
 ImageTemplate = Annotated[
     str | None, typer.Option(help="Image of a version, such as 'registry/gridbench:{version}'")
 ]
@@ -63,7 +63,9 @@ def bisect(
     good: Good,
     bad: Bad,
     on: Annotated[str, typer.Option(help=f"Hardware: {', '.join(hardware_names())}; or {BOX}")],
-    suite: Annotated[str, typer.Option(help="Suite that has the case, or its path")] = "nightly",
+    suite: Annotated[
+        str, typer.Option(help="Suite that has the case, or the path of the suite's file")
+    ] = "nightly",
     image_template: ImageTemplate = None,
     command_template: CommandTemplate = None,
     versions: Versions = None,
@@ -73,18 +75,18 @@ def bisect(
     ] = 5.0,
     results: Results = DEFAULT,
     resume: Annotated[str | None, typer.Option(help="Continue this interrupted search")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the effort and stop")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the estimated effort and stop")] = False,
 ) -> None:
     """Find the version that changed the time of a case.
 
-    Of a script of your own, the versions are commits of its repository, each checked out while it is
-    measured; other cases need --image-template or --command-template.
+    For your own script, the versions are commits of its repository, and each is checked out while it is
+    measured. Other cases need --image-template or --command-template.
 
     Exit codes:
 
     0: the version is found and confirmed
 
-    1: there is no change, or it is not narrowed down to one version, or not confirmed
+    1: the versions do not differ, or the change is not narrowed down to one version, or it is not confirmed
 
     2: an argument is wrong, or a measurement failed
     """

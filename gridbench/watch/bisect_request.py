@@ -27,7 +27,7 @@ class BisectRequest:
         repeats: fresh processes per measurement.
         budget_usd: for all measurements together.
         id: name of the search, under which all its runs are stored.
-        found: the hardware, where it is a box that was asked what it is.
+        found: the hardware, if it is a box that has reported its own properties.
     """
 
     case: str

@@ -37,8 +37,8 @@ def plan_text(versions: Sequence[str], plan: Plan) -> str:
     minutes, usd = max(most * plan.estimate_s / 60, 1), most * plan.estimate_usd
     return (
         f"{len(versions)} versions from {versions[0]} to {versions[-1]}: at most {most} measurements of "
-        f"{plan.repeats} processes where each is clear at once, about {minutes:.0f} min and {usd:.2g} USD at "
-        "these prices"
+        f"{plan.repeats} processes if the first measurement of each is decisive, about {minutes:.0f} min "
+        f"and {usd:.2g} USD at these prices"
     )
 
 
@@ -69,7 +69,7 @@ def table(case: str, search: VersionSearch) -> Table:
 def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
     """Return the result in sentences, the answer first."""
     if isinstance(step, NoCulprit):
-        return [f"nothing is found: {step.reason}"]
+        return [f"no version found: {step.reason}"]
     if not isinstance(step, FirstBadVersion):
         return []
     good, bad = search.versions[step.last_good], search.versions[step.first_bad]
@@ -79,8 +79,8 @@ def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
         names = [search.versions[version] for version in step.skipped]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         sentence = (
-            f"with {bad} {case} takes {_longer(step.change, good)}; any of these versions may be the cause, "
-            f"since they could not be decided: {', '.join(names[:NAMED])}{more}"
+            f"with {bad} {case} takes {_longer(step.change, good)}; any of these versions can be the cause, "
+            f"because none of them could be decided: {', '.join(names[:NAMED])}{more}"
         )
     else:
         kind = "slow" if step.change.value > 0 else "fast"
@@ -108,7 +108,7 @@ def _rest(search: VersionSearch, step: FirstBadVersion) -> list[str]:
 
 
 def _longer(change: Estimate, good: str) -> str:
-    """Return `12.3 % longer than with W (11.9–12.8)`, or `less time than` where it got faster."""
+    """Return `12.3 % longer than with W (11.9–12.8)`, or `less time than` if it got faster."""
     low, high = change.low or 0.0, change.high or 0.0
     slower = change.value > 0
     shown = change if slower else Estimate(-change.value, -high, -low)

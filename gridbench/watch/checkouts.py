@@ -16,10 +16,10 @@ FOLDER = STATE / "checkouts"
 
 
 def script_folder(case: str, suite: str) -> Path | None:
-    """Return the folder of the script that a case of a suite is; None for a workload of ours, or no case.
+    """Return the folder of the script that a suite's case runs; None for a built-in workload or an unknown case.
 
     Raises:
-        GridbenchError: there is no such suite.
+        GridbenchError: the suite does not exist.
     """
     entries = load_suite_checked(suite).entries
     script = next((entry.script for entry in entries if entry.case.id == case), None)
@@ -30,7 +30,7 @@ def script_versions(names: Sequence[str], folder: Path) -> tuple[Version, ...]:
     """Return each version with the folder that the script has in its checkout, which is not there yet.
 
     Raises:
-        GridbenchError: one is no commit of the repository that the folder is in.
+        GridbenchError: a name is not a commit of the folder's repository.
     """
     root = Path(git("rev-parse", "--show-toplevel", at=folder))
     within = folder.resolve().relative_to(root.resolve())
@@ -59,7 +59,9 @@ def check_out(version: Version, folder: Path | None) -> None:
         checkout.parent.mkdir(parents=True, exist_ok=True)
         git("worktree", "add", "--detach", "--force", str(checkout), commit, at=folder)
     if not Path(version.folder).is_dir():
-        raise GridbenchError(f"version {version.name} of {folder} has no such folder; choose a later GOOD")
+        raise GridbenchError(
+            f"version {version.name} of {folder} does not have the script's folder; choose a later GOOD"
+        )
 
 
 @contextmanager

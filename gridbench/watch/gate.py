@@ -121,7 +121,7 @@ def _side(store: Store) -> tuple[ComparedRun, list[str]]:
     """Return the records of a run, and a sentence for each that can't be read.
 
     Raises:
-        GridbenchError: it has none.
+        GridbenchError: none of them can be read.
     """
     plan, (records, problems) = store.plan, store.records()
     if not records:
@@ -156,7 +156,7 @@ def _show(comparison: RunComparison) -> None:
         )
     log_or_screen().print(table)
     if any(cell.change and cell.change.paired for cell in comparison.cells):
-        say("* of its time over that of the control beside it, on the same box")
+        say("* of its time divided by the time of its control, which ran next to it on the same box")
     for cell in comparison.cells:
         if cell.why:
             say(f"{cell.cell.id}: {cell.status}, {numbers_text(cell)}")

@@ -67,7 +67,7 @@ def history(
         bool, typer.Option("--all", help="Include confirmations and runs that are not nights")
     ] = False,
     csv_file: Annotated[
-        Path | None, typer.Option("--csv", help="Write the whole history into this file, too")
+        Path | None, typer.Option("--csv", help="Also write the whole history into this file")
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
@@ -115,9 +115,7 @@ def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[S
         raise GridbenchError(f"case {case!r} has no history; similar names are {', '.join(near)}")
     if len(chosen) > 1 and case not in workloads:
         more = f" and {len(chosen) - NEAR} more" if len(chosen) > NEAR else ""
-        raise GridbenchError(
-            f"case {case!r} may be any of {', '.join(chosen[:NEAR])}{more}; give more of its name"
-        )
+        raise GridbenchError(f"case {case!r} fits {', '.join(chosen[:NEAR])}{more}; give more of its name")
     of_case = [series for series in all_series if series.key.case in chosen]
     machines = sorted({series.key.hardware for series in of_case})
     if on and on not in machines:
@@ -132,7 +130,7 @@ def _workload(case: str) -> str:
 def _nothing(results: Path, channel: str, problems: Sequence[str]) -> str:
     """Return a sentence on the lack of a history."""
     why = f" ({len(problems)} can't be read, the first: {problems[0]})" if problems else ""
-    return f"there is no night of channel {channel!r} in {results}{why}; --all shows other runs, too"
+    return f"{results} has no nights of channel {channel!r}{why}; --all also shows other runs"
 
 
 def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ def reference(
     """Freeze this environment as a reference.
 
     It takes seconds and next to no space, because files are linked. A hardware file with `reference: auto`,
-    such as those of this machine, needs it not: its first night does it.
+    such as those of this machine, does not need this command: the first night does it.
     """
     from infra.images.reference import freeze
 

@@ -29,7 +29,7 @@ def versions_between(
         GridbenchError: there are none, or GOOD is not before BAD among them.
     """
     if good == bad:
-        raise GridbenchError(f"GOOD and BAD are both {good!r}: there is nothing between them")
+        raise GridbenchError(f"GOOD and BAD are both {good!r}: name two different versions")
     if given is None:
         return _commits(good, bad, at), True
     names = _listed(given)
@@ -101,7 +101,7 @@ def _commits(good: str, bad: str, at: Path | None) -> tuple[str, ...]:
     """Return the commits from one to another, by first parents, oldest first.
 
     Raises:
-        GridbenchError: git does not know them, or the first is no ancestor of the second.
+        GridbenchError: git does not know them, or the first is not an ancestor of the second.
     """
     first, last = (commit_of(what, name, at) for what, name in (("GOOD", good), ("BAD", bad)))
     if first == last:

@@ -70,7 +70,7 @@ class Step:
     @property
     def sentence(self) -> str:
         """Return the words of a ticket."""
-        return f"{self.change} since night {self.run}, {self.nights} nights ago, unseen by the gate"
+        return f"{self.change} since night {self.run}, {self.nights} nights ago, which the nightly gate did not detect"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ STACK = {
 GPU_STACK = {"driver": "driver", "vbios": "VBIOS"}  # of each GPU; the driver where the machine does not say
 UNSET = "unset"
 TREE = "sha256:"  # before the id of a script's code
-UNCONTROLLED = "No control ran beside it: a machine that changed for some nights looks the same."
+UNCONTROLLED = "No control ran with it, so a machine that changed for some nights would look the same."
 
 
 class ExplanationKind(StrEnum):
@@ -88,7 +88,7 @@ def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> Explan
     if not result.box or not controls or not control_s > 0:
         return None
     box = share_in_words(statistics.median(controls) / control_s - 1)
-    sentence = f"The controls beside the fresh runs are {box} than usual: the cause is the machine. "
+    sentence = f"The controls of the fresh runs are {box} than usual: the cause is the machine. "
     sentence += f"Without its effect, the case is {result.change}."
     return Explanation(ExplanationKind.MACHINE, sentence, excuses=result.confirmed is None)
 

@@ -147,7 +147,7 @@ class Verdicts(Strict):
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether no series has a number, so that nobody knows what has got worse."""
+        """Return whether no series has a number, so that no regression can be found."""
         return all(verdict.seconds is None for verdict in self.series)
 
     def confirmed(self) -> list[ConfirmedChange]:

@@ -46,7 +46,7 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
         verdicts = Counter(night.verdict for night in without)
         counts = ", ".join(f"{verdict} in {count}" for verdict, count in verdicts.most_common())
         last = nights[key][len(without) :]
-        since = f"the last was in night {last[0].run}" if last else "it never had one"
+        since = f"the last one was in night {last[0].run}" if last else "it never had one"
         sentences[key] = (
             f"{key.id} has no number for {format_count(len(without), 'night')}: {counts}; {since}."
         )
@@ -68,8 +68,8 @@ def in_part(rows: pd.DataFrame, run: str) -> str:
         if of_cell["sound"].any() and len(broken):
             verdicts = " or ".join(verdict.replace("_", " ") for verdict in broken.unique())
             named.append(f"{hardware}/{case} ({len(broken)} of {len(of_cell)}: {verdicts})")
-    why = f"`gridbench show {run}` has their reasons"
-    return f"Not every repeat counts in {listed(named)}: {why}." if named else ""
+    why = f"`gridbench show {run}` lists the reasons"
+    return f"Some repeats failed in {listed(named)}: {why}." if named else ""
 
 
 def failures(all_series: Sequence[Series]) -> Failures:

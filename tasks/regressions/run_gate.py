@@ -26,7 +26,7 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
-LOAD = "a load may look like a change or hide one, and no control tells them apart"
+LOAD = "load can look like a change or hide one, and no control ran to show it"
 BLIND = 1.0  # a cell that would not even have shown a doubling decides nothing
 
 
@@ -149,12 +149,12 @@ def _without_times(
     if theirs.grade is Grade.REFUSED:
         return replace(base, why=f"in {before} it is {_verdict(theirs)}")
     if ours is None and not planned:
-        return replace(base, why=f"{now} was not to measure it")
+        return replace(base, why=f"{now} did not plan to measure it")
     if ours is None:
         return replace(base, status=CellStatus.LOST, why=f"{now} has no record of it")
     if ours.grade is Grade.REFUSED:
         status = CellStatus.LOST if _broken(ours) else CellStatus.UNDECIDED
-        return replace(base, status=status, why=f"it counted, and is {_verdict(ours)}")
+        return replace(base, status=status, why=f"it was valid before, and is now {_verdict(ours)}")
     if _broken(ours) and not _broken(theirs):
         return replace(base, status=CellStatus.LOST, why=_in_part(ours))
     if difference := machine_difference(ours.usable, theirs.usable):
@@ -208,7 +208,7 @@ def _decided(base: CellComparison, change: Change, least: float, busy: Sequence[
     status, why = CellStatus.UNCHANGED, ""
     direction = change.direction(least)
     if busy and not change.paired:
-        status, why = CellStatus.UNDECIDED, f"others used the machine in {' and '.join(busy)}: {LOAD}"
+        status, why = CellStatus.UNDECIDED, f"other programs used the machine in {' and '.join(busy)}: {LOAD}"
     elif direction:
         status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
     elif change.smallest > BLIND:
@@ -256,12 +256,14 @@ def _notes(
     notes: dict[str, None] = {}
     for cell in cells:
         if _broken(ours[cell]):
-            notes[f"{cell.id}: {_in_part(ours[cell])}; before, {len(_broken(theirs[cell]))} were, too"] = None
+            notes[f"{cell.id}: {_in_part(ours[cell])}; before, it was {len(_broken(theirs[cell]))}"] = None
         for difference in confounds(ours[cell].usable, theirs[cell].usable):
             notes[f"{cell.hardware}: {difference}"] = None
         now, before = samples[cell]
         if now.controls and before.controls and now.reference != before.reference:
-            notes[f"{cell.hardware}: the controls ran in another reference, and don't count"] = None
+            notes[
+                f"{cell.hardware}: the controls ran in a different reference environment, so they are ignored"
+            ] = None
     return list(notes)
 
 
@@ -277,9 +279,9 @@ def _beside_load(cells: Sequence[CellComparison], samples: Mapping[Cell, tuple[S
     """Return a sentence for each piece of hardware with cells that a load keeps from being decided."""
     alone = [each.cell for each in cells if each.change and not each.change.paired]
     loaded = Counter(cell.hardware for cell in alone if any(side.busy for side in samples[cell]))
-    advice = "measure both runs again while nothing else runs there, or compare nights, which have controls"
+    advice = "measure both runs again on an idle machine, or compare nights, which have controls"
     return [
-        f"{name}: others used it during {format_count(count, 'cell')}, which decides nothing: {advice}"
+        f"{name}: other programs used it during {format_count(count, 'cell')}, so these are undecided: {advice}"
         for name, count in loaded.items()
     ]
 

@@ -38,7 +38,7 @@ def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
         rows = read_table(folder)
     except FileNotFoundError:
         rows, problems = _from_records(
-            folder, plan, f"run {name} was cut short or is under way, it has no {TABLE}"
+            folder, plan, f"run {name} has no {TABLE}: it was interrupted or is still running"
         )
     except Exception as error:  # a damaged file makes pyarrow raise nearly anything
         why = f"{TABLE} of run {name} can't be read ({one_line(error, 120)})"
@@ -46,7 +46,9 @@ def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
     own = rows["run"].isin([name, folder.name]) & rows["hardware"].notna() & rows["case"].notna()
     if own.all():
         return rows, problems
-    foreign = f"left out: {int((~own).sum())} records in run {name} are of another run, or of no cell"
+    foreign = (
+        f"left out: {int((~own).sum())} records in run {name} belong to another run or to no planned cell"
+    )
     return rows[own], [*problems, foreign]
 
 
@@ -93,7 +95,10 @@ def _from_records(folder: Path, plan: Plan, why: str) -> tuple[pd.DataFrame, lis
     if not records:
         return no_rows(), [f"{why}, and it has no record", *problems]
     refusals = gate(latest(records), plan.machines)
-    return _frame(results_table(records, refusals)), [f"{why}: its {len(records)} records count", *problems]
+    return _frame(results_table(records, refusals)), [
+        f"{why}: its {len(records)} records are used instead",
+        *problems,
+    ]
 
 
 def _frame(table: pd.DataFrame) -> pd.DataFrame:

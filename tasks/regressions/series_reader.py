@@ -199,9 +199,9 @@ def _clock_problems(nights: Sequence[PastRun], now: datetime) -> Iterator[str]:
     for first, second in pairwise(nights):
         names, at = f"nights {first.plan.run} and {second.plan.run}", second.plan.created_at
         if first.at == second.at:
-            yield f"{names} were planned at the same time, {at}: both count, in this order"
+            yield f"{names} were planned at the same time, {at}: both are used, in this order"
         elif _stamp(first) > _stamp(second) != "":
-            yield f"{names} are named in another order than created_at has, which counts: a clock jumped"
+            yield f"{names} have names in another order than their created_at, which is used: a clock jumped"
 
 
 def _stamp(run: PastRun) -> str:

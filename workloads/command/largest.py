@@ -61,7 +61,7 @@ def _next(fits: int, over: int | None, tried_over: bool) -> int:
 
 
 def _why(value: int, record: Record) -> str:
-    return f"the trial of {value} ended {record.verdict.value}: {'; '.join(record.reasons)}"
+    return f"the trial of {value} ended with verdict {record.verdict.value}: {'; '.join(record.reasons)}"
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
@@ -117,11 +117,9 @@ def _peak(record: Record) -> str:
 def answer(result: Largest, grow: str, limit: int | None) -> str:
     """Say in a sentence how a search ended."""
     if result.reason:
-        so_far = f"{grow}={result.fits} fits" if result.fits else "nothing was seen to fit"
+        so_far = f"{grow}={result.fits} fits" if result.fits else "no tried size fits"
         return f"stopped: {result.reason}; {so_far}"
     if result.fits is None or result.record is None:
         return f"not even {grow}={result.too_large} fits"
-    bound = (
-        f"{grow}={result.too_large} does not" if result.too_large else f"no more than {limit} was asked for"
-    )
+    bound = f"{grow}={result.too_large} does not" if result.too_large else f"the limit was {limit}"
     return f"{grow}={result.fits} fits, {_peak(result.record)}; {bound}"

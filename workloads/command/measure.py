@@ -40,27 +40,27 @@ def list_all(options: argparse.Namespace) -> int:
     """List workloads and suites."""
     workloads = all_workloads().values()
     if options.json:
-        print(json.dumps({w.name: _told(w) for w in workloads}))
+        print(json.dumps({w.name: _description(w) for w in workloads}))
         return 0
     for workload in workloads:
         print(f"{workload.name}: {workload.summary}")
         for name, values in workload.sizes.items():
-            print(f"    {name}: {', '.join(map(str, values))}{_left_out(workload, name)}")
+            print(f"    {name}: {', '.join(map(str, values))}{_default_text(workload, name)}")
     for suite in map(load_suite, suite_names()):
         print(f"suite {suite.name}: {suite.title}; {len(suite.cases)} cases, about {suite.minutes:.0f} min")
     return 0
 
 
-def _told(workload: Workload) -> dict[str, object]:
+def _description(workload: Workload) -> dict[str, object]:
     sizes = {"sizes": workload.sizes, "tiny": workload.tiny, "optional": dict(workload.optional)}
     return {"summary": workload.summary, **sizes}
 
 
-def _left_out(workload: Workload, name: str) -> str:
+def _default_text(workload: Workload, name: str) -> str:
     if name not in workload.optional:
         return ""
     value = workload.optional[name]
-    return "; may be left out" if value is None else f"; {value} if it is left out"
+    return "; optional" if value is None else f"; {value} by default"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -85,7 +85,7 @@ def suite(options: argparse.Namespace) -> int:
         if not options.out:
             print(record.to_json(), flush=True)
         elif not write_record(options.out, record):
-            say(f"{options.out / record_path(record)} exists already and is left as it was")
+            say(f"{options.out / record_path(record)} already exists and was not changed")
 
     if options.out:
         make_folder(options.out)

@@ -38,13 +38,17 @@ def parser(description: str) -> argparse.ArgumentParser:
     _add_check(command("check", read.check, "Check whether this machine is fit to measure on."))
     _add_roof(
         command(
-            "roof", roof.roof, "Measure the best that this box does, keep it by box and stack, and show it."
+            "roof",
+            roof.roof,
+            "Measure this machine's best rates, store them by machine and software, and show them.",
         )
     )
     sub = command("show", read.show, "Show records: a file, or all below a folder.")
     sub.add_argument("path", type=Path)
     sub.add_argument("--json", action="store_true", help="print JSON lines")
-    sub = command("roofline", read.roofline, "Say what bounds each case, by the ceilings among the records.")
+    sub = command(
+        "roofline", read.roofline, "Show what limits each case, by the measured ceilings among the records."
+    )
     sub.add_argument("path", type=Path, help="file of records or a run's folder")
     sub.add_argument("--json", action="store_true", help="print one JSON object")
     sub = command("compare", read.compare, "Compare two sets of records case by case.")
@@ -60,11 +64,15 @@ def parser(description: str) -> argparse.ArgumentParser:
 def _add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--size", required=True, help="such as n=1000 or pixels=1024,batch=2")
     sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
-    sub.add_argument("--order", type=_order, default=0, help="its position in the shuffled order")
+    sub.add_argument("--order", type=_order, default=0, help="position of this repeat in the shuffled order")
     sub.add_argument(
-        "--soak-s", type=float, help="seconds of steps before the samples: sustained speed beside a burst's"
+        "--soak-s",
+        type=float,
+        help="seconds of steps before the samples, to compare sustained speed with burst speed",
     )
-    sub.add_argument("--trial", action="store_true", help="only see whether it fits: one step, no timing")
+    sub.add_argument(
+        "--trial", action="store_true", help="only test whether it fits in memory: one step, no timing"
+    )
     _add_case(sub)
 
 
@@ -75,16 +83,16 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
         metavar="-- COMMAND",
         help="a file, or -m and a module, with its arguments; {NAME} stands for a size, {data} for --data",
     )
-    sub.add_argument("--name", help="what it is called in records; by default the file's")
-    sub.add_argument("--size", default="", help="what varies in the command, such as batch=16 for {batch}")
-    sub.add_argument("--steps", type=_count, help="predict the time of a job of so many steps")
-    sub.add_argument("--epochs", type=_count, help="predict the time of a job of so many epochs")
-    sub.add_argument("--whole", action="store_true", help="let it run to its end, as if nobody measured it")
+    sub.add_argument("--name", help="name of the script in records; by default its file's name")
+    sub.add_argument("--size", default="", help="the command's variable parts, such as batch=16 for {batch}")
+    sub.add_argument("--steps", type=_count, help="predict the time of a job with this number of steps")
+    sub.add_argument("--epochs", type=_count, help="predict the time of a job with this number of epochs")
+    sub.add_argument("--whole", action="store_true", help="let it run to its end, without stopping it early")
     sub.add_argument("--out", type=Path, help="with --whole: folder for the record")
     sub.add_argument(
         "--processes", type=_count, default=1, help="ranks that train together, as under torchrun"
     )
-    sub.add_argument("--folder", type=_folder, help="where it runs; by default here")
+    sub.add_argument("--folder", type=_folder, help="folder to run it in; by default the current one")
     sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
     sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is stopped")
     _add_measuring(sub)
@@ -95,7 +103,9 @@ def _add_suite(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--repeats", type=_count, help="fresh processes per case; the suite's own number by default"
     )
-    sub.add_argument("--tiny", action="store_true", help="tiny sizes, once each: does everything run here?")
+    sub.add_argument(
+        "--tiny", action="store_true", help="use tiny sizes, once each, to test whether everything runs here"
+    )
     sub.add_argument("--out", type=Path, help="folder for the records; standard output by default")
     _add_measuring(sub)
     add_options(sub)
@@ -104,45 +114,62 @@ def _add_suite(sub: argparse.ArgumentParser) -> None:
 def _add_model(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("workload", help="name of a workload that has a model")
     sub.add_argument("--size", required=True, help="such as batch=64")
-    sub.add_argument("--threads", type=_count, help="CPU threads; by default the physical cores we may use")
+    sub.add_argument(
+        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
+    )
 
 
 def _add_largest(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--grow", required=True, help="the size parameter to grow, such as batch")
     sub.add_argument("--limit", type=_count, help="grow no further than this")
-    sub.add_argument("--size", default="", help="the others, such as pixels=4096; may also set the start")
+    sub.add_argument(
+        "--size",
+        default="",
+        help="the other size parameters, such as pixels=4096; its own value sets the start of the search",
+    )
     _add_case(sub)
 
 
 def _add_roof(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
-        "--minutes", type=_minutes, default=5.0, help="for everything; the rest is left for later"
+        "--minutes",
+        type=_minutes,
+        default=5.0,
+        help="time limit; what does not fit is measured the next time",
     )
-    sub.add_argument("--again", action="store_true", help="forget what is kept, and measure it anew")
+    sub.add_argument("--again", action="store_true", help="discard the stored results and measure again")
     sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
-    sub.add_argument("--threads", type=_count, help="CPU threads; by default the physical cores we may use")
+    sub.add_argument(
+        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
+    )
     sub.add_argument("--json", action="store_true", help="print JSON")
 
 
 def _add_check(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--before", choices=DEVICES, help="only look for what would spoil every measurement")
+    sub.add_argument(
+        "--before", choices=DEVICES, help="only test for conditions that would spoil every measurement"
+    )
     sub.add_argument("--gpus", type=int, default=1, help="number of GPUs that --before cuda expects")
 
 
 def _add_case(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("workload", help="name of a workload, see list")
     sub.add_argument("--precision", default="fp32", help=f"one of {', '.join(PRECISIONS)}; some have fp8")
-    sub.add_argument("--mode", default=EAGER, help=f"one of {', '.join(MODES)}; most have eager alone")
+    sub.add_argument("--mode", default=EAGER, help=f"one of {', '.join(MODES)}; most have only eager")
     sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is stopped")
     _add_measuring(sub)
 
 
 def _add_measuring(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
-    sub.add_argument("--threads", type=_count, help="CPU threads; by default the physical cores we may use")
+    sub.add_argument(
+        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
+    )
     sub.add_argument("--seed", type=int, default=0, help="for inputs and order")
-    sub.add_argument("--quick", action="store_true", help="wait less long for a machine that won't settle")
-    sub.add_argument("--brief", action="store_true", help="a few samples, however imprecise: does it run?")
+    sub.add_argument(
+        "--quick", action="store_true", help="spend less time waiting for a machine to become steady"
+    )
+    sub.add_argument("--brief", action="store_true", help="take only a few samples, however imprecise")
     sub.add_argument("--profile", action="store_true", help="a profile pass after the timed one")
     sub.add_argument("--cold-cache", action="store_true", help="empty the cache before each sample")
     sub.add_argument(
@@ -166,17 +193,19 @@ def _count(text: str) -> int:
 
 def _order(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 0 or more")
     return int(text)
 
 
 def _folder(text: str) -> str:
     if not Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"{text!r} is no folder; name the one that holds the data sets")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder; name an existing one")
     return str(Path(text).absolute())
 
 
 def _name(text: str) -> str:
     if not re.fullmatch(r"\w[\w .+@-]*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name: letters, digits, dots and dashes make one")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a name; use letters, digits, spaces, and . + @ - _"
+        )
     return text

@@ -92,7 +92,7 @@ def roof(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"path": str(path), **rates_kept(kept), "reasons": reasons}))
     else:
-        print("\n".join([table([HEAD, *map(_row, kept)]), *reasons, f"kept in {path}"]))
+        print("\n".join([table([HEAD, *map(_row, kept)]), *reasons, f"stored in {path}"]))
     return 0 if set(_wanted(options.device)) <= {rate.name for rate in kept} else 1
 
 
@@ -141,7 +141,7 @@ def _reasons(device: str) -> Iterator[str]:
     if device == "cpu":
         yield f"{', '.join(ONLY_ON_GPUS)} and graphs are of NVIDIA GPUs: not measured on a CPU"
     if _processes(device) < 2:
-        yield f"{ALL_REDUCE}: one process has nobody to exchange with"
+        yield f"{ALL_REDUCE}: a single process has no other to communicate with"
 
 
 def _measured(item: Limit, repeat: Repeat, lock: int) -> list[Record]:

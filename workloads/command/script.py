@@ -66,7 +66,7 @@ def _shared_folder() -> Path:
 def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
     words = tuple(options.words[1:] if options.words[:1] == ["--"] else options.words)
     if not words:
-        raise WorkloadsError("no script is named; write it after --, such as: script -- train.py --lr 1e-3")
+        raise WorkloadsError("no script is given; write it after --, such as: script -- train.py --lr 1e-3")
     asked = Script(
         words,
         folder=str(Path(options.folder or os.getcwd()).absolute()),
@@ -77,7 +77,7 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
         whole=options.whole,
     )
     if options.profile or options.cold_cache:
-        raise WorkloadsError("--profile and --cold-cache are for workloads of ours; leave them out")
+        raise WorkloadsError("--profile and --cold-cache are only for built-in workloads; leave them out")
     check_script(asked, member.world if member else None)
     if member:
         asked = replace(asked, processes=member.world)

@@ -45,7 +45,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, names]))
 
 def add_options(sub: argparse.ArgumentParser) -> None:
     """Add the load test's options to those of the command `suite`."""
-    own = sub.add_argument_group("of the suite loadtest alone")
+    own = sub.add_argument_group("options of the suite loadtest")
     own.add_argument("--num-epochs", type=_from_1, help="epochs of each training test (3)")
     own.add_argument("--num-batches", type=_from_1, help="batches of each epoch and inference test (200)")
     own.add_argument("--num-workers", type=_from_0, help="data loader processes (0)")
@@ -55,7 +55,7 @@ def add_options(sub: argparse.ArgumentParser) -> None:
         "--metrics-sample-rate",
         type=_interval,
         help=f"seconds between the samples that the results show ({SAMPLE_RATE_S:g}); "
-        f"peaks and averages are of all that are taken, every {FINEST_S:g} s",
+        f"peaks and averages use every sample, taken every {FINEST_S:g} s",
     )
     sub.set_defaults(device=None)
 
@@ -70,7 +70,7 @@ def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
         return True
     if given := [name for name in OWN if getattr(options, name) is not None]:
         flag = f"--{given[0].replace('_', '-')}"
-        raise WorkloadsError(f"{flag} is of the suite {NAME} alone; {suite.name} has its sizes in its file")
+        raise WorkloadsError(f"{flag} is only for the suite {NAME}; {suite.name} has its sizes in its file")
     options.device = options.device or DEVICES[0]
     return False
 
@@ -117,7 +117,9 @@ def planned(options: argparse.Namespace, suite: Suite) -> list[LoadTest]:
     chosen = {"epochs": options.num_epochs, "batches": options.num_batches, "workers": options.num_workers}
     if options.quick:
         if options.num_epochs is not None or options.num_batches is not None:
-            raise WorkloadsError("--quick has epochs and batches of its own; leave out it or the numbers")
+            raise WorkloadsError(
+                "--quick sets its own epochs and batches; leave out either --quick or --num-epochs and --num-batches"
+            )
         cases = [find(name).case(size | {"workers": 0}) for name, size in QUICK.items()]
     else:
         cases = _jobs(suite)
@@ -167,7 +169,7 @@ def _measure_all(
     except KeyboardInterrupt:
         if results.records:  # the last of which may have come in just now
             _write(results, output)
-            log.info("interrupted; what was measured is in %s", output)
+            log.info("interrupted; the results so far are in %s", output)
         raise
 
 
@@ -238,7 +240,7 @@ def system_info() -> System:
     if answer.returncode:
         reason = (answer.stderr.strip().splitlines() or ["it died"])[-1]
         raise WorkloadsError(
-            f"torch does not say what it sees here ({reason}); run python -m workloads check"
+            f"torch could not list the devices here ({reason}); run python -m workloads check"
         )
     torch_version, cuda_version, names = json.loads(answer.stdout)
     facts = fingerprint()
@@ -254,7 +256,7 @@ def system_info() -> System:
 
 def _from_1(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 1 or more")
     return int(text)
 
 

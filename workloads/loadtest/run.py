@@ -43,7 +43,7 @@ class LoadTest:
         task, model, alone = workload.task, workload.model, workload.of
         if not (task and model and alone and {"batch", "batches"} <= job.params.keys()):
             raise WorkloadsError(
-                f"{job.workload} is no load test: that is a network's whole training or inference, "
+                f"{job.workload} is not a load test; a load test is a whole training or inference of a network "
                 "with the sizes batch and batches"
             )
         base = find(alone)

@@ -36,7 +36,7 @@ DEFINITIONS = {
     "memory_usage_stats": "MiB of the machine's memory in use",
     "process_memory_stats": "MiB resident in the measuring process",
     "gpu_utilization_stats": "percent of time in which any kernel ran on the device that was measured",
-    "gpu_memory_stats": "MiB in use on the whole device that was measured, whoever uses them",
+    "gpu_memory_stats": "MiB in use on the whole device that was measured, by all processes",
     "gpu_temperature_stats": "degrees Celsius of the device that was measured",
     "sample_count": "samples that the statistics are of: all that were taken while the job ran, 4 a second",
     "monitoring_sample_rate": "seconds between the samples shown under `samples`, which are some of those",

@@ -96,7 +96,7 @@ def test_other_runs_are_shown_when_asked_for(run):
         ("matmull", "error: case 'matmull' has no history; similar names are matmul"),
         (
             "fp32",
-            f"error: case 'fp32' may be any of {IMAGES.id}, {MATMUL.id}, {SMALL.id}; give more of its name",
+            f"error: case 'fp32' fits {IMAGES.id}, {MATMUL.id}, {SMALL.id}; give more of its name",
         ),
         ("", "error: case '' has no history"),
         ("[/x]", "error: case '[/x]' has no history; similar names are"),
@@ -109,9 +109,9 @@ def test_a_name_that_fits_none_or_several_is_one_sentence(run, case, sentence):
 
 def test_an_empty_history_is_one_sentence(run, tmp_path):
     code, text = run("matmul", folder=tmp_path)
-    assert code == 2 and text.startswith(f"error: there is no night of channel 'main' in {tmp_path};")
+    assert code == 2 and str(tmp_path) in text and "channel 'main'" in text
     code, text = run("matmul", "--channel", "release")
-    assert code == 2 and "no night of channel 'release'" in text and "1 can't be read" in text
+    assert code == 2 and "no nights of channel 'release'" in text and "1 can't be read" in text
     assert len(text.splitlines()) == 1
 
 

@@ -61,7 +61,7 @@ def night(*all_series, again):
 def test_a_change_without_controls_may_be_the_machines_which_is_said():
     _, (slow,) = night(series(0, 1.2), again={0: fresh(1.2)})
     found = uncontrolled(slow, fresh(1.2))
-    assert found and found.sentence.startswith("No control ran beside it") and not found.excuses
+    assert found and "No control" in found.sentence and not found.excuses
     assert uncontrolled(slow, fresh(1.2, control=1.0)) is None
     _, (cleared,) = night(series(0, 1.2), again={0: fresh(1.0)})
     assert uncontrolled(cleared, fresh(1.0)) is None
@@ -73,7 +73,7 @@ def test_controls_that_moved_too_are_the_machine():
     usual_s = math.exp(judged.before.control[0])
     found = machine(outcome, slow, usual_s)
     assert found and found.kind is ExplanationKind.MACHINE and found.excuses and outcome.confirmed is None
-    assert found.sentence.startswith("The controls beside the fresh runs are ")
+    assert "the cause is the machine" in found.sentence
     share = float(found.sentence.partition("are ")[2].partition(" %")[0])
     assert (
         share == pytest.approx(20, abs=1.0)

@@ -23,7 +23,7 @@ def test_a_cell_that_became_wide_is_not_lost_and_its_interval_decides():
 def test_a_difference_beside_other_load_is_undecided_unless_controls_tell():
     loaded = against(side("now", slower(1.5), **BUSY), side("before", CALM))
     assert only(loaded).status is CellStatus.UNDECIDED and loaded.exit_code == 3
-    assert "others used the machine" in only(loaded).why
+    assert "other programs used the machine" in only(loaded).why
     controls = (2.0, 2.01, 1.99)
     beside = against(
         side("now", slower(1.5), controls=controls, **BUSY), side("before", CALM, controls=controls)
@@ -35,7 +35,7 @@ def test_the_state_of_the_machine_loses_no_cell():
     for verdict in (Verdict.THROTTLED, Verdict.PREEMPTED, Verdict.SHARED):
         found = against(side("now", CALM, verdict=verdict, reasons=("so it was",)), side("before", CALM))
         assert only(found).status is CellStatus.UNDECIDED and found.exit_code == 3
-        assert only(found).why == f"it counted, and is {verdict}: so it was"
+        assert only(found).why.endswith(f"{verdict}: so it was")
     beyond = BUSY | {"probes": {"foreign_load_share": 0.9}}
     assert only(against(side("now", CALM, **beyond), side("before", CALM))).status is CellStatus.UNDECIDED
 
@@ -50,10 +50,10 @@ def test_beside_other_load_no_change_is_undecided_too_because_the_load_may_hide_
     found = against(side("now", CALM, **dict(now)), side("before", CALM, **dict(before)))
     assert only(found).status is CellStatus.UNDECIDED and found.exit_code == 3
     runs = " and ".join(name for name, made in (("now", now), ("before", before)) if made)
-    assert f"others used the machine in {runs}: a load may look like a change or hide one" in only(found).why
+    assert f"used the machine in {runs}" in only(found).why
     (note,) = found.notes
     assert note.startswith(
-        f"{HERE}: others used it during 1 cell, which decides nothing: measure both runs again"
+        f"{HERE}: other programs used it during 1 cell, so these are undecided: measure both runs again"
     )
 
 
@@ -89,7 +89,7 @@ def test_a_cell_of_which_some_repeats_are_broken_is_lost(count, verdict, why):
 def test_a_cell_that_was_broken_in_part_before_is_decided_by_the_rest_and_it_is_said():
     found = against(broken("now", 3), broken("before", 2))
     assert only(found).status is CellStatus.UNCHANGED and found.exit_code == 0
-    assert found.notes == (f"{CELL.id}: 3 of its 5 repeats are wrong: it differs; before, 2 were, too",)
+    assert found.notes == (f"{CELL.id}: 3 of its 5 repeats are wrong: it differs; before, it was 2",)
 
 
 def test_repeats_that_the_machine_spoilt_lose_no_cell():

@@ -33,7 +33,7 @@ def test_three_nights_without_a_number_are_news():
     gone = series("gone", *ok, "out_of_memory", "missing", "out_of_memory")
     assert told(gone, series("there", *ok, *ok[:3])) == {
         "gone": "box/gone@main has no number for 3 nights: out_of_memory in 2, missing in 1; "
-        "the last was in night night-004."
+        "the last one was in night night-004."
     }
     assert told(gone, column=6) == {}  # the night before, they were 2
     assert told(series("renamed", *ok, *("missing",) * 4, asked=False)) == {}
@@ -59,7 +59,7 @@ def test_nights_that_did_not_ask_for_a_case_are_none_of_it():
         for i, one in enumerate(every_second.nights)
     )
     found = told(Series(every_second.key, nights), series("daily", *("ok",) * 7))
-    assert "for 3 nights: noisy in 3; the last was in night night-000" in found["rare"]
+    assert "for 3 nights: noisy in 3; the last one was in night night-000" in found["rare"]
     assert screen(panel_of([Series(every_second.key, nights)]), ()).states() == [SeriesState.MISSING]
 
 

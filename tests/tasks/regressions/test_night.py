@@ -125,8 +125,8 @@ def test_repeats_that_are_broken_beside_others_that_count_are_said(quiet, table)
     keep(quiet, plan, records, table)
     sentence = judged(quiet, COUNT)[1].odd[-1]
     assert sentence == (
-        f"Not every repeat counts in {HERE}/{MATMUL.id} (1 of 2: wrong): "
-        f"`gridbench show {run_name(COUNT)}` has their reasons."
+        f"Some repeats failed in {HERE}/{MATMUL.id} (1 of 2: wrong): "
+        f"`gridbench show {run_name(COUNT)}` lists the reasons."
     )
     one_night(quiet, COUNT + 1, verdict=Verdict.CRASHED)
     assert not any("Not every" in sentence for sentence in judged(quiet, COUNT + 1)[1].odd), "all are broken"

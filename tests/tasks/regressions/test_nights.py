@@ -139,7 +139,7 @@ def test_two_nights_at_once_both_count_and_no_night_counts_twice(tmp_path):
     a_night(tmp_path, 0, 1.0)
     a_night(tmp_path, 1, 1.1, created_at=FIRST.isoformat())
     found, odd = by_case(tmp_path)
-    one_sentence(odd, run_name(0), run_name(1), "at the same time", "both count")
+    one_sentence(odd, run_name(0), run_name(1), "at the same time", "both are used")
     assert [night.run for night in found[MATMUL.id].nights] == [run_name(0), run_name(1)]
     for copy in ("00-a-copy", "z-a-copy"):
         shutil.copytree(tmp_path / run_name(1), tmp_path / copy)

@@ -18,11 +18,11 @@ def test_a_night_that_was_cut_short_says_the_same_from_its_records(tmp_path):
     store = a_night(tmp_path / "cut", 0, table=False)
     whole, _ = read(tmp_path / "whole")
     cut, odd = read(tmp_path / "cut")
-    one_sentence(odd, f"run {run_name(0)} was cut short", "its 4 records count")
+    one_sentence(odd, f"run {run_name(0)} has no results.parquet", "its 4 records")
     assert series_of(cut) == series_of(whole)
     (store.folder / "results.parquet").write_bytes(b"PAR1 and then the power went")
     again, odd = read(tmp_path / "cut")
-    one_sentence(odd, f"results.parquet of run {run_name(0)} can't be read", "its 4 records count")
+    one_sentence(odd, f"results.parquet of run {run_name(0)} can't be read", "its 4 records")
     assert series_of(again) == series_of(whole)
 
 
@@ -31,7 +31,7 @@ def test_a_record_that_was_cut_off_is_named_and_the_others_count(tmp_path):
     path = next((store.folder / "records").rglob("matmul/**/0.json"))
     path.write_text(path.read_text()[:200])
     found, odd = by_case(tmp_path)
-    assert len(odd) == 2 and "its 3 records count" in odd[0] and str(path) in odd[1]
+    assert len(odd) == 2 and "its 3 records" in odd[0] and str(path) in odd[1]
     (night,) = found[MATMUL.id].nights
     assert night.seconds == pytest.approx(1.02) and night.repeats == 1
     assert found[IMAGES.id].nights[0].repeats == 2
@@ -64,7 +64,7 @@ def test_rows_of_another_run_are_left_out_and_copies_count_once(tmp_path):
     rows = pd.read_parquet(path)
     pd.concat([rows, rows.assign(compute_s=3.0, run="another"), rows]).to_parquet(path, index=False)
     found, odd = by_case(tmp_path)
-    one_sentence(odd, "2 records", "are of another run")
+    one_sentence(odd, "2 records", "belong to another run")
     (night,) = found[MATMUL.id].nights
     assert night.repeats == 2 and night.seconds == pytest.approx(math.sqrt(1.02))
 
@@ -81,7 +81,7 @@ def test_a_table_of_other_columns_is_read_from_its_records(tmp_path):
     path = a_night(tmp_path, 0).folder / "results.parquet"
     pd.DataFrame({"hardware": [1], "case": [2]}).to_parquet(path)
     found, odd = by_case(tmp_path)
-    one_sentence(odd, "it has no column", "its 4 records count")
+    one_sentence(odd, "it has no column", "its 4 records")
     assert found[MATMUL.id].nights[0].ok
 
 
@@ -94,7 +94,7 @@ def test_a_number_that_was_damaged_in_the_table_is_read_from_its_record(tmp_path
     assert content.count(number) >= 1 and series_of(read(tmp_path)[0]) == well
     path.write_bytes(content.replace(number, np.float64(5.0).tobytes()))
     nights, odd = read(tmp_path)
-    one_sentence(odd, "results.parquet", "can't be read", "its 2 records count")
+    one_sentence(odd, "results.parquet", "can't be read", "its 2 records")
     assert series_of(nights) == well
 
 

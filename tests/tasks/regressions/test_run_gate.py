@@ -103,7 +103,7 @@ def test_repeats_that_would_not_show_a_doubling_decide_nothing():
 def test_a_cell_that_was_ok_and_is_not_is_lost():
     bad = replace(side("now", []), records=(replace(failed(Verdict.CRASHED, "it died"), run="now"),))
     one = only(against(bad, side("before", CALM)))
-    assert one.status is CellStatus.LOST and one.why == "it counted, and is crashed: it died"
+    assert one.status is CellStatus.LOST and one.why.endswith("now crashed: it died")
     gone = only(against(side("now", []), side("before", CALM)))
     assert gone.status is CellStatus.LOST and gone.why == "now has no record of it"
     assert against(side("now", []), side("before", CALM)).exit_code == 1
@@ -112,7 +112,7 @@ def test_a_cell_that_was_ok_and_is_not_is_lost():
 def test_what_was_not_asked_for_or_not_ok_before_is_not_lost():
     dropped = against(side("now", []), side("before", CALM), planned=())
     assert only(dropped).status is CellStatus.NOT_COMPARABLE and dropped.exit_code == 3
-    assert only(dropped).why == "now was not to measure it"
+    assert "did not plan" in only(dropped).why
     new = only(against(side("now", CALM), side("before", [])))
     assert new.status is CellStatus.NOT_COMPARABLE and new.why == "before has no record of it"
     bad = replace(side("before", []), records=(replace(failed(Verdict.TIMEOUT, "late"), run="before"),))
@@ -180,7 +180,7 @@ def test_controls_of_another_reference_or_that_failed_do_not_count():
     now = side("now", slower(1.2), controls=[2.4, 2.41, 2.39], reference="newer")
     found = against(now, side("before", CALM, controls=[2.0, 2.01, 1.99]))
     assert only(found).status is CellStatus.SLOWER and not only(found).change.paired
-    assert found.notes[0] == f"{HERE}: the controls ran in another reference, and don't count"
+    assert found.notes[0].startswith(HERE) and "different reference" in found.notes[0]
     dead = side("now", slower(1.2), controls=[2.4, 2.41, 2.39])
     dead = replace(
         dead,

@@ -107,11 +107,11 @@ def test_a_test_case_has_status_and_numbers(found):
     assert message.startswith("slower: its time changed by +10.0 % (+") and "before" in message
     assert slow.find("failure").get("type") == "slower"
     lost = cases["cpu-box", IMAGES.id].find("failure")
-    assert lost.get("message") == 'lost: it counted, and is wrong: it is "<0>" & \ufffd[31mred'
+    assert lost.get("message") == 'lost: it was valid before, and is now wrong: it is "<0>" & \ufffd[31mred'
     few = cases["cpu-box", SMALL.id]
     assert "1 usable repeat" in few.find("skipped").get("message")
     assert float(few.get("time")) == pytest.approx(1e-4)
-    assert "was not to measure it" in cases["cpu-box", LARGE.id].find("skipped").get("message")
+    assert "did not plan to measure it" in cases["cpu-box", LARGE.id].find("skipped").get("message")
     well = cases["gpu-box", MATMUL.id]
     assert [child.tag for child in well] == ["system-out"]
     assert "a change of 2 %" in well.find("system-out").text

@@ -92,7 +92,7 @@ def test_a_machine_that_can_keep_nothing_says_so(bucket, tmp_path, monkeypatch):
 
 def test_a_hostile_key_and_a_full_disk_leave_nothing(bucket, tmp_path, monkeypatch):
     bucket.put_object(Bucket="sets", Key="bad/../../../out", Body=b"x")
-    with pytest.raises(GridbenchError, match="is no name for a folder or file"):
+    with pytest.raises(GridbenchError, match="is not a valid name of a folder or file"):
         data_for("s3://sets/bad", tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10**9, 10**9, 10**9))
     with pytest.raises(GridbenchError, match=r"does not fit on this machine, which has 1\.0 GB free"):

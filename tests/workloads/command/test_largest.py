@@ -90,7 +90,7 @@ class TestSearch:
     def test_another_end_ends_it_with_its_reason(self, verdict):
         found = search(1, None, lambda n: outcome(n) if n < 4 else outcome(n, verdict, "it says why"))
         assert (found.fits, found.too_large) == (2, None)
-        assert found.reason == f"the trial of 4 ended {verdict.value}: it says why"
+        assert found.reason == f"the trial of 4 ended with verdict {verdict.value}: it says why"
         assert answer(found, "batch", None) == f"stopped: {found.reason}; batch=2 fits"
 
     def test_the_answer_is_a_sentence(self):
@@ -101,7 +101,7 @@ class TestSearch:
         assert all_do == "batch=8 fits, peak 5 GB; no more than 8 was asked for"
         assert answer(Largest(None, None, 1), "batch", None) == "not even batch=1 fits"
         stopped = Largest(None, outcome(1, Verdict.CRASHED), None, "it broke")
-        assert answer(stopped, "n", None) == "stopped: it broke; nothing was seen to fit"
+        assert answer(stopped, "n", None) == "stopped: it broke; no tried size fits"
 
 
 class TestCase:
@@ -218,9 +218,13 @@ def test_processes_that_really_run_out(fills, box_lock):
         (
             "raises_on_build",
             [],
-            "stopped: the trial of 64 ended crashed: the workload raised ZeroDivisionError: before",
+            "stopped: the trial of 64 ended with verdict crashed: the workload raised ZeroDivisionError: before",
         ),
-        ("hangs_on_build", ["--timeout-s=4"], "stopped: the trial of 64 ended timeout: no result within 4 s"),
+        (
+            "hangs_on_build",
+            ["--timeout-s=4"],
+            "stopped: the trial of 64 ended with verdict timeout: no result within 4 s",
+        ),
     ],
 )
 def test_trials_that_end_otherwise(cheats, tmp_path, monkeypatch, name, arguments, reason):
@@ -233,4 +237,4 @@ def test_trials_that_end_otherwise(cheats, tmp_path, monkeypatch, name, argument
     code, out, _ = command(name, "--grow=n", *arguments)
     assert code == 1
     assert out.startswith(reason)
-    assert out.endswith("; nothing was seen to fit")
+    assert out.endswith("; no tried size fits")

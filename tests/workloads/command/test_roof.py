@@ -114,7 +114,7 @@ def test_minutes_are_a_number(minutes, capsys):
 def test_a_machine_with_one_processor_says_that_nobody_is_there(box, capsys, monkeypatch):
     monkeypatch.setattr(roof, "_processes", lambda device: 1)
     code, out = run(capsys)
-    assert code == 0 and "all-reduce: one process has nobody to exchange with" in out
+    assert code == 0 and "all-reduce: a single process" in out
 
 
 def test_five_minutes_are_enough_for_what_there_is_on_a_cpu():

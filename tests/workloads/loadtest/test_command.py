@@ -16,11 +16,11 @@ class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            (["quick", "--num-epochs=2"], "--num-epochs is of the suite loadtest alone; quick has its sizes"),
-            (["quick", "-o", "x.json"], "--output is of the suite loadtest alone"),
-            (["quick", "--log-file=x"], "--log-file is of the suite loadtest alone"),
-            (["quick", "--metrics-sample-rate=1"], "--metrics-sample-rate is of the suite loadtest alone"),
-            (["loadtest", "--quick", "--num-batches=3"], "--quick has epochs and batches of its own"),
+            (["quick", "--num-epochs=2"], "--num-epochs is only for the suite loadtest; quick has its sizes"),
+            (["quick", "-o", "x.json"], "--output is only for the suite loadtest"),
+            (["quick", "--log-file=x"], "--log-file is only for the suite loadtest"),
+            (["quick", "--metrics-sample-rate=1"], "--metrics-sample-rate is only for the suite loadtest"),
+            (["loadtest", "--quick", "--num-batches=3"], "--quick sets its own epochs and batches"),
             (["loadtest", "--output=/proc/self/status/r.json"], "/proc/self/status can't be written"),
             (["loadtest", "--output=/"], "--output / is a folder; name a file in it"),
             (

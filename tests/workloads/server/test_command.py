@@ -109,7 +109,7 @@ class TestMistakes:
             (["run", "matmul", "--size="], "workload matmul needs the size parameter 'n'"),
             (["run", "matmul", "--size=n"], "size 'n' is not of the form name=number, such as n=1000"),
             (["run", "matmul", "--size=n=0"], "size n=0 must be above 0"),
-            (["run", "matmul", "--size=n=x"], "size n=x must be a whole number from 0 on"),
+            (["run", "matmul", "--size=n=x"], "size n=x must be a whole number of 0 or more"),
             (
                 ["run", "matmul", "--size=n=1", "--precision=fp64"],
                 "precision 'fp64' is unknown; there are fp32,",

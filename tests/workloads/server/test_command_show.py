@@ -43,8 +43,8 @@ class TestList:
         out = capsys.readouterr().out
         for name in [*all_workloads(), *suite_names()]:
             assert name in out
-        assert "    channels: 32, 64, 76, 128, 256; 128 if it is left out\n" in out
-        assert "    workers: 0, 1, 2, 4; may be left out\n" in out
+        assert "    channels: 32, 64, 76, 128, 256; 128 by default\n" in out
+        assert "    workers: 0, 1, 2, 4; optional\n" in out
 
     def test_as_json(self, capsys):
         assert main(["list", "--json"]) == 0
@@ -130,8 +130,8 @@ class TestCompare:
         other = written(tmp_path / "other", wrong + larger)
         assert main(["compare", str(base), str(other)]) == 0
         out = capsys.readouterr().out
-        assert re.search("n=5000/fp32 +ok +no ok record .* unpaired", out)
-        assert re.search("n=6000/fp32 +no ok record +ok .* unpaired", out)
+        assert re.search("n=5000/fp32 +ok +no valid record .* unpaired", out)
+        assert re.search("n=6000/fp32 +no valid record +ok .* unpaired", out)
 
 
 class TestCheck:

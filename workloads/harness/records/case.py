@@ -74,7 +74,7 @@ def parse_size(text: str) -> dict[str, int]:
     """Read ``n=5000`` or ``pixels=4096,batch=2``.
 
     Raises:
-        WorkloadsError: the text has another form, or a value is no whole number from 0 on.
+        WorkloadsError: the text has another form, or a value is not a whole number of 0 or more.
     """
     size: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
@@ -88,17 +88,17 @@ def parse_size(text: str) -> dict[str, int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as a whole number from `least` (0 or 1) on, or say what is wrong with it.
+    """Return `value` as a whole number of `least` (0 or 1) or more.
 
     Raises:
         WorkloadsError: it is anything else.
     """
-    expected = "above 0" if least else "from 0 on"
+    expected = "above 0" if least else "of 0 or more"
     number = isinstance(value, int) and not isinstance(value, bool)
     if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
         raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number {expected}")
     if int(str(value)) < least:
-        raise WorkloadsError(f"size {name}={value} must be {expected}")
+        raise WorkloadsError(f"size {name}={value} must be {expected.removeprefix('of ')}")
     return int(str(value))
 
 

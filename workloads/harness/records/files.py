@@ -31,7 +31,9 @@ def path_inside(folder: Path, key: str) -> Path:
     parts = key.split("/")
     for part in parts:
         if part in ("", ".", "..") or "\0" in part:
-            raise WorkloadsError(f"{key!r} has the part {part!r}, which is no name for a folder or file")
+            raise WorkloadsError(
+                f"{key!r} has the part {part!r}, which is not a valid name of a folder or file"
+            )
     return folder.joinpath(*parts)
 
 

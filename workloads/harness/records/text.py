@@ -164,10 +164,10 @@ def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:
 
 def cache_text(cache: Cache) -> str:
     """Describe the state of the last-level cache before a step, and the reason."""
-    held = f"{cache.working_set_bytes / 2**20:.3g} MiB at least"
+    held = f"{cache.working_set_bytes / 2**20:.3g} MiB or more"
     if cache.last_level_bytes is None:
-        return f"{cache.state}: {held}, of a cache of unknown size ({cache.why})"
-    return f"{cache.state}: {held}, of a cache of {cache.last_level_bytes / 2**20:.3g} MiB"
+        return f"{cache.state}: {held}, in a cache of unknown size ({cache.why})"
+    return f"{cache.state}: {held}, in a cache of {cache.last_level_bytes / 2**20:.3g} MiB"
 
 
 def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
@@ -180,7 +180,7 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
         ]
         if not all(sides):
             rows.append(
-                [case.id, *("ok" if side else "no ok record" for side in sides), "–", "–", "unpaired"]
+                [case.id, *("ok" if side else "no valid record" for side in sides), "–", "–", "unpaired"]
             )
             continue
         means = [math.exp(sum(map(math.log, side)) / len(side)) for side in sides]
@@ -188,6 +188,6 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
         verdict = "undecided"
         if ratio is not None and (ratio.low > 1 or ratio.high < 1):
             verdict = "faster" if ratio.low > 1 else "slower"
-        bounds = f"{ratio.low:.3g} – {ratio.high:.3g}" if ratio else "one repeat has none"
+        bounds = f"{ratio.low:.3g} – {ratio.high:.3g}" if ratio else "needs two repeats"
         rows.append([case.id, *map(seconds, means), f"{means[0] / means[1]:.3g}x", bounds, verdict])
     return table(rows)

@@ -58,9 +58,14 @@ def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
             Verdict.THROTTLED,
             "heat slowed the device for {:.1%} of the time",
         ),
-        ("gpu_foreign_share", GPU_FOREIGN_SHARE, Verdict.SHARED, "others used {:.0%} of the GPU beside us"),
+        ("gpu_foreign_share", GPU_FOREIGN_SHARE, Verdict.SHARED, "other processes used {:.0%} of the GPU"),
         ("steal_share", STEAL_SHARE, Verdict.NOISY, "the hypervisor took {:.1%} of the CPU time"),
-        ("cgroup_throttled_s", 0.0, Verdict.NOISY, "the container's CPU quota held us back for {:.3g} s"),
+        (
+            "cgroup_throttled_s",
+            0.0,
+            Verdict.NOISY,
+            "the container's CPU quota paused the process for {:.3g} s",
+        ),
     )
     for name, limit, verdict, text in tests:
         if (value := probes.get(name, 0.0)) > limit:
@@ -80,7 +85,7 @@ def _is_apart(probes: Mapping[str, float]) -> bool:
 
 def _neighbours(probes: Mapping[str, float]) -> Iterator[Finding]:
     if (cores := probes.get("foreign_cores", 0.0)) > FOREIGN_CORES:
-        yield Verdict.NOISY, f"other processes kept {cores:.2f} cores busy beside us"
+        yield Verdict.NOISY, f"other processes kept {cores:.2f} cores busy"
     if abs(drift := probes.get("canary_drift", 0.0)) > CANARY_DRIFT:
         way = "slower" if drift > 0 else "faster"
         yield Verdict.NOISY, f"the CPU ran {abs(drift):.1%} {way} after the samples than before"
@@ -112,5 +117,5 @@ def _imprecise(wall: Timing) -> str:
         text = f"{count} samples showed that a precise median would take {duration(wall.needed_s)}"
     known = precision(wall)
     if known == UNKNOWN:
-        return f"{text}; it may be wrong by more than a factor of {LOOSEST:g}"
+        return f"{text}; it can be wrong by more than a factor of {LOOSEST:g}"
     return f"{text}; it is known to {known}" if known else text

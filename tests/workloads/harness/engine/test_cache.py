@@ -160,8 +160,8 @@ class TestFlush:
     @pytest.mark.parametrize(
         ("cache_bytes", "why", "words"),
         [
-            (2 * MIB, "", "cache               warm: 3 MiB at least, of a cache of 2 MiB"),
-            (None, "nobody says", "of a cache of unknown size (nobody says)"),
+            (2 * MIB, "", "cache               warm: 3 MiB or more, in a cache of 2 MiB"),
+            (None, "nobody says", "in a cache of unknown size (nobody says)"),
         ],
     )
     def test_it_is_told_in_words(self, monkeypatch, cache_bytes, why, words):

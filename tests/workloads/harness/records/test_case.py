@@ -35,12 +35,12 @@ def test_a_size_comes_back_from_its_text(size):
         ("n=", "size 'n=' is not of the form name=number"),
         ("=5", "size '=5' is not of the form"),
         ("N=5", "size 'N=5' is not of the form"),
-        ("n=5;m=6", "size n=5;m=6 must be a whole number from 0 on"),
-        ("n=5.5", "size n=5.5 must be a whole number from 0 on"),
-        ("n=1e3", "size n=1e3 must be a whole number from 0 on"),
-        ("n=-3", "size n=-3 must be from 0 on"),
+        ("n=5;m=6", "size n=5;m=6 must be a whole number of 0 or more"),
+        ("n=5.5", "size n=5.5 must be a whole number of 0 or more"),
+        ("n=1e3", "size n=1e3 must be a whole number of 0 or more"),
+        ("n=-3", "size n=-3 must be 0 or more"),
         ("n=5,n=6", "size n is given twice"),
-        (f"n={'9' * 5000}", "size n=9999.* must be a whole number from 0 on"),
+        (f"n={'9' * 5000}", "size n=9999.* must be a whole number of 0 or more"),
     ],
 )
 def test_a_wrong_size_is_said(text, words):

@@ -122,7 +122,7 @@ class TestWriting:
 
     @pytest.mark.parametrize("hardware", ["..", "../..", "/", "", ".", "a//b", "a/../../b"])
     def test_a_record_from_elsewhere_can_not_leave_the_folder(self, tmp_path, hardware):
-        with pytest.raises(WorkloadsError, match="is no name for a folder"):
+        with pytest.raises(WorkloadsError, match="is not a valid name of a folder"):
             write_record(tmp_path / "records", replace(RECORD, hardware=hardware))
         assert below(tmp_path) == []
 

@@ -32,8 +32,8 @@ def test_the_whole_job_of_a_script_is_said(job, words):
     [
         (0.99, 1.02, "±1.5%", "it is known to ±1.5%"),
         (0.6, 1.9, "±65.0%", "it is known to ±65.0%"),
-        (0.9, 339.0, "unknown", "it may be wrong by more than a factor of 2"),
-        (0.4, 1.1, "unknown", "it may be wrong by more than a factor of 2"),
+        (0.9, 339.0, "unknown", "it can be wrong by more than a factor of 2"),
+        (0.4, 1.1, "unknown", "it can be wrong by more than a factor of 2"),
         (None, None, "–", "before the cap"),
     ],
 )

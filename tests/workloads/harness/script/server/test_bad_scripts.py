@@ -73,7 +73,7 @@ MISTAKES = {
     ("--", "plain.py", "{data}"): "the command has {data} and no data is given",
     ("--steps=5", "--epochs=2", "--", "plain.py"): "steps and epochs are both given",
     ("--whole", "--", "plain.py"): "name a folder for the record by --out",
-    (): "no script is named",
+    (): "no script is given",
     ("--", "-m"): "name a file, such as train.py",
 }
 
