@@ -15,7 +15,7 @@ from tasks.results.model import Family, ScalingLevel
 from tasks.results.repeats import Repeats
 from tasks.results.scaling import ABOVE_LINEAR, TOO_GOOD, band, efficiency, serial
 from tasks.results.speedup import speedup
-from tasks.results.summaries import median_of, over_repeats
+from tasks.results.summaries import median_or_none, over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Record, Verdict
@@ -176,8 +176,8 @@ def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) 
         units_per_s=_rate(step, units),
         over_base=_faster(cell, base) if base is not cell else None,
         over_group_of_one=_faster(cell, one) if one is not cell else None,
-        communication_share=median_of(g.communication_share for g in _groups(cell)),
-        spread=median_of(g.spread for g in _groups(cell)),
+        communication_share=median_or_none(g.communication_share for g in _groups(cell)),
+        spread=median_or_none(g.spread for g in _groups(cell)),
         memory_bytes=_memory(cell),
     )
     return level if base is None or base is cell else _judged(level, cell, base, kind)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine, Summary
 from tasks.results.repeats import Repeats
-from tasks.results.summaries import median_of
+from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Quantity, Table
 
 UNIT = "tokens"
@@ -90,9 +90,9 @@ def _row(cell: Repeats, summary: Summary, machine: Machine | None) -> TokenRow:
     latencies = [record.latency for record in cell.usable if record.latency]
     return TokenRow(
         summary,
-        median_of(latency.p50_s for latency in latencies),
-        median_of(latency.p95_s for latency in latencies),
-        median_of(latency.p99_s for latency in latencies),
+        median_or_none(latency.p50_s for latency in latencies),
+        median_or_none(latency.p95_s for latency in latencies),
+        median_or_none(latency.p99_s for latency in latencies),
         _peak_share(summary, machine),
         summary.bound.shares.get("compute") if summary.bound else None,
     )

@@ -40,7 +40,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
         units_per_s=work.units * rate if work and rate else None,
         unit=like.work.unit if like.work else "",
         flops_per_s=work.flops * rate if work and work.flops and rate else None,
-        cold_s=median_of(map(cold_s, cell.usable)),
+        cold_s=median_or_none(map(cold_s, cell.usable)),
         usd_per_million_units=usd_per_million_units(compute, cell.units, usd_per_hour),
         threads=like.threads,
         device=like.device,
@@ -75,7 +75,7 @@ def _given(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def median_of(values: Iterable[float | None]) -> float | None:
+def median_or_none(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are there; None if none is."""
     available = _given(values)
     return statistics.median(available) if available else None
