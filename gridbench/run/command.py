@@ -87,8 +87,9 @@ def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
     Exits with the code that `tell` returns.
     """
     request = with_boxes(request)
-    plan = make_plan(request)
+    plan = make_plan(request.model_copy(update={"budget_usd": None}))
     show_plan(plan)
+    check_budget(plan, request.budget_usd)  # after the plan, which shows where the money goes
     say_worst_cases(plan, request.budget_usd)
     check_code_reach(plan, request.results)
     if not dry_run:
@@ -142,9 +143,8 @@ def show_plan(plan: Plan) -> None:
     prices = [caveat.reason for caveat in price_notes(plan.machines)]
     for sentence in [*plan.notes, *([FURTHER] if plan.break_even else []), *prices]:
         say(sentence)
-    if plan.skips:
-        console.print(f"{len(plan.skips)} of the cells can't be measured:")
-        say("\n".join(skip_lines(plan)))
+    for line in skip_lines(plan):
+        say(line)
 
 
 def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
@@ -165,6 +165,6 @@ def _run(request: RunRequest, results: Path, plan: Plan) -> None:
     folder = folder_of(results)
     with open_session(plan.hardware, folder, say) as api:
         console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
-        flow_run = asyncio.run(follow(request, deployment, console, api.check))
+        flow_run = asyncio.run(follow(request, deployment, console, api.check, plan.estimate_s))
         exit_code = tell(flow_run, folder, api.ui_url, console)
     raise typer.Exit(exit_code)

@@ -22,17 +22,25 @@ from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
 from tasks.dispatch.flow_runs import has_begun
 from tasks.errors import GridbenchError
 from tasks.planning.request import RunRequest
+from tasks.results.format import format_duration
 
 POLL_S = 2.0
 STOP_WITHIN_S = 20.0
 LATE_S = 30.0
+MEASURED_SHARE = 0.2  # of the cells, from which on the remaining time follows from the finished ones
 PAGE = 200
 
 
 async def follow(
-    request: RunRequest, deployment: str, console: Console, check: Callable[[], str | None]
+    request: RunRequest,
+    deployment: str,
+    console: Console,
+    check: Callable[[], str | None],
+    estimate_s: float | None = None,
 ) -> FlowRun:
     """Run a deployment of `bench` to its end; return the flow run. Ctrl-C cancels it and waits for its end.
+
+    `estimate_s` is the time that its plan estimates; None if the run has no plan yet.
 
     Raises:
         GridbenchError: the API does not answer, or refuses the run.
@@ -40,7 +48,7 @@ async def follow(
     async with get_client() as client:
         run = await _begin(client, deployment, request)
         try:
-            return await _watch(client, run.id, console, check)
+            return await _watch(client, run.id, console, check, estimate_s)
         except (asyncio.CancelledError, KeyboardInterrupt):
             console.print("stopping the run")
             await _stop(client, run.id, console)
@@ -65,11 +73,15 @@ async def _begin(client: PrefectClient, deployment: str, request: RunRequest) ->
 
 
 async def _watch(
-    client: PrefectClient, run_id: UUID, console: Console, check: Callable[[], str | None]
+    client: PrefectClient,
+    run_id: UUID,
+    console: Console,
+    check: Callable[[], str | None],
+    estimate_s: float | None,
 ) -> FlowRun:
-    """Poll until the run has ended; show a live table in a terminal, and a line per cell elsewhere."""
+    """Poll until the run has ended; print a line per finished cell, and a live table in a terminal."""
     reported: set[str] = set()
-    started = time.monotonic()
+    began = started = time.monotonic()
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             if sentence := await asyncio.to_thread(check):  # first, because it may restart the server
@@ -79,28 +91,58 @@ async def _watch(
             except LOST_TOUCH as error:
                 if refused(error):
                     raise GridbenchError(f"the Prefect API refuses: {words_of(error)}") from None
-                console.print(f"the Prefect API does not answer: {error}", markup=False)
+                console.print(f"The Prefect API does not answer: {error}", markup=False)
                 await asyncio.sleep(POLL_S)
                 continue
             if run.state and run.state.is_scheduled() and time.monotonic() - started > LATE_S:
                 started = float("inf")
                 console.print(
-                    f"no worker has taken the run for {LATE_S:.0f} s: does one serve its work pool?"
+                    f"No worker has started the run within {LATE_S:.0f} s: check that a worker serves its work pool."
                 )
-            _report_ended(cells, reported, console)
-            live.update(lanes_table(run, cells), refresh=console.is_terminal)
+            clock = progress_text(cells, time.monotonic() - began, estimate_s)
+            _report_ended(cells, reported, console, clock)
+            live.update(lanes_table(run, cells, clock), refresh=console.is_terminal)
             if run.state and run.state.is_final():
                 return run
             await asyncio.sleep(POLL_S)
 
 
-def _report_ended(cells: list[TaskRun], reported: set[str], console: Console) -> None:
-    """Print a line for each cell that has ended since the last call, unless a live table shows them."""
+def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, clock: str) -> None:
+    """Print a line for each cell that has ended since the last call; where nothing is live, with the clock."""
     for cell in cells:
         if cell.name not in reported and cell.state and cell.state.is_final():
             reported.add(cell.name)
-            if not console.is_terminal:
-                console.print(f"{cell.name}: {cell.state.name}", highlight=False, markup=False)
+            suffix = "" if console.is_terminal else f" [{clock}]"
+            console.print(f"{cell_text(cell)}{suffix}", highlight=False, markup=False, soft_wrap=True)
+
+
+def cell_text(cell: TaskRun) -> str:
+    """Return a finished cell with its time and ±, or with the reason that it has none.
+
+    A cell whose result is valid has its time first in the message of its state; the name of its state is its
+    verdict, which is printed only if it is not `ok`.
+    """
+    state = cell.state
+    assert state is not None
+    time_text, _, reasons = (state.message or "").partition("; ")
+    if not state.is_completed():
+        return f"{cell.name}: {state.name}: {state.message}"
+    is_plain = not reasons or state.name in ("Ok", "Completed")
+    verdict = "" if is_plain else f", {str(state.name).lower()}: {reasons}"
+    return f"{cell.name}: {time_text}{verdict}"
+
+
+def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None) -> str:
+    """Return the finished cells, the elapsed time and the remaining time.
+
+    The remaining time follows from the plan's estimate until a fifth of the cells has ended, then from the time
+    that these took.
+    """
+    done = sum(bool(cell.state and cell.state.is_final()) for cell in cells)
+    share = done / len(cells) if cells else 0.0
+    left_s = elapsed_s / share - elapsed_s if share >= MEASURED_SHARE else (estimate_s or 0.0) - elapsed_s
+    left = f", about {format_duration(left_s)} left" if left_s > 0 and share < 1 else ""
+    return f"{done} of {len(cells)} cells, {format_duration(elapsed_s)} elapsed{left}"
 
 
 async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
@@ -114,10 +156,10 @@ async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
             return [task for task in tasks if task.task_key.startswith("measure")]
 
 
-def lanes_table(run: FlowRun, cells: list[TaskRun]) -> Table:
-    """Return a table with one row per lane: cells done, how they ended, and the newest one."""
-    table = Table(title=run.name, title_justify="left")
-    for column in ("lane", "cells", "done", "how they ended", "newest"):
+def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
+    """Return a table with one row per lane: finished cells, their verdicts, and the newest one."""
+    table = Table(title=f"{run.name}: {clock}", title_justify="left")
+    for column in ("lane", "cells", "finished", "verdicts", "newest"):
         table.add_column(column, overflow="fold")
     for hardware in sorted({cell.name.split("/")[0] for cell in cells}):
         lane = [cell for cell in cells if cell.name.split("/")[0] == hardware]

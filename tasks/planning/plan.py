@@ -22,6 +22,7 @@ from workloads.harness.records.script import Script
 from workloads.harness.repeat.series import shuffled
 
 SCHEMA = 1
+MOST_LISTED = 3  # skipped cells that a line names
 RUN_NAME = r"[^/.\0][^/\0]*"  # it becomes a folder, and files of a site
 FURTHER = "Then further sizes, until each break-even is known within 1.25x: the estimate does not count them."
 
@@ -220,5 +221,18 @@ def plan_rows(plan: Plan) -> list[dict[str, str]]:
 
 
 def skip_lines(plan: Plan) -> list[str]:
-    """Return a line for each cell that is planned as skipped, with the reason."""
-    return [f"{skip.hardware}/{skip.case.case.id} is skipped: {skip.reason}" for skip in plan.skips]
+    """Return a line for each machine and reason with the number of skipped cells and the first few of them.
+
+    Reasons that differ only in their numbers are one reason; the line has those of the first cell.
+    """
+    groups: dict[tuple[str, str], list[PlannedSkip]] = {}
+    for skip in plan.skips:
+        groups.setdefault((skip.hardware, re.sub(r"[\d.,]+", "#", skip.reason)), []).append(skip)
+    return [_skip_line(hardware, skips) for (hardware, _), skips in groups.items()]
+
+
+def _skip_line(hardware: str, skips: Sequence[PlannedSkip]) -> str:
+    cases = [skip.case.case.id for skip in skips]
+    more = f" and {len(cases) - MOST_LISTED} more" if len(cases) > MOST_LISTED else ""
+    count = "1 cell" if len(skips) == 1 else f"{len(skips)} cells"
+    return f"{count} skipped on {hardware}: {skips[0].reason} ({', '.join(cases[:MOST_LISTED])}{more})"

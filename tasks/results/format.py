@@ -34,6 +34,14 @@ def format_seconds(seconds: Estimate | float | None) -> str:
     return f"{significant(value / size, 3)} {unit}"
 
 
+def format_plus_minus(seconds: Estimate) -> str:
+    """`1.23 ms ± 2.1 %`: the larger half of the interval; without one, the bare time."""
+    if seconds.low is None or seconds.high is None or not seconds.value:
+        return format_seconds(seconds)
+    share = max(seconds.high - seconds.value, seconds.value - seconds.low) / seconds.value
+    return f"{format_seconds(Estimate(seconds.value)).removeprefix('~')} ± {significant(100 * share, 2)} %"
+
+
 def format_duration(seconds: Estimate | float | None) -> str:
     """A time (s) as people wait for it, in h, min or less: `52.1 h (50.3–53.9)`."""
     value = seconds.value if isinstance(seconds, Estimate) else seconds or 0.0

@@ -68,7 +68,7 @@ async def test_cancelling_stops_the_measurement_and_keeps_what_was_measured(benc
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"budget_usd": 0.000001}, "above budget_usd"),
+        ({"budget_usd": 0.000001}, "exceeds budget_usd"),
         *(
             pytest.param(*mistake, marks=pytest.mark.chaos)
             for mistake in (

@@ -58,7 +58,7 @@ async def test_who_says_no_or_nothing_ends_it_before_anything_is_made(bench, ans
         await client.resume_flow_run(run_id, run_input=answer)
     state = await bench.end(run_id, within_s=120)
     assert state.is_cancelled() and state.name == DECLINED
-    assert state.message.startswith("declined: the estimate of 0.00 USD is above budget_usd=1e-06")
+    assert state.message.startswith("declined: the estimate of 0.00 USD exceeds budget_usd=1e-06")
     assert folders(bench) == before
 
 
@@ -68,7 +68,7 @@ async def test_a_budget_that_is_still_too_small_is_refused(bench):
     async with bench.client() as client:
         await client.resume_flow_run(run_id, run_input={"go_on": True, "budget_usd": 1e-6})
     state = await bench.end(run_id, within_s=120)
-    assert state.is_failed() and "above budget_usd" in state.message
+    assert state.is_failed() and "exceeds budget_usd" in state.message
 
 
 @pytest.mark.chaos

@@ -65,7 +65,7 @@ def test_one_cell_with_one_repeat_is_said_so(run):
         (("--repeats", "0", "train.py"), "error: train: repeats is 0: input should be greater than 0"),
         (("--folder", "gone", "train.py"), "gone', and there is no folder "),
         (("--size", "n", "train.py"), "error: size 'n' is not of the form name=number,number"),
-        (("--budget-usd", "0.0001", "train.py"), "is above budget_usd=0.0001"),
+        (("--budget-usd", "0.0001", "train.py"), "exceeds budget_usd=0.0001"),
         (("run.toml",), "error: run names the file 'run.toml', which "),
     ],
 )

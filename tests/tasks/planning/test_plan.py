@@ -68,7 +68,7 @@ def test_lanes_of_one_box_take_turns_in_the_estimate():
             "baseline 'local-cpu-1' is not among",
         ),
         ({"suite": "quick", "hardware": ["local-cpu"], "repeats": 0}, "repeats=0 must be 1 or more"),
-        ({"suite": "full", "hardware": ["local-cpu"], "budget_usd": 0.0001}, "above budget_usd=0.0001"),
+        ({"suite": "full", "hardware": ["local-cpu"], "budget_usd": 0.0001}, "exceeds budget_usd=0.0001"),
         ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": -1}, "budget_usd=-1 must be 0 or more"),
     ],
 )
@@ -156,7 +156,7 @@ class TestSkips:
         plan = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert [(row["cells"], row["skipped"]) for row in plan_rows(plan)] == [("3", "1")]
         (line,) = skip_lines(plan)
-        assert line == f"local-cpu/matmul/n=10000000/fp32 is skipped: {plan.skips[0].reason}"
+        assert "1 cell skipped on local-cpu" in line and plan.skips[0].reason in line and "n=10000000" in line
         assert skip_lines(make_plan(RunRequest(suite="quick", hardware=["local-cpu"]))) == []
 
     def test_of_an_earlier_version_there_are_none(self, plan):

@@ -1,0 +1,45 @@
+"""The lines of a run that is under way: finished cells with their time, elapsed and remaining time."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+from prefect.states import Completed, Failed, Running
+
+from gridbench.run.follow import cell_text, progress_text
+
+CELL = "local-cpu/matmul/n=500/fp32"
+
+
+def cell(state):
+    state.timestamp = datetime(2026, 11, 26, tzinfo=UTC)
+    return SimpleNamespace(name=CELL, state=state)
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "others"),
+    [
+        (Completed(name="Ok", message="1.23 ms ± 0.8 % (3 repeats)"), ["1.23 ms ± 0.8 %"], ["Ok"]),
+        (
+            Completed(name="Noisy", message="1.23 ms ± 4 % (3 repeats); others took 2 CPUs"),
+            ["1.23 ms ± 4 %", "noisy: others took 2 CPUs"],
+            [],
+        ),
+        (Failed(name="OutOfMemory", message="tried 6 GB"), ["OutOfMemory", "tried 6 GB"], ["±"]),
+    ],
+)
+def test_a_finished_cell_has_its_time_before_its_verdict(state, words, others):
+    text = cell_text(cell(state))
+    places = [text.index(word) for word in words]
+    assert text.startswith(CELL) and places == sorted(places)
+    assert not any(word in text for word in others)
+
+
+def test_the_remaining_time_follows_the_plan_and_then_the_finished_cells():
+    waiting, done = cell(Running()), cell(Completed(name="Ok", message="1 s"))
+    assert "about 90.0 s left" in progress_text([waiting] * 10, 10.0, 100.0)
+    assert "5 of 10 cells, 60.0 s elapsed, about 60.0 s left" in progress_text(
+        [done] * 5 + [waiting] * 5, 60.0, 1.0
+    )
+    assert "left" not in progress_text([done], 60.0, 100.0)
+    assert "left" not in progress_text([waiting] * 10, 60.0, None)
