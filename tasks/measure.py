@@ -13,7 +13,10 @@ from prefect.states import Completed, Failed
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
+from tasks.results.format import format_count, format_plus_minus
+from tasks.results.summaries import over_repeats
 from workloads.harness.records.case import Cell
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Verdict
 
 NOTHING = "NothingMeasured"  # name of the state of a run that went to its end without one time
@@ -91,15 +94,22 @@ def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
     failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     if not failed or not all(record.verdict.is_failure for record in records):
         return ""
-    counts = Counter(record.verdict.value for record in failed)
-    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    numbers = Counter(record.verdict.value for record in failed)
+    verdicts = ", ".join(f"{number} {verdict}" for verdict, number in numbers.most_common())
     return f"nothing was measured: {verdicts}; {failed[0].id}: {'; '.join(failed[0].reasons)}"
 
 
 def cell_state(records: list[Record]) -> State[None]:
-    """Completed or Failed, named by the worst of the records' verdicts, with the reasons as its message."""
+    """Return the state of a cell: Completed or Failed, named by the worst verdict, with time and reasons."""
     worst = max(records, key=lambda record: (record.verdict.is_failure, not record.ok))
     reasons = dict.fromkeys(reason for record in records for reason in record.reasons)
-    message = "; ".join(reasons) or f"{len(records)} repeats"
+    message = "; ".join([*_time_text(records), *reasons]) or format_count(len(records), "repeat")
     name = "".join(word.capitalize() for word in worst.verdict.split("_"))
     return (Failed if worst.verdict.is_failure else Completed)(name=name, message=message)
+
+
+def _time_text(records: Sequence[Record]) -> list[str]:
+    """Return the time of a step over the valid repeats, with ±; nothing if none is valid."""
+    times_s = [record.compute_s for record in records if counts(record) and record.compute_s]
+    time = over_repeats(times_s)
+    return [f"{format_plus_minus(time)} ({format_count(len(times_s), 'repeat')})"] if time else []
