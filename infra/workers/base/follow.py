@@ -52,7 +52,7 @@ class JobFollow(ABC):
         text = f"Cancelled from Prefect, but {what}: {outcome.message}"
         return JobOutcome("Cancelled", text, outcome.exit_code)
 
-    def warn_seldom(self, text: str) -> None:
+    def warn_limited(self, text: str) -> None:
         """Log a sentence now, and again only after a while."""
         if self._repeats.is_due(text):
             self.log.warning("%s", text)

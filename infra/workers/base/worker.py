@@ -8,6 +8,7 @@ from uuid import UUID
 
 import anyio.abc
 from prefect.exceptions import ObjectNotFound
+from prefect.utilities.dispatch import get_registry_for_type
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
 from .ad_hoc import AdHocStatus, portable, refusal_of, unbundled_settings
@@ -16,7 +17,6 @@ from .follow import JobFollow
 from .job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
 from .outcome import EXPLAINED_LABEL, Cause, JobOutcome
 from .pool_runs import PoolRuns
-from .registration import RegisteredOnce
 from .retry import call_until_answered
 from .run_log import REFUSED, RepeatLimit, RunLog
 from .settings import PollSettings
@@ -31,6 +31,23 @@ GOODBYE_S = 10
 C = TypeVar("C", bound=ContainerJobConfiguration)
 V = TypeVar("V", bound=BaseVariables)
 R = TypeVar("R", bound=BaseWorkerResult)
+
+
+class RegisteredOnce:
+    """Register one of several copies of a worker with Prefect: the one whose module name sorts first.
+
+    Every process then chooses the same copy, whatever it loads first, and none warns about the other.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        registry = get_registry_for_type(BaseWorker) or {}
+        key = getattr(cls, "type", "")
+        other = registry.get(key)
+        if other and other.__name__ == cls.__name__ and other.__module__ != cls.__module__:
+            if other.__module__ < cls.__module__:
+                return
+            del registry[key]
+        super().__init_subclass__(**options)
 
 
 class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]):

@@ -149,7 +149,7 @@ class BatchFollow(JobFollow):
         try:
             await self.region.call("batch", "terminate_job", jobId=self.job_id, reason=reason)
         except Exception as error:
-            self.warn_seldom(f"{sentence(error, 'batch:TerminateJob')} The job is not terminated yet.")
+            self.warn_limited(f"{sentence(error, 'batch:TerminateJob')} The job is not terminated yet.")
             return
         self.stopped = True
         self.poller.hurry(self.job_id)

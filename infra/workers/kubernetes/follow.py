@@ -135,7 +135,7 @@ class KubernetesFollow(JobFollow):
         trouble, job = self.view.trouble, self.view.jobs.get(self.name)
         reason = sentence(trouble, LOOK) if trouble else ""
         if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
-            self.warn_seldom(f"{reason} The worker cannot observe the job and will try again.")
+            self.warn_limited(f"{reason} The worker cannot observe the job and will try again.")
         if not trouble or job is None:
             return None
         limit_s = self.configuration.deadline_s + self.configuration.grace_s + LATE_END_S
@@ -222,7 +222,7 @@ class KubernetesFollow(JobFollow):
             if not await self.api.delete(self.name, self.configuration.grace_s):
                 return  # it is gone, which the view is about to show
         except Exception as error:
-            self.warn_seldom(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
+            self.warn_limited(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
             return
         self.stopped = True
         self.log.info("Kubernetes job %s is deleted: %s", self.job_id, outcome.message)
