@@ -22,7 +22,7 @@ from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import WAITING
-from workloads.harness.repeat.series import measure_or_skip, shuffled
+from workloads.harness.repeat.series import measure_repeats, shuffled
 from workloads.harness.repeat.suite import Suite
 from workloads.loadtest.report import document, summary, words
 from workloads.loadtest.run import LoadTest, Run, System, failed
@@ -102,7 +102,7 @@ def run(options: argparse.Namespace, suite: Suite, base: Repeat) -> int:
             started_s=time.time(),
         )
         todo = repeats(replace(base, device=device), suite, tests, results.repeats)
-        _measure_all(todo, results, output, options.out, log)
+        _measure_all([*todo], results, output, options.out, log)
         print(summary(results))
         log.info("results are in %s", output)
     return 1 if failed(results) else 0
@@ -149,23 +149,25 @@ def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -
 
 
 def _measure_all(
-    todo: Iterator[Repeat], results: Run, output: Path, folder: Path | None, log: logging.Logger
+    todo: Sequence[Repeat], results: Run, output: Path, folder: Path | None, log: logging.Logger
 ) -> None:
-    """Measure one repeat after another, and write what is known after each: nothing measured is lost."""
+    """Measure the repeats as a suite does, and write the results after each, so that none is lost."""
 
     def say(text: str) -> None:  # waiting for the box is news, what a measuring process says is detail
         log.log(logging.INFO if text == WAITING else logging.DEBUG, "%s", text)
 
+    def keep(record: Record) -> None:
+        results.records.append(record)
+        _write(results, output)
+        if folder:
+            write_record(folder, record)
+        log.info("%s", words(results, record))
+        _debug(record, log)
+
+    for repeat in todo:
+        log.debug("planned: python -m workloads %s", " ".join(repeat.options()))
     try:
-        for repeat in todo:
-            log.debug("python -m workloads %s", " ".join(repeat.options()))
-            record = measure_or_skip(repeat, results.records, say)
-            results.records.append(record)
-            _write(results, output)
-            if folder:
-                write_record(folder, record)
-            log.info("%s", words(results, record))
-            _debug(record, log)
+        measure_repeats(todo, say, keep)
     except KeyboardInterrupt:
         if results.records:  # the last of which may have come in just now
             _write(results, output)

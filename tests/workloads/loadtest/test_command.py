@@ -32,8 +32,9 @@ class TestMistakes:
     )
     def test_one_sentence_before_anything_is_measured(self, monkeypatch, tmp_path, capsys, arguments, words):
         monkeypatch.chdir(tmp_path)
-        for place in ("loadtest.command", "harness.repeat.series"):
-            monkeypatch.setattr(f"workloads.{place}.measure_or_skip", lambda *_: pytest.fail("it went on"))
+        monkeypatch.setattr(
+            "workloads.harness.repeat.series.measure_or_skip", lambda *_: pytest.fail("it went on")
+        )
         assert main(["suite", *arguments]) == 2
         err = capsys.readouterr().err
         assert re.fullmatch(r"error: [^\n]+\n", err)
@@ -72,7 +73,7 @@ def on_paper(monkeypatch):
         seconds, units = (4.0, 9600) if repeat.case.workload.endswith("_job") else (0.004, 16)
         return replace(record_of(repeat.case, seconds, units), device=repeat.device, order=repeat.order)
 
-    monkeypatch.setattr(command, "measure_or_skip", measure)
+    monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
     return measure
 
 
@@ -118,7 +119,7 @@ class TestRun:
                 return repeat.failed(Verdict.CRASHED, "it fell over")
             return on_paper(repeat, ended, say)
 
-        monkeypatch.setattr(command, "measure_or_skip", measure)
+        monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
         assert main(["suite", "loadtest", "--quick", "--output", str(tmp_path / "r.json")]) == 1
         well, ill = json.loads((tmp_path / "r.json").read_text())["results"]
         assert (well["success"], ill["success"], ill["error_message"]) == (
@@ -133,7 +134,7 @@ class TestRun:
                 raise KeyboardInterrupt
             return on_paper(repeat, ended, say)
 
-        monkeypatch.setattr(command, "measure_or_skip", measure)
+        monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
         assert main(["suite", "loadtest", "--output", str(tmp_path / "r.json")]) == 130
         found = json.loads((tmp_path / "r.json").read_text())
         assert found["test_summary"]["tests_not_run"] == 12 - len(found["results"]) > 0

@@ -60,6 +60,11 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
     skips = {repeat.case.id: reason for repeat in todo if (reason := _too_large_here(repeat))}
     for case, reason in skips.items():
         say(f"{case} will be skipped: {reason}")
+    measure_repeats(todo, say, keep)
+
+
+def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
+    """Measure one repeat after another, each in a fresh process; `keep` gets each record as it comes."""
     ended: list[Record] = []
     for repeat in todo:
         say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
