@@ -203,6 +203,6 @@ async def test_an_image_comes_over_the_connection_once(machine, caplog):
             ).start()
             async with started.box.connection:
                 await until(started.box, name, "ended")
-        sent = [record for record in caplog.records if "goes to the box" in record.getMessage()]
-        assert len(sent) == 1 and ", 0.0 GB, goes to the box" in sent[0].getMessage()
+        sent = [record for record in caplog.records if "Sending image" in record.getMessage()]
+        assert len(sent) == 1 and ", 0.0 GB, " in sent[0].getMessage()
         assert image in machine.run("docker images --format '{{.Repository}}:{{.Tag}}'")
