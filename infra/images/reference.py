@@ -107,7 +107,7 @@ def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
     shutil.copytree(CODE, target, ignore=NOT_COPIED)
     more = (os.environ if environ is None else environ).get("GRIDBENCH_WORKLOADS")
     if more and not Path(more).is_dir():
-        raise ImageError(f"GRIDBENCH_WORKLOADS={more} is no folder; name one with workload files")
+        raise ImageError(f"GRIDBENCH_WORKLOADS={more} is not a folder; name a folder with workload files")
     for path in sorted(Path(more).glob("[!_]*.py")) if more else ():
         if (target / path.name).exists():
             raise ImageError(f"{path} has the name of an existing workload; rename it")

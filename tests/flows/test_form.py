@@ -38,7 +38,7 @@ async def test_a_mistake_in_the_form_of_a_script_is_a_sentence(tmp_path):
         "size 'batch' is not of the form name=number,number"
     )
     state = await script.fn("train.py", str(tmp_path), results=str(tmp_path))
-    assert state.message == f"run names the file 'train.py', which {tmp_path} lacks"
+    assert state.message == f"run names the file 'train.py', which is missing in {tmp_path}"
 
 
 def test_a_value_that_the_form_does_not_offer_is_refused():

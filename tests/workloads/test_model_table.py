@@ -71,7 +71,7 @@ def test_steps_say_which_files_they_read(tmp_path):
     ("name", "size"), [("mnist", {"batch": 2}), ("cifar10_job", JOBS["cifar10_job"]), ("gcn", {"hidden": 4})]
 )
 def test_missing_files_are_named_before_anything_is_trained(tmp_path, name, size):
-    with pytest.raises(WorkloadsError, match=f"the data folder {tmp_path} lacks "):
+    with pytest.raises(WorkloadsError, match=f"is in neither the data folder {tmp_path} nor"):
         find(name).build(replace(env(), data=tmp_path), **size)
 
 

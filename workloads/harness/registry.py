@@ -88,7 +88,7 @@ class Workload:
         """
         if precision not in self.precisions:
             names = ", ".join(self.precisions)
-            raise WorkloadsError(f"precision {precision!r} is unknown; there are {names}")
+            raise WorkloadsError(f"precision {precision!r} is unknown; choose from {names}")
         if mode not in self.modes:
             raise WorkloadsError(f"workload {self.name} has no mode {mode!r}; it has {', '.join(self.modes)}")
         if unknown := sorted(size.keys() - self.sizes.keys()):
@@ -102,7 +102,9 @@ class Workload:
         for name in self.published:
             if sound[name] not in self.sizes[name]:
                 models = ", ".join(map(str, self.sizes[name]))
-                raise WorkloadsError(f"size {name}={sound[name]} is no published model; there are {models}")
+                raise WorkloadsError(
+                    f"size {name}={sound[name]} is not a published model; choose from {models}"
+                )
         told = {name: value for name, value in sound.items() if value != self.optional.get(name)}
         return Case.of(self.name, told, precision, mode)
 
@@ -198,7 +200,7 @@ def all_workloads() -> dict[str, Workload]:
 
 def _import_folder(folder: Path) -> None:
     if not folder.is_dir():
-        raise WorkloadsError(f"{FOLDER}={folder} is no folder; name one with workload files")
+        raise WorkloadsError(f"{FOLDER}={folder} is not a folder; name a folder with workload files")
     for path in sorted(folder.glob("[!_]*.py")):
         name = f"{OWN_MODULES}{path.stem}"
         if name in sys.modules:

@@ -110,7 +110,7 @@ def checked_net(env: Env, channels: int) -> UNet:
 
     if channels % STRIDE:
         raise WorkloadsError(
-            f"channels={channels} don't make groups that the norms can take; choose a multiple of {STRIDE}"
+            f"channels={channels} must be a multiple of {STRIDE}, which the group norms need"
         )
     return env.model(lambda: UNet(channels))
 

@@ -56,7 +56,7 @@ def ddpm_strong(env: Env, batch: int, processes: int, channels: int = PUBLISHED)
     """A step on `batch` pictures by all processes together, which share them evenly."""
     if batch % processes:
         raise WorkloadsError(
-            f"batch={batch} can't be shared evenly by processes={processes}; choose a multiple of {processes}"
+            f"batch={batch} can't be divided by processes={processes}; choose a multiple of {processes}"
         )
     return training_step(env, batch, channels, in_group=True)
 
@@ -91,8 +91,8 @@ def ddpm_job(
 
     if not (steps := images // processes // batch):
         raise WorkloadsError(
-            f"images={images} give none of processes={processes} a whole batch={batch}; "
-            f"choose images of at least {processes * batch}"
+            f"images={images} is less than one batch={batch} for each of processes={processes}; "
+            f"choose at least {processes * batch}"
         )
     check_precision(env)
     net, data = checked_net(env, channels), load_images(env, CIFAR10, images)

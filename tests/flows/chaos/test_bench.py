@@ -19,7 +19,7 @@ async def test_what_can_not_fit_is_skipped_as_planned_and_the_rest_is_measured(b
     store = await bench.store(run_id)
     nap, huge = store.records()[0]
     assert nap.wall and huge.verdict is Verdict.SKIPPED and huge.wall_s == 0
-    assert huge.reasons[0].startswith("needs at least 1.2 PB; local-cpu has ")
+    assert huge.reasons[0].startswith("needs at least 1.2 PB, but local-cpu has ")
     task = (await bench.tasks(run_id))["local-cpu/matmul/n=10000000/fp32"]
     assert (task.state.name, task.state.message) == ("Skipped", huge.reasons[0])
     assert task.state.is_completed()

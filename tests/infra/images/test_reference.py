@@ -47,7 +47,7 @@ class TestCode:
         assert content_id(tmp_path / "code", {}) != content_id(CODE, {})
 
     def test_mistakes_are_one_sentence(self, tmp_path):
-        with pytest.raises(ImageError, match="is no folder; name one with workload files"):
+        with pytest.raises(ImageError, match="is not a folder; name a folder with workload files"):
             reference.collect_code(tmp_path / "code", {"GRIDBENCH_WORKLOADS": str(tmp_path / "none")})
         (tmp_path / "matmul.py").touch()
         with pytest.raises(ImageError, match=r"matmul\.py has the name of an existing workload"):

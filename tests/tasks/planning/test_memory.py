@@ -55,7 +55,7 @@ def test_what_a_rented_machine_cannot_hold_is_skipped_with_what_should_fit(tmp_p
     plan = planned(tmp_path, "aws-g4dn.xlarge")
     case = Case.of("mnist", {"batch": 4096}, "fp32")
     assert plan.skipped_on("aws-g4dn.xlarge") == {
-        case: "its tensors alone need 44 GB by prediction; aws-g4dn.xlarge has 17.2 GB; batch=1200 should fit"
+        case: "the tensors alone need 44 GB (predicted), and aws-g4dn.xlarge has 17.2 GB; batch=1200 should fit"
     }
 
 

@@ -112,7 +112,7 @@ class TestSkips:
             ("local-cpu-1", huge),
             ("local-cpu", huge),
         ]
-        assert plan.skips[0].reason.startswith("needs at least 1.2 PB; local-cpu-1 has ")
+        assert plan.skips[0].reason.startswith("needs at least 1.2 PB, but local-cpu-1 has ")
         assert plan.skipped_on("local-cpu") == {huge: plan.skips[1].reason}
         assert len(plan.cells) == 6  # they are part of the grid all the same
         assert read_plan(plan.model_dump_json(), "plan.json") == plan

@@ -73,7 +73,7 @@ def test_what_the_estimate_does_not_count_is_said(tmp_path):
 def test_ranks_that_a_machine_has_no_room_for_are_skipped(tmp_path):
     plan = plan_of(tmp_path, more="processes = 4096")
     (line,) = skip_lines(plan)
-    assert line.startswith("2 cells skipped on local-cpu: 4096 processes measure together; local-cpu has")
+    assert line.startswith("2 cells skipped on local-cpu: 4096 processes measure together, but local-cpu has")
     assert {record.verdict.value for record in plan.skipped()} == {"skipped"}
 
 
@@ -89,5 +89,5 @@ def test_a_mistake_in_a_script_is_one_sentence_of_the_plan(tmp_path):
     (tmp_path / "code" / "train.py").unlink()
     with pytest.raises(GridbenchError, match=r"suite mine\.toml: run names the file 'train\.py', which "):
         make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
-    with pytest.raises(GridbenchError, match=r"suite '.*gone\.toml' is unknown; there is no such file here"):
+    with pytest.raises(GridbenchError, match=r"suite '.*gone\.toml' is unknown: "):
         make_plan(RunRequest(suite=str(tmp_path / "gone.toml"), hardware=["local-cpu"]))

@@ -170,7 +170,7 @@ def test_what_a_machine_can_not_hold_is_not_even_tried(box_lock, monkeypatch):
     found = find_largest(first, "n", None, said.append)
     assert tried[:3] == [250, 500, 1000]
     assert max(tried) <= 1000 == found.fits < found.too_large <= 1010
-    assert "matmul/n=2000/fp32: out_of_memory: needs at least 48 MB; a-box has 12 MB" in said
+    assert "matmul/n=2000/fp32: out_of_memory: needs at least 48 MB, but a-box has 12 MB" in said
     assert is_free(box_lock)
 
 
@@ -208,7 +208,7 @@ def test_processes_that_really_run_out(fills, box_lock):
     assert re.search(r"fills/mib=64/fp32: fits, peak", err)
     assert f"fills/mib={over}/fp32: out_of_memory: memory ran out at mib={over}: " in err
     # what is barely too large may have its tensor and lack a little beside it; twice as large has none
-    assert "memory ran out at mib=1024: 1.07 GB more could not be had" in err
+    assert "memory ran out at mib=1024: 1.07 GB more could not be allocated" in err
 
 
 @pytest.mark.server

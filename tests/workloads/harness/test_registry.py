@@ -67,23 +67,21 @@ def test_a_broken_file_is_named_each_time(folder, text, words):
 
 def test_a_folder_that_is_none(folder, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_WORKLOADS", str(folder / "nowhere"))
-    with pytest.raises(WorkloadsError, match=r"GRIDBENCH_WORKLOADS=.*nowhere is no folder; name one"):
+    with pytest.raises(WorkloadsError, match=r"GRIDBENCH_WORKLOADS=.*nowhere is not a folder"):
         all_workloads()
 
 
 def test_an_unknown_name_gets_a_hint():
     with pytest.raises(WorkloadsError, match="workload 'matmal' is unknown; did you mean matmul"):
         find("matmal")
-    with pytest.raises(
-        WorkloadsError, match=r"workload 'zzzz' is unknown; there are .*edge_detection, .*matmul"
-    ):
+    with pytest.raises(WorkloadsError, match=r"workload 'zzzz' is unknown; .*edge_detection, .*matmul"):
         find("zzzz")
 
 
 @pytest.mark.parametrize(
     ("size", "precision", "words"),
     [
-        ({"n": 64}, "fp64", "precision 'fp64' is unknown; there are fp32, tf32, fp16, bf16"),
+        ({"n": 64}, "fp64", "precision 'fp64' is unknown; choose from fp32, tf32, fp16, bf16"),
         ({"m": 64}, "fp32", "workload matmul has no size parameter 'm'; it takes n"),
         ({}, "fp32", "workload matmul needs the size parameter 'n'"),
         ({"n": 0}, "fp32", "size n=0 must be above 0"),

@@ -117,7 +117,7 @@ def test_a_step_with_other_weights_is_wrong(name, part):
 
 def test_there_is_no_model_between_the_published_ones():
     with pytest.raises(
-        WorkloadsError, match="millions=3 is no published model; there are 0, 135, 1236, 8030"
+        WorkloadsError, match="millions=3 is not a published model; choose from 0, 135, 1236, 8030"
     ):
         find("llm_decode").case({"millions": 3, "batch": 1, "context": 16})
 

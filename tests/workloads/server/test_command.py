@@ -112,7 +112,7 @@ class TestMistakes:
             (["run", "matmul", "--size=n=x"], "size n=x must be a whole number of 0 or more"),
             (
                 ["run", "matmul", "--size=n=1", "--precision=fp64"],
-                "precision 'fp64' is unknown; there are fp32,",
+                "precision 'fp64' is unknown; choose from fp32,",
             ),
             (["suite", "nightli"], "suite 'nightli' is unknown; did you mean nightly?"),
             (["suite", "/nowhere/x.toml"], "suite '/nowhere/x.toml' is unknown"),
@@ -165,9 +165,7 @@ class TestMistakes:
     def test_more_threads_than_there_are_is_a_mistake(self, box_lock):
         code, out, err = command("run", "matmul", "--size=n=64", "--threads=10000")
         assert (code, out) == (2, "")
-        assert re.search(
-            r"^error: threads=10000 must be from 1 to \d+, the CPUs that this process may use$", err, re.M
-        )
+        assert re.search(r"^error: threads=10000 must be from 1 to \d+, ", err, re.M)
 
     def test_a_lock_that_can_not_be_is_a_mistake(self, tmp_path, monkeypatch):
         monkeypatch.setenv("GRIDBENCH_BOX_LOCK", str(tmp_path))

@@ -151,4 +151,4 @@ class TestCheck:
         assert code in (0, 1)
         assert err == ""
         assert re.search(r"^ok    torch 2\.", out, re.M)
-        assert re.search(r"GiB of memory are free", out)
+        assert re.search(r"GiB of memory is free", out)

@@ -45,11 +45,11 @@ class TestShares:
             assert torch.equal(torch.stack([first, second], 1).flatten(0, 1), part)
 
     def test_a_batch_that_can_not_be_shared_is_refused(self):
-        with pytest.raises(WorkloadsError, match=r"^batch=3 can't be shared evenly by processes=2; choose"):
+        with pytest.raises(WorkloadsError, match=r"^batch=3 can't be divided by processes=2; choose"):
             find("ddpm_strong").build(environment(), batch=3, processes=2)
 
     def test_an_epoch_of_less_than_a_batch_is_refused(self):
-        said = r"^images=7 give none of processes=2 a whole batch=4; choose images of at least 8$"
+        said = r"^images=7 is less than one batch=4 for each of processes=2; choose at least 8$"
         with pytest.raises(WorkloadsError, match=said):
             find("ddpm_job").build(environment(), images=7, batch=4, processes=2)
 

@@ -190,15 +190,13 @@ class TestLoader:
         room = SimpleNamespace(f_bavail=4, f_frsize=8)
         monkeypatch.setattr(loading.os, "statvfs", lambda path: room)
         with pytest.raises(
-            UnsupportedError, match=r"workers=2 need .* MiB of shared memory and /dev/shm has"
+            UnsupportedError, match=r"workers=2 needs .* MiB of shared memory, but /dev/shm has"
         ):
             self.of(workers=2)
         self.of(workers=0)
 
     def test_workers_beyond_reason_are_refused(self):
-        with pytest.raises(
-            WorkloadsError, match="workers=100000 loader processes are too many; take 0 to 256"
-        ):
+        with pytest.raises(WorkloadsError, match="workers=100000 must be from 0 to 256"):
             self.of(workers=100_000)
 
 

@@ -56,11 +56,11 @@ def _quiet() -> list[tuple[bool, str]]:
     results = [
         (
             drift <= CANARY_DRIFT,
-            f"CPU speed moved by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})",
+            f"CPU speed changed by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})",
         )
     ]
     for name, limit, text in (
-        ("foreign_cores", FOREIGN_CORES, "other processes keep {:.2f} cores busy (limit {:g}): stop them"),
+        ("foreign_cores", FOREIGN_CORES, "other processes use {:.2f} cores (limit {:g}): stop them"),
         (
             "steal_share",
             STEAL_SHARE,
@@ -71,31 +71,31 @@ def _quiet() -> list[tuple[bool, str]]:
             well = values[name] <= limit
             results.append((well, text.format(values[name], limit).partition(":" if well else "\n")[0]))
         else:
-            results.append((True, f"{name} is not told: {missing[name]}"))
+            results.append((True, f"{name} is unknown: {missing[name]}"))
     return results
 
 
 def _memory() -> tuple[bool, str]:
     free = memory.available_bytes()
     if free is None:
-        return True, "free memory is not told here"
-    return free >= NEEDS_BYTES, f"{free / 2**30:.1f} GiB of memory are free"
+        return True, "free memory is unknown"
+    return free >= NEEDS_BYTES, f"{free / 2**30:.1f} GiB of memory is free"
 
 
 def _gpu() -> tuple[bool, str]:
     if importlib.util.find_spec("torch") is None:
-        return True, "no GPU was looked for without torch"
+        return True, "GPU not checked: torch is not installed"
     import torch
 
     if not torch.cuda.is_available():
-        return True, "torch sees no CUDA device: only the CPU is measured"
+        return True, "torch finds no CUDA device: only the CPU is measured"
     properties = torch.cuda.get_device_properties(0)
     device = gpu.open_gpu(str(properties.uuid))
     values, _ = gpu.foreign_load(device)
     busy = values.get("gpu_foreign_share", 0.0)
-    return busy == 0, f"{properties.name}: others use {busy:.0%} of it"
+    return busy == 0, f"other processes use {busy:.0%} of {properties.name}"
 
 
 def _energy() -> tuple[bool, str]:
     missing = energy.counters().missing.get("cpu_energy_j")
-    return True, f"energy is not told: {missing}" if missing else "CPU energy is counted (RAPL)"
+    return True, f"CPU energy is unknown: {missing}" if missing else "CPU energy is measured by RAPL"

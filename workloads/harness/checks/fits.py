@@ -29,7 +29,7 @@ GROWS = (
     "samples",
     "images",
 )  # what is made smaller where a case is too large
-CLOSE = 16  # the largest that should fit is told to 1 part in so many
+CLOSE = 16  # the largest that should fit is given to 1 part in 16
 
 
 class Fit(StrEnum):
@@ -38,7 +38,7 @@ class Fit(StrEnum):
     FITS = "fits"
     CLOSE = "too close to tell"
     NO = "does not fit"
-    UNKNOWN = "can't be told"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,5 +123,5 @@ def sentence(needs: Needs, room: Room, best: str = "") -> str:
     assert needs.tensors_bytes is not None
     together = f" of {room.processes} processes" if room.processes > 1 else ""
     needed, has = gigabytes(needs.tensors_bytes * room.processes), gigabytes(room.bytes)
-    text = f"its tensors{together} alone need {needed} by prediction; {room.machine} has {has}"
+    text = f"the tensors{together} alone need {needed} (predicted), and {room.machine} has {has}"
     return f"{text}; {best} should fit" if best else text

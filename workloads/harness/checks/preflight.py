@@ -19,7 +19,7 @@ LEAST_SHARED_BYTES = 512 * 2**20
 # The oldest driver for a major version of CUDA: docs.nvidia.com/deploy/cuda-compatibility, minor versions.
 OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}
 NO_GPU = (
-    "no GPU is visible to this process, and this hardware is measured on one: ask for GPUs in the job, "
+    "no GPU is visible to this process, but this hardware entry needs one: request GPUs in the job, "
     "and start the container with NVIDIA's runtime"
 )
 
@@ -29,7 +29,7 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
     try:
         about = os.statvfs(folder)
     except OSError as error:
-        return False, f"{folder} can't be looked at, and loader processes need it: {error.strerror}"
+        return False, f"shared memory ({folder}), which data loaders need, can't be checked: {error.strerror}"
     size = about.f_frsize * about.f_blocks
     text = f"shared memory ({folder}) has {size / 2**20:.0f} MiB"
     if size >= LEAST_SHARED_BYTES:
@@ -37,7 +37,7 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
     needed_mib = LEAST_SHARED_BYTES // 2**20
     return (
         False,
-        f"{text}, data loaders want {needed_mib}: docker run --shm-size, or shared_memory_mib of the pool",
+        f"{text}, data loaders need {needed_mib}: set docker run --shm-size, or shared_memory_mib in the pool",
     )
 
 
@@ -49,7 +49,7 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
     torch = torch or importlib.import_module("torch")
     cuda = torch.version.cuda
     if cuda is None:
-        return [(False, f"torch {torch.__version__} is a build without CUDA: take an image with CUDA")]
+        return [(False, f"torch {torch.__version__} is built without CUDA: use an image with CUDA")]
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -63,9 +63,9 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
     if oldest and _numbers(driver) < _numbers(oldest):
         return [(False, _too_old(driver, oldest, cuda))]
     if len(handles) < expected:
-        return [(False, f"{len(handles)} of {expected} GPUs are visible: ask for {expected} in the job")]
+        return [(False, f"{len(handles)} of {expected} GPUs are visible: request {expected} in the job")]
     missing = _without_kernels(nvml, handles, torch)
-    return missing or [(True, f"driver {driver} runs CUDA {cuda}; {len(handles)} GPUs are visible")]
+    return missing or [(True, f"driver {driver} supports CUDA {cuda}; visible GPUs: {len(handles)}")]
 
 
 def gpu_names(nvml: Any = None) -> list[str]:
@@ -87,7 +87,7 @@ def _handles(nvml: Any) -> list[Any]:
 
 def _too_old(driver: str, oldest: str, cuda: str) -> str:
     older = [major for major, least in OLDEST_DRIVER.items() if _numbers(driver) >= _numbers(least)]
-    instead = f", or take an image with CUDA {max(older)}" if older else ""
+    instead = f", or use an image with CUDA {max(older)}" if older else ""
     return f"driver {driver} is too old for CUDA {cuda}: update it to {oldest} or newer{instead}"
 
 
@@ -103,7 +103,7 @@ def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]
         (
             False,
             f"torch {torch.__version__} has no kernels for {name} ({kind}), only for {', '.join(has)}: "
-            "take an image with another CUDA",
+            "use an image with another CUDA version",
         )
         for name, kind in kinds.items()
     ]

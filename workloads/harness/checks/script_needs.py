@@ -48,7 +48,7 @@ def script_needs(script: Script, case: Case, device: str) -> Needs:
 
     marks.step = stepped
     sys.modules[MARKS] = marks
-    reason = f"it ended before its optimizer had taken {STEPS} steps"
+    reason = f"the script ended before its optimizer took {STEPS} steps"
     with faked(script.processes) as fakes, _watched(stepped):
         try:
             run_as_main(words)

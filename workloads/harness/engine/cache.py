@@ -30,7 +30,9 @@ def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
     """
     size, why = last_level_bytes() if device.is_host else _of_gpu(device)
     if cold and size is None:
-        raise UnsupportedError(f"a cold cache needs to know its size: {why}; measure without --cold-cache")
+        raise UnsupportedError(
+            f"--cold-cache needs the size of the last-level cache, which is unknown ({why}); measure without it"
+        )
     return Cache(state(working_set_bytes, size, cold), int(working_set_bytes), size, why)
 
 
@@ -59,7 +61,7 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
             return None, f"{folder / f'cpu{cpu}' / 'cache'}: no readable data cache"
         _, shared, size = max(readable)
         sizes[shared or str(cpu)] = size
-    return (sum(sizes.values()), "") if sizes else (None, "no CPU is ours")
+    return (sum(sizes.values()), "") if sizes else (None, "this process has no CPU")
 
 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:
@@ -88,7 +90,7 @@ def _of_gpu(device: Device) -> tuple[int | None, str]:
     import torch
 
     size = int(torch.cuda.get_device_properties(device.torch_device).L2_cache_size)
-    return (size, "") if size > 0 else (None, "CUDA states no size of the L2 cache")
+    return (size, "") if size > 0 else (None, "CUDA reports no L2 cache size")
 
 
 def _level(index: Path) -> tuple[int, str, int] | None:

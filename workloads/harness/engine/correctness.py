@@ -80,13 +80,15 @@ def check_inputs(prepared: Prepared) -> None:
         WrongError: an input is constant, such as all zeros, or not finite; or there is none to change.
     """
     if not prepared.inputs:
-        raise WrongError("the workload names no inputs: a kept result can't be told from a computed one")
+        raise WrongError(
+            "the workload lists no inputs, so a cached result can't be distinguished from a computed one"
+        )
     for number, tensor in enumerate(t for t in prepared.inputs if t.is_floating_point()):
         low, high = (float(bound) for bound in _readable(tensor.detach()).aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):
             raise WrongError(f"input {number} holds NaN or infinite values")
         if low == high:
-            raise WrongError(f"input {number} is constant ({low:g}): its speed says nothing of real data")
+            raise WrongError(f"input {number} is constant ({low:g}): its speed is not that of real data")
 
 
 def _readable(tensor: torch.Tensor) -> torch.Tensor:
@@ -126,7 +128,7 @@ def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     try:
         return check(prepared, first_step(prepared), precision)
     except WrongError as error:
-        raise WrongError(f"with changed inputs, {error}: it does not follow its inputs") from None
+        raise WrongError(f"with changed inputs, {error}: the result does not depend on the inputs") from None
 
 
 def check_loss(first: float, last: float, steps: int) -> None:

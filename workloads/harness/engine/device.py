@@ -50,11 +50,11 @@ def open_device(name: str, precision: str, threads: int) -> Device:
     import torch
 
     if name not in DEVICES:
-        raise WorkloadsError(f"device {name!r} is unknown; there are {', '.join(DEVICES)}")
+        raise WorkloadsError(f"device {name!r} is unknown; choose from {', '.join(DEVICES)}")
     limit = len(os.sched_getaffinity(0))
     if not 1 <= threads <= limit:
         raise WorkloadsError(
-            f"threads={threads} must be from 1 to {limit}, the CPUs that this process may use"
+            f"threads={threads} must be from 1 to {limit}, the number of CPUs that this process can use"
         )
     check_torch(torch.__version__)
     torch.set_num_threads(threads)
@@ -62,7 +62,7 @@ def open_device(name: str, precision: str, threads: int) -> Device:
     if name == "cpu":
         if since := ONLY_ON_GPUS.get(precision):
             raise UnsupportedError(
-                f"{precision} is a mode of NVIDIA GPUs from {since} on; on a CPU measure fp32 or bf16"
+                f"{precision} needs an NVIDIA GPU ({since} or newer); on a CPU measure fp32 or bf16"
             )
         return Device(name, torch.device("cpu"), HostClock())
     return _open_cuda(precision)
@@ -84,7 +84,7 @@ def _open_cuda(precision: str) -> Device:
     import torch
 
     if not torch.cuda.is_available():
-        raise UnsupportedError(f"torch sees no CUDA device here: {_why_no_cuda()}")
+        raise UnsupportedError(f"torch finds no CUDA device here: {_why_no_cuda()}")
     device = torch.device("cuda", 0)
     capability = torch.cuda.get_device_capability(device)
     needed = CAPABILITY.get(precision, (0, 0))
@@ -107,7 +107,7 @@ def _why_no_cuda() -> str:
         torch.cuda.init()  # type: ignore[no-untyped-call]
     except Exception as error:
         return next(iter(str(error).strip().splitlines()), type(error).__name__)
-    return "the driver shows none to this process; see CUDA_VISIBLE_DEVICES"
+    return "the driver shows no GPU to this process; check CUDA_VISIBLE_DEVICES"
 
 
 def _set_precision(precision: str) -> None:

@@ -69,14 +69,17 @@ def finding(error: Exception, case: Case) -> Finding:
     if no_memory or (any(words in lowered for words in NO_PLAN) and _gpu_was_full()):
         why = f"at {case.size_text}: {_wanted(whole, text)}{smaller(case)}"
         if IN_REFERENCE in getattr(error, "__notes__", ()):
-            said = "the step ran, but its result is unchecked: memory ran out for the reference"
+            said = "the step ran, but its result is unchecked: memory ran out while computing the reference"
             return Verdict.UNCHECKED, f"{said} {why}"
         return Verdict.OUT_OF_MEMORY, f"memory ran out {why}"
     if any(words in lowered for words in DRIVER):
-        advice = "install a newer driver, or a torch that is built for an older CUDA"
-        return Verdict.UNSUPPORTED, f"the NVIDIA driver and torch don't fit together: {text}; {advice}"
+        advice = "install a newer driver, or a torch built for an older CUDA"
+        return Verdict.UNSUPPORTED, f"the NVIDIA driver does not support this torch: {text}; {advice}"
     if isinstance(error, NotImplementedError) or any(words in lowered for words in UNSUPPORTED):
-        return Verdict.UNSUPPORTED, f"this device or torch build can't do it in {case.precision}: {text}"
+        return (
+            Verdict.UNSUPPORTED,
+            f"this device or torch build does not support the step in {case.precision}: {text}",
+        )
     return Verdict.CRASHED, f"the workload raised {type(error).__name__}: {text}"
 
 
@@ -100,4 +103,4 @@ def _wanted(whole: str, text: str) -> str:
     match = _WANTED.search(whole)
     if match is None:
         return text
-    return f"{gigabytes(float(match[1]) * _UNITS[match[2].lower()])} more could not be had"
+    return f"{gigabytes(float(match[1]) * _UNITS[match[2].lower()])} more could not be allocated"

@@ -39,7 +39,9 @@ def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextM
         reading = clock.time(job.run, 1)
     outcome: JobResult = reading.result
     if not (outcome.losses or outcome.step_s) or not all(map(math.isfinite, outcome.losses)):
-        raise WrongError(f"the job's losses are not finite, or there are none of {len(outcome.losses)} steps")
+        raise WrongError(
+            f"the job's {len(outcome.losses)} losses must be finite, and it must report a loss or the time of a step"
+        )
     device = _once(reading.device_s) if reading.device_s is not None else None
     return Done(_once(reading.wall_s), device, _training(outcome), _judged(outcome))
 

@@ -155,7 +155,7 @@ def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
     draft.wall, draft.device_time, draft.training = done.wall, done.device_time, done.training
     draft.transfer = Transfer()  # a job moves its own data
     if done.device_time:
-        stage.readings.busy(None, "a whole job is done once, and can't be queued as a whole")
+        stage.readings.busy(None, "a whole job runs once and can't be queued as one")
     if stage.member:
         stage.member.note(done.wall, stage.readings.memory())
         draft.group = stage.member.group(_scaling(stage), None)
@@ -209,7 +209,7 @@ def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float |
             counts.conv_flops * stage.world,
             tuple(sorted(counts.attention)),
         )
-    stage.say(f"{stage.repeat.id}: correct to {draft.check.error:.1g}, measuring")
+    stage.say(f"{stage.repeat.id}: result correct (error {draft.check.error:.1g}), measuring")
     with phases("transfer"):
         moved = () if prepared.moves_inputs else prepared.inputs
         draft.transfer = measure_transfer(stage.device, moved, result)

@@ -20,7 +20,9 @@ def check_mode(device: Device, mode: str) -> None:
         UnsupportedError: a graph is asked of a CPU.
     """
     if mode == "graph" and device.is_host:
-        raise UnsupportedError("a graph is one of CUDA: on a CPU measure eager or compiled")
+        raise UnsupportedError(
+            "mode graph is a CUDA graph and needs a GPU; on a CPU measure eager or compiled"
+        )
     if mode == "compiled":
         import torch.compiler.config
 

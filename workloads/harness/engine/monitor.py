@@ -55,7 +55,7 @@ class Monitor:
         try:
             self._thread.start()
         except RuntimeError as error:
-            self.missing["monitor"] = f"its thread can't start: {error}"
+            self.missing["monitor"] = f"the monitor's thread can't start: {error}"
         return self
 
     def __exit__(

@@ -96,9 +96,9 @@ class Readings:
         """Check, once a device is open, that the GPU under watch is the one that computes: CUDA's `index`."""
         uuid = _uuid(index) if self.device == "cuda" else None
         if uuid and uuid not in str(getattr(self.gpu, "uuid", "")):
-            why = "NVML counts the GPUs in another order than CUDA: others' load was read on another one"
+            why = "NVML and CUDA number the GPUs differently: the load of other processes was read on another GPU"
             if index:
-                why = f"CUDA's device {index} computes, and others' load was read on device 0"
+                why = f"CUDA device {index} computed, but the load of other processes was read on device 0"
             self._drop(gpu.FOREIGN, why)
             self.gpu = gpu.open_gpu(uuid)
             self.monitor.watch(self.gpu)
@@ -110,7 +110,7 @@ class Readings:
             self.energy_j = None
             for name in ("gpu_energy_j", "gpu_energy_error_j"):
                 self.probes.pop(name, None)
-            self.missing["gpu_energy_j"] = f"{gpus} GPUs computed, and the energy of one was read"
+            self.missing["gpu_energy_j"] = f"{gpus} GPUs computed, but the energy of only one was read"
 
     def peak_flops(self, precision: str) -> float | None:
         """Return the FLOP/s that the device can't exceed; None where that isn't known."""

@@ -281,7 +281,7 @@ def check_exchange(model: torch.nn.Module) -> None:
     own = torch.stack([p.grad.reshape(-1)[0] for p in model.parameters() if p.grad is not None])
     mean = mean_over_ranks(own)
     if not torch.allclose(own.cpu().double(), mean, rtol=1e-3, atol=1e-12):
-        raise WrongError("the ranks' gradients differ after a step: they were not exchanged")
+        raise WrongError("the ranks' gradients differ after a step: they were not synchronised")
 
 
 def _cpu_s(process: Any, with_children: bool) -> float:

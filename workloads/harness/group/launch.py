@@ -61,7 +61,7 @@ def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
     expected = repeat.case.params["processes"]
     if member.world != expected:
         raise WorkloadsError(
-            f"torchrun started {member.world} processes and the size says processes={expected}; "
+            f"torchrun started {member.world} processes, but the size has processes={expected}; "
             "make them equal"
         )
     return member
@@ -167,12 +167,16 @@ def no_room(device: str, processes: int, threads: int) -> str | None:
         import torch
 
         visible = torch.cuda.device_count()
-        return f"{processes} processes need a GPU each; torch sees {visible}" if processes > visible else None
+        return (
+            f"{processes} processes need a GPU each, but torch finds {visible}"
+            if processes > visible
+            else None
+        )
     cpus = len(affinity())
     if processes * threads <= cpus:
         return None
     each = f"{threads} thread{'s' * (threads > 1)} each"
-    return f"{processes} processes of {each} need {processes * threads} CPUs; this process may use {cpus}"
+    return f"{processes} processes of {each} need {processes * threads} CPUs, but this process can use {cpus}"
 
 
 def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, int]:

@@ -62,7 +62,7 @@ def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
     world, local = int(environ["WORLD_SIZE"]), int(environ["LOCAL_WORLD_SIZE"])
     if world != local:
         raise WorkloadsError(
-            f"{world} ranks with {local} on this machine: a group is measured on one machine; use --nnodes=1"
+            f"{local} of {world} ranks are on this machine, but a group is measured on one machine; use --nnodes=1"
         )
     folder = environ.get(FOLDER)
     return Membership(int(environ["RANK"]), world, Path(folder) if folder else None)

@@ -213,7 +213,7 @@ def whole(text: str) -> int:
     """
     value = int(text)
     if not 0 <= value < 2**64:
-        raise ValueError(f"{text.strip()[:20]} is no counter")
+        raise ValueError(f"{text.strip()[:20]} is not a counter")
     return value
 
 
@@ -258,7 +258,7 @@ def _throttling(root: Path) -> tuple[dict[str, float], str]:
     stats = [keyed(read_text(folder / "cpu.stat")[0]) for folder in cgroup_folders("cpu", root)]
     stats = [stat for stat in stats if "nr_throttled" in stat]
     if not stats:
-        return {}, f"no cgroup of ours under {root / 'sys/fs/cgroup'} counts throttling in its cpu.stat"
+        return {}, f"no cpu.stat of this process's cgroups under {root / 'sys/fs/cgroup'} counts throttling"
     seconds = sum(stat.get("throttled_usec", 0) / 1e6 + stat.get("throttled_time", 0) / 1e9 for stat in stats)
     count = sum(stat["nr_throttled"] for stat in stats)
     return {"cgroup_throttled_s": seconds, "cgroup_throttled_count": float(count)}, ""

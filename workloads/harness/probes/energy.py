@@ -39,7 +39,7 @@ class EnergyCounters:
 
 def counters(gpu: Gpu | None = None, root: Path = ROOT) -> EnergyCounters:
     """Read all energy counters. Never raises."""
-    gpu_counters = (gpu or NoGpu("no GPU was asked for")).counters()
+    gpu_counters = (gpu or NoGpu("no GPU was requested")).counters()
     at_s = time.perf_counter()
     packages, ranges, why = _packages(root)
     return EnergyCounters(at_s, packages, ranges, gpu_counters, {"cpu_energy_j": why} if why else {})
@@ -79,7 +79,7 @@ def _cpu_j(before: EnergyCounters, after: EnergyCounters) -> tuple[float | None,
         if range_uj < _PACKAGE_MAX_W * 1e6 * wall_s:
             return (
                 None,
-                f"{zone} wraps at {range_uj / 1e6:.3g} J: it may have wrapped twice in {wall_s:.3g} s",
+                f"{zone} wraps at {range_uj / 1e6:.3g} J, so it could have wrapped twice in {wall_s:.3g} s",
             )
         used_uj = after.packages_uj[zone] - start_uj
         total_uj += used_uj if used_uj >= 0 else used_uj + range_uj
@@ -93,7 +93,7 @@ def _gpu_j(before: GpuCounters, after: GpuCounters) -> tuple[float | None, str]:
     if wall_s < GPU_MIN_WINDOW_S:
         return (
             None,
-            f"a window of {wall_s:.3g} s is under {GPU_MIN_WINDOW_S} s: the counter steps {GPU_STEP_S} s",
+            f"a window of {wall_s:.3g} s is under {GPU_MIN_WINDOW_S} s: the counter updates every {GPU_STEP_S} s",
         )
     used_j = after.totals["gpu_energy_j"] - before.totals["gpu_energy_j"]
     if used_j < 0:
@@ -121,6 +121,6 @@ def _packages(root: Path) -> tuple[dict[str, int], dict[str, int], str]:
                 into[zone.name] = whole(text)
             except ValueError:
                 if "Permission denied" in why:
-                    why += ": only root may read it since CVE-2020-8694; let an administrator chmod it"
-                return {}, {}, why or f"{zone / name} holds {text[:20]!r}, no number"
-    return packages, ranges, "" if packages else f"no CPU package under {folder}: most VMs have none"
+                    why += ": only root can read it since CVE-2020-8694; ask an administrator to chmod it"
+                return {}, {}, why or f"{zone / name} holds {text[:20]!r}, which is not a number"
+    return packages, ranges, "" if packages else f"no CPU package under {folder}: most VMs do not expose one"

@@ -59,7 +59,7 @@ class Gpu:
     """One GPU as a table of questions by name; a question that isn't in the table is missing for `reason`."""
 
     def __init__(
-        self, questions: Mapping[str, Callable[[], Any]], reason: str = "not asked by this probe"
+        self, questions: Mapping[str, Callable[[], Any]], reason: str = "this probe does not read it"
     ) -> None:
         self.questions = questions
         self.reason = reason
@@ -113,7 +113,7 @@ class Gpu:
             if isinstance(value, int | float) and math.isfinite(value):
                 values[name] = float(value)
             else:
-                missing[name] = f"the GPU answered {values.pop(name)!r}"
+                missing[name] = f"the GPU returned {values.pop(name)!r}"
         return values, missing
 
 
@@ -167,7 +167,7 @@ class NvmlGpu(Gpu):
 def open_gpu(uuid: str | None, nvml: Any = None) -> Gpu:
     """The GPU of this UUID, with or without its prefix GPU- or MIG-; a `NoGpu` with the reason otherwise."""
     if not uuid:
-        return NoGpu("no GPU was asked for")
+        return NoGpu("no GPU was requested")
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -202,7 +202,7 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
             missing[f"{name}_share"] = why or "the window is empty"
         elif not 0 <= grown_s <= _TRUSTED_GROWTH * wall_s:
             missing[f"{name}_share"] = (
-                f"its counter grew by {grown_s:.3g} s in {wall_s:.3g} s: not to be trusted"
+                f"its counter grew by {grown_s:.3g} s in {wall_s:.3g} s, which is impossible"
             )
         else:
             values[f"{name}_share"] = min(grown_s / wall_s, 1.0)
@@ -224,7 +224,7 @@ def clock_drift(clocks_mhz: Sequence[float]) -> Readings:
         return {}, {"sm_clock_drift": f"{len(clocks_mhz)} samples of the clock are too few for two halves"}
     first, second = math.fsum(clocks_mhz[:half]), math.fsum(clocks_mhz[-half:])
     if first <= 0:
-        return {}, {"sm_clock_drift": "the GPU said that its clock stood still"}
+        return {}, {"sm_clock_drift": "the GPU reported a clock of 0"}
     return {"sm_clock_drift": second / first - 1}, {}
 
 

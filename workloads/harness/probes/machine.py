@@ -103,7 +103,8 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         "reference": reference_id(),
     }
     sources = {
-        name: read_text(root / source)[1] or f"{root / source} has none" for name, source in _SOURCES.items()
+        name: read_text(root / source)[1] or f"{root / source} does not state it"
+        for name, source in _SOURCES.items()
     }
     why = nowhere | sources
     return facts | {"missing": {name: text for name, text in why.items() if facts[name] is None}}

@@ -89,8 +89,16 @@ def readings(
     values: dict[str, float] = {"peak_rss_bytes": float(peak_rss_bytes(root))}
     missing: dict[str, str] = {}
     for name, value, why in (
-        ("available_bytes", available_bytes(root, host), "neither psutil nor a cgroup tells what is left"),
-        ("oom_kills", oom_kills(root), f"no cgroup of ours and no {root / 'proc/vmstat'} counts oom_kill"),
+        (
+            "available_bytes",
+            available_bytes(root, host),
+            "neither psutil nor a cgroup reports the memory left",
+        ),
+        (
+            "oom_kills",
+            oom_kills(root),
+            f"neither this process's cgroups nor {root / 'proc/vmstat'} counts oom_kill",
+        ),
     ):
         if value is None:
             missing[name] = why

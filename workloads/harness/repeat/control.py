@@ -15,7 +15,7 @@ from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 # Variables that would lead a reference's Python, or that of its ranks, to code that is not its own.
 STRAYS = ("PYTHONPATH", "PYTHONHOME", "GRIDBENCH_WORKLOADS")
 NOT_FROZEN = (
-    "the reference command runs code that is not frozen, such as the checkout itself; give the command that "
+    "the reference command must run frozen code, not, for example, the checkout; give the command that "
     "`gridbench reference FOLDER` prints"
 )
 
@@ -42,7 +42,7 @@ def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -
         record = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
     except OSError as error:
         why = f"the reference command {reference[0]} can't be started ({error.strerror or error})"
-        advice = "mend `reference` in the hardware file, or make one by `gridbench reference FOLDER`"
+        advice = "correct `reference` in the hardware file, or create one with `gridbench reference FOLDER`"
         return Control("", Verdict.UNSUPPORTED.value, (f"{why}; {advice}",))
     return _control(record)
 

@@ -14,7 +14,7 @@ from workloads.harness.records.errors import WorkloadsError
 
 INHERITED = "GRIDBENCH_BOX_LOCK_FD"  # set for a child whose parent holds the lock for it
 POLL_S = 0.2
-WAITING = "another measurement holds this box: waiting for it to end"
+WAITING = "another measurement runs on this machine: waiting for it to end"
 
 
 def lock_path() -> Path:
@@ -102,7 +102,7 @@ def _make_own(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
-        raise NotADirectoryError(errno.ENOTDIR, "its folder is not ours")
+        raise NotADirectoryError(errno.ENOTDIR, "its folder belongs to another user")
 
 
 def _taken(descriptor: int) -> bool:

@@ -24,7 +24,7 @@ TELLING_STEP_S = 0.1
 HOPELESS = 2.0  # predicted time over the timeout
 WITHOUT_ROOM = {  # verdicts that a larger case would have, too
     Verdict.OUT_OF_MEMORY: "ran out of memory",
-    Verdict.UNCHECKED: "left no room to check its result",
+    Verdict.UNCHECKED: "ran out of memory while checking its result",
 }
 
 
@@ -51,7 +51,7 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
     """Say why a case can't be measured on a machine; None if it may be possible."""
     together = processes_of(case, script)
     if limits.processes is not None and together > limits.processes:
-        return f"{together} processes measure together; {limits.machine} has room for {limits.processes}"
+        return f"{together} processes measure together, but {limits.machine} has room for {limits.processes}"
     if reason := out_of_reach(case, limits):
         return reason
     workload, peak = _known(case), limits.peak_flops.get(case.precision)
@@ -59,8 +59,8 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
         least_s = workload.flops(**case.params) * _steps(workload) / (peak * together)
         if least_s > timeout_s:
             return (
-                f"takes at least {duration(least_s)} at the peak of {limits.machine}; "
-                f"the timeout is {duration(timeout_s)}"
+                f"takes at least {duration(least_s)} at the peak of {limits.machine}, "
+                f"but the timeout is {duration(timeout_s)}"
             )
     return None
 
@@ -79,7 +79,7 @@ def out_of_reach(case: Case, limits: Limits) -> str | None:
     needed *= case.params.get("processes", 1) if limits.memory_shared else 1
     if needed <= limits.memory_bytes:
         return None
-    return f"needs at least {gigabytes(needed)}; {limits.machine} has {gigabytes(limits.memory_bytes)}"
+    return f"needs at least {gigabytes(needed)}, but {limits.machine} has {gigabytes(limits.memory_bytes)}"
 
 
 def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
@@ -88,12 +88,12 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
         if not at_least(case, record.case):
             continue
         if said := WITHOUT_ROOM.get(record.verdict):
-            return f"{record.case.id} {said}, and this is no smaller"
+            return f"{record.case.id} {said}, and this case is at least as large"
         predicted_s = _predicted_s(case, record)
         if predicted_s is not None and predicted_s > HOPELESS * timeout_s:
             return (
-                f"takes about {duration(predicted_s)} at the rate of {record.case.id}; "
-                f"the timeout is {duration(timeout_s)}"
+                f"takes about {duration(predicted_s)} at the rate of {record.case.id}, "
+                f"but the timeout is {duration(timeout_s)}"
             )
     return None
 

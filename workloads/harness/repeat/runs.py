@@ -138,7 +138,7 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
             say(text)
             left -= len(text) + 1
             if left <= 0:
-                say(f"(it has printed {characters} characters: the rest is left out)")
+                say(f"(the output after {characters} characters is left out)")
 
     return limited
 

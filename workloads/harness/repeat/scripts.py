@@ -62,7 +62,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
         whole=entry.get("whole", False),
     )
     if script.steps and script.epochs:
-        raise WorkloadsError(f"steps={script.steps} and epochs={script.epochs}: give one length of the job")
+        raise WorkloadsError(f"steps={script.steps} and epochs={script.epochs} are both given; give one")
     sizes = {placeholder: choices[placeholder] for placeholder in places}
     return [(case, script) for case in _cases(name, sizes)]
 
@@ -103,7 +103,7 @@ def python_words(words: Sequence[str]) -> tuple[str, ...]:
 def _folder(given: str, here: Path) -> Path:
     folder = (here / Path(given).expanduser()).resolve()
     if not folder.is_dir():
-        raise WorkloadsError(f"folder is {given!r}, and there is no folder {folder}")
+        raise WorkloadsError(f"folder is {given!r}, but {folder} is not a folder")
     return folder
 
 
@@ -113,9 +113,9 @@ def _check_program(words: Sequence[str], folder: Path) -> None:
         return
     file = (folder / words[0]).resolve()
     if not file.is_relative_to(folder):
-        raise WorkloadsError(f"run names {words[0]!r}, which is outside of the folder {folder}")
+        raise WorkloadsError(f"run names {words[0]!r}, which is outside the folder {folder}")
     if not file.is_file():
-        raise WorkloadsError(f"run names the file {words[0]!r}, which {folder} lacks")
+        raise WorkloadsError(f"run names the file {words[0]!r}, which is missing in {folder}")
 
 
 def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
@@ -124,7 +124,9 @@ def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
     if not _NAME.fullmatch(name):
         raise WorkloadsError(f"name is {name!r}; use up to 60 letters, digits, dots, dashes and underscores")
     if declared(name):
-        raise WorkloadsError(f'name {name!r} is that of a workload; give another, such as name = "my-{name}"')
+        raise WorkloadsError(
+            f'name {name!r} is the name of a workload; choose another, such as name = "my-{name}"'
+        )
     return name
 
 
@@ -136,14 +138,14 @@ def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) ->
     """
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
-        raise WorkloadsError(f"data has no place in run: write {{{DATA}}} where its folder belongs")
+        raise WorkloadsError(f"data is given, but run lacks its placeholder {{{DATA}}}")
     for name in choices:
         if name in (DATA, *HELPERS):
-            raise WorkloadsError(f"size {name!r} has another meaning here; call it otherwise")
+            raise WorkloadsError(f"size {name!r} is a reserved name; choose another")
         if not _SIZE_NAME.fullmatch(name):
             raise WorkloadsError(f"size {name!r} must be lower-case letters, digits and underscores")
         if name not in places:
-            raise WorkloadsError(f"size {name} has no place in run: write {{{name}}} where its value belongs")
+            raise WorkloadsError(f"size {name} is given, but run lacks its placeholder {{{name}}}")
     for placeholder in places:
         if placeholder == DATA and not has_data:
             raise WorkloadsError(f"run is {run!r}; {{data}} needs the key data: a folder or an {S3} address")
@@ -161,7 +163,7 @@ def _packages(given: str | None, folder: Path) -> str | None:
     if not (file.name in PACKAGES or file.suffix == ".txt"):
         raise WorkloadsError(f"packages is {given!r}; give requirements.txt, {' or '.join(PACKAGES)}")
     if not (file.is_relative_to(folder) and file.is_file()):
-        raise WorkloadsError(f"packages is {given!r}, and {folder} has no such file")
+        raise WorkloadsError(f"packages is {given!r}, but {folder} has no such file")
     return str(file.relative_to(folder))
 
 
@@ -170,7 +172,7 @@ def _data(given: str | None, here: Path) -> str | None:
     if given is None or given.startswith(S3):
         return given
     if not given or "://" in given:
-        raise WorkloadsError(f"data is {given!r}; give a folder of the machine, or an {S3} address")
+        raise WorkloadsError(f"data is {given!r}; give a folder on the machine, or an {S3} address")
     return str(here.absolute() / Path(given).expanduser())
 
 

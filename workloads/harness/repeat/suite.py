@@ -137,7 +137,7 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:
         if name.endswith(".toml"):
-            raise WorkloadsError(f"suite {name!r} is unknown; there is no such file here") from None
+            raise WorkloadsError(f"suite {name!r} is unknown: the file does not exist") from None
         raise WorkloadsError(f"suite {name!r} is unknown; {hint(name, suite_names(folder))}") from None
     except (OSError, ValueError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise WorkloadsError(f"suite {path} can't be read: {error}") from None
@@ -171,7 +171,7 @@ def _part(name: str, folder: Path) -> Suite:
     """Read a suite that is a part of another one."""
     raw = _read(folder / f"{name}.toml", name, folder)
     if "suites" in raw:
-        raise WorkloadsError(f"suites has {name!r}, which is made of suites itself; name those")
+        raise WorkloadsError(f"suites has {name!r}, which consists of suites itself; list those instead")
     return _suite(name, raw, folder, folder)
 
 
@@ -185,7 +185,7 @@ def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list
     for entry in raw.get("scripts", []):
         for case, script in script_cases(entry, here):
             if case.workload in taken or named.setdefault(case.workload, script) != script:
-                raise WorkloadsError(f"name {case.workload!r} is given to two commands; give each its own")
+                raise WorkloadsError(f"name {case.workload!r} is used by two commands; give each its own")
             guess_s = raw.get("timeout_s", TIMEOUT_S) if script.whole else SCRIPT_ESTIMATE_S
             members[case] = SuiteCase(
                 case,
@@ -216,9 +216,7 @@ def _entries(
         taken_s = sum((seconds or 0.0) + (entry.soak_s or 0.0) for entry, seconds in sharing)
         share_s = (minutes * 60 / repeats - taken_s) / without
     if share_s <= 0:
-        raise WorkloadsError(
-            f"minutes={minutes} are used up by what its cases' estimate_s and soak_s come to"
-        )
+        raise WorkloadsError(f"minutes={minutes} is less than the sum of the cases' estimate_s and soak_s")
     return tuple(
         replace(entry, estimate_s=share_s if seconds is None else float(seconds)) for entry, seconds in stated
     )

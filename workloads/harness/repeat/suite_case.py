@@ -55,7 +55,9 @@ def check_soak(entry: SuiteCase, timeout_s: float) -> None:
         return
     asked_for = f"soak_s={entry.soak_s:g} of {entry.case.id}"
     if find(entry.case.workload).kind == "job":
-        raise WorkloadsError(f"{asked_for} is for steps, and this is a whole job, which is timed as it is")
+        raise WorkloadsError(
+            f"{asked_for} is not allowed: the case is a whole job, and only steps can be soaked"
+        )
     if entry.soak_s >= timeout_s:
         raise WorkloadsError(
             f"{asked_for} must be below timeout_s={timeout_s:g}, at which a repeat is stopped"

@@ -43,5 +43,5 @@ def device_of(entry: Mapping[str, Any]) -> str | None:
     """
     device: str | None = entry.get("device")
     if device is not None and device not in DEVICES:
-        raise WorkloadsError(f"device is {device!r}; there are {', '.join(DEVICES)}")
+        raise WorkloadsError(f"device is {device!r}; choose from {', '.join(DEVICES)}")
     return device

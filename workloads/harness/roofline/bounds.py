@@ -55,7 +55,7 @@ def roofline_text(records: Sequence[Record]) -> str:
     parts.extend(dict.fromkeys(text for row in rows for text in row.bound.missing))
     if left_out := len({record.cell for record in records}) - len(rows):
         parts.append(
-            f"{left_out} cell{'s have' if left_out > 1 else ' has'} no record that counts and no place here"
+            f"{left_out} cell{'s have' if left_out > 1 else ' has'} no valid record and can't be placed"
         )
     return "\n".join(parts)
 
@@ -122,7 +122,7 @@ def _ceilings_text(key: MachineKey, ceilings: Ceilings) -> str:
     if ceilings.launch_s:
         lines.append(f"  {'launch':<20}{seconds(ceilings.launch_s.value):<15}{_source(ceilings.launch_s)}")
     machine = f"{hardware} ({device}, {threads} threads{', ' + environment if environment else ''})"
-    return "\n".join([f"ceilings of {machine}:", *(lines or ["  none was measured"])])
+    return "\n".join([f"ceilings of {machine}:", *(lines or ["  not measured"])])
 
 
 def _source(ceiling: Ceiling) -> str:

@@ -93,7 +93,7 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
         ValueError: the records are of several machines, whose ceilings have nothing to do with each other.
     """
     if len({machine_of(record) for record in records}) > 1:
-        raise ValueError("the records are of several machines; take the ceilings of each, by_machine")
+        raise ValueError("the records are from several machines; use ceilings_by_machine")
     timed = [record for record in records if counts(record) and record.compute_s and record.work]
     by_name = {name: [r for r in timed if r.case.workload == name] for name in _USED}
     sizes = (r.cache.last_level_bytes for r in timed if r.cache)
@@ -248,4 +248,8 @@ def _memory_note(record: Record) -> str:
 
 def _compute_note(record: Record) -> str:
     n, least = _n(record), FILLING_N.get(record.device, 0)
-    return "" if n >= least else f"n={n} is under {least} and may not fill the device: it may do more"
+    return (
+        ""
+        if n >= least
+        else f"n={n} is below {least} and might not fill the device, so the true ceiling might be higher"
+    )

@@ -13,7 +13,7 @@ UNEXPLAINED = "unexplained"
 EXPLAINS = 0.5
 # Two medians of one thing, each good to a few percent, can differ so far; beyond it a ceiling is none.
 ABOVE = 1.05
-AGAIN = "the ceiling is none: measure it again, on a quiet machine"
+AGAIN = "the ceiling is too low: measure it again on an idle machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,8 @@ def _nothing(shares: Mapping[str, float]) -> str:
         return f"{UNEXPLAINED}: no ceiling of this machine was measured"
     nearest = max(shares, key=lambda name: shares[name])
     return (
-        f"{UNEXPLAINED}: nothing that was measured takes {percent(EXPLAINS)} of the time; "
-        f"the nearest is {nearest} with {percent(shares[nearest])}"
+        f"{UNEXPLAINED}: no measured limit explains {percent(EXPLAINS)} of the time; "
+        f"the largest is {nearest} with {percent(shares[nearest])}"
     )
 
 
@@ -187,29 +187,29 @@ def _reason(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by:
     beyond = shares[by] > ABOVE
     if by == "compute":
         top = dict(ceilings.compute)[record.case.precision]
-        more = f", so that {AGAIN}, and with a larger n" if beyond else ""
+        more = f", so {AGAIN}, with a larger n" if beyond else ""
         return f"{share} of the measured {si(top.value)}FLOP/s in {record.case.precision}{more}"
     if by == "memory":
         top = memory_ceiling(record, ceilings) or Ceiling(0.0, "")
         where = " within the cache" if top is ceilings.cache else ""
-        more = ", more than that gives: some data stays in a cache" if beyond else ""
+        more = ", more than memory can deliver: some data stays in a cache" if beyond else ""
         return f"{share} of the measured {si(top.value)}B/s{where}{more}"
     if by == "gemv":
         top = dict(ceilings.gemv)[record.case.precision]
         more = f", so that {AGAIN}" if beyond else ""
-        return f"{share} of the {si(top.value)}B/s at which products of one row read their weights{more}"
+        return f"{share} of the {si(top.value)}B/s at which single-row products read their weights{more}"
     if by == "launch":
         unsure = record.device != "cpu" and _alone_s(record) is None
         more = f", so that {AGAIN}" if beyond else ""
-        more += "; the device may be busy meanwhile, --profile would tell" if unsure else ""
+        more += "; the device might be busy meanwhile: check with --profile" if unsure else ""
         count = work.launches if work else 0
-        return f"handing over {count} operations takes {share} of the step{more}"
+        return f"launching {count} operations takes {share} of the step{more}"
     if by == "host":
-        return f"the step waits {share} of its time for the host, beside the handing over of operations"
+        return f"the step waits {share} of its time for the host, besides launching operations"
     if by == "transfer":
         moved = record.transfer
         size = moved.h2d_bytes + moved.d2h_bytes if moved else 0
-        return f"moving {si(size)}B there and back takes {share} of end to end"
+        return f"moving {si(size)}B to the device and back takes {share} of the end-to-end time"
     return f"exchanging gradients takes {share} of the step"
 
 
@@ -224,13 +224,13 @@ def _missing(record: Record, ceilings: Ceilings) -> list[str]:
     if work and work.bytes and ceilings.memory is None:
         size = ceilings.last_level_bytes or 2**29
         mib = max(1 << (2 * size // 2**20 - 1).bit_length(), 16)  # two buffers of it are four caches
-        commands.append(_command("the memory's ceiling", "memory_bandwidth", f"mib={mib}", device))
+        commands.append(_command("the memory ceiling", "memory_bandwidth", f"mib={mib}", device))
     if is_gemv(record) and precision not in dict(ceilings.gemv):
         commands.append(
-            _command("the rate of products of one row", "gemm", "m=1,n=16384,k=2048", device, precision)
+            _command("the rate of single-row products", "gemm", "m=1,n=16384,k=2048", device, precision)
         )
     if work and work.launches and ceilings.launch_s is None:
-        commands.append(_command("the latency of a launch", "kernel_launch", "kernels=1000", device))
+        commands.append(_command("the launch latency", "kernel_launch", "kernels=1000", device))
     return commands
 
 

@@ -47,16 +47,18 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
         values[DATA] = script.data
     places = {name for word in script.command for name in PLACE.findall(word)}
     if DATA in places - values.keys():
-        raise WorkloadsError("the command has {data} and no data is given; give --data FOLDER")
+        raise WorkloadsError("the command has {data}, but data is not given; give --data FOLDER")
     if DATA in values.keys() - places:
-        raise WorkloadsError("data has no place in the command; write {data} where its folder belongs")
+        raise WorkloadsError("data is given, but the command lacks its placeholder {data}")
     if missing := sorted(places - values.keys()):
         name = missing[0]
-        raise WorkloadsError(f"the command has {{{name}}} and no size says what it is; give --size {name}=16")
+        raise WorkloadsError(
+            f"the command has {{{name}}}, but size {name} is not given; give it, such as --size {name}=16"
+        )
     if unused := [name for name, _ in case.size if name not in places]:
         name = unused[0]
         raise WorkloadsError(
-            f"size {name} has no place in the command; write {{{name}}} where its value belongs, "
+            f"size {name} is given, but the command lacks its placeholder {{{name}}}, "
             f"such as --{name} {{{name}}}"
         )
     return tuple(PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
@@ -70,14 +72,18 @@ def check_script(script: Script, world: int | None = None) -> None:
     """
     folder = Path(script.folder)
     if not folder.is_dir():
-        raise WorkloadsError(f"folder {script.folder} is not there; name the one that the script runs in")
+        raise WorkloadsError(
+            f"folder {script.folder} does not exist; name the folder that the script runs in"
+        )
     stem(script.command)
     if script.command[0] != "-m" and not (folder / script.command[0]).is_file():
-        raise WorkloadsError(f"there is no file {script.command[0]} in {folder.absolute()}")
+        raise WorkloadsError(f"file {script.command[0]} does not exist in {folder.absolute()}")
     if script.steps is not None and script.epochs is not None:
-        raise WorkloadsError("steps and epochs are both given; the job has one length")
+        raise WorkloadsError("steps and epochs are both given; give one")
     for name, value in (("steps", script.steps), ("epochs", script.epochs), ("processes", script.processes)):
         if value is not None and value < 1:
             raise WorkloadsError(f"{name}={value} must be a whole number above 0")
     if world is not None and script.processes not in (1, world):
-        raise WorkloadsError(f"torchrun started {world} ranks and processes={script.processes}; leave it out")
+        raise WorkloadsError(
+            f"torchrun started {world} ranks, but processes={script.processes}; leave processes out"
+        )

@@ -89,7 +89,7 @@ def findings_of(
         return [(Verdict.UNSUPPORTED, _nothing(observed, steps))]
     if times.sampled is None:
         return [
-            (Verdict.IMPRECISE, f"the script ended by itself after {steps} steps, before it was measured")
+            (Verdict.IMPRECISE, f"the script ended after {steps} steps, before its measurement was complete")
         ]
     return []
 
@@ -102,7 +102,7 @@ def _of_error(error: BaseException, case: Case, where: str) -> Finding:
             "install it, or name the file that lists its packages",
         )
     if not isinstance(error, Exception):
-        return Verdict.CRASHED, f"the script was ended by {type(error).__name__} {where}"
+        return Verdict.CRASHED, f"{type(error).__name__} ended the script {where}"
     verdict, text = finding(error, case)
     if verdict is Verdict.CRASHED:
         text = f"{text.replace('the workload raised', 'the script raised')} {where}"
@@ -113,20 +113,20 @@ def _nothing(observed: Observations, steps: int) -> str:
     """Say why a script can't be timed: it ended, and no or hardly any step was observed."""
     marked = "call `workloads.mark.step()` at the end of each step"
     if not observed.imported:
-        return "the script ended and never imported torch: nothing of it can be seen as a step"
+        return "the script ended without importing torch, so none of its steps can be recognised"
     if steps:
-        return f"the script ended after {steps} step{'s' * (steps > 1)}: give it more to do"
+        return f"the script ended after {steps} step{'s' * (steps > 1)}, too few to measure: let it take more"
     if observed.backwards:
         return (
-            f"{observed.backwards} backward calls and no step of a torch.optim.Optimizer were seen: {marked}"
+            f"{observed.backwards} backward calls but no step of a torch.optim.Optimizer were seen: {marked}"
         )
     children_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     if children_s > CHILDREN_S:
         return (
             f"no step was seen in this process, but processes that it started took {children_s:.3g} s: "
-            "let it train in this process, and start its ranks by --processes or torchrun"
+            "train in this process, and start its ranks with --processes or torchrun"
         )
-    return f"no step of an optimizer and no call of a model was seen in this process: {marked}"
+    return f"neither a step of an optimizer nor a call of a model was seen in this process: {marked}"
 
 
 def misplaced(device: str, observed: Observations) -> list[Finding]:
@@ -134,7 +134,7 @@ def misplaced(device: str, observed: Observations) -> list[Finding]:
     if not observed.ends_s or uses_gpu() == (device == "cuda"):
         return []
     where = "on a GPU" if device == "cpu" else "on the CPU"
-    text = f"the script computed {where} and this is --device {device}: say where it computes, to both"
+    text = f"the script computed {where}, but --device is {device}: set the same device in both"
     return [(Verdict.UNSUPPORTED, text)]
 
 

@@ -34,7 +34,7 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
         code = _run(repeat, lock, file)
         record = _read(file) or _died(repeat, code)
     if out is not None and not write_record(out, record):
-        raise WorkloadsError(f"{out / record_path(record)} exists already and is left as it was")
+        raise WorkloadsError(f"{out / record_path(record)} exists already and was not changed")
     if code < 0:
         signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
@@ -68,4 +68,4 @@ def _read(file: IO[str]) -> Record | None:
 
 def _died(repeat: Repeat, code: int) -> Record:
     how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
-    return repeat.failed(Verdict.CRASHED, f"the script {how}, so that nothing could be read of it")
+    return repeat.failed(Verdict.CRASHED, f"the script {how}, so its measurement is lost")

@@ -127,7 +127,7 @@ def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -
     train, test, source = kind.read(env.data)
     if count > len(train[1]):
         raise WorkloadsError(
-            f"{count} images are more than the {len(train[1])} of {kind.name} in {env.data}; choose fewer"
+            f"{count} images were requested, but {kind.name} in {env.data} has {len(train[1])}; choose fewer"
         )
     first, then = (
         [torch.from_numpy(array[:n]) for array in table] for table, n in ((train, count), (test, held))

@@ -80,14 +80,14 @@ def read_cora(folder: Path) -> Cora:
     contents = [_content(path) for path in paths]
     rows = _rows(contents[0], paths[0])
     if not rows or len(rows[0]) < 3 or any(len(row) != len(rows[0]) for row in rows):
-        raise _damaged(paths[0], "each line is to be a paper, a 0 or 1 for every word, and a class")
+        raise _damaged(paths[0], "each line must hold a paper, a 0 or 1 for every word, and a class")
     if set().union(*(row[1:-1] for row in rows)) - {"0", "1"}:
-        raise _damaged(paths[0], "each word of a paper is to be 0 or 1")
+        raise _damaged(paths[0], "each word of a paper must be 0 or 1")
     numbers = {row[0]: number for number, row in enumerate(rows)}
     topics = sorted({row[-1] for row in rows})
     cites = _rows(contents[1], paths[1])
     if not cites or any(len(row) != 2 or not set(row) <= numbers.keys() for row in cites):
-        raise _damaged(paths[1], "each line is to be two papers of cora.content")
+        raise _damaged(paths[1], "each line must hold two papers of cora.content")
     pairs = np.sort(np.array([[numbers[citing], numbers[cited]] for citing, cited in cites]), axis=1)
     links = np.unique(pairs[pairs[:, 0] != pairs[:, 1]], axis=0).T  # a few cite each other, or themselves
     words = np.array([[word == "1" for word in row[1:-1]] for row in rows])
@@ -107,11 +107,10 @@ def _found(folder: Path, name: str, places: Sequence[str], endings: Sequence[str
         for ending in endings:
             if (path := folder / subfolder / f"{name}{ending}").is_file():
                 return path
-    also = f" or its folder {places[-1]}"
-    packed = ", plain or .gz," if len(endings) > 1 else ""
+    packed = " (plain or .gz)" if len(endings) > 1 else ""
     raise WorkloadsError(
-        f"the data folder {folder} lacks {name}{packed} in itself{also}; put the published files there, "
-        "or leave --data out to draw data"
+        f"{name}{packed} is in neither the data folder {folder} nor its folder {places[-1]}; "
+        "put the published files there, or leave --data out to use synthetic data"
     )
 
 
@@ -137,7 +136,7 @@ def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArr
     """An array from the IDX format: the magic number and each dimension, 4 bytes each, then the bytes."""
     head = 4 * (2 + len(item))
     if len(content) < head:
-        raise _damaged(path, f"it holds {len(content)} bytes, fewer than its head of {head}")
+        raise _damaged(path, f"it holds {len(content)} bytes, fewer than its header of {head}")
     magic_found, count, *shape = (int(number) for number in np.frombuffer(content[:head], ">u4"))
     if magic_found != magic:
         raise _damaged(path, f"its magic number is {magic_found:#x}, not {magic:#x}")
@@ -145,7 +144,7 @@ def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArr
         raise _damaged(path, f"its images are {' x '.join(map(str, shape))} pixels, not 28 x 28")
     expected = head + count * int(np.prod(item, dtype=np.int64))
     if len(content) != expected:
-        raise _damaged(path, f"it holds {len(content)} bytes, and its head speaks of {expected}")
+        raise _damaged(path, f"it holds {len(content)} bytes, but its header states {expected}")
     return np.frombuffer(content, np.uint8, offset=head).reshape(count, *item)
 
 
@@ -155,13 +154,15 @@ def _table(images: NDArray[np.uint8], kinds: Any, path: Path) -> Table:
     if labels.shape != (len(images),) or not len(labels):
         raise _damaged(path, f"it has {labels.size} classes for {len(images)} images")
     if labels.min() < 0 or labels.max() > 9:
-        raise _damaged(path, f"class {labels.max()} is there, and only 0 to 9 are right")
+        raise _damaged(
+            path, f"its classes must be from 0 to 9, but are from {labels.min()} to {labels.max()}"
+        )
     return np.array(images), labels
 
 
 def _binary_batch(content: bytes, path: Path) -> Table:
     if not content or len(content) % (1 + PIXELS):
-        raise _damaged(path, f"it holds {len(content)} bytes, no multiple of {1 + PIXELS}")
+        raise _damaged(path, f"it holds {len(content)} bytes, which is not a multiple of {1 + PIXELS}")
     rows = np.frombuffer(content, np.uint8).reshape(-1, 1 + PIXELS)
     return _table(rows[:, 1:].reshape(-1, 3, 32, 32), rows[:, 0], path)
 
@@ -175,7 +176,7 @@ class _Arrays(pickle.Unpickler):
             return np.empty(0).__reduce__()[0]
         if module == "numpy" and name in ("ndarray", "dtype"):
             return getattr(np, name)
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, and only arrays are let in")
+        raise pickle.UnpicklingError(f"it contains {module}.{name}, but only arrays are allowed")
 
 
 def _pickled_batch(content: bytes, path: Path) -> Table:
@@ -183,11 +184,11 @@ def _pickled_batch(content: bytes, path: Path) -> Table:
         batch = _Arrays(io.BytesIO(content), encoding="bytes").load()
         pixels, kinds = batch[b"data"], batch[b"labels"]
     except Exception as error:  # a damaged pickle raises anything
-        raise _damaged(path, f"it is no batch ({type(error).__name__}: {error})") from None
+        raise _damaged(path, f"it is not a batch ({type(error).__name__}: {error})") from None
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
-        raise _damaged(path, f"its data is to be bytes, {PIXELS} an image")
+        raise _damaged(path, f"its data must be bytes, {PIXELS} for each image")
     if not isinstance(kinds, list) or not all(type(kind) is int for kind in kinds):
-        raise _damaged(path, "its labels are to be a list of whole numbers")
+        raise _damaged(path, "its labels must be a list of whole numbers")
     return _table(pixels.reshape(-1, 3, 32, 32), kinds, path)
 
 
@@ -195,4 +196,4 @@ def _rows(content: bytes, path: Path) -> list[list[str]]:
     try:
         return [line.split() for line in content.decode().splitlines() if line.strip()]
     except UnicodeDecodeError:
-        raise _damaged(path, "it is no text") from None
+        raise _damaged(path, "it is not text") from None

@@ -223,14 +223,14 @@ def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
 
 def _check_workers(workers: int, batch_bytes: int) -> None:
     if workers > MOST_WORKERS:
-        raise WorkloadsError(f"workers={workers} loader processes are too many; take 0 to {MOST_WORKERS}")
+        raise WorkloadsError(f"workers={workers} must be from 0 to {MOST_WORKERS}")
     needed = (workers * PREFETCHED + 1) * batch_bytes if workers else 0
     with suppress(OSError):  # no such folder: torch knows another way then
         room = os.statvfs(SHARED_MEMORY)
         if needed > (left := room.f_bavail * room.f_frsize):
             raise UnsupportedError(
-                f"workers={workers} need {needed / 2**20:.1f} MiB of shared memory and {SHARED_MEMORY} has "
-                f"{left / 2**20:.1f}: give it more (docker run --shm-size) or take workers=0"
+                f"workers={workers} needs {needed / 2**20:.1f} MiB of shared memory, but {SHARED_MEMORY} has "
+                f"{left / 2**20:.1f}: enlarge it (docker run --shm-size) or use workers=0"
             )
 
 

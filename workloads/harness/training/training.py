@@ -224,7 +224,7 @@ class Learner:
         beginning = self._beginning[0]
         learnt = [(name, weight) for name, weight in self.model.named_parameters() if name in beginning]
         if all(torch.equal(_own(weight).cpu(), beginning[name]) for name, weight in learnt):
-            raise WrongError("the first step changed no weight: nothing is learnt")
+            raise WrongError("the first step changed no weight: the training does not learn")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute what `shown` gives after a step from the initial weights, in float64 on the CPU."""

@@ -83,7 +83,7 @@ def test_a_sentence_says_what_is_needed_what_is_there_and_what_would_do():
     needs = Needs("cuda", 20 * 10**9, 20 * 10**9)
     text = sentence(needs, Room("aws-g4dn.xlarge", 16 * 10**9), "batch=96")
     assert text == (
-        "its tensors alone need 20 GB by prediction; aws-g4dn.xlarge has 16 GB; batch=96 should fit"
+        "the tensors alone need 20 GB (predicted), and aws-g4dn.xlarge has 16 GB; batch=96 should fit"
     )
     shared = sentence(needs, Room("local-cpu", 16 * 10**9, 2))
-    assert shared == "its tensors of 2 processes alone need 40 GB by prediction; local-cpu has 16 GB"
+    assert shared == "the tensors of 2 processes alone need 40 GB (predicted), and local-cpu has 16 GB"

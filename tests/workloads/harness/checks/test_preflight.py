@@ -51,7 +51,7 @@ L4, A100, V100, B200 = ("NVIDIA L4", (8, 9)), ("A100", (8, 0)), ("Tesla V100", (
 @pytest.mark.parametrize(
     ("torch", "nvml", "wanted", "said"),
     [
-        (a_torch(cuda=None, version="2.13.0+cpu"), Nvml(), 1, r"2\.13\.0\+cpu is a build without CUDA"),
+        (a_torch(cuda=None, version="2.13.0+cpu"), Nvml(), 1, r"2\.13\.0\+cpu is built without CUDA"),
         (a_torch(), Nvml(driver=None), 1, r"no GPU is visible.*NVML Shared Library Not Found"),
         (a_torch(), Nvml(gpus=()), 1, "no GPU is visible"),
         (
@@ -61,7 +61,7 @@ L4, A100, V100, B200 = ("NVIDIA L4", (8, 9)), ("A100", (8, 0)), ("Tesla V100", (
             r"470.82.01 is too old for CUDA 12.6: update it to 525.60.13 or newer$",
         ),
         (a_torch(cuda="13.0"), Nvml(driver="550.54.15"), 1, "too old for CUDA 13.0.*580.65.06.*CUDA 12"),
-        (a_torch(), Nvml(gpus=(A100,) * 4), 8, "4 of 8 GPUs are visible: ask for 8"),
+        (a_torch(), Nvml(gpus=(A100,) * 4), 8, "4 of 8 GPUs are visible"),
         (a_torch(), Nvml(gpus=(V100,)), 1, r"no kernels for Tesla V100 \(sm_70\), only for sm_75"),
         (a_torch(), Nvml(gpus=(B200,)), 1, r"no kernels for B200 \(sm_100\)"),
     ],
@@ -84,7 +84,7 @@ def test_a_hindrance_is_said_once(torch, nvml, wanted, said):
 def test_what_runs_is_told(torch, gpus):
     found = preflight.gpus(len(gpus), Nvml(gpus=gpus), torch)
     assert [well for well, _ in found] == [True]
-    assert f"{len(gpus)} GPUs are visible" in found[0][1]
+    assert f"visible GPUs: {len(gpus)}" in found[0][1]
 
 
 def test_names_are_those_of_the_driver_which_is_let_go():
@@ -98,7 +98,7 @@ def test_shared_memory_of_docker_is_too_small(monkeypatch):
     monkeypatch.setattr(os, "statvfs", lambda folder: size)
     well, text = preflight.shared_memory()
     assert not well
-    assert "has 64 MiB, data loaders want 512" in text
+    assert "has 64 MiB, data loaders need 512" in text
     size.f_blocks *= 8
     assert preflight.shared_memory()[0]
 

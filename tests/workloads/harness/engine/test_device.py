@@ -100,14 +100,14 @@ def test_threads_that_can_not_be(threads):
 
 
 def test_an_unknown_device():
-    with pytest.raises(WorkloadsError, match="device 'tpu' is unknown; there are cpu, cuda") as caught:
+    with pytest.raises(WorkloadsError, match=r"device 'tpu' is unknown; .* cpu, cuda") as caught:
         open_device("tpu", "fp32", 1)
     assert not isinstance(caught.value, UnsupportedError)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_without_a_gpu_cuda_is_unsupported():
-    with pytest.raises(UnsupportedError, match=r"torch sees no CUDA device here: ."):
+    with pytest.raises(UnsupportedError, match=r"torch finds no CUDA device here: ."):
         open_device("cuda", "fp32", 1)
 
 

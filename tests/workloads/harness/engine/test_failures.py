@@ -33,10 +33,10 @@ OLD_DRIVER = (
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
-        (OF_CUDA, "2.43 GB more could not be had"),
-        (OF_CUDA.replace("2.26 GiB", "264.00 MiB"), "277 MB more could not be had"),
-        (OF_CUDA.replace("2.26 GiB", "1024.00 KiB"), "1.05 MB more could not be had"),
-        (OF_THE_CPU, "160 GB more could not be had"),
+        (OF_CUDA, "2.43 GB more could not be allocated"),
+        (OF_CUDA.replace("2.26 GiB", "264.00 MiB"), "277 MB more could not be allocated"),
+        (OF_CUDA.replace("2.26 GiB", "1024.00 KiB"), "1.05 MB more could not be allocated"),
+        (OF_THE_CPU, "160 GB more could not be allocated"),
         ("CUDA error: out of memory\nCompile with `TORCH_USE_CUDA_DSA`", "CUDA error: out of memory"),
         ("cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
         ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "CUDA error: CUBLAS"),
@@ -76,7 +76,7 @@ def test_memory_that_runs_out_in_the_reference_is_not_the_steps():
     result = torch.ones(2)
     with findings_of_failures(CASE) as found:
         check(prepared(lambda: result, refused), result, "fp16")
-    why = "memory ran out for the reference at pixels=4096,batch=32: 2.43 GB more could not be had; try batch=16"
+    why = "memory ran out while computing the reference at pixels=4096,batch=32: 2.43 GB more could not be allocated; try batch=16"
     assert found == [(Verdict.UNCHECKED, f"the step ran, but its result is unchecked: {why}")]
     with findings_of_failures(CASE) as found:
         first_step(prepared(refused, lambda: result))
@@ -121,7 +121,7 @@ def test_advice_is_a_smaller_size_of_what_fills_memory(size, advice):
 def test_what_a_device_lacks_is_unsupported(error):
     verdict, reason = finding(error, CASE)
     assert verdict is Verdict.UNSUPPORTED
-    assert reason.startswith("this device or torch build can't do it in fp16: ")
+    assert reason.startswith("this device or torch build does not support the step in fp16: ")
     assert str(error).splitlines()[0] in reason
     assert "\n" not in reason
 
@@ -183,8 +183,8 @@ def test_a_full_gpu_makes_no_other_error_one_of_memory(monkeypatch):
 def test_a_driver_that_does_not_fit_says_so(text):
     verdict, reason = finding(RuntimeError(text), CASE)
     assert verdict is Verdict.UNSUPPORTED
-    assert reason.startswith("the NVIDIA driver and torch don't fit together: ")
-    assert reason.endswith("install a newer driver, or a torch that is built for an older CUDA")
+    assert reason.startswith("the NVIDIA driver does not support this torch: ")
+    assert reason.endswith("install a newer driver, or a torch built for an older CUDA")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_what_torch_says_here_is_known():
         with findings_of_failures(CASE) as found:
             step()
         assert [v for v, _ in found] == [verdict]
-    assert "400 TB more could not be had" in found[0][1]
+    assert "400 TB more could not be allocated" in found[0][1]
 
 
 def test_the_engines_own_errors_keep_their_words():
@@ -242,7 +242,7 @@ def test_no_cuda_device_says_why(monkeypatch):
         raise RuntimeError(OLD_DRIVER)
 
     if not torch.cuda.is_available():
-        with pytest.raises(UnsupportedError, match=r"torch sees no CUDA device here: .+"):
+        with pytest.raises(UnsupportedError, match=r"torch finds no CUDA device here: .+"):
             open_device("cuda", "fp32", 1)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "init", too_old)

@@ -65,7 +65,7 @@ def test_a_repeat_is_spelt_with_its_mode_where_older_versions_would_not_do():
 def test_a_cpu_has_no_graphs_and_says_so():
     record = measure(Repeat("r", "here", case("graph")), 1, Phases(), lambda text: None)
     assert record.verdict == "unsupported"
-    assert record.reasons == ("a graph is one of CUDA: on a CPU measure eager or compiled",)
+    assert "on a CPU measure eager or compiled" in record.reasons[0]
 
 
 def test_a_repeat_finds_nothing_that_another_has_compiled():

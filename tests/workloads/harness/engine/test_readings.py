@@ -72,7 +72,7 @@ def test_cards_that_nvml_counts_in_another_order_are_told_apart(card, monkeypatc
     assert made.gpu.uuid == OTHER
     assert made.monitor._gpu is made.gpu
     assert "gpu_foreign_share" not in made.probes
-    assert "another order than CUDA" in made.missing["gpu_foreign_share"]
+    assert "NVML and CUDA number the GPUs differently" in made.missing["gpu_foreign_share"]
 
 
 def test_a_script_on_another_gpu_than_the_first_is_read_on_its_own(card, monkeypatch):
@@ -84,7 +84,7 @@ def test_a_script_on_another_gpu_than_the_first_is_read_on_its_own(card, monkeyp
     )
     made.opened(1)
     assert made.gpu.uuid == OTHER and [facts["uuid"] for facts in made.environment["gpus"]] == [OTHER]
-    assert made.missing["gpu_foreign_share"].startswith("CUDA's device 1 computes")
+    assert made.missing["gpu_foreign_share"].startswith("CUDA device 1 computed")
 
 
 @pytest.mark.parametrize(("gpus", "joules"), [(1, 9.0), (2, None)])
@@ -94,7 +94,7 @@ def test_what_several_gpus_have_done_has_not_the_energy_of_one(card, gpus, joule
     made.shared_by(gpus)
     assert made.energy_j == made.probes.get("gpu_energy_j") == joules
     assert made.missing.get("gpu_energy_j") == (
-        None if joules else "2 GPUs computed, and the energy of one was read"
+        None if joules else "2 GPUs computed, but the energy of only one was read"
     )
 
 

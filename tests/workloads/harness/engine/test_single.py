@@ -57,7 +57,7 @@ class TestBusy:
 
         found_s, why = busy_s(step, clock, 1, 1e-3, no_profile)
         assert found_s is None
-        assert why.startswith("a step of 1 operations can't be queued as a whole (it waits for the device")
+        assert why.startswith("a step of 1 operations can't be queued as one (it waits for the device")
 
     def test_a_step_that_no_queue_takes_is_profiled(self, cuda, clock):
         """The host waits in the midst of its launches, although the step itself waits for nothing."""
@@ -70,7 +70,7 @@ class TestBusy:
         assert clock.busy_s(step, 1, 0.5) is None and clock.busy_s(lambda: cuda.launch(1e-6), 900, 0.5)
         assert busy_s(step, clock, 1500, step_s, lambda: 1.5e-3) == (1.5e-3, "")
         found_s, why = busy_s(step, clock, 1500, step_s, no_profile)
-        assert found_s is None and "or is more than a stream takes at once" in why
+        assert found_s is None and "or is longer than a stream's queue" in why
 
     def test_a_host_has_none(self):
         assert HostClock().busy_s(lambda: None, 1, 0.1) is None

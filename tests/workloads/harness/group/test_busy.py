@@ -86,4 +86,4 @@ def test_a_whole_job_says_why_it_has_none(cuda, stage):
 
     _run_job(stage, Job(run, lambda: None, 1, "steps", 0, 0, 0))
     assert stage.draft.device_busy_s is None
-    assert "a whole job is done once" in stage.readings.missing["device_busy_s"]
+    assert "a whole job runs once" in stage.readings.missing["device_busy_s"]

@@ -27,14 +27,14 @@ class TestSeats:
         assert membership_in({"RANK": "1", "WORLD_SIZE": "2"}) is None
 
     def test_several_machines_are_refused(self):
-        with pytest.raises(WorkloadsError, match=r"4 ranks with 2 on this machine.*--nnodes=1"):
+        with pytest.raises(WorkloadsError, match=r"2 of 4 ranks are on this machine.*--nnodes=1"):
             membership_in(ENVIRONMENT | {"WORLD_SIZE": "4"})
 
     @pytest.mark.parametrize(
         ("name", "size", "reason"),
         [
             ("matmul", {"n": 64}, "matmul is measured by one process; start it without torchrun"),
-            ("ddpm_weak", {"batch": 1, "processes": 8}, "torchrun started 2 processes .* processes=8"),
+            ("ddpm_weak", {"batch": 1, "processes": 8}, "torchrun started 2 processes, .* processes=8"),
         ],
     )
     def test_torchrun_and_the_size_must_agree(self, monkeypatch, name, size, reason):
@@ -48,15 +48,15 @@ class TestSeats:
         monkeypatch.setattr("workloads.harness.group.launch.affinity", lambda: frozenset(range(4)))
         assert no_room("cpu", 4, 1) is None
         assert no_room("cpu", 2, 2) is None
-        assert no_room("cpu", 8, 1) == "8 processes of 1 thread each need 8 CPUs; this process may use 4"
-        assert no_room("cpu", 2, 3) == "2 processes of 3 threads each need 6 CPUs; this process may use 4"
+        assert no_room("cpu", 8, 1) == "8 processes of 1 thread each need 8 CPUs, but this process can use 4"
+        assert no_room("cpu", 2, 3) == "2 processes of 3 threads each need 6 CPUs, but this process can use 4"
 
     def test_too_many_processes_for_the_gpus(self, monkeypatch):
         import torch
 
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
         assert no_room("cuda", 4, 1) is None
-        assert no_room("cuda", 8, 1) == "8 processes need a GPU each; torch sees 4"
+        assert no_room("cuda", 8, 1) == "8 processes need a GPU each, but torch finds 4"
 
     def test_what_a_rank_writes_is_seen_by_whoever_started_it(self, tmp_path, monkeypatch):
         monkeypatch.setattr(ranks, "_row", None)

@@ -48,7 +48,7 @@ class TestRapl:
         end = energy.counters(root=write(tmp_path, {**zone(0, 25_000_000), **zone(1, 17_000_000)}))
         values, missing = fixed(start, end, 1.0)
         assert values == {"cpu_energy_j": pytest.approx(30.0)}
-        assert missing == {"gpu_energy_j": "no GPU was asked for"}
+        assert missing == {"gpu_energy_j": "no GPU was requested"}
 
     def test_wraps_at_its_range(self, tmp_path):
         start = energy.counters(root=write(tmp_path, zone(0, RANGE_UJ - 3_000_000)))
@@ -75,7 +75,7 @@ class TestRapl:
     def test_one_odd_package_makes_the_whole_missing(self, tmp_path, broken):
         start = energy.counters(root=write(tmp_path, {**zone(0, 1), **zone(1, 1), **broken}))
         assert not start.packages_uj
-        assert "no number" in start.missing["cpu_energy_j"]
+        assert "not a number" in start.missing["cpu_energy_j"]
 
     def test_a_counter_for_root_only(self, tmp_path, monkeypatch):
         write(tmp_path, zone(0, 1))

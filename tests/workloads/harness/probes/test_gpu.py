@@ -37,7 +37,7 @@ class TestOpen:
 
     @pytest.mark.parametrize("uuid", [None, ""])
     def test_no_uuid(self, uuid):
-        assert "no GPU was asked for" in gpu.open_gpu(uuid).reason
+        assert "no GPU was requested" in gpu.open_gpu(uuid).reason
 
     def test_not_installed(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "pynvml", None)

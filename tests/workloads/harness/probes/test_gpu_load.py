@@ -44,7 +44,7 @@ class TestThrottling:
     def test_a_counter_that_outruns_the_clock_or_goes_back_is_not_believed(self, grown_ns):
         values, missing = counted(FakeNvml(), 10, power_ns=grown_ns)
         assert "power_throttled_share" not in values
-        assert "trusted" in missing["power_throttled_share"]
+        assert "impossible" in missing["power_throttled_share"]
         assert values["throttled_share"] == 0  # by heat, which is still known
 
     def test_an_empty_window(self):

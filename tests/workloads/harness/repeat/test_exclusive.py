@@ -85,7 +85,7 @@ def test_who_waits_is_told_once_and_gets_it_after_a_kill(holder):
 
     with whole_box(waits):
         assert holder.wait(timeout=60) == -9
-    assert said == ["another measurement holds this box: waiting for it to end"]
+    assert said == ["another measurement runs on this machine: waiting for it to end"]
 
 
 def test_it_is_free_after_an_error(box_lock):
@@ -165,7 +165,7 @@ class TestPath:
             assert not is_free(folder / "box.lock") and folder.stat().st_mode & 0o777 == 0o700
         shutil.rmtree(folder)
         folder.symlink_to("/var")
-        with pytest.raises(WorkloadsError, match="its folder is not ours"), whole_box():
+        with pytest.raises(WorkloadsError, match="its folder belongs to another user"), whole_box():
             pass
 
     def test_every_user_may_take_one_that_is_named(self, box_lock):

@@ -26,17 +26,17 @@ class TestTooLarge:
         [
             (Limits("a-box"), None),
             (Limits("a-box", memory_bytes=12e6), None),
-            (Limits("a-box", memory_bytes=12e6 - 1), "needs at least 12 MB; a-box has 12 MB"),
-            (Limits("a-box", memory_bytes=8e6), "needs at least 12 MB; a-box has 8 MB"),
+            (Limits("a-box", memory_bytes=12e6 - 1), "needs at least 12 MB, but a-box has 12 MB"),
+            (Limits("a-box", memory_bytes=8e6), "needs at least 12 MB, but a-box has 8 MB"),
             (Limits("a-box", peak_flops={"fp32": LEAST_STEPS * 2e9 / 60}), None),
             (
                 Limits("a-box", peak_flops={"fp32": LEAST_STEPS * 2e9 / 61}),
-                "takes at least 61 s at the peak of a-box; the timeout is 60 s",
+                "takes at least 61 s at the peak of a-box, but the timeout is 60 s",
             ),
             (Limits("a-box", peak_flops={"bf16": 1.0}), None),
             (
                 Limits("a-box", peak_flops={"fp32": 1e6}),
-                "takes at least 5 h at the peak of a-box; the timeout is 60 s",
+                "takes at least 5 h at the peak of a-box, but the timeout is 60 s",
             ),
             (Limits("a-box", processes=1), None),
         ],
@@ -52,7 +52,7 @@ class TestTooLarge:
 
     def test_more_processes_than_a_machine_has_room_for(self, monkeypatch):
         case = Case.of("several", {"batch": 1, "processes": 4})
-        reason = "4 processes measure together; a-box has room for 2"
+        reason = "4 processes measure together, but a-box has room for 2"
         assert too_large(case, Limits("a-box", processes=2), 60) == reason
         assert too_large(case, Limits("a-box", processes=4), 60) is None
         assert too_large(case, Limits("a-box"), 60) is None
@@ -93,7 +93,7 @@ class TestTooMuch:
 
     def test_a_smaller_size_that_took_too_long_leaves_no_hope(self):
         record = measured(1.0)  # so this takes 8 s a step, 72 s at least
-        reason = "takes about 72 s at the rate of matmul/n=1000/fp32; the timeout is 35 s"
+        reason = "takes about 72 s at the rate of matmul/n=1000/fp32, but the timeout is 35 s"
         assert too_much_for(self.LARGER, [record], 35) == reason
         assert too_much_for(self.LARGER, [record], 36) is None  # not twice as long: it may do better
 
@@ -124,12 +124,12 @@ class TestTooMuch:
         ("verdict", "said"),
         [
             (Verdict.OUT_OF_MEMORY, "ran out of memory"),
-            (Verdict.UNCHECKED, "left no room to check its result"),
+            (Verdict.UNCHECKED, "ran out of memory while checking its result"),
         ],
     )
     def test_out_of_memory_is_for_all_that_is_no_smaller(self, verdict, said):
         record = measured(1.0, verdict=verdict)
-        reason = f"matmul/n=1000/fp32 {said}, and this is no smaller"
+        reason = f"matmul/n=1000/fp32 {said}, and this case is at least as large"
         assert too_much_for(self.LARGER, [record], 60) == reason
         assert too_much_for(MATMUL, [record], 60) == reason
         assert too_much_for(Case.of("matmul", {"n": 999}), [record], 60) is None

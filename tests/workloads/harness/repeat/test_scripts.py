@@ -80,32 +80,32 @@ def test_sizes_that_are_no_grid_are_two_tables_of_one_command(suite_of):
         ("scripts = [3]\n", "a script is 3, expected a table with name, run,"),
         (script(more="speed = 3"), "a script has the unknown key 'speed'; known are name, run,"),
         (script("train.py --batch {batch}"), "{batch} has no size: give size = { batch = […] }"),
-        (script(more="size = { batch = 4 }"), "size batch has no place in run: write {batch} where"),
+        (script(more="size = { batch = 4 }"), "size batch is given, but run lacks its placeholder {batch}"),
         (script("train.py {batch}", "size = { batch = [] }"), "size batch is [], which makes no case"),
         (script("train.py {batch}", "size = { batch = 1.5 }"), "size batch=1.5 must be a whole number"),
         (script("train.py {B}", "size = { B = 1 }"), "size 'B' must be lower-case letters"),
-        (script("train.py {workers}", "size = { workers = 1 }"), "size 'workers' has another meaning here"),
+        (script("train.py {workers}", "size = { workers = 1 }"), "size 'workers' is a reserved name"),
         (script("train.py {data}"), "{data} needs the key data: a folder or an s3:// address"),
-        (script(more='data = "cifar"'), "data has no place in run: write {data} where its folder belongs"),
-        (script(more="steps = 5\nepochs = 1"), "steps=5 and epochs=1: give one length of the job"),
+        (script(more='data = "cifar"'), "data is given, but run lacks its placeholder {data}"),
+        (script(more="steps = 5\nepochs = 1"), "steps=5 and epochs=1 are both given"),
         (script(more="steps = 0"), "steps=0 must be above 0"),
         (script(more="steps = 2.5"), "steps is 2.5, expected int"),
         (script(more="processes = 0"), "processes=0 must be above 0"),
         (script(more="whole = 1"), "whole is 1, expected bool"),
-        (script("train.py {data}", 'data = "gs://b/x"'), "data is 'gs://b/x'; give a folder of the machine, or an s3://"),
+        (script("train.py {data}", 'data = "gs://b/x"'), "data is 'gs://b/x'; give a folder on the machine, or an s3://"),
         (script(more='packages = "nope.txt"'), "has no such file"),
         (script(more='packages = "notes.md"'), "packages is 'notes.md'; give requirements.txt, pyproject.toml"),
-        (script(more='device = "tpu"'), "device is 'tpu'; there are cpu, cuda"),
+        (script(more='device = "tpu"'), "device is 'tpu'; choose from cpu, cuda"),
         (script("gone.py"), "run names the file 'gone.py', which "),
-        (script("../mine.toml"), "run names '../mine.toml', which is outside of the folder"),
+        (script("../mine.toml"), "run names '../mine.toml', which is outside the folder"),
         (script("''"), "run is \"''\"; give a file, or -m and a module"),
         (script("-u train.py"), "run begins with '-u'; give a file, or -m and a module"),
         (script("torchrun train.py"), "run begins with torchrun; give the script alone, and its ranks as proc"),
         (script('train.py "'), "can't be split into words: No closing quotation"),
-        ('[[scripts]]\nfolder = "gone"\nrun = "train.py"\n', "folder is 'gone', and there is no folder "),
-        (script("matmul.py"), "name 'matmul' is that of a workload; give another, such as name = \"my-matmul\""),
+        ('[[scripts]]\nfolder = "gone"\nrun = "train.py"\n', "folder is 'gone', but "),
+        (script("matmul.py"), "name 'matmul' is the name of a workload; choose another, such as name = \"my-matmul\""),
         (script(more='name = "a/b"'), "name is 'a/b'; use up to 60 letters"),
-        (script() + script(more="steps = 3"), "name 'train' is given to two commands; give each its own"),
+        (script() + script(more="steps = 3"), "name 'train' is used by two commands"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_sentence_with_the_file(suite_of, text, words):
@@ -132,7 +132,7 @@ def test_larger_sizes_of_a_script_that_ran_out_of_memory_are_skipped():
     ended = [repeat_of(case_of(batch=32)).failed(Verdict.OUT_OF_MEMORY, "memory ran out")]
     assert (
         too_much_for(case_of(batch=64), ended, 600)
-        == "train/batch=32/own ran out of memory, and this is no smaller"
+        == "train/batch=32/own ran out of memory, and this case is at least as large"
     )
     assert too_much_for(case_of(batch=16), ended, 600) is None
     assert too_much_for(Case.of("other", {"batch": 64}, OWN), ended, 600) is None
@@ -141,7 +141,7 @@ def test_larger_sizes_of_a_script_that_ran_out_of_memory_are_skipped():
 def test_a_script_of_more_ranks_than_a_machine_has_room_for_is_too_large():
     limits = Limits("here", processes=2, peak_flops={OWN: 1.0})
     reason = too_large(case_of(batch=1), limits, 600, Script(("train.py",), processes=4))
-    assert reason == "4 processes measure together; here has room for 2"
+    assert reason == "4 processes measure together, but here has room for 2"
     assert too_large(case_of(batch=1), limits, 600, Script(("train.py",), processes=2)) is None
 
 

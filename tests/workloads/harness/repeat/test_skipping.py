@@ -17,10 +17,12 @@ class TestSkipping:
         huge = Repeat("r", "a-box", Case.of("matmul", {"n": 10**7}), timeout_s=60)
         record = measure_or_skip(huge, [], print, ("/no/such/program",))
         assert record.verdict is Verdict.SKIPPED
-        assert record.reasons[0].startswith("needs at least 1.2 PB; a-box has ")
+        assert record.reasons[0].startswith("needs at least 1.2 PB, but a-box has ")
         assert not box_lock.exists()
         late = Repeat("r", "a-box", Case.of("matmul", {"n": 10_000}), timeout_s=1e-3)
-        assert "at the peak of a-box; the timeout is 0.001 s" in measure_or_skip(late, [], print).reasons[0]
+        assert (
+            "at the peak of a-box, but the timeout is 0.001 s" in measure_or_skip(late, [], print).reasons[0]
+        )
 
     def test_what_may_fit_is_tried(self, box_lock):
         with pytest.raises(FileNotFoundError):

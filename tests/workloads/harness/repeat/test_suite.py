@@ -103,9 +103,7 @@ def test_a_case_that_takes_longer_says_so(tmp_path):
     suite = load_suite(str(path))
     assert [entry.estimate_s for entry in suite.entries] == [100, 70, 70]
     path.write_text(f"minutes = 1\nrepeats = 1\n{case(slow)}{case(MATMUL)}")
-    with pytest.raises(
-        WorkloadsError, match="minutes=1 are used up by what its cases' estimate_s and soak_s come to"
-    ):
+    with pytest.raises(WorkloadsError, match=r"minutes=1 is less than the sum of .* estimate_s and soak_s"):
         load_suite(str(path))
 
 
@@ -141,7 +139,7 @@ def test_a_case_may_be_for_one_device_alone(tmp_path):
     with pytest.raises(WorkloadsError, match="suite mine has no cases for cpu"):
         load_suite(str(path)).on({"cpu"})
     path.write_text(case(only.replace("cuda", "gpu")))
-    with pytest.raises(WorkloadsError, match="device is 'gpu'; there are cpu, cuda"):
+    with pytest.raises(WorkloadsError, match="device is 'gpu'; choose from cpu, cuda"):
         load_suite(str(path))
 
 
@@ -191,9 +189,9 @@ def test_a_suite_can_be_made_of_others(tmp_path):
     ]  # of a repeat, whatever their number of repeats is
     assert suite.minutes == 3
     for text, words in {
-        '["all"]': "suite c.toml: suites has 'all', which is made of suites itself; name those",
-        '["c"]': "suites has 'c', which is made of suites itself",
-        '["x"]': "suite 'x' is unknown; there are a, all, b, c",
+        '["all"]': "suite c.toml: suites has 'all', which consists of suites itself",
+        '["c"]': "suites has 'c', ",
+        '["x"]': "suite 'x' is unknown; .* a, all, b, c",
         "[3]": "suite '3' is unknown",
         '"a"': "suites is 'a', expected list",
     }.items():
@@ -288,7 +286,7 @@ MISTAKES = {
     + case(MATMUL + "\nsoak_s = 60"): "soak_s=60 of matmul/n=64/fp32 must be below timeout_s=60, at which",
     case(
         'workload = "gcn_job"\nsize = { hidden = 4, epochs = 1 }\nsoak_s = 60'
-    ): "soak_s=60 of gcn_job/.* is for steps, and this is a whole job",
+    ): "soak_s=60 of gcn_job/.* is not allowed: the case is a whole job",
     "repeats = true\n" + case(MATMUL): "repeats is True, expected int",
     'repeats = "3"\n' + case(MATMUL): "repeats is '3', expected int",
     "quick = 1\n" + case(MATMUL): "quick is 1, expected bool",
@@ -300,7 +298,7 @@ MISTAKES = {
         MATMUL + "\nprecission = 1"
     ): "a case has the unknown key 'precission'; known are workload, size, precision",
     case('workload = "matmull"\nsize = { n = 1 }'): "workload 'matmull' is unknown; did you mean matmul",
-    case('workload = "zzz"\nsize = { n = 1 }'): "workload 'zzz' is unknown; there are .*matmul",
+    case('workload = "zzz"\nsize = { n = 1 }'): "workload 'zzz' is unknown; .*matmul",
     case("workload = 5"): "workload is 5, expected str",
     case('workload = "matmul"\nsize = 5'): "size is 5, expected dict",
     case('workload = "matmul"'): "workload matmul needs the size parameter 'n'",
@@ -313,8 +311,10 @@ MISTAKES = {
     case('workload = "matmul"\nsize = { n = [] }') + case(MATMUL): r"n is \[\], which makes no case",
     case(MATMUL + "\nprecision = []") + case(MATMUL): r"precision is \[\], which makes no case",
     case(MATMUL + '\nprecision = "fp32"'): "precision is 'fp32', expected list",
-    case(MATMUL + '\nprecision = ["fp64"]'): "precision 'fp64' is unknown; there are fp32, tf32, fp16, bf16",
-    case(MATMUL + "\nprecision = [32]"): "precision 32 is unknown; there are fp32",
+    case(
+        MATMUL + '\nprecision = ["fp64"]'
+    ): "precision 'fp64' is unknown; choose from fp32, tf32, fp16, bf16",
+    case(MATMUL + "\nprecision = [32]"): "precision 32 is unknown; .* fp32",
     case(MATMUL + '\nprecision = [["fp32"]]'): r"precision \['fp32'\] is unknown",
 }
 
@@ -333,9 +333,9 @@ def test_an_unknown_suite_names_the_nearest(tmp_path):
     (tmp_path / "nightly.toml").write_text(GOOD)
     with pytest.raises(WorkloadsError, match="suite 'nigthly' is unknown; did you mean nightly"):
         load_suite("nigthly", tmp_path)
-    with pytest.raises(WorkloadsError, match="suite 'zzz' is unknown; there are nightly"):
+    with pytest.raises(WorkloadsError, match=r"suite 'zzz' is unknown; .* nightly"):
         load_suite("zzz", tmp_path)
-    with pytest.raises(WorkloadsError, match="there are none"):
+    with pytest.raises(WorkloadsError, match=r"none$"):
         load_suite("zzz", tmp_path / "nowhere")
 
 

@@ -71,7 +71,7 @@ class TestTable:
         assert "compute fp32        104 GFLOP/s    a-box/matmul/n=2000/fp32#1" in text
         assert "100 %" in next(line for line in text.splitlines() if line.startswith("a-box/matmul"))
         assert text.count("memory_bandwidth") == 1  # missing for both cells, said once
-        assert text.endswith("1 cell has no record that counts and no place here")
+        assert text.endswith("1 cell has no valid record and can't be placed")
 
     def test_in_json(self):
         found = json.loads(roofline_json(self.made()))

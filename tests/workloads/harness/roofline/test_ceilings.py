@@ -135,7 +135,7 @@ class TestCompute:
 
     def test_a_gpu_takes_more_to_fill(self):
         made = [matmul(n, 1.0, device="cuda", device_s=0.5) for n in (2000,)]
-        assert "n=2000 is under 4096" in dict(ceilings_of(made).compute)["fp32"].note
+        assert "n=2000 is below 4096" in dict(ceilings_of(made).compute)["fp32"].note
 
     @pytest.mark.parametrize("verdict", REFUSED)
     def test_what_does_not_count_is_no_ceiling(self, verdict):

@@ -31,7 +31,7 @@ def test_sizes_and_data_are_filled_in_everywhere():
 
 
 def test_data_without_a_place_is_refused():
-    with pytest.raises(WorkloadsError, match="data has no place in the command"):
+    with pytest.raises(WorkloadsError, match=r"lacks its placeholder \{data\}"):
         own_case(Script(("train.py",), data="/d"), {})
 
 
@@ -46,14 +46,14 @@ def test_braces_that_name_nothing_stay():
         (
             ("train.py", "{batch}"),
             {},
-            "the command has {batch} and no size says what it is; give --size batch=16",
+            "the command has {batch}, but size batch is not given",
         ),
         (
             ("train.py",),
             {"batch": 2},
-            "size batch has no place in the command; write {batch} where its value",
+            "size batch is given, but the command lacks its placeholder {batch}",
         ),
-        (("train.py", "{data}"), {}, "the command has {data} and no data is given"),
+        (("train.py", "{data}"), {}, "the command has {data}, but data is not given"),
         (("--lr", "1"), {}, "the command is '--lr 1'; name a file"),
         (("-m",), {}, "name a file, such as train.py --lr 1e-3, or -m and a module"),
     ],

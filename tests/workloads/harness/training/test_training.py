@@ -19,16 +19,16 @@ from workloads.harness.training.layers import copy_on, layer_flops, parameter_co
 from workloads.harness.training.training import SCALE, Learner, inference_step, training_step
 
 WRONG = {
-    "never_updates": "^the first step changed no weight: nothing is learnt",
+    "never_updates": "^the first step changed no weight: ",
     "learns_away_from_it": "^the loss did not fall|^after .* steps the loss is",
-    "skips_backward": "^the first step changed no weight: nothing is learnt",
+    "skips_backward": "^the first step changed no weight: ",
     "skips_a_layer_in_backward": "^the result is off by ",
-    "trains_on_a_copy": "with changed inputs, the result is off by .*: it does not follow its inputs",
+    "trains_on_a_copy": "with changed inputs, the result is off by .*: the result does not depend on the inputs",
     "blows_up": "^after .* steps the loss is (nan|inf)",
     "infers_without_a_layer": "^the result is off by ",
     "misses_its_target_job": "^accuracy reached 0.11; the target is at least 0.9",
-    "loses_its_way_job": "^the job's losses are not finite",
-    "does_nothing_job": "^the job's losses are not finite, or there are none",
+    "loses_its_way_job": "^the job's [0-9]+ losses must be finite",
+    "does_nothing_job": "^the job's 0 losses must",
 }
 
 

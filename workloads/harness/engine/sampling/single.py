@@ -55,6 +55,6 @@ def busy_s(
             hold_s *= 4
     if found_s := profiled_s():
         return found_s, ""
-    why = "it waits for the device itself, or is more than a stream takes at once"
-    cannot = f"a step of {launches} operations can't be queued as a whole ({why})"
-    return None, f"{cannot}, and no profile shows it"
+    why = "it waits for the device, or is longer than a stream's queue"
+    cannot = f"a step of {launches} operations can't be queued as one ({why})"
+    return None, f"{cannot}, and no profile shows its device time"

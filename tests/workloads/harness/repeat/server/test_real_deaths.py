@@ -92,12 +92,14 @@ class TestForReal:
         assert time.monotonic() - started < 50
         assert record.verdict is Verdict.OUT_OF_MEMORY
         assert re.search(
-            r"^memory ran out at n=1000000: 4 TB more could not be had; try n=500000", record.reasons[0]
+            r"^memory ran out at n=1000000: 4 TB more could not be allocated; try n=500000", record.reasons[0]
         )
         for larger in (large, repeat_of("matmul", n=1_000_001)):
             skipped = measure_or_skip(larger, [record], said.append)
             assert skipped.verdict is Verdict.SKIPPED
-            assert skipped.reasons == ("matmul/n=1000000/fp32 ran out of memory, and this is no smaller",)
+            assert skipped.reasons == (
+                "matmul/n=1000000/fp32 ran out of memory, and this case is at least as large",
+            )
             assert skipped.wall_s == 0
 
     def test_piece_by_piece_ends_before_the_machine_does(self, cheats, run):

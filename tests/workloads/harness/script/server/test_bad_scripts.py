@@ -13,8 +13,8 @@ ENDS = {
     "no-torch": ("unsupported", "ended and never imported torch"),
     "raises": ("crashed", "the script raised ValueError: the data set is empty before its first step"),
     "exits": ("crashed", "the script ended with code 1 before its first step"),
-    "three": ("imprecise", "the script ended by itself after 3 steps"),
-    "pool": ("imprecise", "the script ended by itself after 5 steps"),
+    "three": ("imprecise", "the script ended after 3 steps"),
+    "pool": ("imprecise", "the script ended after 5 steps"),
     "none": ("unsupported", "call `workloads.mark.step()` at the end of each step"),
     "os-exit": ("crashed", "the script's process ended with code 3"),
     "nan": ("wrong", "the loss of step 1 is nan"),
@@ -67,10 +67,14 @@ def test_a_flood_of_output_is_cut(box_lock):
 
 
 MISTAKES = {
-    ("--", "nowhere.py"): "there is no file nowhere.py in",
+    ("--", "nowhere.py"): "file nowhere.py does not exist in",
     ("--", "plain.py", "--batch", "{batch}"): "the command has {batch} and no size says what it is",
-    ("--size=batch=16", "--", "plain.py"): "size batch has no place in the command; write {batch}",
-    ("--", "plain.py", "{data}"): "the command has {data} and no data is given",
+    (
+        "--size=batch=16",
+        "--",
+        "plain.py",
+    ): "size batch is given, but the command lacks its placeholder {batch}",
+    ("--", "plain.py", "{data}"): "the command has {data}, but data is not given",
     ("--steps=5", "--epochs=2", "--", "plain.py"): "steps and epochs are both given",
     ("--whole", "--", "plain.py"): "name a folder for the record by --out",
     (): "no script is given",

@@ -67,5 +67,5 @@ def test_a_module_with_subcommands_that_ends_by_itself(box_lock):
     assert (record.case.workload, run.steps, run.ended, run.exit_code) == ("subcommands", 6, "finished", 0)
     assert run.job.measured and run.job.steps == 6
     assert record.wall is not None and record.reasons == (
-        "the script ended by itself after 6 steps, before it was measured",
+        "the script ended after 6 steps, before its measurement was complete",
     )
