@@ -41,7 +41,7 @@ async def with_more_money(request: RunRequest, over: OverBudget) -> RunRequest |
     with anyio.move_on_after(ANSWER_WITHIN_S):
         answer = await apause_flow_run(form, ANSWER_WITHIN_S + SPARE_S, LOOK_S, key=str(uuid4()))
         return request.model_copy(update={"budget_usd": answer.budget_usd}) if answer.go_on else None
-    raise OverBudget(f"{over}; nobody has said to go on within an hour", over.estimate_usd)
+    raise OverBudget(f"{over}; the run was not resumed within an hour", over.estimate_usd)
 
 
 def _question(over: OverBudget) -> str:

@@ -55,9 +55,7 @@ async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[s
     queues = [queue for queue in todo.values() for _ in range(min(at_once, len(queue)))]
     await asyncio.gather(*(_open(queue, lanes, turns, needed) for queue in queues))
     if left := sum(map(len, todo.values())):
-        say(
-            f"{left} cells have no task run of their own: the API's plan allows {turns.per_minute:g} a minute"
-        )
+        say(f"{left} cells have no separate task run: the API's plan allows {turns.per_minute:g} a minute")
 
 
 class Turns:

@@ -53,8 +53,8 @@ def check_files(store: Store) -> None:
         if changed or not planned:
             files = f" ({', '.join(changed[:NAMED])})" if changed else ""
             raise GridbenchError(
-                f"the code in {script.folder} is not what run {store.plan.run} was planned with, "
-                f"{short(script.code)}{files}: bring that back to resume, or start another run"
+                f"the code in {script.folder} differs from the code that run {store.plan.run} was planned with, "
+                f"{short(script.code)}{files}: restore it to resume, or start another run"
             )
 
 

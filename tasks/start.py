@@ -38,7 +38,7 @@ async def open_store(request: RunRequest) -> Store:
         if not request.matches(plan):
             get_run_logger().warning(
                 "this run differs from the plan that the command showed: the files in deployments/, or the "
-                "limits of the machine, are different where this flow runs"
+                "limits of the machine, are different on the machine of this flow"
             )
         await check_variables(plan.hardware)
         store = Store.create(folder, plan, bucket)

@@ -41,7 +41,7 @@ PATTERNS = {
     r"[,;:]? where (?:it|there|that|a|an|the|one|they|its|no|none|nothing|nobody|all|this)\b": (
         "'if', 'when' or 'in which'"
     ),
-    r"\b(?:is|are|was|were) no (?!longer\b|more\b|matter\b)\w+": "'is not a …', 'has no …' or 'there is no …'",
+    r"(?<!there )\b(?:is|are|was|were) no (?!longer\b|more\b|matter\b)\w+": "'is not a …', 'has no …' or 'there is no …'",
     r"(?<!there )\b(?:is|are|was|were|has|have|had) none\b": "negate the verb",
     r"\b(?<!\d )may\b(?! \d)": "'can', 'might' or 'is allowed to'",
     r"\bbeside\b": "'next to', 'besides' or 'while'",

@@ -30,7 +30,7 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
         allowed = _value(quotas, code) if largest else None
         if largest and allowed is not None and allowed < largest.vcpus:
             sentences.append(
-                f"this account may run {allowed:g} vCPUs of {family} here, and one {largest.name} has "
+                f"this account is allowed {allowed:g} vCPUs of {family} here, and one {largest.name} has "
                 f"{largest.vcpus}: until quota {code} is raised its jobs wait (docs/aws.md)"
             )
     return sentences
@@ -44,7 +44,7 @@ def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
         allowed = _value(quotas, code)
         if allowed is not None and allowed < vcpus:
             return (
-                f"this account may run {allowed:g} vCPUs of {family}, and one {instance} has {vcpus}: its "
+                f"this account is allowed {allowed:g} vCPUs of {family}, and one {instance} has {vcpus}: its "
                 f"jobs would wait until quota {code} is raised (docs/aws.md)"
             )
     return None

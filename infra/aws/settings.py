@@ -84,7 +84,7 @@ def check(wishes: StackOptions, region: str) -> None:
     if wishes.prefect_port is not None and not 1 <= wishes.prefect_port <= 65535:
         raise AwsError(f"--prefect-port is {wishes.prefect_port}: ports are 1 to 65535")
     if wishes.email and not EMAIL.fullmatch(wishes.email):
-        raise AwsError(f"--email {wishes.email!r} is no address, such as you@example.com")
+        raise AwsError(f"--email {wishes.email!r} must be an address such as you@example.com")
     if wishes.budget_usd is not None and wishes.budget_usd < 1:
         raise AwsError(f"--budget-usd is {wishes.budget_usd}: at least 1 USD a month is needed")
     if wishes.log_days is not None and wishes.log_days not in LOG_DAYS:

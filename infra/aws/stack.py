@@ -13,7 +13,7 @@ from infra.aws.errors import AwsError
 from infra.workers.batch.errors import code_of
 
 CAPABILITIES = ["CAPABILITY_IAM"]
-UNCHANGED = ("didn't contain changes", "No updates are to be performed")
+UNCHANGED = ("didn't contain changes", "No updates are to be performed")  # quoted
 # What follows from a failure elsewhere, and so is not the reason.
 CONSEQUENCES = ("cancelled", "The following resource(s) failed", "Rollback requested", "Initiated")
 UNFINISHED = "InvalidChangeSetStatus"  # a change set that is being worked out stays; it costs nothing

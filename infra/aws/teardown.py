@@ -82,7 +82,7 @@ def _delete_stack(account: Account, stack: stacks.Stack, say: Say) -> None:
         left = stacks.delete(cfn, left, tell)
     if left:
         why = stacks.first_reason(cfn, stack.id) or left.reason or "no reason given"
-        raise AwsError(f"stack {stack.name} is in {left.status}: {why}; `gridbench down aws` may be repeated")
+        raise AwsError(f"stack {stack.name} is in {left.status}: {why}; run `gridbench down aws` again")
 
 
 def start_queues(batch: Any, project: str, say: Say) -> None:

@@ -11,7 +11,7 @@ from infra.gke.pools import GkePool, pool_message
 from infra.gke.settings import ClusterOptions
 
 OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the next pool may still be had
-CLEAR = "`gridbench down gke` deletes what was made of it"
+CLEAR = "`gridbench down gke` deletes the parts that were created"
 
 
 def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
@@ -67,7 +67,9 @@ def _read(location: GkeLocation, name: str) -> GkeCluster:
     """Read the cluster that was made; refuse somebody else's of the same name."""
     cluster = find_ours(location, name)
     if cluster is None:
-        raise GkeError(f"cluster {name} is gone: somebody deleted it; `gridbench up gke` makes a new one")
+        raise GkeError(
+            f"cluster {name} is gone, because it was deleted; `gridbench up gke` creates a new one"
+        )
     return cluster
 
 

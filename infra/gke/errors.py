@@ -119,7 +119,7 @@ TEXTS: dict[type[GkeError], str] = {
     GkeQuotaExceeded: (
         "{doing}: a quota of this project is used up: {said}; ask for more at "
         "https://console.cloud.google.com/iam-admin/quotas, or take another region, fewer nodes, or --spot, "
-        "which has quotas of its own"
+        "which has separate quotas"
     ),
     Stockout: (
         "{doing}: the zone has no capacity now: {said}; try again later, another --zone, "
@@ -127,14 +127,14 @@ TEXTS: dict[type[GkeError], str] = {
     ),
     NotInZone: (
         "{doing}: the zone does not have it: {said}; `gcloud compute accelerator-types list` shows the zones "
-        "that do, and another --zone gets a cluster of its own"
+        "that do, and another --zone gets its own cluster"
     ),
     NoNetwork: (
-        "{doing}: there is no such network: {said}; name another with --network and --subnetwork, or make "
+        "{doing}: the network does not exist: {said}; name another with --network and --subnetwork, or make "
         "one: `gcloud compute networks create gridbench --subnet-mode auto`, then --network gridbench"
     ),
     AccountRefused: (
-        "{doing}: the nodes may not act as their service account: {said}; docs/gke.md has the rights "
+        "{doing}: the nodes are not allowed to act as their service account: {said}; docs/gke.md has the rights "
         "that you need, and --node-account names another account"
     ),
     Exists: "{doing}: it exists already: {said}",

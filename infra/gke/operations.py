@@ -68,7 +68,7 @@ def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.O
             state = gke.Operation.Status(operation.status).name
             raise TimedOut(
                 f"{doing} is still {state} after {DEADLINE_S / 60:.0f} min: GKE goes on with it, "
-                "`gridbench status gke` shows it, and the command may be repeated"
+                "`gridbench status gke` shows it, and you can run the command again"
             )
         time.sleep(POLL_S)
         try:

@@ -63,7 +63,7 @@ def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> Cluste
     """
     cluster = find_ours(location, wishes.cluster)
     if cluster and settle(location, wishes.cluster, say):
-        say("that failed; now reading what it left")
+        say("that failed; now reading the resources that it left")
     cluster = find_ours(location, wishes.cluster) if cluster else None
     if cluster is None:
         return ClusterPlan(wishes, None, wished_pools(wishes))
@@ -123,7 +123,7 @@ def upgrade_notes(location: GkeLocation, cluster: GkeCluster) -> list[str]:
     command = pin(location.project, cluster.zone, cluster.name)
     return [
         f"cluster {cluster.name} is in release channel {cluster.channel} without a maintenance exclusion: "
-        f"GKE upgrades its nodes, which may end a measurement; `{command}` puts that off"
+        f"GKE upgrades its nodes, which can end a measurement; `{command}` puts that off"
     ]
 
 

@@ -95,13 +95,13 @@ def check(wishes: ClusterOptions) -> None:
     if not wishes.accelerators:
         raise GkeError("--accelerator is missing: name at least one, such as nvidia-l4")
     if not 1 <= wishes.max_nodes <= MOST_NODES:
-        raise GkeError(f"--max-nodes is {wishes.max_nodes}: a node pool may have 1 to {MOST_NODES}")
+        raise GkeError(f"--max-nodes is {wishes.max_nodes}: a node pool can have 1 to {MOST_NODES}")
     if wishes.driver is not None and wishes.driver not in DRIVERS:
         raise GkeError(f"--driver {wishes.driver!r} must be one of {', '.join(DRIVERS)}")
     low, high = RUN_HOURS
     if wishes.max_run_hours is not None and not low <= wishes.max_run_hours <= high:
         raise GkeError(
-            f"--max-run-hours is {wishes.max_run_hours:g}: a node may run {low:g} to {high:g} hours"
+            f"--max-run-hours is {wishes.max_run_hours:g}: a node can run {low:g} to {high:g} hours"
         )
     _check_network(wishes)
     _check_shared(wishes)

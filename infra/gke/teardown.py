@@ -24,7 +24,7 @@ def take_down(location: GkeLocation, name: str, say: Say) -> None:
             location, name, doing, lambda: location.client.delete_cluster(name=location.path(name)), say
         )
     except Failed as error:
-        raise GkeError(f"{error}; `gridbench down gke` may be repeated") from None
+        raise GkeError(f"{error}; run `gridbench down gke` again") from None
 
 
 def left(location: GkeLocation, name: str) -> list[str]:

@@ -75,7 +75,7 @@ def inspect(engine: str, image: str) -> tuple[str, int]:
         ImageError: there is no such image.
     """
     if not answers(engine, "image", "inspect", image):
-        raise ImageError(f"there is no image {image} here; make it: gridbench image build")
+        raise ImageError(f"the image {image} does not exist here; build it: gridbench image build")
     description = json.loads(call(engine, "image", "inspect", image))[0]
     return str(description["Id"]).removeprefix("sha256:"), int(description["Size"])
 

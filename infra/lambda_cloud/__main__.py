@@ -27,7 +27,7 @@ def main() -> int:
     for problem in swept.problems:
         print(f"error: {problem}", file=sys.stderr)
     if not (swept.returned or swept.removed_keys or swept.problems):
-        print("nothing of ours is overdue at Lambda Cloud")
+        print("no machine of Gridbench is overdue at Lambda Cloud")
     return 1 if swept.problems else 0
 
 

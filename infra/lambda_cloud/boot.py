@@ -108,7 +108,7 @@ class Boot:
             self.refused_at = now
             left_s = max(min(REFUSED_S, self.limit - now), 0)
             self.say(
-                f"{reason} Trying again for {left_s:.0f} s, because its first boot may set the keys late"
+                f"{reason} Trying again for {left_s:.0f} s, because its first boot can set the keys late"
             )
         if now - self.refused_at >= REFUSED_S or now >= self.limit:
             raise BoxRefusesUs(reason.rstrip("."))

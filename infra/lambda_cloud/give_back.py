@@ -73,7 +73,7 @@ async def _give_back(api: LambdaApi, instance_id: str) -> None:
                 stop = 0
         if time.monotonic() >= stop:
             raise NotReturned(
-                f"instance {instance_id} could not be given back and may still cost money ({why}): "
+                f"instance {instance_id} could not be returned and can still cost money ({why}): "
                 f"run `gridbench lambda janitor` until it is gone, or end it at {INSTANCES_PAGE}"
             )
         await anyio.sleep(api.pace.look_s)

@@ -26,7 +26,7 @@ async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
     except KeyRefused:
         raise
     except LambdaError as error:
-        say(f"nobody knows whether a box is overdue at Lambda Cloud: {error}")
+        say(f"could not check for overdue machines at Lambda Cloud: {error}")
         return
     for problem in swept.problems:
         say(f"error: {problem}")

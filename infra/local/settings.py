@@ -14,7 +14,7 @@ SLOW_LOOPS = (
     "PAUSE_EXPIRATIONS_LOOP",
     "REPOSSESSOR_LOOP",
 )
-"""Services that look at an almost empty database every 5 to 15 s, on a machine whose CPU may be measured."""
+"""Services that would poll an almost empty database every 5 to 15 s while the CPU is measured."""
 
 SERVER = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -34,7 +34,9 @@ class CourierSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_COURIER_")
 
     every_s: float = Field(
-        default=0.5, ge=0, description="The least between two parcels: what is over sooner goes together."
+        default=0.5,
+        ge=0,
+        description="The shortest wait between two uploads; records that end sooner are uploaded together.",
     )
     retry_s: float = Field(default=1, gt=0, description="Wait after a failed try; later ones double it.")
     longest_retry_s: float = Field(default=15, gt=0, description="The longest wait between two tries.")

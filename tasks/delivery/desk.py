@@ -87,4 +87,6 @@ class Desk:
             path = self.store.keep_aside(f"{flow_run_id}-{count}", text)
             self.say(f"a record of lane job {flow_run_id} is refused: {reason}; it is kept in {path}")
         elif count == MOST_ASIDE + 1:
-            self.say(f"lane job {flow_run_id} goes on sending what was not asked for: no more of it is kept")
+            self.say(
+                f"lane job {flow_run_id} keeps sending records that were not requested; further ones are discarded"
+            )

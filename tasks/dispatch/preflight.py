@@ -46,8 +46,8 @@ def _gpu(repeat: Repeat) -> tuple[str, str]:
     if repeat.gpu not in called or any(repeat.gpu in models_called(name, called) for name in names):
         return "", ""
     doubt = (
-        f"the driver calls this machine's GPU {names[0]}, which is no name of gpu: {repeat.gpu} of hardware "
-        f"{repeat.hardware} ({called[repeat.gpu]} in gpus.yaml), so its peak rates may be another card's"
+        f"the driver calls this machine's GPU {names[0]}, which does not match gpu: {repeat.gpu} of hardware "
+        f"{repeat.hardware} ({called[repeat.gpu]} in gpus.yaml), so its peak rates can be those of another card"
     )
     return "", doubt
 

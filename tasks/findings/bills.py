@@ -32,7 +32,7 @@ COLUMNS = (
     Column("Cost", Quantity.MONEY),
     Column("Timed steps alone", Quantity.MONEY),
     Column("Share of the bill", Quantity.SHARE),
-    Column("What the time went to", Quantity.PARTS),
+    Column("Parts of the time", Quantity.PARTS),
 )
 ALONE = "from the records alone: boot, image pull and idle time are not in it"
 
@@ -93,7 +93,7 @@ class Bills(Finding):
                 )
                 for bill, weight in zip(self.bills, weights, strict=True)
             ),
-            lead="Everything that the machines of this run were paid for, beside the timed steps alone. "
+            lead="The whole cost of this run's machines, compared with the timed steps alone. "
             f"Bars are by {'USD' if priced else 'time'}, all on one scale.",
             notes=self._notes(),
         )
@@ -191,7 +191,7 @@ def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...
     whole_s = math.fsum(record.wall_s for record in measured) * machine.devices
     used_s = math.fsum(record.wall_s * count for record, count in used)
     parts = [f"{format_count(len(cases[count]), 'case')} used {count}" for count in sorted(cases)]
-    share = f"{100 * (1 - used_s / whole_s):.3g} % of what the accelerators were paid for went unused"
+    share = f"{100 * (1 - used_s / whole_s):.3g} % of the paid accelerator time went unused"
     return (f"of {machine.devices} accelerators {', '.join(parts)}: {share}",)
 
 

@@ -89,7 +89,7 @@ def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) 
     available = {machine.name: machine for machine in machines}
     if baseline not in available:
         raise ValueError(
-            f"the baseline {baseline!r} is none of the machines: {', '.join(available) or 'there are none'}"
+            f"the baseline {baseline!r} is not one of the machines: {', '.join(available) or 'there are no machines'}"
         )
     base, others = _sides(cells, baseline)
     return [pair(cell, base.get(cell.cell.case), available, baseline) for cell in others]

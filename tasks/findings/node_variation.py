@@ -21,7 +21,7 @@ Handle Outliers, section 3."""
 NORMAL_MAD = 0.6745
 """Median absolute deviation of a standard normal: what makes a modified z-score of one. Source: as above."""
 LEAST_MAD = math.log(1.01)
-"""Boxes are not held to less scatter than 1 %: what is within 5 % of its siblings is no straggler."""
+"""Assumed least scatter of boxes, 1 %: a box within 5 % of its siblings is never a straggler."""
 FEWEST = 3
 """Boxes that it takes to tell which is the odd one."""
 CONFIDENCE = 0.95

@@ -223,7 +223,7 @@ def _notes(
             f"compared, so what {wrapper} itself costs is not known; measure both with the same threads."
         )
     if base is None:
-        notes.append("No single process is ok, so there is no speedup.")
+        notes.append("There is no speedup, because no single process has a valid result.")
     units = {_count(cell): cell.units for cell in grouped if cell.units}
     if whole and len(set(units.values())) > 1:
         listed = ", ".join(f"{u:,.0f} by {n} process{'es' * (n > 1)}" for n, u in sorted(units.items()))

@@ -40,8 +40,8 @@ class SshHop(Strict):
     def _can_be_reached(self) -> Self:
         if not HOST.fullmatch(self.address) and not _is_ip(self.address):
             raise ValueError(
-                f"address is {self.address!r}: it is a name or an IP address; user and port have keys of "
-                "their own"
+                f"address is {self.address!r}: it is a name or an IP address; user and port have "
+                "their own keys"
             )
         return self
 
@@ -93,7 +93,7 @@ class Cluster(Strict):
         for index, box in enumerate(self.boxes):
             for other in self.boxes[:index]:
                 if box.name == other.name:
-                    raise ValueError(f"boxes has {box.name!r} twice: each box needs a name of its own")
+                    raise ValueError(f"boxes has {box.name!r} twice: each box needs its own name")
                 if box.endpoint == other.endpoint:
                     where = "{}, port {}".format(*box.endpoint)
                     raise ValueError(f"boxes {other.name} and {box.name} are the same: both are at {where}")

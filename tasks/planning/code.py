@@ -54,7 +54,7 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
         *(f"the code in {folder} is not all in a commit; it is measured as it is." for folder in folders),
         *(
             f"{seconds:g} s a repeat are a guess for {_names(names)}: "
-            "nobody has said estimate_s, the seconds of one."
+            "set estimate_s, the seconds of one repeat."
             for seconds, names in guessed.items()
         ),
         *([f"Without steps or epochs no hours and USD of a job: {_names(endless)}."] if endless else []),

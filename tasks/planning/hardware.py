@@ -146,8 +146,8 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = No
     names = hardware_names(folder)
     if "://" in name:
         raise GridbenchError(
-            f"hardware {name!r} is an address: `gridbench run`, `train`, `fits` and `bisect` ask such a box "
-            "what it is; a night, and a run from the UI, need a file in deployments/hardware (docs/ssh.md)"
+            f"hardware {name!r} is an address: `gridbench run`, `train`, `fits` and `bisect` detect such "
+            "a box; a night, and a run from the UI, need a file in deployments/hardware (docs/ssh.md)"
         )
     if name not in names:
         raise GridbenchError(f"hardware {name!r} is unknown; {hint(name, names)}")

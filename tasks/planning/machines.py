@@ -42,7 +42,7 @@ def with_version(machine: Hardware, version: Version) -> Hardware:
         return machine.model_copy(update={"command": version.command})
     if "image" not in machine.job_variables:
         raise GridbenchError(
-            f"hardware {machine.name} measures in no image (job_variables has none): give its versions with "
+            f"hardware {machine.name} has no image in job_variables: name its versions with "
             "--command-template"
         )
     variables = {**machine.job_variables, "image": version.image}

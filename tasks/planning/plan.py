@@ -189,7 +189,7 @@ def _contradiction(plan: Plan) -> str:
     """Describe the first impossible value of a plan; return an empty text if there is none."""
     names = [machine.name for machine in plan.hardware]
     if not re.fullmatch(RUN_NAME, plan.run):
-        return f"its run is called {plan.run[:60]!r}, which is no name for a folder"
+        return f"its run is called {plan.run[:60]!r}, which cannot be the name of a folder"
     if plan.baseline not in names:
         return f"its baseline {plan.baseline[:60]!r} is not among its hardware: {', '.join(names) or 'none'}"
     if len({*names}) < len(names):

@@ -147,7 +147,7 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
     if rate <= MARGIN * peak:
         return None
     return (
-        f"{rate / 1e9:.3g} GB/s beside the caches is {rate / peak:.3g} times the bandwidth of "
+        f"{rate / 1e9:.3g} GB/s, caches excluded, is {rate / peak:.3g} times the bandwidth of "
         f"{record.hardware}, {peak / 1e9:.3g} GB/s"
     )
 
@@ -160,10 +160,10 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
     for field, selected in planned.items():
         statements = record.environment.get(field)
         if selected and statements and statements != selected:
-            return f"it was measured on {statements} capacity, what was planned and is priced is {selected}"
+            return f"it was measured on {statements} capacity, but {selected} was planned and priced"
     names = names_in(record.environment)
     if other := other_model(machine.gpu, names, dict(machine.gpus_called)):
-        return f"it was measured on {names[0]} ({other}), what was planned and is priced is {machine.gpu}"
+        return f"it was measured on {names[0]} ({other}), but {machine.gpu} was planned and priced"
     return None
 
 

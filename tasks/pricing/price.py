@@ -58,7 +58,7 @@ class PriceOf(Strict):
     @model_validator(mode="after")
     def _is_of_one_machine(self) -> "PriceOf":
         if (self.instance is None) == (self.host is None):
-            raise ValueError("name either an instance, or a host (with gpu and count where it has GPUs)")
+            raise ValueError("name either an instance, or a host (with gpu and count if it has GPUs)")
         if self.gpu and not self.host:
             raise ValueError(
                 f"gpu {self.gpu!r} is part of the instance's price; leave it out, or name a host"

@@ -52,7 +52,7 @@ def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
             text = (
                 f"{first.name}, the first row, took {shown(mine)} in {column.header}, {larger.name} only "
                 f"{shown(its)} for more work: at least {least} {column.unit or 'of it'} were spent once, on "
-                "a cold start, which belongs in a row of its own"
+                "a cold start, which belongs in a separate row"
             )
             yield TableFlaw("cold first row", (first.name, larger.name), text, doubt=True)
 
@@ -109,7 +109,7 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
             if count == max(c for (r, _), c in votes.items() if r == row) and _alone(
                 table, row, index, indices
             ):
-                flaw = _slip(table, row, index, "beside its columns")
+                flaw = _slip(table, row, index, "compared with its columns")
                 yield (
                     replace(flaw, doubt=any(_scaled(table, i) for i in indices)),
                     (table.rows[row].name, index),

@@ -85,7 +85,7 @@ def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...
         return ()
     name, peak = peak_for(next(r for r in rows if precision(r) not in dict(machine.peak_flops)), machine)
     rate = f"{(peak or 0.0) / 1e12:g} TFLOP/s"
-    return (f"the precision isn't stated: held against {machine.name} in {name}, {rate}",)
+    return (f"the precision is not stated; compared with {machine.name} in {name}, {rate}",)
 
 
 def _above(

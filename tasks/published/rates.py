@@ -137,7 +137,7 @@ def _outliers(
         factor = significant(amount.value / common.value, 3)
         text = (
             f"{name} has {value.text if value else '-'} in {column.header}, which with its time is {factor} "
-            f"times what the {len(agreeing)} other rows make{f' of {words}' if words else ''}"
+            f"times the value that the {len(agreeing)} other rows give{f' for {words}' if words else ''}"
         )
         yield TableFlaw(RULE, (name,), text)
 

@@ -238,7 +238,7 @@ def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) 
     has = "has" if len(names) == 1 else "have"
     text = f"{listed(names)} {has} a {column.header} that no two of the numbers give"
     if value and bounds:
-        text += f": {value.text} beside {relation.words} of {spread(bounds)}"
+        text += f": {value.text} compared with {relation.words} of {spread(bounds)}"
     return TableFlaw(RULE, tuple(names), text)
 
 

@@ -108,7 +108,7 @@ def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
     """Ask about a last row called `sum`, `mean` or `median` that is none of the others."""
     *above, last = table.rows
     if len(above) > 1 and is_operation(last.name) and not any(is_operation(row.name) for row in above):
-        text = f"{last.name}, the last row, is no sum or mean of the others: say so if it is an operation"
+        text = f"{last.name}, the last row, is neither the sum nor the mean of the others; mark it if it is an operation"
         yield TableFlaw("summary or operation", (last.name,), text, doubt=True)
 
 
@@ -169,7 +169,7 @@ def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
         if not any(near):
             off.append((index, value))
     for index, value in off if exact > 2 * len(off) else ():
-        text = f"{row.name} is {value.text} in {table.columns[index].header}, which is no average of its rows"
+        text = f"{row.name} is {value.text} in {table.columns[index].header}, which is not the average of its rows"
         yield TableFlaw("average that its rows don't give", (row.name,), text)
 
 

@@ -38,7 +38,7 @@ class LinkSettings(BaseSettings):
         default=0,
         ge=0,
         le=MOST_LINK_S,
-        description="Seconds for which whoever has the link may read the report; 0: nobody may.",
+        description="Seconds for which the link to the report is valid for anyone who has it; 0: no link.",
     )
 
 
@@ -74,7 +74,7 @@ class Bucket:
             return cls(name, load_block(name))
         except Exception as error:  # blocks raise whatever their libraries do
             raise GridbenchError(
-                f"results={name!r} is no block of this Prefect server, save it there under Blocks "
+                f"results={name!r} is not a block of this Prefect server; save it there under Blocks "
                 f"({one_line(error)})"
             ) from None
 
@@ -242,7 +242,7 @@ def find(results: str | Path, run: str) -> Store:
     try:
         here = path_inside(folder, run)
     except WorkloadsError as error:
-        raise GridbenchError(f"run {run!r} is no name of a run: {error}") from None
+        raise GridbenchError(f"run {run!r} is not the name of a run: {error}") from None
     whole = (here / "plan.json").is_file() and (here / "records").is_dir()  # history brings no records
     if is_block(results) and not whole:
         Bucket.load(str(results)).fetch(run, folder)

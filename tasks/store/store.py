@@ -81,14 +81,16 @@ class Store:
             GridbenchError: there is no such run, or several.
         """
         if not run or "/" in run or run.startswith("."):
-            raise GridbenchError(f"run {run!r} is no name of a run; see the folders in {results}")
+            raise GridbenchError(
+                f"run {run!r} is not the name of a run; the runs are the folders in {results}"
+            )
         matches = [results / name for name in sorted(runs(results)) if name.startswith(run)]
         exact = [path for path in matches if path.name == run]
         if not matches:
             raise GridbenchError(f"run {run!r} is unknown in {results}")
         if len(matches) > 1 and not exact:
             names = ", ".join(path.name for path in matches[:5])
-            raise GridbenchError(f"run {run!r} may be any of {names}; give more of the name")
+            raise GridbenchError(f"run {run!r} matches {names}; give more of the name")
         return cls((exact or matches)[0], bucket)
 
     @property

@@ -192,8 +192,8 @@ def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, f
     try:
         call_uv("pip", "compile", str(scratch / "asked.in"), *words, names=asked.variables)
     except GridbenchError as error:
-        torch = f" beside this machine's torch {own['torch']}" if "torch" in own else ""
-        raise GridbenchError(f"{file} can't be had{torch}: {error}") from None
+        torch = f" together with this machine's torch {own['torch']}" if "torch" in own else ""
+        raise GridbenchError(f"{file} cannot be installed{torch}: {error}") from None
     lines = (scratch / "resolved.txt").read_text().split("\n")
     resolved = [line.partition(";")[0].strip() for line in lines]
     there = {f"{name}=={version}" for name, version in here.installed.items()}

@@ -96,7 +96,7 @@ def _entries(archive_bytes: bytes, tree_id: str) -> list[tuple[TreeFile, bytes]]
                     raise GridbenchError(f"the code {tree_id} holds {file.name[:200]!r} twice, or too much")
                 entries[file.name] = file, content
     except (tarfile.TarError, OSError, ValueError, RecursionError):
-        raise GridbenchError(f"the code {tree_id} is no archive; start the run again") from None
+        raise GridbenchError(f"the code {tree_id} is not an archive; start the run again") from None
     _check_parents(entries)
     return [*entries.values()]
 

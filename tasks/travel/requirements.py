@@ -95,7 +95,7 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
     path = folder / file
     if not path.is_file():
         raise GridbenchError(
-            f"packages={file!r} is no file in the code folder {folder}; there is {_there(folder)}"
+            f"packages={file!r} is not a file in the code folder {folder}, which has {_there(folder)}"
         )
     if path.name == "uv.lock":
         rows = [("", line) for line in _lines(_of_lock(path, python))]
@@ -182,7 +182,7 @@ def _of_project(path: Path) -> list[str]:
 def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
     """Yield the lines of a requirements file and of those that it includes; with `c` those of constraints."""
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
-        raise GridbenchError(f"{path.name} is asked for by a requirements file, and is no file of {folder}")
+        raise GridbenchError(f"{path.name} is named by a requirements file but does not exist in {folder}")
     for line in _lines(path.read_text(errors="replace")):
         word, _, rest = (
             line.replace("=", " ", 1).partition(" ") if line.startswith("--") else line.partition(" ")

@@ -137,6 +137,6 @@ def _write(store: Store, name: str, content: bytes) -> None:
 def _too_large(folder: Path, packed_bytes: int, machine: str) -> str:
     return (
         f"the code in {folder} is {packed_bytes / MIB:.0f} MiB packed, and without a bucket {machine} gets "
-        f"{MOST_API_BYTES // MIB} MiB at most; name what is no code in .gitignore, put data into --data, or "
+        f"{MOST_API_BYTES // MIB} MiB at most; list files that are not code in .gitignore, put data into --data, or "
         f"results into {S3}/NAME"
     )

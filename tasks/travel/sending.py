@@ -77,7 +77,7 @@ async def forget_code(
     for flow_run_id in flow_run_ids if sizes else ():
         names = [name for tree_id, size in sizes.items() for name in _input_names(tree_id, size)]
         if why := await _delete(client, flow_run_id, names):
-            say(f"code may be left in the inputs of flow run {flow_run_id}: {why}")
+            say(f"code can remain in the inputs of flow run {flow_run_id}: {why}")
 
 
 async def _delete(client: PrefectClient, flow_run_id: UUID, names: Iterable[str]) -> str:

@@ -70,14 +70,16 @@ def take(folder: Path) -> Tree:
     """
     folder = Path(os.path.abspath(folder))
     if not folder.is_dir():
-        raise GridbenchError(f"the code folder {folder} is no folder; name the one that the script runs in")
+        raise GridbenchError(
+            f"the code folder {folder} does not exist; name the folder that the script runs in"
+        )
     names = names_in(folder)
     if not names:
         raise GridbenchError(f"the code folder {folder} has no file that git does not ignore")
     if len(names) > MOST_FILES:
         raise GridbenchError(
             f"the code folder {folder} has {len(names)} files, more than {MOST_FILES}; "
-            "name what is no code in .gitignore, and put data into --data"
+            "list files that are not code in .gitignore, and put data into --data"
         )
     hindrance, files = "", []
     for name in names:
@@ -88,7 +90,7 @@ def take(folder: Path) -> Tree:
     if total_bytes > MOST_BYTES:
         raise GridbenchError(
             f"the code folder {folder} has {total_bytes / MIB:.0f} MiB, more than {MOST_BYTES // MIB} MiB; "
-            "name what is no code in .gitignore, and put data into --data"
+            "list files that are not code in .gitignore, and put data into --data"
         )
     return Tree(folder, id_of(files), has_changes(folder), tuple(files), total_bytes, hindrance)
 
@@ -107,7 +109,7 @@ def hex_of(tree_id: str) -> str:
     """
     kind, _, digits = tree_id.partition(":")
     if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
-        raise GridbenchError(f"{tree_id[:80]!r} is no id of code; one is sha256: and 64 hexadecimal digits")
+        raise GridbenchError(f"{tree_id[:80]!r} is not a code id, which is sha256: and 64 hexadecimal digits")
     return digits
 
 

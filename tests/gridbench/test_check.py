@@ -135,7 +135,7 @@ def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
     code, text, _ = run(BLOG, "--gpu", key)
     fastest = max(load_gpus()[key].tflops.values())
     assert code == 1 and ("above the peak" in text) is (1.05 * fastest < 22.76)  # 2 x 8000^3 FLOP in 0.045 s
-    assert "the precision isn't stated: held against" in " ".join(text.split())
+    assert "the precision is not stated; compared with" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

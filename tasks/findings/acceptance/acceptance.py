@@ -25,8 +25,8 @@ COLUMNS = (
     Column("Standing", Quantity.VERDICT),
 )
 LEAD = (
-    "Siblings are other machines with the same card and stack. A measure is the time per step, after the "
-    "soak where there is one, or what the soak adds to it; it is held against the typical sibling's."
+    "Siblings are other machines with the same card and stack. A measure is the time per step "
+    "(after the soak, if there is one) or the share that the soak adds; it is compared with the typical sibling's."
 )
 MARKS = {
     Advice.KEEP: Mark("keep", RatioVerdict.FASTER),
@@ -179,8 +179,8 @@ def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
         else:
             yield (
                 f"{takes} time of the typical one of its {machine.siblings} siblings, neither above "
-                f"{significant(held.limit or 0.0, 3)}×, where it would be slow, nor shown to be below "
-                f"{TOLERATED:.2f}×; more siblings or repeats would decide"
+                f"{significant(held.limit or 0.0, 3)}× (slow) nor shown to be below {TOLERATED:.2f}× (good); "
+                "more siblings or repeats would decide"
             )
 
 
@@ -193,24 +193,24 @@ def _load(held: Held) -> str:
 def _nobody(machine: MachineAdvice) -> str:
     """Say that nobody is there to compare a machine with, and what would decide."""
     if not machine.kind:
-        return "its records do not say which card and stack it has, so nobody can be compared with it"
+        return "its records do not say which card and stack it has, so it cannot be compared"
     few = f"{machine.siblings} of the {FEWEST} siblings that it takes" if machine.siblings else "no sibling"
     more = f"{FEWEST - machine.siblings}{' more' if machine.siblings else ''}"
     return (
-        f"nobody to compare with: {few} among these results, and no published rates of its card; "
+        f"no machine to compare with: {few} among these results, and no published rates of its card; "
         f"the same suite on {more} of its kind ({machine.kind}) would decide"
     )
 
 
 def _unheld(machine: MachineAdvice) -> str:
     names = [held.name for held in machine.held if not held.against]
-    return f"; not held against anything: {', '.join(names)}" if names else ""
+    return f"; not compared: {', '.join(names)}" if names else ""
 
 
 def _notes(machine: MachineAdvice) -> Iterator[str]:
     if machine.kind:
         siblings = format_count(machine.siblings, "sibling")
-        yield f"{machine.hardware}: {machine.kind}; held against {siblings}."
+        yield f"{machine.hardware}: {machine.kind}; compared with {siblings}."
     if machine.left_out:
         yield f"{machine.hardware}: left out as slow themselves are {', '.join(machine.left_out)}."
 

@@ -16,7 +16,7 @@ from tasks.results.wording import verdict_text
 from workloads.harness.records.record import RULES, Verdict
 
 TOLERATED = 1.10
-"""A machine is kept where its intervals exclude so many times the time of the typical sibling."""
+"""A machine is kept if its intervals exclude this multiple of the typical sibling's time."""
 PUBLISHED = "published rates"
 
 

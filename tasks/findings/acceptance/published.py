@@ -5,7 +5,7 @@ from tasks.results.repeats import Repeats
 
 COPY_REACH = 0.7
 """Share of the data sheet's bandwidth that a copy reaches at least. 0.87 and more was seen of stacked memory
-(A100: kokkos/kokkos.github.io, carveout.pdf); cards with GDDR6 spend a part of theirs on check bits."""
+(A100: kokkos/kokkos.github.io, carveout.pdf); cards with GDDR6 spend part of it on check bits."""
 CEILINGS = ("gemm", "matmul", "roof", "memory_bandwidth", "memory_read")
 """Workloads that do nothing but compute or move bytes, so that a card's rates say how long they take."""
 

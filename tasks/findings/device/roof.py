@@ -34,8 +34,8 @@ COLUMNS = (
 )
 LEAD = (
     "The best that each machine was measured to do: the fastest product that a search over sizes has found, "
-    "timed afresh, the fastest read and copy of its memory, a launch, an exchange between processes. What a "
-    "search has found may be beaten."
+    "timed afresh, the fastest read and copy of its memory, a launch, an exchange between processes. A larger "
+    "search can find better values."
 )
 TITLES = {COPY: "copying memory", READ: "reading memory", LAUNCH: "launch of an operation"}
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))

@@ -46,7 +46,7 @@ COLUMNS = (
     Column("Memory left", Quantity.BYTES),
     Column("Advice"),
 )
-LEAD = "Shares of a steady step; every bar is one step of its own machine."
+LEAD = "Shares of a steady step; each bar is one step of its machine."
 
 
 @dataclass(frozen=True, slots=True)

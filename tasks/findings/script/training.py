@@ -28,7 +28,7 @@ COLUMNS = (
 LEAD = (
     f"The first {EARLY} losses are compared closely between devices of one kind, with a tolerance that grows "
     "from step to step as rounding does; beyond that only a loss that falls on one machine and not on "
-    "another, or is no number, is wrong. A wrong training has no time."
+    "another, or is not a number, is wrong. A wrong training has no time."
 )
 
 
