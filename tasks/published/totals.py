@@ -108,7 +108,9 @@ def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
     """Ask about a last row called `sum`, `mean` or `median` that is none of the others."""
     *above, last = table.rows
     if len(above) > 1 and is_operation(last.name) and not any(is_operation(row.name) for row in above):
-        text = f"{last.name}, the last row, is neither the sum nor the mean of the others; is it an operation?"
+        text = (
+            f"{last.name}, the last row, is neither the sum nor the mean of the others; is it an operation?"
+        )
         yield TableFlaw("summary or operation", (last.name,), text, doubt=True)
 
 
