@@ -19,6 +19,7 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Verdict
 
+NO_TIME = "no valid time"
 NOTHING = "NothingMeasured"  # name of the state of a run that went to its end without one time
 
 
@@ -107,7 +108,9 @@ def cell_state(records: list[Record]) -> State[None]:
 
 
 def _time_text(records: Sequence[Record]) -> list[str]:
-    """Return the time of a step over the valid repeats, with ±; nothing if none is valid."""
+    """Return the time of a step over the valid repeats, with ±; nothing for cells without any time."""
+    if all(record.compute_s is None for record in records):
+        return []
     times_s = [record.compute_s for record in records if counts(record) and record.compute_s]
     time = over_repeats(times_s)
-    return [f"{format_plus_minus(time)} ({format_count(len(times_s), 'repeat')})"] if time else []
+    return [f"{format_plus_minus(time)}, {format_count(len(times_s), 'repeat')}" if time else NO_TIME]

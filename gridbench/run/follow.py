@@ -117,19 +117,16 @@ def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, cl
 
 
 def cell_text(cell: TaskRun) -> str:
-    """Return a finished cell with its time and ±, or with the reason that it has none.
+    """Return a finished cell with its time and ±; without one, with its verdict and the first reason.
 
-    A cell whose result is valid has its time first in the message of its state; the name of its state is its
-    verdict, which is printed only if it is not `ok`.
+    The message of its state has the time first, then the reasons; the name of its state is its verdict.
     """
     state = cell.state
     assert state is not None
-    time_text, _, reasons = (state.message or "").partition("; ")
-    if not state.is_completed():
-        return f"{cell.name}: {state.name}: {state.message}"
-    is_plain = not reasons or state.name in ("Ok", "Completed")
-    verdict = "" if is_plain else f", {str(state.name).lower()}: {reasons}"
-    return f"{cell.name}: {time_text}{verdict}"
+    first, _, reasons = (state.message or "").partition("; ")
+    if not state.is_completed() or not reasons or state.name in ("Ok", "Completed"):
+        return f"{cell.name}: {first}" if state.is_completed() else f"{cell.name}: {state.name}: {first}"
+    return f"{cell.name}: {first} ({str(state.name).lower()})"
 
 
 def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None) -> str:

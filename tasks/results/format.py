@@ -35,10 +35,12 @@ def format_seconds(seconds: Estimate | float | None) -> str:
 
 
 def format_plus_minus(seconds: Estimate) -> str:
-    """`1.23 ms ± 2.1 %`: the larger half of the interval; without one, the bare time."""
+    """`1.23 ms ± 2.1 %`: the larger half of the interval; beyond 100 % a factor; without one, the bare time."""
     if seconds.low is None or seconds.high is None or not seconds.value:
         return format_seconds(seconds)
     share = max(seconds.high - seconds.value, seconds.value - seconds.low) / seconds.value
+    if share > 1:
+        return f"{format_seconds(Estimate(seconds.value))} within a factor of {significant(1 + share, 2)}"
     return f"{format_seconds(Estimate(seconds.value)).removeprefix('~')} ± {significant(100 * share, 2)} %"
 
 

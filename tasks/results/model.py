@@ -294,7 +294,7 @@ class Comparison:
         kinds = list(dict.fromkeys(caveat.kind for caveat in self.caveats))
         if not kinds:
             return ""
-        more = f" and {len(kinds) - MOST_KINDS} more kinds" if len(kinds) > MOST_KINDS else ""
+        more = f" and {len(kinds) - MOST_KINDS} more" if len(kinds) > MOST_KINDS else ""
         noun = "caveat" if len(self.caveats) == 1 else "caveats"
         return f"{len(self.caveats)} {noun}: {', '.join(kinds[:MOST_KINDS])}{more}."
 

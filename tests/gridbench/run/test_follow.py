@@ -19,11 +19,11 @@ def cell(state):
 @pytest.mark.parametrize(
     ("state", "words", "others"),
     [
-        (Completed(name="Ok", message="1.23 ms ± 0.8 % (3 repeats)"), ["1.23 ms ± 0.8 %"], ["Ok"]),
+        (Completed(name="Ok", message="1.23 ms ± 0.8 %, 3 repeats"), ["1.23 ms ± 0.8 %"], ["Ok"]),
         (
-            Completed(name="Noisy", message="1.23 ms ± 4 % (3 repeats); others took 2 CPUs"),
-            ["1.23 ms ± 4 %", "noisy: others took 2 CPUs"],
-            [],
+            Completed(name="Noisy", message="1.23 ms ± 4 %, 3 repeats; others took 2 CPUs"),
+            ["1.23 ms ± 4 %", "(noisy)"],
+            ["others"],
         ),
         (Failed(name="OutOfMemory", message="tried 6 GB"), ["OutOfMemory", "tried 6 GB"], ["±"]),
     ],

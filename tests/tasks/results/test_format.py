@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tasks.results.format import (
     format_duration,
     format_percent,
+    format_plus_minus,
     format_ratio,
     format_seconds,
     format_usd,
@@ -103,3 +104,15 @@ def test_a_time_that_rounds_to_nothing_bounds_no_ratio():
 )
 def test_long_times_are_written_as_people_wait_for_them(seconds, text):
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        (Estimate(1.23e-3, 1.20e-3, 1.26e-3), "1.2 ms ± 2.4 %"),
+        (Estimate(1.0, 0.1, 11.0), "1.0 s within a factor of 11"),
+        (Estimate(0.5), "~500 ms"),
+    ],
+)
+def test_a_time_has_the_larger_half_of_its_interval(estimate, text):
+    assert format_plus_minus(estimate).replace("~", "") == text.replace("~", "")
