@@ -1,6 +1,9 @@
 """Open the results store of a run: a new one with its plan, or an earlier one that is resumed."""
 
 import asyncio
+import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
@@ -10,9 +13,9 @@ from prefect.runtime import flow_run
 
 from tasks.dispatch.flow_runs import measuring
 from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
-from tasks.planning.variables import check_variables
 from tasks.script_files import check_files, keep_files
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, folder_of, send
@@ -67,3 +70,31 @@ async def _take_turns(client: PrefectClient, run: str, me: UUID) -> None:
     first = min(await measuring(client, run), key=lambda other: (other.start_time, other.id), default=None)
     if first and first.id != me:
         raise GridbenchError(f"run {run} is under way in flow run {first.id}: wait for it or cancel it")
+
+
+NAMED = re.compile(r"\{\{\s*prefect\.variables\.(\w+)\s*\}\}")
+
+
+def named_in(machine: Hardware) -> list[tuple[str, str]]:
+    """Return the job variables of a machine that refer to a Prefect variable, each with its name."""
+    variables = machine.job_variables.items()
+    return [(field, name) for field, value in variables for name in NAMED.findall(json.dumps(value))]
+
+
+async def check_variables(hardware: Iterable[Hardware]) -> None:
+    """Check that every Prefect variable that a job variable refers to exists and is not empty.
+
+    Raises:
+        GridbenchError: one is missing; Prefect would leave the field empty, on a machine that is paid for.
+    """
+    references = [(machine, field, name) for machine in hardware for field, name in named_in(machine)]
+    if not references:
+        return
+    async with get_client() as client:
+        for machine, field, name in references:
+            variable = await client.read_variable_by_name(name)
+            if variable is None or variable.value in (None, ""):
+                raise GridbenchError(
+                    f"hardware {machine.name}: job_variables.{field} is the Prefect variable {name}, which "
+                    f"this server lacks: `prefect variable set {name} …`, or write the value there"
+                )

@@ -1,10 +1,21 @@
 """Registries that this project logs in to by itself: those of the clouds that it rents machines from."""
 
+import base64
 import json
 import os
+import re
 from pathlib import Path
+from typing import Any
 
-from infra.images import ecr
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
+from infra.images.errors import ImageError
+
+ECR_HOST = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
+GOOGLE_HOST = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")  # Artifact and Container Registry
+GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+GOOGLE_USER = "oauth2accesstoken"  # the user that takes an access token as its password
 
 
 def has_helper(host: str) -> bool:
@@ -29,11 +40,9 @@ def sign_in(repository: str) -> tuple[str, str] | None:
     host = repository.partition("/")[0]
     if has_helper(host):
         return None
-    if region := ecr.region_of(repository):
-        return ecr.credentials(region)
-    from infra.images import google_registry  # slow to import
-
-    return google_registry.credentials(host) if google_registry.is_host(host) else None
+    if region := ecr_region(repository):
+        return ecr_credentials(region)
+    return google_credentials(host) if GOOGLE_HOST.fullmatch(host) else None
 
 
 def pushed_digest(repository: str, tag: str) -> str | None:
@@ -44,4 +53,65 @@ def pushed_digest(repository: str, tag: str) -> str | None:
     Raises:
         ImageError: AWS refuses, or there are no credentials for it.
     """
-    return ecr.digest_of(repository, tag) if ecr.region_of(repository) else None
+    return ecr_digest(repository, tag) if ecr_region(repository) else None
+
+
+def ecr_region(repository: str) -> str | None:
+    """Return the region of a repository in ECR; None for another registry's."""
+    match = ECR_HOST.fullmatch(repository.partition("/")[0])
+    return match["region"] if match else None
+
+
+def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
+    """Fetch a user and password for a region's registry, good for twelve hours.
+
+    Raises:
+        ImageError: AWS refuses, or there are no credentials.
+    """
+    try:
+        client = client or boto3.client("ecr", region_name=region)
+        token = client.get_authorization_token()["authorizationData"][0]["authorizationToken"]
+    except (BotoCoreError, ClientError) as error:
+        raise ImageError(f"no password for the registry in {region}: {error}") from error
+    user, _, password = base64.b64decode(token).decode().partition(":")
+    return user, password
+
+
+def ecr_digest(repository: str, tag: str) -> str | None:
+    """Return the digest that a tag of a repository in ECR has; None if the tag is free.
+
+    Raises:
+        ImageError: AWS refuses, there are no credentials, or no such repository.
+    """
+    host, _, name = repository.partition("/")
+    match = ECR_HOST.fullmatch(host)
+    assert match, f"{host} is not ECR's"
+    try:
+        client = boto3.client("ecr", region_name=match["region"])
+        wanted = {"registryId": match["account"], "repositoryName": name, "imageIds": [{"imageTag": tag}]}
+        found: str = client.describe_images(**wanted)["imageDetails"][0]["imageDigest"]
+        return found
+    except (BotoCoreError, ClientError) as error:
+        code = error.response["Error"]["Code"] if isinstance(error, ClientError) else ""
+        if code == "ImageNotFoundException":
+            return None
+        raise ImageError(f"{repository} can't be asked for tag {tag}: {error}") from error
+
+
+def google_credentials(host: str) -> tuple[str, str]:
+    """Fetch a user and password for a registry, good for an hour, by the default credentials of Google.
+
+    Raises:
+        ImageError: there are no credentials, or Google refuses them.
+    """
+    import google.auth  # slow to import
+    from google.auth.exceptions import GoogleAuthError
+    from google.auth.transport.requests import Request
+
+    try:
+        found, _ = google.auth.default(scopes=[GOOGLE_SCOPE])
+        found.refresh(Request())  # type: ignore[no-untyped-call]
+    except GoogleAuthError as error:
+        hint = "gcloud auth application-default login"
+        raise ImageError(f"no password for {host}: {error}; make one: {hint}") from error
+    return GOOGLE_USER, str(found.token)

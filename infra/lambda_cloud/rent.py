@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import anyio
+import yaml
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.boot import Answers, BadBox, Boot, BoxRefusesUs, booted, greets, lets_in
@@ -21,7 +24,6 @@ from infra.lambda_cloud.errors import (
     Unavailable,
 )
 from infra.lambda_cloud.give_back import Rented, Say, clear, give_back, tell
-from infra.lambda_cloud.keys import cloud_config, key_pair
 from infra.lambda_cloud.lease import Lease, lease_of
 from infra.lambda_cloud.models import LambdaInstance, LaunchRequest
 
@@ -268,3 +270,25 @@ def _waits(first_s: float, longest_s: float) -> Iterator[float]:
     while True:
         yield wait_s * random.uniform(0.7, 1.0)
         wait_s = min(wait_s * 2, longest_s)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """An ed25519 key pair in OpenSSH's formats."""
+
+    public: str
+    private: str = field(repr=False)
+
+
+def key_pair(comment: str) -> KeyPair:
+    """Make a fresh key pair; the comment ends the public key's line."""
+    key = Ed25519PrivateKey.generate()
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
+    public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
+    return KeyPair(f"{public} {comment}", private)
+
+
+def cloud_config(host: KeyPair) -> str:
+    """Return cloud-init's user data that gives a box this host key and no other."""
+    keys = {"ed25519_private": host.private, "ed25519_public": host.public}
+    return "#cloud-config\n" + yaml.safe_dump({"ssh_deletekeys": True, "ssh_keys": keys}, width=1000)

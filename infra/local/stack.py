@@ -1,26 +1,67 @@
 """A Prefect server with SQLite and workers, for as long as a `with` block lasts and no longer."""
 
+import os
 import shutil
+import signal
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import MappingProxyType, TracebackType
-from typing import Self
+from types import FrameType, MappingProxyType, TracebackType
+from typing import Any, Self
 
 import httpx
 
 from infra.local.access import api_client
 from infra.local.api import healthy
-from infra.local.certificate import ensure_certificate
 from infra.local.errors import LocalStackError, stop_reason
 from infra.local.lock_file import StackLock
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
 from infra.local.settings import certificate_file, client_environment, service_environment
-from infra.local.signals import StopSignals
 from infra.local.supervisor import SERVER, sweep
 from infra.local.workers import NOTHING, PROCESS, PoolWorker
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """The handlers of this process while it has a stack; without effect outside of the main thread."""
+
+    def __init__(self) -> None:
+        self.hurry = False
+        self._before: dict[int, Any] = {}
+
+    def take(self) -> None:
+        """Have SIGTERM and SIGHUP raise SystemExit from here on."""
+        if threading.current_thread() is threading.main_thread():
+            for number in ENDING:
+                self._before[number] = signal.signal(number, self._exit)
+
+    def closing(self) -> None:
+        """Have a signal only say that the user is impatient from here on."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (*ENDING, signal.SIGINT):
+                before = signal.signal(number, self._note)
+                self._before.setdefault(number, before)
+
+    def give_back(self) -> None:
+        """Restore the handlers that were there before."""
+        for number, before in self._before.items():
+            with suppress(ValueError, TypeError):  # another thread; a handler that Python did not set
+                signal.signal(number, before)
+        self._before = {}
+        self.hurry = False
+
+    def _exit(self, number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.hurry = True
+
 
 __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
@@ -233,3 +274,43 @@ class LocalStack:
         """Return the API and the pools of the stack that is up here, unless its owner is just stopping it."""
         api_url, pools = running_api(self.state), self._stack_lock.pools()
         return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None
+
+
+VALID = timedelta(days=36500)
+NOTE = """\
+The local server speaks http only. Prefect's clients read this file in place of all the world's certificates,
+which take 60 ms of CPU each time. The key of this authority was never stored.
+"""
+
+
+def ensure_certificate(path: Path) -> None:
+    """Write a self-signed authority to `path`, unless it is there; its key is forgotten."""
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_bytes(NOTE.encode() + _self_signed("nobody"))
+    draft.replace(path)
+
+
+def _self_signed(common_name: str) -> bytes:
+    """Return a certificate in PEM, signed by a fresh key that nothing keeps."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.x509.oid import NameOID
+
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))  # clocks may be set back
+        .not_valid_after(now + VALID)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    )
+    return builder.sign(key, SHA256()).public_bytes(Encoding.PEM)

@@ -1,18 +1,21 @@
 """From records to everything that is said of them."""
 
-from collections.abc import Collection, Mapping, Sequence
+import pkgutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 
+import tasks.findings
 from tasks.findings.answer import caveats, details
 from tasks.findings.bottleneck import with_bounds
 from tasks.findings.break_even import with_payback
 from tasks.findings.headline import MOST_LINES, headline
-from tasks.findings.registry import find_all
 from tasks.findings.scaling_families import families, sentences
 from tasks.findings.totals import CommonCases, totals
 from tasks.plausibility.physics import gate
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
-from tasks.results.finding import LaneJob, Results
+from tasks.results.finding import Finding, LaneJob, Results
 from tasks.results.model import Comparison, Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -147,3 +150,21 @@ def _price(machines: Mapping[str, Machine], hardware: str) -> float | None:
 def _words(case: Case) -> str:
     size = " ".join(f"{name}={value}" for name, value in case.size)
     return f"{case.workload} {size} {case.terms}".replace("  ", " ")
+
+
+@cache
+def kinds() -> tuple[type[Finding], ...]:
+    """Return every kind of finding, in the order of a report."""
+    return tuple(sorted(_members(), key=lambda kind: (kind.order, kind.name)))
+
+
+def find_all(results: Results) -> tuple[Finding, ...]:
+    """Return one finding of every kind."""
+    return tuple(kind.find(results) for kind in kinds())
+
+
+def _members() -> Iterator[type[Finding]]:
+    for file in pkgutil.walk_packages(tasks.findings.__path__, "tasks.findings."):
+        for value in vars(import_module(file.name)).values():
+            if isinstance(value, type) and issubclass(value, Finding) and value.__module__ == file.name:
+                yield value

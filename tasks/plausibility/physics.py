@@ -7,18 +7,20 @@ with the reason, and enters no estimate.
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tasks.plausibility import coherence
 from tasks.plausibility.contradictions import contradictions, out_of_range
 from tasks.plausibility.gpu_names import names_in, other_model
-from tasks.plausibility.roofs import above_roofs
 from tasks.plausibility.trainings import Standing, courses
 from tasks.results.model import Machine
 from tasks.results.repeats import RecordKey, WrongTraining, key
 from workloads.harness.records.amounts import least_flops
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Timing
+from workloads.harness.roofline.ceilings import Ceilings, ceilings_of, machine_of
+from workloads.harness.roofline.roof import COPY, PRODUCT, READ, RoofRate, roof_of
+from workloads.harness.roofline.roofline import si
 
 MARGIN = 1.05  # a boost clock above the data sheet's, and its rounding
 # Compulsory traffic that a last-level cache may have kept from the step before: the largest common ones.
@@ -170,3 +172,51 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
 def _processes(record: Record) -> int:
     """Devices at work: a machine's peaks are those of one, and a group has one for each process."""
     return len(record.group.ranks) if record.group and record.device != "cpu" else 1
+
+
+BEYOND = 2.0  # times the ceiling
+
+
+def above_roofs(records: Sequence[Record], caches: dict[str, int]) -> Iterator[tuple[Record, str]]:
+    """Yield each record that is too far above the roof of its machine, with the reason.
+
+    Args:
+        records: of all machines, each of which is plausible by itself.
+        caches: by device, bytes that a cache may keep from one step to the next.
+    """
+    machines: dict[object, list[Record]] = {}
+    for record in records:
+        machines.setdefault(machine_of(record), []).append(record)
+    for members in machines.values():
+        sound = [rate for rate in roof_of(members) if rate.is_sound]
+        if not sound:
+            continue
+        ceilings = ceilings_of(members)
+        for record in members:
+            if reason := _above(record, sound, ceilings, caches.get(record.device, 0)):
+                yield record, reason
+
+
+def _above(record: Record, sound: Sequence[RoofRate], ceilings: Ceilings, cache_bytes: int) -> str | None:
+    work, seconds, precision = record.work, record.compute_s, record.case.precision
+    if work is None or not seconds:
+        return None
+    devices = len(record.group.ranks) if record.group and record.device != "cpu" else 1
+    products = any(rate.kind == PRODUCT and rate.precision == precision for rate in sound)
+    if products and work.flops and (top := dict(ceilings.compute).get(precision)):
+        rate = least_flops(work.flops, work.conv_flops, precision) / seconds
+        if rate > BEYOND * devices * top.value:
+            return _reason(
+                rate, devices * top.value, "FLOP/s", f"the fastest product of this machine in {precision}"
+            )
+    if any(rate.kind in (COPY, READ) for rate in sound) and work.bytes and ceilings.memory:
+        rate, top = (work.bytes - devices * cache_bytes) / seconds, ceilings.memory
+        if rate > BEYOND * devices * top.value:
+            return _reason(
+                rate, devices * top.value, "B/s", "the fastest read or copy of this machine's memory"
+            )
+    return None
+
+
+def _reason(rate: float, top: float, unit: str, name: str) -> str:
+    return f"{si(rate)}{unit} is {rate / top:.3g} times {name}, {si(top)}{unit}, its measured roof"

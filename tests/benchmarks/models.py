@@ -10,9 +10,9 @@ from torch.nn import functional as F
 
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.device import open_device
+from workloads.harness.engine.measure import Restarts
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
-from workloads.harness.engine.restarts import Restarts
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.timing import time_step
 from workloads.harness.prepared import Env, Prepared

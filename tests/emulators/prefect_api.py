@@ -17,8 +17,8 @@ from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.client.schemas.sorting import FlowRunSort, LogSort
 
 from infra.local.access import auth_string
-from infra.local.certificate import ensure_certificate
 from infra.local.settings import certificate_file, service_environment
+from infra.local.stack import ensure_certificate
 
 DATABASE = "prefect.db"  # of a state folder
 

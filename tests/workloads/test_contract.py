@@ -11,7 +11,7 @@ from tests.workloads.building import build, is_ours, takes_seconds
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.correctness import BOUNDS, check, check_inputs, check_loss, first_step, recheck
 from workloads.harness.engine.device import UnsupportedError, open_device
-from workloads.harness.engine.jobs import measure_job
+from workloads.harness.engine.measure import measure_job
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Job
 from workloads.harness.records.case import PRECISIONS

@@ -5,8 +5,15 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from workloads.command import measure, read, roof, script
+from workloads.command import measure, roof, script
+from workloads.command.measure import say
+from workloads.harness.checks.fitness import before_measuring, findings
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.files import read_records
+from workloads.harness.records.record import Record
+from workloads.harness.records.text import HEAD, comparison, detail, line, table
+from workloads.harness.roofline.bounds import roofline_json, roofline_text
 from workloads.loadtest.command import add_options
 
 Command = Callable[[argparse.Namespace], int]
@@ -35,7 +42,7 @@ def parser(description: str) -> argparse.ArgumentParser:
     _add_largest(
         command("largest", measure.largest, "Find the largest value of a size parameter that fits in memory.")
     )
-    _add_check(command("check", read.check, "Check whether this machine is fit to measure on."))
+    _add_check(command("check", check, "Check whether this machine is fit to measure on."))
     _add_roof(
         command(
             "roof",
@@ -43,15 +50,15 @@ def parser(description: str) -> argparse.ArgumentParser:
             "Measure this machine's best rates, store them by machine and software, and show them.",
         )
     )
-    sub = command("show", read.show, "Show records: a file, or all below a folder.")
+    sub = command("show", show, "Show records: a file, or all below a folder.")
     sub.add_argument("path", type=Path)
     sub.add_argument("--json", action="store_true", help="print JSON lines")
     sub = command(
-        "roofline", read.roofline, "Show what limits each case, by the measured ceilings among the records."
+        "roofline", roofline, "Show what limits each case, by the measured ceilings among the records."
     )
     sub.add_argument("path", type=Path, help="file of records or a run's folder")
     sub.add_argument("--json", action="store_true", help="print one JSON object")
-    sub = command("compare", read.compare, "Compare two sets of records case by case.")
+    sub = command("compare", compare, "Compare two sets of records case by case.")
     sub.add_argument("base", type=Path, help="file or folder that speedups are relative to")
     sub.add_argument("other", type=Path)
     sub = commands.add_parser("repeat")  # for our own processes, so help does not list it
@@ -209,3 +216,50 @@ def _name(text: str) -> str:
             f"{text!r} is not a name; use letters, digits, spaces, and . + @ - _"
         )
     return text
+
+
+def check(options: argparse.Namespace) -> int:
+    """Say whether this machine is fit to measure on."""
+    results = before_measuring(options.before, options.gpus) if options.before else findings()
+    print("\n".join(f"{'ok  ' if fit else 'warn'}  {text}" for fit, text in results))
+    return 0 if all(fit for fit, _ in results) else 1
+
+
+def show(options: argparse.Namespace) -> int:
+    """Show records."""
+    records, sound = _read(options.path)
+    if options.json:
+        print("\n".join(record.to_json() for record in records))
+    elif len(records) == 1:
+        print(detail(records[0]))
+    elif records:
+        print(table([HEAD, *map(line, records)]))
+    return 0 if sound else 1
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Compare two sets of records."""
+    (base, base_sound), (other, other_sound) = _read(options.base), _read(options.other)
+    print(comparison(base, other))
+    return 0 if base_sound and other_sound else 1
+
+
+def roofline(options: argparse.Namespace) -> int:
+    """Say what bounds each case."""
+    records, sound = _read(options.path)
+    print(roofline_json(records) if options.json else roofline_text(records))
+    return 0 if sound else 1
+
+
+def _read(path: Path) -> tuple[list[Record], bool]:
+    """Return the readable records at a path, and True if all were; name the others on standard error."""
+    records, sound = [], True
+    for item in read_records(path):
+        if isinstance(item, RecordError):
+            say(f"error: {item}")
+            sound = False
+        else:
+            records.append(item)
+    if sound and not records:
+        raise WorkloadsError(f"{path} holds no records; name a file of records or a run's folder")
+    return records, sound

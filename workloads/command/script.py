@@ -1,26 +1,32 @@
 """`python -m workloads script`: measure a user's own command, unchanged."""
 
+from __future__ import annotations
+
 import argparse
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import IO
 
 from workloads.harness.group.launch import PREFIX
 from workloads.harness.group.ranks import Membership, membership_in
 from workloads.harness.records.case import parse_size
-from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.files import make_folder, record_path, write_record
+from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.script import Script
 from workloads.harness.records.text import HEAD, line, script_facts, table
-from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.runs import run_repeat
+from workloads.harness.repeat.exclusive import INHERITED, whole_box
+from workloads.harness.repeat.runs import COMMAND, PARENT, run_repeat, signal_name
 from workloads.harness.script.command import check_script, own_case
-from workloads.harness.script.measure import RANKS
-from workloads.harness.script.run_to_end import run_whole
+from workloads.harness.script.measure import RANKS, RECORD
 
 
 def say(text: str) -> None:
@@ -91,3 +97,56 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
         field.name for field in fields(Repeat) if field.name not in taken and hasattr(options, field.name)
     ]
     return Repeat(case=case, script=asked, **{name: getattr(options, name) for name in names})
+
+
+def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
+    """Run a repeat's script to its end and write its record into a folder, if one is given.
+
+    Returns the script's exit code.
+
+    A script that a signal has ended takes this process along in the same way.
+
+    Raises:
+        WorkloadsError: the folder can't be made, or holds this record already.
+    """
+    if out is not None:
+        make_folder(out)
+    with tempfile.TemporaryFile("w+") as file:
+        code = _run(repeat, lock, file)
+        record = _read(file) or _died(repeat, code)
+    if out is not None and not write_record(out, record):
+        raise WorkloadsError(f"{out / record_path(record)} exists already and was not changed")
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
+
+
+def _run(repeat: Repeat, lock: int, file: IO[str]) -> int:
+    """Run it in a process of its own, which gets what this one is sent; return its exit code."""
+    record_fd = file.fileno()
+    environ = {**os.environ, INHERITED: str(lock), PARENT: str(os.getpid()), RECORD: str(record_fd)}
+    command = [*COMMAND, "repeat", repeat.to_json()]
+    process = subprocess.Popen(command, pass_fds=(lock, record_fd), env=environ)
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the terminal sends it to both: it is the script's to answer
+    signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _read(file: IO[str]) -> Record | None:
+    file.seek(0)
+    try:
+        return Record.from_json(file.read())
+    except RecordError:
+        return None
+
+
+def _died(repeat: Repeat, code: int) -> Record:
+    how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
+    return repeat.failed(Verdict.CRASHED, f"the script {how}, so its measurement is lost")

@@ -2,14 +2,21 @@
 
 import base64
 import hashlib
+import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import vl_convert
 from markupsafe import Markup
 
 from tasks.report.charts.cold_start import cold_panels, waterfall_panels
+from tasks.report.charts.draw import VEGA_LITE
 from tasks.report.charts.heat_map import case_ids, heat_map
 from tasks.report.charts.models import model_panels
 from tasks.report.charts.monitor import monitor_panels
@@ -25,7 +32,6 @@ from tasks.report.charts.training import loss_panels, memory_panels
 from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 from tasks.report.html import machines, records_table
-from tasks.report.html.bundle import bundle
 from tasks.report.html.findings import finding_sections
 from tasks.report.html.matrix import comparison_groups, detailed_cases
 from tasks.report.html.templates import TEMPLATES, environment, style
@@ -47,6 +53,8 @@ from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
 from tasks.results.wording import WIDE_MARK, totals_text, verdict_text
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import write_text
 from workloads.harness.records.record import SCHEMA, Grade, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
@@ -188,3 +196,30 @@ def _counts(grid: Grid) -> dict[str, Any]:
         "troubles": troubles.most_common(),
         "single": sum(1 for summary in summaries if summary.ok_repeats == 1),
     }
+
+
+def bundle_file() -> Path:
+    """Return the file in the user's cache, which has the versions in its name."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench"
+    return folder / f"vega-lite-{VEGA_LITE}-by-vl-convert-{version('vl-convert-python')}.js"
+
+
+@cache
+def bundle() -> str:
+    """Return the script.
+
+    Raises:
+        ValueError: the script contains `</script`.
+    """
+    path, script = bundle_file(), ""
+    with suppress(OSError, ValueError):
+        script = path.read_text(encoding="utf-8")
+    if not script:
+        script = str(vl_convert.javascript_bundle(vl_version=VEGA_LITE))  # type: ignore[call-arg]
+        with suppress(WorkloadsError):
+            write_text(path, script)
+    if "</script" in script.lower():
+        raise ValueError(
+            "the bundle of vl-convert would end its own script element; pin another version of it"
+        )
+    return script

@@ -12,9 +12,8 @@ import httpx
 from infra.lambda_cloud.api import LambdaApi, api_key, api_url
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.give_back import OVER
-from infra.lambda_cloud.keys import key_pair
 from infra.lambda_cloud.lease import Lease, lease_of
-from infra.lambda_cloud.rent import RentedBox
+from infra.lambda_cloud.rent import RentedBox, key_pair
 from infra.workers.ssh.box import text_of
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import call, connect

@@ -12,7 +12,7 @@ from moto import mock_aws
 from typer.testing import CliRunner
 
 from gridbench.machines import image
-from infra.images import ecr, google_registry
+from infra.images import registries
 from infra.images.errors import ImageError
 from tasks.errors import GridbenchError
 from tests.infra.images.token_server import tokens
@@ -122,7 +122,7 @@ def test_without_credentials_nothing_is_pushed(podman, monkeypatch, tmp_path):
     def nobody(*_, **__):
         raise NoCredentialsError
 
-    monkeypatch.setattr(ecr.boto3, "client", nobody)
+    monkeypatch.setattr(registries.boto3, "client", nobody)
     error = push().exception
     assert isinstance(error, ImageError) and "Unable to locate credentials" in str(error)
     assert not podman("push")
@@ -169,13 +169,13 @@ class TestGoogle:
         assert podman("push") and not podman("login")
 
     def test_its_hosts_are_known(self):
-        assert google_registry.is_host("europe-west4-docker.pkg.dev") and google_registry.is_host("eu.gcr.io")
-        assert not google_registry.is_host("docker.pkg.dev.evil.example")
+        assert all(map(registries.GOOGLE_HOST.fullmatch, ["europe-west4-docker.pkg.dev", "eu.gcr.io"]))
+        assert not registries.GOOGLE_HOST.fullmatch("docker.pkg.dev.evil.example")
 
 
 def test_other_registries_are_the_users_own_login(podman):
-    assert ecr.region_of(REPOSITORY) == "eu-west-1"
-    assert ecr.region_of("ghcr.io/someone/gridbench") is None
-    assert ecr.region_of("evil.example/123456789012.dkr.ecr.eu-west-1.amazonaws.com") is None
+    assert registries.ecr_region(REPOSITORY) == "eu-west-1"
+    assert registries.ecr_region("ghcr.io/someone/gridbench") is None
+    assert registries.ecr_region("evil.example/123456789012.dkr.ecr.eu-west-1.amazonaws.com") is None
     assert push("ghcr.io/someone/gridbench").exit_code == 0
     assert not podman("login")

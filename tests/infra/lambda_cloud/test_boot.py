@@ -7,7 +7,7 @@ import pytest
 from infra.lambda_cloud import boot
 from infra.lambda_cloud.boot import BadBox, BoxRefusesUs, greets, lets_in
 from infra.lambda_cloud.errors import NoCapacity
-from infra.lambda_cloud.keys import key_pair
+from infra.lambda_cloud.rent import key_pair
 from tests.emulators.lambda_cloud.control import Fate
 from tests.emulators.lambda_cloud.quick import (
     A10,

@@ -6,8 +6,7 @@ import traceback
 import pytest
 
 from infra.lambda_cloud.errors import KeyRefused, LambdaError, Unavailable, refusal, tidy
-from infra.lambda_cloud.keys import cloud_config, key_pair
-from infra.lambda_cloud.rent import rented
+from infra.lambda_cloud.rent import cloud_config, key_pair, rented
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client, lease, request, wish
 
 MARK = "PRIVATE KEY"

@@ -9,8 +9,7 @@ import pytest
 
 from infra.local.errors import LocalStackError
 from infra.local.lock_file import StackLock
-from infra.local.signals import StopSignals
-from infra.local.stack import LocalStack, running_api
+from infra.local.stack import LocalStack, StopSignals, running_api
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.local.certificate import ensure_certificate
 from infra.local.settings import client_environment, service_environment
+from infra.local.stack import ensure_certificate
 
 API = "http://127.0.0.1:4300/api"
 

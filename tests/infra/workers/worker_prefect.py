@@ -19,9 +19,9 @@ from prefect.logging.handlers import APILogWorker
 from prefect.states import Cancelling
 
 from infra.local.api import healthy
-from infra.local.certificate import ensure_certificate
 from infra.local.ports import free_port
 from infra.local.settings import certificate_file, client_environment, server_environment
+from infra.local.stack import ensure_certificate
 from infra.workers.base.retry import call_until_answered
 from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators.prefect_api import client_of, with_tables

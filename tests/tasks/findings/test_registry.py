@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import tasks.findings
-from tasks.findings.compare import compare
-from tasks.findings.registry import kinds
+from tasks.findings.compare import compare, kinds
 from tasks.report.artifacts import stage_tables
 from tasks.report.info import RunInfo
 from tasks.report.write import write_report

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.compare import compare
-from tasks.findings.gains.mode import ModeGain
+from tasks.findings.gains import ModeGain
 from tasks.findings.tokens import Tokens
 from tasks.results.table import cell_text
 from tests.tasks.examples.records import MATMUL, machine, repeats

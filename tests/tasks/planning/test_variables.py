@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tasks import start
 from tasks.errors import GridbenchError
-from tasks.planning import variables
 from tasks.planning.hardware import load_hardware
 
 
@@ -27,17 +27,17 @@ class Server:
 
 async def test_a_variable_that_is_missing_or_empty_is_named(monkeypatch):
     machine = load_hardware("lambda-1x-a10")
-    assert variables.named_in(machine) == [("image", "gridbench_image_cuda12")]
+    assert start.named_in(machine) == [("image", "gridbench_image_cuda12")]
     for server in (Server(), Server(gridbench_image_cuda12="")):
-        monkeypatch.setattr(variables, "get_client", lambda server=server: server)
+        monkeypatch.setattr(start, "get_client", lambda server=server: server)
         with pytest.raises(
             GridbenchError, match=r"lambda-1x-a10: job_variables\.image is the Prefect variable"
         ):
-            await variables.check_variables([machine])
-    monkeypatch.setattr(variables, "get_client", lambda: Server(gridbench_image_cuda12="docker.io/a/b"))
-    await variables.check_variables([machine])
+            await start.check_variables([machine])
+    monkeypatch.setattr(start, "get_client", lambda: Server(gridbench_image_cuda12="docker.io/a/b"))
+    await start.check_variables([machine])
 
 
 async def test_without_variables_nobody_is_asked(monkeypatch):
-    monkeypatch.setattr(variables, "get_client", lambda: pytest.fail("asked"))
-    await variables.check_variables([load_hardware("local-cpu")])
+    monkeypatch.setattr(start, "get_client", lambda: pytest.fail("asked"))
+    await start.check_variables([load_hardware("local-cpu")])

@@ -4,8 +4,7 @@ from tasks.findings.bills import Bills
 from tasks.findings.compare import compare
 from tasks.findings.offers import Offers
 from tasks.report.grid import grid_of
-from tasks.report.text.comparison import full_text
-from tasks.report.text.findings import finding_text, findings
+from tasks.report.text.comparison import finding_text, findings, full_text
 from tasks.results.finding import LaneJob
 from tests.tasks.examples.records import failed, machine, repeats
 from workloads.harness.records.case import Case

@@ -14,7 +14,8 @@ from tasks.report.charts.theme import DARK_PHASES, DARK_SERIES, LIGHT_PHASES, LI
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.grid import grid_of
-from tasks.report.html import bundle, records_table
+from tasks.report.html import page as html_page
+from tasks.report.html import records_table
 from tasks.report.html.page import report_html
 from tasks.report.html.templates import TEMPLATES, environment
 from tasks.report.text.comparison import full_text
@@ -242,10 +243,10 @@ def test_a_wide_cell_is_drawn_and_worded_as_wide(made):
 
 def test_the_scripts_of_a_page_are_made_once_and_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(bundle.vl_convert, "javascript_bundle", lambda **version: f"vega {version}")
-    assert bundle.bundle.__wrapped__() == "vega {'vl_version': '6.4'}"
-    bundle.bundle_file().write_text("kept")
-    assert bundle.bundle.__wrapped__() == "kept"
-    bundle.bundle_file().write_text("a < b; </script>")
+    monkeypatch.setattr(html_page.vl_convert, "javascript_bundle", lambda **version: f"vega {version}")
+    assert html_page.bundle.__wrapped__() == "vega {'vl_version': '6.4'}"
+    html_page.bundle_file().write_text("kept")
+    assert html_page.bundle.__wrapped__() == "kept"
+    html_page.bundle_file().write_text("a < b; </script>")
     with pytest.raises(ValueError, match="pin another version"):
-        bundle.bundle.__wrapped__()
+        html_page.bundle.__wrapped__()

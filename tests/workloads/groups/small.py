@@ -152,7 +152,7 @@ def one_dies_early(env, n, processes):
 def small_job(env, n, processes):
     """Steps whose length is known: the second rank is the slower one, by a tenth of a second."""
     from workloads.harness.group.ranks import stepped
-    from workloads.harness.training.trace import Trace
+    from workloads.nets.diffusion import Trace
 
     def run():
         trace = Trace(env.device, 3, every=2)

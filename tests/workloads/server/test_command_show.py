@@ -11,7 +11,7 @@ import pytest
 from tests.workloads.command_line import ROOT, command
 from tests.workloads.harness.records.timings import FULL, timing
 from workloads.__main__ import main
-from workloads.command import read
+from workloads.command import parser
 from workloads.harness.records.case import Case
 from workloads.harness.records.files import read_records, write_record
 from workloads.harness.records.record import Record, Verdict
@@ -138,7 +138,7 @@ class TestCheck:
     @pytest.mark.parametrize(("fit", "code"), [(True, 0), (False, 1)])
     def test_the_exit_code_says_whether_the_machine_is_fit(self, monkeypatch, capsys, fit, code):
         monkeypatch.setattr(
-            read, "findings", lambda: [(True, "torch is here"), (fit, "others are busy: stop them")]
+            parser, "findings", lambda: [(True, "torch is here"), (fit, "others are busy: stop them")]
         )
         assert main(["check"]) == code
         assert capsys.readouterr().out.splitlines() == [

@@ -2,35 +2,72 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine import profiling
 from workloads.harness.engine.build import build
 from workloads.harness.engine.cache import cache_of, flushed, single_steps
-from workloads.harness.engine.correctness import check, check_inputs, check_loss, first_step, recheck
+from workloads.harness.engine.clock import Clock
+from workloads.harness.engine.correctness import (
+    WrongError,
+    check,
+    check_inputs,
+    check_loss,
+    first_step,
+    recheck,
+)
 from workloads.harness.engine.count import Counts, counted
 from workloads.harness.engine.device import Device, UnsupportedError, open_device
 from workloads.harness.engine.failures import findings_of_failures
-from workloads.harness.engine.jobs import measure_job
 from workloads.harness.engine.member import GroupMember, Join
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
-from workloads.harness.engine.restarts import Restarts
 from workloads.harness.engine.sampling.rules import Rules, rules_of
 from workloads.harness.engine.sampling.single import busy_s, latency, singles_s
+from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.engine.timing import Timed, quiet_collector, time_step
 from workloads.harness.engine.transfer import fetch, measure_transfer
-from workloads.harness.prepared import Job, Prepared
+from workloads.harness.prepared import Job, JobResult, Prepared
 from workloads.harness.records.amounts import least_flops
-from workloads.harness.records.parts import Group, Latency, Profile, Training
+from workloads.harness.records.parts import Group, Latency, MemoryAt, Profile, Training
 from workloads.harness.records.record import Cache, Check, Record, Timing, Transfer, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.registry import find
+
+if TYPE_CHECKING:
+    import torch
+
+
+# Trained for thousands of steps on one batch a model knows it by heart: gradients of zero need less power on
+# a GPU, and are slow denormal numbers on a CPU. Neither is what people pay for.
+RESTART_AFTER = 300  # steps
+
+
+class Restarts:
+    """A reset before each sample that would exceed `RESTART_AFTER` steps in a row."""
+
+    def __init__(self, reset: Callable[[], None] | None) -> None:
+        self._reset, self._taken = reset, 0
+        self._ended: tuple[float, int] | None = None
+
+    def __call__(self, steps: int, result: torch.Tensor | None) -> None:
+        """Reset if needed before `steps` steps; `result` is the last step's."""
+        if self._reset and result is not None and self._taken + steps > RESTART_AFTER:
+            self._ended = (float(result.float().mean()), self._taken)
+            self._reset()
+            self._taken = 0
+        self._taken += steps
+
+    def last_loss(self, result: torch.Tensor) -> tuple[float, int]:
+        """Return the loss after the latest of the longest rows of steps, and its number of steps."""
+        return self._ended or (float(result.float().mean()), self._taken)
+
 
 Say = Callable[[str], None]
 
@@ -298,3 +335,57 @@ def _record(
         **parts,
         **readings.parts(),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The results of a whole job, and the findings against it."""
+
+    wall: Timing
+    device_time: Timing | None
+    training: Training
+    findings: tuple[Finding, ...]
+
+
+def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextManager[Any]) -> Done:
+    """Run a job once.
+
+    Raises:
+        WrongError: it shows neither losses nor times of its steps, or a loss is not finite.
+    """
+    with phases("warm_up"):
+        job.warm_up()
+    with window, phases("samples"):
+        reading = clock.time(job.run, 1)
+    outcome: JobResult = reading.result
+    if not (outcome.losses or outcome.step_s) or not all(map(math.isfinite, outcome.losses)):
+        raise WrongError(
+            f"the job's {len(outcome.losses)} losses must be finite, and it must report a loss or the time of a step"
+        )
+    device = _once(reading.device_s) if reading.device_s is not None else None
+    return Done(_once(reading.wall_s), device, _training(outcome), _judged(outcome))
+
+
+def _once(seconds: float) -> Timing:
+    return replace(summarise((seconds,), 1), whole=True)
+
+
+def _training(outcome: JobResult) -> Training:
+    return Training(
+        first_loss=outcome.losses[0] if outcome.losses else None,
+        last_loss=outcome.losses[-1] if outcome.losses else None,
+        losses=outcome.losses,
+        step_s=outcome.step_s,
+        metric=outcome.metric,
+        value=outcome.value,
+        target=outcome.target,
+        memory=tuple(MemoryAt(*map(int, row)) for row in outcome.memory),
+    )
+
+
+def _judged(outcome: JobResult) -> tuple[Finding, ...]:
+    if outcome.met:
+        return ()
+    way = "at least" if outcome.higher_is_better else "at most"
+    text = f"{outcome.metric} reached {outcome.value:.4g}; the target is {way} {outcome.target:.4g}"
+    return ((Verdict.WRONG, text),)

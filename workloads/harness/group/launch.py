@@ -11,11 +11,12 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import IO, Any
 
 from workloads.harness.engine.failures import finding
@@ -23,7 +24,6 @@ from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.group import ranks
 from workloads.harness.group.distributed import RankProcess
-from workloads.harness.group.overheard import overheard
 from workloads.harness.group.ranks import FOLDER, Membership, ProgressBoard
 from workloads.harness.group.watch import Watch, alive, place
 from workloads.harness.probes.cpu import affinity
@@ -35,7 +35,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import Workload
 from workloads.harness.repeat.exclusive import INHERITED, whole_box
-from workloads.harness.repeat.runs import PARENT, arguments, die_with_parent, signal_name
+from workloads.harness.repeat.runs import LAST_S, PARENT, arguments, die_with_parent, listen, signal_name
 
 Say = Callable[[str], None]
 LOOK_S = 1.0  # torch's own tenth of a second takes some percent of a core from the ranks
@@ -274,3 +274,27 @@ def _take_gpu(rank: int) -> None:
     """Make only this rank's GPU visible, as device 0; call it before torch looks."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[rank] if visible else str(rank)
+
+
+STDERR = 2
+
+
+@contextmanager
+def overheard() -> Iterator[list[str]]:
+    """Pass on what this process and its children say on standard error; yield its last lines."""
+    own, (end, start) = os.dup(STDERR), os.pipe()
+    os.dup2(start, STDERR)
+    os.close(start)
+    last_words: list[str] = []
+    with os.fdopen(own, "w") as passed_on, os.fdopen(end, errors="replace") as stream:
+
+        def say(text: str) -> None:
+            print(text, file=passed_on, flush=True)
+
+        thread = Thread(target=listen, args=(stream, say, last_words), daemon=True)
+        thread.start()
+        try:
+            yield last_words
+        finally:
+            os.dup2(own, STDERR)
+            thread.join(LAST_S)

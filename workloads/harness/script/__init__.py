@@ -13,7 +13,7 @@ The script is in control, so the calls run from torch into this package:
       measure.finish              makes the record: outcome (verdict), step_shares, job_prediction
 
 A script that ends by itself, exits or raises reaches `finish` in the same way. With `--whole` no error is
-raised, and `run_to_end` leaves input, output and exit code to the script. The ranks of one training stop after
-the same step (`processes.Seat`). `import_isolation` hides our modules from the script, and `watchdog` ends a
-script that hangs.
+raised, and `run_whole` leaves input, output and exit code to the script. The ranks of one training stop after
+the same step (`processes.Seat`). `import_isolation` hides our modules from the script, and `measure.Watchdog`
+ends a script that hangs.
 """

@@ -8,7 +8,7 @@ from prefect.blocks.system import Secret
 
 from flows.rental import janitor
 from infra.lambda_cloud.api import LambdaApi
-from infra.lambda_cloud.keys import cloud_config, key_pair
+from infra.lambda_cloud.rent import cloud_config, key_pair
 from infra.lambda_cloud.settings import Turnstile
 from infra.local.stack import LocalStack
 from infra.workers.base.retry import call_until_answered

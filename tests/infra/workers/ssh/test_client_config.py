@@ -5,7 +5,7 @@ import contextlib
 import asyncssh
 import pytest
 
-from infra.lambda_cloud.keys import key_pair
+from infra.lambda_cloud.rent import key_pair
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh import client_config
 from infra.workers.ssh.client_config import hop, known_hosts, user_of, way_to

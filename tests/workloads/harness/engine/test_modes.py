@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from workloads.harness.engine import build as build_module
+from workloads.harness.engine.build import WARM_UP, as_written, captured, check_mode
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.device import Device, open_device
 from workloads.harness.engine.measure import measure
-from workloads.harness.engine.modes import WARM_UP, as_written, captured, check_mode
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Prepared
 from workloads.harness.records.case import Case

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from workloads.harness.group.overheard import overheard
+from workloads.harness.group.launch import overheard
 
 
 def test_lines_of_children_are_passed_on_and_the_last_are_kept(capfd):

@@ -11,7 +11,7 @@ from workloads.harness.checks.fakes import faked
 from workloads.harness.checks.needs import OTHER
 from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
 from workloads.harness.engine.count import counted
-from workloads.harness.engine.restarts import RESTART_AFTER, Restarts
+from workloads.harness.engine.measure import RESTART_AFTER, Restarts
 from workloads.harness.prepared import JobResult
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.registry import find

@@ -1,4 +1,4 @@
-"""The gain of each machine from a precision other than fp32."""
+"""The gain of each machine from a precision other than fp32, and from a mode other than eager."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from tasks.results.format import format_ratio
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import speedup
 from tasks.results.values import Ratio, RatioVerdict
-from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.case import EAGER, Case, Cell
 
 FP32 = "fp32"
 
@@ -30,6 +30,25 @@ class PrecisionGain(Finding):
 
     def observations(self) -> tuple[str, ...]:
         """Return a sentence for each machine and precision."""
+        return self.sentences
+
+
+@dataclass(frozen=True, slots=True)
+class ModeGain(Finding):
+    """Speedups of other modes over eager on one machine: of torch.compile, and of CUDA graphs."""
+
+    name = "mode-gain"
+    title = "Gain by mode"
+    order = 51
+    sentences: tuple[str, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "ModeGain":
+        """Compare the cells that differ only in mode."""
+        return cls(tuple(gains(results.cells, "mode", EAGER)))
+
+    def observations(self) -> tuple[str, ...]:
+        """Return a sentence for each machine and mode."""
         return self.sentences
 
 

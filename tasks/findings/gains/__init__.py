@@ -1,1 +1,0 @@
-"""What a machine gains from another precision or mode."""
