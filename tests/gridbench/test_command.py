@@ -38,7 +38,7 @@ def printed(capsys):
             "error: machines of work pool aws-batch, such as aws-c5.2xlarge, need a Prefect API that they reach",
         ),
         (["show", "a**"], "error: run 'a**' is unknown"),
-        (["resume", "../x"], "error: run '../x' is no name of a run"),
+        (["resume", "../x"], "error: run '../x' is not the name of a run"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_code_2(monkeypatch, capsys, tmp_path, words, sentence):

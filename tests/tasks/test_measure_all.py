@@ -75,7 +75,7 @@ async def test_what_is_not_open_when_all_is_measured_stays_closed_and_nobody_wai
     await measured(store, Pace(poll_s=0.01, cells_per_minute=6.0, cells_at_first=3), said)
     task.cancel()
     assert len(store.records()[0]) == 20 and 3 <= len(opened) < 10 and time.monotonic() - began < 30
-    assert any(line.startswith(f"{10 - len(opened)} cells have no task run of their own") for line in said)
+    assert any(line.startswith(f"{10 - len(opened)} cells have no separate task run") for line in said)
 
 
 async def test_the_last_cells_are_opened_after_the_measuring_and_nobody_takes_a_turn_for_none(

@@ -28,7 +28,8 @@ def test_what_a_script_has_written_meanwhile_is_no_change(store, tmp_path):
 def test_changed_code_is_refused_with_the_names_of_its_files(store, tmp_path):
     (tmp_path / "code" / "train.py").write_text("print('another step')\n")
     with pytest.raises(
-        GridbenchError, match=r"is not what run a-run was planned with, \w{12} \(train\.py\): bring"
+        GridbenchError,
+        match=r"differs from the code that run a-run was planned with, \w{12} \(train\.py\): restore",
     ):
         asyncio.run(tasks.start.open_store(RunRequest(resume="a-run", results=str(store.folder.parent))))
     (tmp_path / "code" / "train.py").unlink()
@@ -50,5 +51,5 @@ def test_a_run_without_a_list_of_files_goes_on_with_the_same_code_alone(tmp_path
     store = Store.create(tmp_path / "results", plan_of(tmp_path, run="a-run"))
     check_files(store)
     (tmp_path / "code" / "checkpoint.pt").write_text("weights")
-    with pytest.raises(GridbenchError, match=r"was planned with, \w{12}: bring that back"):
+    with pytest.raises(GridbenchError, match=r"was planned with, \w{12}: restore it"):
         check_files(store)

@@ -72,9 +72,9 @@ FEE, HOURS = 0.10, 730
         ),
         ([*UP[:3], "mars", *UP[4:]], "--zone 'mars' is not a zone"),
         ([*UP, "--cluster", "My_Cluster"], "--cluster 'My_Cluster' must be 1 to 40 small letters"),
-        ([*UP, "--max-nodes", "0"], "--max-nodes is 0: a node pool may have 1 to 1000"),
+        ([*UP, "--max-nodes", "0"], "--max-nodes is 0: a node pool can have 1 to 1000"),
         ([*UP, "--driver", "newest"], "--driver 'newest' must be one of LATEST, DEFAULT"),
-        ([*UP, "--max-run-hours", "0"], "--max-run-hours is 0: a node may run 0.5 to 168 hours"),
+        ([*UP, "--max-run-hours", "0"], "--max-run-hours is 0: a node can run 0.5 to 168 hours"),
         ([*UP[:5], "nvidia-tesla-k80"], "nvidia-tesla-k80 is unsupported"),
         ([*UP, "--network", "My Net"], "--network 'My Net' must be a network's name"),
         ([*UP, "--node-account", "me"], "--node-account 'me' must be a service account's address"),
@@ -274,7 +274,7 @@ def test_down_that_leaves_something_says_so(run, account, monkeypatch):
     code, output = run("down", "gke", "--yes")
     assert (
         code == 1
-        and "down, but this is left in GKE in us-central1-a; `gridbench down gke` may be repeated" in output
+        and "down, but this is left in GKE in us-central1-a; run `gridbench down gke` again" in output
     )
 
 

@@ -58,7 +58,7 @@ def launch(cloud, until):
 
 def test_an_empty_account(cloud, run):
     assert run("lambda", "rented") == (0, "nothing of ours runs at Lambda Cloud\n")
-    assert run("lambda", "janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+    assert run("lambda", "janitor") == (0, "no machine of Gridbench is overdue at Lambda Cloud\n")
     assert run("lambda", "rented", "--json") == (0, "[]\n")
 
 
@@ -70,7 +70,7 @@ def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
     assert row["cost_usd"] >= 1.29 and row["run"] == "a-run"
     assert late in err and "is given back" in err
     assert {instance.id for instance in cloud.account.running()} == {fresh}
-    assert run("lambda", "janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+    assert run("lambda", "janitor") == (0, "no machine of Gridbench is overdue at Lambda Cloud\n")
 
 
 def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeypatch):
@@ -78,7 +78,7 @@ def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeyp
     late = launch(cloud, soon(-HOUR_S / 2))
     cloud.control.deaf = 10**9
     code, text = run("lambda", "rented")
-    assert code == 1 and "overdue" in text and f"error: instance {late} could not be given back" in text
+    assert code == 1 and "overdue" in text and f"error: instance {late} could not be returned" in text
 
 
 @pytest.mark.parametrize(

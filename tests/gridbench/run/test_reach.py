@@ -123,7 +123,7 @@ def test_a_machine_that_the_account_may_not_run_is_refused_before_the_run(log_in
 
     monkeypatch.setattr("infra.aws.quotas._value", value)
     with pytest.raises(
-        GridbenchError, match=r"aws-c5\.2xlarge can't be measured: this account may run 0 vCPUs"
+        GridbenchError, match=r"aws-c5\.2xlarge can't be measured: this account is allowed 0 vCPUs"
     ):
         check_reach(aws)
     assert asked == ["L-1216C47A"]

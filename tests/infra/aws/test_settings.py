@@ -50,8 +50,8 @@ def ec2():
         (StackOptions("grid", max_gpu_vcpus=0), "--max-gpu-vcpus is 0: at least 1"),
         (StackOptions("grid", max_cpu_vcpus=-4), "--max-cpu-vcpus is -4"),
         (StackOptions("grid", prefect_port=70000), "--prefect-port is 70000: ports are 1 to 65535"),
-        (StackOptions("grid", email="me"), "--email 'me' is no address"),
-        (StackOptions("grid", email="me@home"), "--email 'me@home' is no address"),
+        (StackOptions("grid", email="me"), "--email 'me' must be an address"),
+        (StackOptions("grid", email="me@home"), "--email 'me@home' must be an address"),
         (StackOptions("grid", budget_usd=0), "--budget-usd is 0"),
         (StackOptions("grid", log_days=31), "--log-days is 31: AWS keeps logs for one of 1, 3, 5"),
     ],
@@ -236,11 +236,11 @@ def test_a_quota_below_one_machine_is_told():
         told = quotas.shortages(client, rented)
         stubber.assert_no_pending_responses()
     assert told == [
-        "this account may run 0 vCPUs of G and VT on demand here, and one g5.8xlarge has 32: "
+        "this account is allowed 0 vCPUs of G and VT on demand here, and one g5.8xlarge has 32: "
         "until quota L-DB2E81BA is raised its jobs wait (docs/aws.md)",
-        "this account may run 2 vCPUs of P5 spot here, and one p5.4xlarge has 4: "
+        "this account is allowed 2 vCPUs of P5 spot here, and one p5.4xlarge has 4: "
         "until quota L-C4BD4855 is raised its jobs wait (docs/aws.md)",
-        "this account may run 3 vCPUs of Standard spot here, and one c5.xlarge has 4: "
+        "this account is allowed 3 vCPUs of Standard spot here, and one c5.xlarge has 4: "
         "until quota L-34B43A08 is raised its jobs wait (docs/aws.md)",
     ]
 
@@ -248,8 +248,13 @@ def test_a_quota_below_one_machine_is_told():
 @pytest.mark.parametrize(
     ("instance", "spot", "code", "sentence"),
     [
-        ("g6.xlarge", False, "L-DB2E81BA", "may run 0 vCPUs of G and VT on demand, and one g6.xlarge has 4"),
-        ("g6.xlarge", True, "L-3819A6DF", "may run 0 vCPUs of G and VT spot, and one g6.xlarge has 4"),
+        (
+            "g6.xlarge",
+            False,
+            "L-DB2E81BA",
+            "is allowed 0 vCPUs of G and VT on demand, and one g6.xlarge has 4",
+        ),
+        ("g6.xlarge", True, "L-3819A6DF", "is allowed 0 vCPUs of G and VT spot, and one g6.xlarge has 4"),
     ],
 )
 def test_a_machine_that_never_comes_is_told_by_its_way_of_buying(instance, spot, code, sentence):

@@ -103,7 +103,7 @@ def test_without_the_right_the_other_pools_are_not_tried(account):
 
 def test_a_cluster_that_failed_can_only_be_taken_down(account):
     account.failing["gridbench"] = STOCKOUT
-    with pytest.raises(GkeError, match="gridbench down gke` deletes what was made of it"):
+    with pytest.raises(GkeError, match="gridbench down gke` deletes the parts that were created"):
         up(wishes())
     with pytest.raises(
         GkeError, match=r"is in ERROR .*it can only be deleted; `gridbench down gke`"
@@ -189,7 +189,7 @@ def test_a_deletion_whose_answer_was_lost_is_followed(account):
 def test_a_deletion_that_fails_is_said_and_can_be_repeated(account):
     up(wishes())
     account.failing["gridbench"] = (9, "Firewall rule in use")
-    with pytest.raises(GkeError, match="Firewall rule in use; `gridbench down gke` may be repeated"):
+    with pytest.raises(GkeError, match="Firewall rule in use; run `gridbench down gke` again"):
         down()
     assert left(place(), "gridbench")
     down()

@@ -86,7 +86,7 @@ async def test_one_that_does_not_end_is_said_with_what_to_do(cloud, box):
     cloud.control.deaf = 10**9
     async with client(cloud, return_s=0.1) as api:
         with pytest.raises(
-            NotReturned, match=f"{box} could not be given back.*still .*`gridbench lambda janitor`"
+            NotReturned, match=f"{box} could not be returned.*still .*`gridbench lambda janitor`"
         ):
             await give_back(api, box)
 

@@ -61,7 +61,7 @@ async def test_an_api_that_is_away_is_said_and_a_refused_key_is_an_error(cloud, 
     said, pace = [], dataclasses.replace(PACE, patience_s=0.05)
     cloud.control.fault(answer="server_error", limit=100)
     await sweep_overdue(said.append, pace)
-    assert said[0].startswith("nobody knows whether a box is overdue at Lambda Cloud: listing instances")
+    assert said[0].startswith("could not check for overdue machines at Lambda Cloud: listing instances")
     cloud.control.call_faults.clear()
     monkeypatch.setenv("LAMBDA_API_KEY", "another")
     with pytest.raises(KeyRefused):
@@ -73,7 +73,7 @@ async def test_one_that_does_not_end_is_said(cloud, launch):
     cloud.control.deaf = 10**9
     said = []
     await sweep_overdue(said.append, dataclasses.replace(PACE, return_s=0.05))
-    assert said[-1].startswith(f"error: instance {late} could not be given back")
+    assert said[-1].startswith(f"error: instance {late} could not be returned")
 
 
 def steps():

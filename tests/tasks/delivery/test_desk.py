@@ -72,7 +72,7 @@ async def test_a_flood_is_kept_in_part_and_stops_nobody(prefect, store, plan):
         prefect.deliver(job, prefect.repeats(job)[:1])
         await until(lambda: run.lanes.arrived and not prefect.artifacts)
     assert len(list((store.folder / "refused").iterdir())) == MOST_ASIDE
-    assert len([line for line in run.said if "refused" in line or "no more of it" in line]) == MOST_ASIDE + 1
+    assert len([line for line in run.said if "refused" in line or "are discarded" in line]) == MOST_ASIDE + 1
 
 
 async def test_records_of_a_run_that_ended_are_checked_as_well(prefect, store, plan):

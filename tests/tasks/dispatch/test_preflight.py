@@ -36,7 +36,7 @@ def test_without_gpus_nothing_is_started(roomy):
 def test_little_shared_memory_is_a_warning_and_no_hindrance(tmp_path, monkeypatch):
     monkeypatch.setattr(preflight, "shared_memory", lambda: shared_memory(tmp_path / "none"))
     hindrance, (warning,) = preflight.check([replace(REPEAT, device="cpu")], [])
-    assert not hindrance and "can't be looked at" in warning
+    assert not hindrance and "can't be checked" in warning
 
 
 def test_a_fit_machine(roomy):
@@ -94,7 +94,7 @@ def test_a_gpu_of_a_name_that_nobody_knows_is_measured_with_a_warning(roomy, mon
     hindrance, (warning,) = held_against(monkeypatch, "h100-sxm", "NVIDIA H100 GEN2")
     assert not hindrance
     assert (
-        "NVIDIA H100 GEN2, which is no name of gpu: h100-sxm of hardware gpu-box (H100 80GB HBM3" in warning
+        "NVIDIA H100 GEN2, which does not match gpu: h100-sxm of hardware gpu-box (H100 80GB HBM3" in warning
     )
 
 

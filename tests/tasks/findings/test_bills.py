@@ -87,8 +87,7 @@ def test_accelerators_that_nothing_used_are_named():
     (bill,) = bills(records, (machine("gpu", devices=4),))
     # three of four equally long repeats left three of four unused
     assert bill.notes[1] == (
-        "of 4 accelerators 1 case used 1, 1 case used 4: "
-        "56.2 % of what the accelerators were paid for went unused"
+        "of 4 accelerators 1 case used 1, 1 case used 4: 56.2 % of the paid accelerator time went unused"
     )
     (bill,) = bills(records, (machine("gpu", devices=1),))
     assert bill.notes == (ALONE,)

@@ -61,7 +61,9 @@ def test_a_whole_comparison():
 
 
 def test_an_unknown_baseline_is_refused_with_a_sentence():
-    with pytest.raises(ValueError, match="the baseline 'x' is none of the machines: local-cpu-1, local-cpu"):
+    with pytest.raises(
+        ValueError, match="the baseline 'x' is not one of the machines: local-cpu-1, local-cpu"
+    ):
         compare([], (ONE, TWO), "x")
 
 

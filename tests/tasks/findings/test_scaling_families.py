@@ -185,7 +185,7 @@ def test_a_skipped_process_is_not_taken_for_one_without_ddp():
     assert family.base is None and level(family, 1).verdict is Verdict.SKIPPED
     two = level(family, 2)
     assert two.units_per_s and two.over_base is None and two.efficiency is None
-    assert any("No single process is ok" in note for note in family.notes)
+    assert any("no single process has a valid result" in note for note in family.notes)
 
 
 def test_beyond_linear_is_impossible_shown_and_not_used():

@@ -91,7 +91,7 @@ class TestVersion:
         assert found.command == machine.command and machine.job_variables["image"] != "host/gridbench:v1"
         night = Night(version=Version(name="v1", image="host/gridbench:v1"))
         with pytest.raises(
-            GridbenchError, match=r"^hardware local-cpu measures in no image .*--command-template$"
+            GridbenchError, match=r"^hardware local-cpu has no image in job_variables.*--command-template$"
         ):
             make_plan(RunRequest(suite="quick", hardware=["local-cpu"], night=night))
 

@@ -84,7 +84,7 @@ class TestFile:
         [
             (CLUSTER | {"boxes": BOXES[:1]}, "boxes has 1: a comparison needs 2 or more"),
             (CLUSTER | {"boxes": []}, "boxes has 0: a comparison needs 2 or more"),
-            (boxes_with(name="a"), "boxes has 'a' twice: each box needs a name of its own"),
+            (boxes_with(name="a"), "boxes has 'a' twice: each box needs its own name"),
             (boxes_with(address="10.0.0.1"), "boxes a and b-2 are the same: both are at 10.0.0.1, port 22"),
             (boxes_with(address="10.0.0.1", port=22), "boxes a and b-2 are the same"),
             (boxes_with(name="B"), "boxes.1: name is 'B': it has lower-case letters, digits and dashes"),
@@ -95,7 +95,7 @@ class TestFile:
             (boxes_with(name=""), "name is ''"),
             (boxes_with(name=2), "boxes.1.name is 2: input should be a valid string"),
             (boxes_with(address="me@10.0.0.2"), "address is 'me@10.0.0.2': it is a name or an IP address"),
-            (boxes_with(address="10.0.0.2:22"), "user and port have keys of their own"),
+            (boxes_with(address="10.0.0.2:22"), "user and port have their own keys"),
             (boxes_with(port=0), "boxes.1.port is 0"),
             (boxes_with(user="a b"), "boxes.1.user is 'a b'"),
             (boxes_with(host_key="x"), "boxes.1.host_key is 'x'"),

@@ -192,7 +192,7 @@ def test_unknown_hardware_names_the_nearest():
 def test_an_address_where_nobody_asks_the_box_says_what_would_be_right():
     """A night is measured by another process, later and without the user's keys."""
     with pytest.raises(
-        GridbenchError, match=r"is an address: .* `bisect` ask .*; a night, .* need a file in"
+        GridbenchError, match=r"is an address: .* `bisect` detect .*; a night, .* need a file in"
     ):
         make_plan(RunRequest(hardware=("ssh://me@box.example",), night=Night(channel="main")))
 

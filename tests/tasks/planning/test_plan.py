@@ -92,7 +92,7 @@ def test_a_plan_of_another_version_is_refused(plan):
 
 @pytest.mark.parametrize("run", ["../../../outside", "/etc/outside", "..", ".hidden", "", "a/b", "a\0b"])
 def test_a_plan_of_a_run_whose_name_leads_elsewhere_is_refused(plan, run):
-    with pytest.raises(GridbenchError, match="which is no name for a folder"):
+    with pytest.raises(GridbenchError, match="which cannot be the name of a folder"):
         read_plan(plan.model_copy(update={"run": run}).model_dump_json(), "plan.json")
 
 

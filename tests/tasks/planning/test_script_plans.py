@@ -40,9 +40,7 @@ def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
     for words in (("init",), ("add", "-A"), (*who, "commit", "-m", "first")):
         subprocess.run(["git", *words], cwd=code, check=True, capture_output=True)
     clean = plan_of(tmp_path, more="steps = 900")
-    assert clean.notes == (
-        "90 s a repeat are a guess for train: nobody has said estimate_s, the seconds of one.",
-    )
+    assert clean.notes == ("90 s a repeat are a guess for train: set estimate_s, the seconds of one repeat.",)
     assert clean.estimate_s == 10 + 2 * 3 * 90 and plan.estimate_s == 10 + 2 * 3 * 20
     assert not clean.cases[0].script.dirty
     (code / "model.py").write_text("width = 3\n")

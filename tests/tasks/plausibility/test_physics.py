@@ -73,7 +73,7 @@ def test_above_the_bandwidth_counts_only_what_no_cache_can_hold():
     at_peak, too_fast = 10e9 / 600e9, 10e9 / 700e9
     assert above_bandwidth(record(at_peak, IMAGES, "gpu", device="cuda", work=moved), PEAKS) is None
     reason = above_bandwidth(record(too_fast, IMAGES, "gpu", device="cuda", work=moved), PEAKS)
-    assert reason == "691 GB/s beside the caches is 1.15 times the bandwidth of gpu, 600 GB/s"
+    assert reason == "691 GB/s, caches excluded, is 1.15 times the bandwidth of gpu, 600 GB/s"
     in_cache = Work(1, "images", None, 100e6)
     assert above_bandwidth(record(1e-5, IMAGES, "gpu", device="cuda", work=in_cache), PEAKS) is None
 
@@ -246,7 +246,7 @@ def test_only_ok_records_are_judged_and_only_plausible_ones_compared():
         ({}, None),
         ({"instance_type": None, "purchase": None}, None),
         ({"instance_type": "g5.2xlarge", "purchase": "spot"}, "measured on g5.2xlarge"),
-        ({"instance_type": "g5.xlarge", "purchase": "on-demand"}, "is priced is spot"),
+        ({"instance_type": "g5.xlarge", "purchase": "on-demand"}, "but spot was planned and priced"),
     ],
 )
 def test_another_machine_than_planned_is_refused(said, reason):
@@ -267,7 +267,7 @@ CALLED = (("a10", "A10"), ("a10g", "A10G"), ("h100-sxm", "H100 80GB HBM3"))
         (
             "a10",
             [{"name": "NVIDIA A10G"}],
-            "it was measured on NVIDIA A10G (a10g), what was planned and is priced is a10",
+            "it was measured on NVIDIA A10G (a10g), but a10 was planned and priced",
         ),
         ("a10g", [{"name": "NVIDIA A10G"}], None),
         ("h100-sxm", [{"name": "NVIDIA H100 GEN2"}], None),  # of a name that is on no list

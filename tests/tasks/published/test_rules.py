@@ -33,7 +33,7 @@ PAIRS = {
     "change": ("op;old (ms);new (ms);Change\na;40.0;44.0;+10.0%\nb;90.0;81.0;-10.0%\nc;80.0;60.0;-25.0%\nd;50.0;55.0;+10.0%", "-25.0%", "+25.0%", "c has +25.0% in Change"),
     "relative to a row": ("lib;ms;relative\na;2.00;1.00\nb;5.00;2.50\nc;9.00;4.50\nd;3.10;1.55", "4.50", "5.40", "c has 5.40 in relative"),
     "efficiency": ("GPUs;images/s;efficiency\n1;100;100%\n2;190;95%\n4;360;90%\n8;640;80%", "90%", "80%", "GPUs=4 has 80% in efficiency"),
-    "rate beside a time": ("batch;latency (ms);images/s\n1;5.00;200\n2;6.00;333\n4;8.00;500\n8;13.0;615", "500", "5000", "batch=4 has 5000 in images/s, which with its time is 10.0 times what"),
+    "rate beside a time": ("batch;latency (ms);images/s\n1;5.00;200\n2;6.00;333\n4;8.00;500\n8;13.0;615", "500", "5000", "batch=4 has 5000 in images/s, which with its time is 10.0 times the value"),
     "unit of a header": ("batch;latency (ms);images/s\n1;5.00;200\n2;6.00;333\n4;8.00;500\n8;13.0;615", "(ms)", "(s)", "images/s times latency (s) is a thousand times the batch"),
     "rate of another run": ("op;batch;step (ms);images/s\na;32;100.0;320", "320", "733", "images/s times step (ms) is 2.29"),
     "percentiles": ("op;p50 (ms);p99 (ms)\na;5.0;9.0\nb;6.0;8.0", "5.0;9.0", "9.0;5.0", "a has 9.0 in p50 (ms), above 5.0 in p99 (ms)"),

@@ -191,7 +191,7 @@ def test_a_cell_that_was_planned_and_has_no_record_is_missing(tmp_path):
     keep(tmp_path, plan, [one for one in measured(plan) if one.case == IMAGES])
     keep(tmp_path, plan_of(2), [], table=False)
     found, odd = by_case(tmp_path)
-    one_sentence(odd, f"run {run_name(2)} was cut short", "it has no record")
+    one_sentence(odd, f"run {run_name(2)} has no results.parquet", "it has no record")
     assert [night.verdict for night in found[MATMUL.id].nights] == ["ok", MISSING, MISSING]
     assert [night.verdict for night in found[IMAGES.id].nights] == ["ok", "ok", MISSING]
     assert found[MATMUL.id].planned and not found[MATMUL.id].nights[2].ok

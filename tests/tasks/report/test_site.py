@@ -226,7 +226,7 @@ def test_a_site_writes_nothing_outside_its_folder(tmp_path):
     plan = store.plan.model_copy(update={"run": "../../../outside"})
     (store.folder / "plan.json").write_text(plan.model_dump_json())
     page = write_site(tmp_path / "home" / "pages" / "site", *site_runs(tmp_path / "results"))
-    assert "no name for a folder" in page.read_text() and not list(tmp_path.glob("**/outside*"))
+    assert "cannot be the name of a folder" in page.read_text() and not list(tmp_path.glob("**/outside*"))
 
 
 def test_no_run_at_all_is_a_sentence(tmp_path):

@@ -115,7 +115,7 @@ def test_the_name_of_a_run_leads_nowhere_else(there, tmp_path, run):
     with pytest.raises(GridbenchError):
         bucket.fetch(run, tmp_path / "home" / "results")
     assert not (tmp_path / "home").exists()
-    with pytest.raises(GridbenchError, match="is no name of a run"):
+    with pytest.raises(GridbenchError, match="is not the name of a run"):
         find("s3-bucket/kept", run)
 
 

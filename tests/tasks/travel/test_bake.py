@@ -41,4 +41,4 @@ def test_its_packages_are_installed_over_the_images_python(context, monkeypatch)
 def test_what_can_not_be_baked_ends_the_build(context, capsys):
     tree, folder = context
     assert main([str(folder), tree.id, "requirements.txt"]) == 1
-    assert "packages='requirements.txt' is no file in the code folder" in capsys.readouterr().err
+    assert "packages='requirements.txt' is not a file in the code folder" in capsys.readouterr().err

@@ -95,7 +95,7 @@ def test_damaged_ones_and_bombs_write_nothing(tmp_path, monkeypatch):
     for packed in (b"no archive", archive(("a", b"x"), whole=False), archive(("a", b"x")) + b"more"):
         with pytest.raises(GridbenchError, match="came damaged"):
             unpack(packed, NOBODY, tmp_path / "there")
-    with pytest.raises(GridbenchError, match="is no archive"):
+    with pytest.raises(GridbenchError, match="is not an archive"):
         unpack(zlib.compress(b"no tar" * 200), NOBODY, tmp_path / "there")
     monkeypatch.setattr(packing, "MOST_BYTES", 1000)
     monkeypatch.setattr(packing, "SPARE_BYTES", 0)
@@ -115,13 +115,13 @@ def test_a_file_of_holes_is_not_filled(tmp_path):
 
 def test_headers_without_end_are_no_archive(tmp_path):
     header = tarfile.TarInfo("a").create_pax_global_header({"comment": "x"})
-    with pytest.raises(GridbenchError, match="is no archive"):
+    with pytest.raises(GridbenchError, match="is not an archive"):
         unpack(zlib.compress(header * 2000), NOBODY, tmp_path / "there")
 
 
 def test_no_id_is_no_path(tmp_path):
     for name in ("sha256:../../x", "md5:1", ""):
-        with pytest.raises(GridbenchError, match="is no id of code"):
+        with pytest.raises(GridbenchError, match="is not a code id"):
             unpack(archive(("a", b"x")), name, tmp_path / "there")
 
 

@@ -135,8 +135,8 @@ def test_the_most_exact_file_is_taken(folder):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("-r ../outside.txt", "is asked for by a requirements file, and is no file of"),
-        ("-r nothing.txt", "nothing.txt is asked for by a requirements file"),
+        ("-r ../outside.txt", "is named by a requirements file but does not exist in"),
+        ("-r nothing.txt", "nothing.txt is named by a requirements file"),
         ("./lib", "asks for './lib', which has no name of a package"),
         ("lib/part", "asks for 'lib/part', which has no name of a package"),
         ("https://example.org/a.whl", "which has no name of a package"),
@@ -163,7 +163,7 @@ def test_no_refusal_tells_a_login(folder, line):
 
 def test_a_file_that_is_not_there(folder):
     with pytest.raises(
-        GridbenchError, match=r"packages='other\.txt' is no file in .*; there is requirements"
+        GridbenchError, match=r"packages='other\.txt' is not a file in .*, which has requirements"
     ):
         wanted(folder, "other.txt", HERE, PYTHON)
 

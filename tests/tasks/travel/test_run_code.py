@@ -61,7 +61,9 @@ def test_what_would_not_arrive_is_refused_at_planning(code, away, monkeypatch):
     assert refusal(take(code), far) is None
     monkeypatch.setattr(run_code, "MOST_API_BYTES", 100)
     sentence = refusal(take(code), far)
-    assert "MiB packed, and without a bucket far gets 0 MiB at most; name what is no code in" in sentence
+    assert (
+        "MiB packed, and without a bucket far gets 0 MiB at most; list files that are not code in" in sentence
+    )
     assert "local-file-system" not in str(refusal(take(code), far, "local-file-system/x"))
     assert refusal(take(code), far, "local-file-system/x") == refusal(take(code), far, "results") == sentence
     assert refusal(take(code), far, "s3-bucket/x") is None and refusal(take(code), here) is None
@@ -236,7 +238,7 @@ class Inputs:
 
 @pytest.mark.parametrize(
     ("status", "asked", "said"),
-    [(404, 3, ""), (None, 3, ""), (500, 3, "may be left in the inputs of"), ("away", 1, "nobody answers")],
+    [(404, 3, ""), (None, 3, ""), (500, 3, "can remain in the inputs of"), ("away", 1, "nobody answers")],
 )
 def test_what_can_not_be_removed_stops_nothing_and_is_said(kept, monkeypatch, status, asked, said):
     (tree_id,) = code_for(kept, kept.plan.hardware[0], kept.plan.repeats_on(kept.plan.hardware[0])).ids

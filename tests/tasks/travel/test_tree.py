@@ -175,7 +175,7 @@ def test_what_is_too_large_is_no_code(code, monkeypatch):
         take(code)
     (code / "weights.bin").unlink()
     monkeypatch.setattr(trees, "MOST_BYTES", 40)
-    with pytest.raises(GridbenchError, match=r"more than 0 MiB; name what is no code in .gitignore"):
+    with pytest.raises(GridbenchError, match=r"more than 0 MiB; list files that are not code in .gitignore"):
         take(code)
     monkeypatch.setattr(trees, "MOST_FILES", 3)
     with pytest.raises(GridbenchError, match="has 4 files, more than 3"):
@@ -183,7 +183,7 @@ def test_what_is_too_large_is_no_code(code, monkeypatch):
 
 
 def test_a_folder_that_is_none_and_one_without_code(code, tmp_path):
-    with pytest.raises(GridbenchError, match="nowhere is no folder; name the one"):
+    with pytest.raises(GridbenchError, match="nowhere does not exist; name the folder"):
         take(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()
     with pytest.raises(GridbenchError, match="has no file that git does not ignore"):

@@ -98,7 +98,7 @@ class TestSearch:
         on_gpu = replace(outcome(8), memory=Memory(1, 2, 21 * 10**9))
         assert "peak 21 GB on the device" in answer(Largest(8, on_gpu, 9), "batch", None)
         all_do = answer(Largest(8, outcome(8), None), "batch", 8)
-        assert all_do == "batch=8 fits, peak 5 GB; no more than 8 was asked for"
+        assert all_do == "batch=8 fits, peak 5 GB; the limit was 8"
         assert answer(Largest(None, None, 1), "batch", None) == "not even batch=1 fits"
         stopped = Largest(None, outcome(1, Verdict.CRASHED), None, "it broke")
         assert answer(stopped, "n", None) == "stopped: it broke; no tried size fits"

@@ -149,8 +149,8 @@ class TestMistakes:
             (["run", "matmul", "--size=n=1", "--colour"], "unrecognized arguments: --colour"),
             (["suite", "quick", "--repeats=0"], "argument --repeats: '0' must be a whole number above 0"),
             (["suite", "quick", "--device=tpu"], "argument --device: invalid choice: 'tpu'"),
-            (["suite", "quick", "--hardware=../x"], "argument --hardware: '../x' is no name"),
-            (["suite", "quick", "--hardware="], "argument --hardware: '' is no name"),
+            (["suite", "quick", "--hardware=../x"], "argument --hardware: '../x' is not a name"),
+            (["suite", "quick", "--hardware="], "argument --hardware: '' is not a name"),
         ],
         ids=str,
     )

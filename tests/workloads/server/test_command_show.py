@@ -100,9 +100,7 @@ class TestShow:
         assert main(["show", str(tmp_path)]) == 1
         out, err = capsys.readouterr()
         assert len(out.splitlines()) == 5
-        assert re.fullmatch(
-            r"error: .*bad.json, line 1: the record has schema 99, this version reads 1 to 5; [^\n]+\n", err
-        )
+        assert re.fullmatch(r"error: .*bad.json, line 1: .*schema 99[^\n]+\n", err)
 
     @pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["compare", "."]])
     def test_an_empty_folder_says_so(self, tmp_path, monkeypatch, capsys, command):

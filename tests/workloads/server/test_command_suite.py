@@ -67,7 +67,7 @@ class TestSuite:
         capsys.readouterr()
         assert main(arguments) == 0
         assert list(read_records(tmp_path / "records")) == first
-        assert "exists already" in capsys.readouterr().err
+        assert "already exists" in capsys.readouterr().err
 
     def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(
         self, monkeypatch, tmp_path, capsys

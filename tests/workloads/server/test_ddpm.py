@@ -62,7 +62,7 @@ class TestNet:
         layer, x = ImageAttention(64, 16).double(), torch.randn(2, 64, 4, 4).double()
         q, k, v = (part.transpose(1, 2) for part in layer.ask(layer.norm(x)).flatten(2).chunk(3, 1))
         found = torch.nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2)
-        torch.testing.assert_close(layer(x), x + layer.sentences(found.unflatten(2, (4, 4))))
+        torch.testing.assert_close(layer(x), x + layer.answer(found.unflatten(2, (4, 4))))
 
     def test_times_are_told_by_sines_and_cosines(self):
         from workloads.nets.unet import _sinusoids
@@ -207,7 +207,7 @@ class TestSteps:
             net = trainer.learner.model
             kept = {name: copy.deepcopy(p.data) for name, p in net.named_parameters()}
             if broken == "attention":
-                net.middle[0].attention.sentences.weight.data.zero_()
+                net.middle[0].attention.answer.weight.data.zero_()
             elif broken == "time":
                 net.middle[0].time.weight.data.zero_()
             elif broken == "skips":

@@ -55,7 +55,7 @@ def test_after_a_power_cut_the_box_is_shown_until_the_janitor_gives_it_back_at_i
     (row,) = json.loads(text)
     assert (code, row["id"], row["hardware"], row["overdue"]) == (0, box.id, "lambda-cpu", False)
     assert row["cost_usd"] > 0
-    assert gridbench("lambda", "janitor") == (0, "nothing of ours is overdue at Lambda Cloud\n")
+    assert gridbench("lambda", "janitor") == (0, "no machine of Gridbench is overdue at Lambda Cloud\n")
     due = datetime.fromisoformat(row["until"]) + timedelta(minutes=1)
     assert due - datetime.now(UTC) < timedelta(hours=2)
 

@@ -241,7 +241,7 @@ async def test_the_janitor_removes_what_is_past_its_deadline(rentals):
         with environment(LAMBDA_API_KEY=""):
             keyless = await janitor(return_state=True)
     assert done.message == "gave back 1 boxes and removed 2 keys"
-    assert again.is_completed() and again.message == "nothing of ours is overdue at Lambda Cloud"
+    assert again.is_completed() and again.message == "no machine of Gridbench is overdue at Lambda Cloud"
     assert keyless.is_failed() and "set LAMBDA_API_KEY" in keyless.message
     assert await rentals.block(late.name) is None and await rentals.block("somebody-elses")
 

@@ -130,14 +130,14 @@ def test_one_in_between_is_undecided_and_told_what_would_decide():
     found, text = advised(box("a", {COPY: 1.1}), few)
     assert (found.machines[0].advice, found.exit_code) == (Advice.UNDECIDED, 3)
     assert text.startswith(f"Undecided whether to keep box-a: {COPY.id} takes 1.")
-    assert "nor shown to be below 1.10×; more siblings or repeats would decide" in text
+    assert "nor shown to be below 1.10×" in text and "more siblings or repeats would decide" in text
 
 
 @pytest.mark.parametrize("siblings", [0, 1, 2])
 def test_without_siblings_and_published_rates_it_says_who_would_decide(siblings):
     few = [made for name in SIBLINGS[:siblings] for made in box(name, run=f"run-{name}")]
     found, text = advised(box("a"), few)
-    assert found.machines[0].advice is Advice.UNDECIDED and "nobody to compare with" in text
+    assert found.machines[0].advice is Advice.UNDECIDED and "no machine to compare with" in text
     asked = f"{siblings} of the 3 siblings that it takes" if siblings else "no sibling"
     assert (
         asked in text and f"the same suite on {3 - siblings}{' more' if siblings else ''} of its kind" in text
@@ -156,7 +156,7 @@ def test_without_siblings_published_rates_show_gross_faults():
     found, text = advised(box("a"), [], **A10G_CARD)
     assert found.machines[0].advice is Advice.KEEP and "2 measures within the published rates" in text
     assert "gross faults alone: 3 siblings would tell more" in text
-    assert text.endswith(f"not held against anything: {GEMM.id}, drift over its soak, {STEP.id}.")
+    assert text.endswith(f"not compared: {GEMM.id}, drift over its soak, {STEP.id}.")
     found, text = advised(box("a", 2.0), [], **A10G_CARD)
     assert found.machines[0].advice is Advice.RETURN and {h.name for h in found.machines[0].slow} == {
         GEMM.id,

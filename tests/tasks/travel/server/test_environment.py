@@ -171,7 +171,9 @@ def test_packages_of_nvidia_are_never_brought_along(folder):
 
 def test_what_needs_another_torch_is_refused(folder):
     asks(folder, "gb_vision==0.1")
-    with pytest.raises(GridbenchError, match=r"can't be had beside this machine's torch .*torch==2\.1\.0"):
+    with pytest.raises(
+        GridbenchError, match=r"cannot be installed together with this machine's torch .*torch==2\.1\.0"
+    ):
         environment_for(folder, "requirements.txt", PYTHON, print)
     names = [path.name for path in kept.kept_folder(kept.ENVIRONMENTS).iterdir()]
     assert all(name.endswith(".lock") for name in names), "nothing half made is left"

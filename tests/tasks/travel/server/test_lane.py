@@ -136,4 +136,4 @@ async def test_what_can_not_be_had_ends_the_lane_with_a_sentence(prefect, sent, 
             run = await client.read_flow_run(run.id)
             state = await asyncio.to_thread(run_flow, lane, run, run.parameters, None, "state")
             assert (state.name, await records_of(client, run)) == ("Unfit", [])
-            assert "packages='requirements.txt' is no file in the code folder" in state.message
+            assert "packages='requirements.txt' is not a file in the code folder" in state.message

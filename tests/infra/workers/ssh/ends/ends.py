@@ -126,7 +126,7 @@ JOBS = {
     ),
     "credentials": End(
         "it is given a cloud's credentials",
-        everywhere("Crashed", "crashed", "…no cloud cred…"),
+        everywhere("Crashed", "crashed", "…cloud credentials are never sent…"),
         {"script": "true", "env": {"AWS_SECRET_ACCESS_KEY": "x"}},
     ),
     "disk": End(
@@ -208,7 +208,7 @@ JOBS = {
     ),
     "mounts": End(
         "it asks for what only a container has",
-        {PROCESSES: Said("Crashed", "crashed", "…only a container has it…")},
+        {PROCESSES: Said("Crashed", "crashed", "…applies only to containers…")},
         {"script": "true", "mounts": ["/a:/b"]},
     ),
     "never": End(

@@ -21,7 +21,7 @@ WRONG = {
     "computes_only_while_it_is_checked": "with changed inputs, .*: the result does not depend on the inputs",
     "ignores_its_inputs": "with changed inputs, the result is off by .*: the result does not depend on the inputs",
     "ignores_one_input": "with changed inputs, the result is off by .*: the result does not depend on the inputs",
-    "declares_no_inputs": "names no inputs",
+    "declares_no_inputs": "lists no inputs",
     "turns_wrong": r"after timing, the result is off by 0.01 \(relative, 2-norm\); fp32 allows 1e-05",
     "turns_nan": "after timing, 4096 of 4096 checked elements of the result are NaN",
     "returns_nan": "^64 of 4096 checked elements of the result are NaN or infinite",

@@ -102,7 +102,7 @@ def test_a_mistake_in_the_call_is_said_once(box_lock):
     found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (found.returncode, found.stdout) == (2, "")
     sentence = "error: batch=3 can't be divided by processes=2; choose a multiple of 2\n"
-    assert found.stderr.count("can't be shared") == 1
+    assert found.stderr.count("can't be divided") == 1
     assert found.stderr.endswith(sentence)
 
 

@@ -27,6 +27,6 @@ def test_two_runs_of_the_command_never_measure_at_once(box_lock):
     (_, first_ended), (second_began, _) = sorted(spans)
     assert second_began >= first_ended - 0.3
     assert sum(record["phases_s"]["waiting"] > 0.5 for record in records) == 1
-    assert sum("another measurement holds this box" in err for _, err in outputs) == 1
+    assert sum("another measurement runs on this machine" in err for _, err in outputs) == 1
     began = sorted(datetime.fromisoformat(record["started_at"]) for record in records)
     assert (began[1] - began[0]).total_seconds() >= 1

@@ -37,7 +37,7 @@ class TestForReal:
     @pytest.mark.parametrize(
         ("name", "verdict", "reason"),
         [
-            ("exits", "crashed", "^the measuring process ended with code 3 .*correct to"),
+            ("exits", "crashed", "^the measuring process ended with code 3 .*result correct"),
             ("exits_politely", "crashed", r"^the measuring process ended with code 1 \(enough of this\)"),
             ("aborts", "crashed", "^the measuring process was killed by SIGABRT"),
             ("floods_stderr", "crashed", "^the measuring process ended with code 4"),

@@ -10,7 +10,7 @@ from tests.workloads.harness.script.scripts import SCRIPTS, measured, start
 
 ENDS = {
     "missing": ("crashed", "needs the package a_package_that_nobody_has, which is not installed here"),
-    "no-torch": ("unsupported", "ended and never imported torch"),
+    "no-torch": ("unsupported", "ended without importing torch"),
     "raises": ("crashed", "the script raised ValueError: the data set is empty before its first step"),
     "exits": ("crashed", "the script ended with code 1 before its first step"),
     "three": ("imprecise", "the script ended after 3 steps"),
@@ -18,7 +18,7 @@ ENDS = {
     "none": ("unsupported", "call `workloads.mark.step()` at the end of each step"),
     "os-exit": ("crashed", "the script's process ended with code 3"),
     "nan": ("wrong", "the loss of step 1 is nan"),
-    "own-optimizer": ("unsupported", "backward calls and no step of a torch.optim.Optimizer were seen"),
+    "own-optimizer": ("unsupported", "backward calls but no step of a torch.optim.Optimizer were seen"),
     "subprocess": ("unsupported", "processes that it started"),
 }
 
@@ -63,12 +63,12 @@ def test_what_hangs_is_ended_and_the_line_is_named(box_lock):
 def test_a_flood_of_output_is_cut(box_lock):
     _, out, err = start("--brief", "--", "bad.py", "prints")
     assert out.count("\n") == 1
-    assert 100_000 < len(err) < 300_000 and "the rest is left out" in err
+    assert 100_000 < len(err) < 300_000 and "characters is left out" in err
 
 
 MISTAKES = {
     ("--", "nowhere.py"): "file nowhere.py does not exist in",
-    ("--", "plain.py", "--batch", "{batch}"): "the command has {batch} and no size says what it is",
+    ("--", "plain.py", "--batch", "{batch}"): "the command has {batch}, but size batch is not given",
     (
         "--size=batch=16",
         "--",
