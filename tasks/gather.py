@@ -10,7 +10,8 @@ from tasks.dispatch.job_notes import jobs_of
 from tasks.findings.compare import compare as compare_records
 from tasks.plausibility.remarks import partial, remarks
 from tasks.population import population_of
-from tasks.results.model import Caveat, Comparison, Machine
+from tasks.results.comparison import Caveat, Comparison
+from tasks.results.model import Machine
 from tasks.store.store import Store
 from workloads.harness.records.record import Record
 

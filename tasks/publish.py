@@ -27,7 +27,7 @@ from tasks.findings.two_runs import ComparedRun, compare_runs
 from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines
 from tasks.report.artifacts import picture_urls, stage_tables
 from tasks.report.info import RunInfo
-from tasks.results.model import Comparison
+from tasks.results.comparison import Comparison
 from tasks.store.bucket import hand_in
 from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.records.errors import WorkloadsError

@@ -19,7 +19,7 @@ from tasks.measure import NOTHING
 from tasks.planning.plan import skip_lines
 from tasks.planning.reprice import at_new_prices
 from tasks.publish import write_files
-from tasks.results.model import Caveat, Comparison
+from tasks.results.comparison import Caveat, Comparison
 from tasks.store.store import Store
 from workloads.harness.records.record import Verdict
 

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
+from tasks.results.comparison import Caveat
 from tasks.results.format import format_count
-from tasks.results.model import Caveat, Machine, Pairing, Summary
+from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import decide, holding_together, scaled
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.record import Grade, Verdict

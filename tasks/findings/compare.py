@@ -13,10 +13,11 @@ from tasks.findings.headline import MOST_LINES, headline
 from tasks.findings.scaling_families import families, sentences
 from tasks.findings.totals import CommonCases, totals
 from tasks.plausibility.physics import gate
+from tasks.results.comparison import Comparison
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
 from tasks.results.finding import Finding, LaneJob, Results
-from tasks.results.model import Comparison, Machine, Pairing
+from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
 from tasks.results.speedup import per_unit, refusal, speedup

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from tasks.findings.compare import compare
 from tasks.plausibility.physics import gate
-from tasks.results.model import Comparison, Machine
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine
 from tasks.results.repeats import key, latest, verdict_against
 from workloads.harness.records.record import Record
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from tasks.report.scaling_rows import level_row
+from tasks.results.comparison import Comparison
 from tasks.results.format import format_percent, format_ratio, format_seconds
-from tasks.results.model import Comparison, Pairing, Summary
+from tasks.results.model import Pairing, Summary
 from tasks.results.table import Table, cell_text
 from tasks.results.values import Ratio
 from tasks.results.wording import few, verdict_text

@@ -4,7 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.findings.scaling_families import PROCESSES
-from tasks.results.model import Comparison, Machine, Pairing, Summary
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine, Pairing, Summary
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Work
 

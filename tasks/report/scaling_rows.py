@@ -5,6 +5,7 @@ from typing import Any
 
 from tasks.findings.scaling_families import base_words
 from tasks.report.grid import median_of
+from tasks.results.comparison import Comparison
 from tasks.results.format import (
     format_estimate,
     format_percent,
@@ -12,7 +13,7 @@ from tasks.results.format import (
     format_seconds,
     significant,
 )
-from tasks.results.model import Comparison, Family, ScalingLevel
+from tasks.results.model import Family, ScalingLevel
 from tasks.results.wording import bytes_text, few, verdict_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record

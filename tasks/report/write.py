@@ -16,7 +16,7 @@ from tasks.report.grid import Grid, grid_of
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
-from tasks.results.model import Comparison
+from tasks.results.comparison import Comparison
 from tasks.store.frames import results_table
 from workloads.harness.records.files import write_whole
 from workloads.harness.records.record import Record

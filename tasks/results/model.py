@@ -1,19 +1,11 @@
 """What a comparison is made of: machines, summaries of cells, pairings with the baseline, totals."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from dataclasses import dataclass
 
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import LAUNCH_BOUND, Grade, Verdict
 from workloads.harness.roofline.roofline import Bound
-
-if TYPE_CHECKING:
-    from tasks.results.finding import Finding
-
-F = TypeVar("F")
-MOST_KINDS = 5  # kinds of caveats that their line names
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,59 +242,3 @@ class Family:
         """Readable heading, such as `ddpm_weak batch=32 · fp32`."""
         size = ", ".join(f"{name}={value}" for name, value in self.size)
         return f"{self.workload} {size} · {self.precision}".replace("  ", " ")
-
-
-class Caveat(NamedTuple):
-    """A limit of the answer: its kind, which the answer counts, and the whole reason."""
-
-    kind: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Everything that a report states about a run.
-
-    Attributes:
-        answer: at most four lines of at most 25 words, the most useful first.
-        details: sentences that explain the answer.
-        caveats: everything that limits the answer; `caveat_line` counts them.
-        unpaired: cells that no baseline cell matches, with what to run to pair them.
-        families: how cases that several processes measured together scale with their number.
-        observations: what else the intervals support, in sentences.
-        findings: one of every kind, in the order of a report.
-        refusals: why an ok record can't be true and is in no estimate, by run, hardware, case id and repeat.
-    """
-
-    baseline: str
-    machines: tuple[Machine, ...]
-    summaries: tuple[Summary, ...]
-    pairings: tuple[Pairing, ...]
-    totals: tuple[Total, ...]
-    answer: tuple[str, ...]
-    details: tuple[str, ...] = ()
-    caveats: tuple[Caveat, ...] = ()
-    unpaired: tuple[str, ...] = ()
-    families: tuple[Family, ...] = ()
-    observations: tuple[str, ...] = ()
-    findings: "tuple[Finding, ...]" = ()
-    refusals: Mapping[tuple[str, str, str, int], tuple[str, ...]] = field(default_factory=dict)
-
-    @property
-    def caveat_line(self) -> str:
-        """Return one line with the number of caveats and their kinds; empty if there are none."""
-        kinds = list(dict.fromkeys(caveat.kind for caveat in self.caveats))
-        if not kinds:
-            return ""
-        more = f" and {len(kinds) - MOST_KINDS} more" if len(kinds) > MOST_KINDS else ""
-        noun = "caveat" if len(self.caveats) == 1 else "caveats"
-        return f"{len(self.caveats)} {noun}: {', '.join(kinds[:MOST_KINDS])}{more}."
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """Return the answer with its details and the reasons of its caveats."""
-        return (*self.answer, *self.details, *(caveat.reason for caveat in self.caveats))
-
-    def finding(self, kind: type[F]) -> F | None:
-        """Return the finding of a kind; None where it was not looked for."""
-        return next((finding for finding in self.findings if isinstance(finding, kind)), None)

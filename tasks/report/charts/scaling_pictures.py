@@ -10,8 +10,9 @@ from tasks.report.charts.draw import png_of, svg_text
 from tasks.report.charts.panel import chart_of, error_bars, fields
 from tasks.report.charts.pictures import font_config
 from tasks.report.scaling_rows import families_of_interest, family_tables, median_repeat, processes_text
+from tasks.results.comparison import Comparison
 from tasks.results.format import format_estimate
-from tasks.results.model import Comparison, Family
+from tasks.results.model import Family
 from tasks.results.values import Estimate
 from workloads.harness.records.record import Record
 

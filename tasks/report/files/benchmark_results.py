@@ -43,7 +43,8 @@ from tasks.report.files.epochs import epoch_keys
 from tasks.report.files.findings import finding_keys
 from tasks.report.grid import Grid
 from tasks.report.info import RunInfo
-from tasks.results.model import Comparison, Family, Machine
+from tasks.results.comparison import Comparison
+from tasks.results.model import Family, Machine
 from tasks.results.repeats import standing, standing_grade
 from workloads.harness.records.record import Record, Timing
 

@@ -6,7 +6,8 @@ import pandas as pd
 
 from tasks.pricing.checks import source_text
 from tasks.report.grid import Grid
-from tasks.results.model import Comparison, Machine, Pairing, Summary
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.values import Estimate, Ratio
 from tasks.store.frames import case_columns
 from workloads.harness.roofline.roofline import LIMITS, Bound

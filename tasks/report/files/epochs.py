@@ -19,7 +19,8 @@ from typing import Any
 
 from tasks.findings.scaling_families import base_words
 from tasks.report.scaling_rows import median_repeat
-from tasks.results.model import Comparison, Family, ScalingLevel
+from tasks.results.comparison import Comparison
+from tasks.results.model import Family, ScalingLevel
 from tasks.results.values import Estimate, Ratio
 from tasks.results.wording import verdict_text
 from workloads.harness.records.case import Cell

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 
 from tasks.report.files.csv_cells import csv_of
+from tasks.results.comparison import Comparison
 from tasks.results.finding import Finding
-from tasks.results.model import Comparison
 from tasks.results.table import Column, Mark, Parts, Table, Value
 from tasks.results.values import Estimate, Ratio
 

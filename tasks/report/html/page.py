@@ -48,8 +48,8 @@ from tasks.report.page_limits import (
     undrawn,
 )
 from tasks.report.scaling_rows import family_tables
+from tasks.results.comparison import Comparison
 from tasks.results.format import cases_text, format_ratio
-from tasks.results.model import Comparison
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
 from tasks.results.wording import WIDE_MARK, totals_text, verdict_text

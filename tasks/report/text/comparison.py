@@ -8,8 +8,8 @@ from tasks.report.models import device_times, model_rows
 from tasks.report.scaling_rows import family_tables
 from tasks.report.text.boxes import box, text_tables
 from tasks.report.text.operations import hardware_table, job_table, size_tables
+from tasks.results.comparison import Comparison
 from tasks.results.finding import Finding
-from tasks.results.model import Comparison
 from tasks.results.table import Table, cell_text
 from tasks.results.wording import PLAIN
 from workloads.harness.records.record import Record

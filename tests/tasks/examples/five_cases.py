@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tasks.findings.compare import compare
-from tasks.results.model import Comparison
+from tasks.results.comparison import Comparison
 from tests.tasks.examples.reports import BASELINE, CASES, MACHINES, good_record
 from workloads.harness.records.record import Record, Verdict
 

@@ -6,7 +6,8 @@ import statistics
 from tasks.findings.compare import compare
 from tasks.report.grid import Grid, grid_of
 from tasks.report.info import RunInfo
-from tasks.results.model import Comparison, Machine
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine
 from workloads.harness.records.case import Case
 from workloads.harness.records.intervals import median_interval
 from workloads.harness.records.record import Check, Memory, Record, Timing, Transfer, Verdict, Work

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from tasks.findings.compare import compare
-from tasks.results.model import Comparison, Machine
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine
 from tests.tasks.examples.group_records import BOX, epoch, job, profiled, steps, whole
 from tests.tasks.examples.records import failed, record
 from workloads.harness.records.case import Case

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tasks.findings.compare import compare
-from tasks.results.model import Comparison, Machine
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine
 from tests.tasks.examples.records import A10G, record, timing
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Memory, Record, Work

@@ -20,7 +20,8 @@ from tasks.report.html.page import report_html
 from tasks.report.html.templates import TEMPLATES, environment
 from tasks.report.text.comparison import full_text
 from tasks.report.write import write_report
-from tasks.results.model import Comparison, Machine
+from tasks.results.comparison import Comparison
+from tasks.results.model import Machine
 from tasks.store.frames import results_table
 from tests.tasks.examples.reports import (
     BASELINE,

@@ -11,7 +11,7 @@ from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.grid import grid_of
 from tasks.report.text.boxes import box, text_tables
-from tasks.results.model import Comparison
+from tasks.results.comparison import Comparison
 from tasks.store.frames import results_table
 from tests.tasks.examples.reports import (
     BASELINE,
