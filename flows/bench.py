@@ -49,10 +49,11 @@ async def bench(
         repeats: Fresh processes per cell; 0 for the suite's own number. One gives no interval.
         budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
         break_even: After the suite, measure further sizes until each break-even is known within 1.25x.
-        boxes: Rent each rented machine so many times, to compare its boxes with each other.
+        boxes: Number of boxes to rent of each rented machine, to compare them with each other.
         cluster: The content of a cluster file: boxes of one kind, measured in place of the hardware.
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
-        resume: Name of an earlier run: measure only what it lacks; only budget and results count besides.
+        resume: Name of an earlier run: measure only its missing repeats. Of the other settings, only budget
+            and results are used.
         request: Set by commands and other flows in place of all the others; the form does not show it.
     """
     try:

@@ -136,7 +136,7 @@ class Holding:
             except (httpx.HTTPError, ObjectNotFound):
                 alone_since = None  # Prefect's API is away: that ends no measurement
             if alone_since is not None and anyio.current_time() - alone_since >= self.pace.alone_s:
-                return Completed(message=f"nobody measures run {self.order.run} any more: given back")
+                return Completed(message=f"run {self.order.run} is no longer measured: returned")
             with anyio.move_on_after(self.order.poll_s or self.pace.poll_s):
                 await self.news.wait()
 

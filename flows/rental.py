@@ -53,10 +53,10 @@ async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[An
     on_crashed=[give_back_all],
 )
 def rental(asked: RentalOrder) -> State[None]:
-    """Rent what is asked for and hold it until it is released, lost or due, or nobody measures its run.
+    """Rent a machine and hold it until it is released, lost or due, or its run has ended.
 
     Not async: Prefect ends a run by an exception in the main thread, which would tear an event loop apart in
-    the middle of the return. So the loop has a thread of its own, which is cancelled and waited for.
+    the middle of the return. So the loop has its own thread, which is cancelled and waited for.
 
     Args:
         asked: what to rent, until when, for which run.
@@ -68,7 +68,7 @@ def rental(asked: RentalOrder) -> State[None]:
 
 @flow(
     name="janitor",
-    description="Gives back what is past its deadline at Lambda Cloud, and removes keys that were left.",
+    description="Returns rented machines past their deadline at Lambda Cloud, and removes leftover keys.",
 )
 async def janitor() -> State[None]:
     """Look once for boxes, SSH keys and Secret blocks past their deadline."""
@@ -86,7 +86,9 @@ async def janitor() -> State[None]:
         return Failed(message="; ".join(swept.problems))
     keys = len(swept.removed_keys) + len(blocks)
     done = f"gave back {len(swept.returned)} boxes and removed {keys} keys"
-    return Completed(message=done if swept.returned or keys else "nothing of ours is overdue at Lambda Cloud")
+    return Completed(
+        message=done if swept.returned or keys else "no machine of Gridbench is overdue at Lambda Cloud"
+    )
 
 
 if __name__ == "__main__":

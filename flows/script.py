@@ -40,8 +40,8 @@ async def bench(
         folder: The folder that it runs in, in full, on the machine of the worker of pool local.
         hardware: The machines to measure on: files in deployments/hardware.
         sizes: Values of each placeholder of the command, such as batch=16,32 seq=128.
-        steps: Length of the whole job, to predict its time and price; 0 where it is not asked for.
-        epochs: The same in epochs, for scripts whose data loader tells how long one is.
+        steps: Length of the whole job, to predict its time and price; 0 for no prediction.
+        epochs: The same in epochs, for scripts whose data loader has a known length.
         packages: File in the folder that names its packages, such as requirements.txt; empty for none.
         data: Folder of the machine, or an s3:// address, for the placeholder {data}; empty for none.
         processes: Ranks that train together, as under torchrun.

@@ -39,8 +39,8 @@ def check(
 ) -> None:
     """Find numbers in a published table that cannot be right.
 
-    The exit code is 0 if nothing is found, 1 if something is, and 2 if the file cannot be read. Questions,
-    about what may be right and seldom is, leave it at 0.
+    The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the file cannot be read. Questions are
+    about numbers that are unusual but can be right; they do not change the exit code.
     """
     tables = read_tables(read_text(file), file.name)
     machine, known = gpu_machine(gpu) if gpu else None, known_machines()
@@ -85,7 +85,7 @@ def read_text(file: Path) -> str:
         raise GridbenchError(f"{file} can't be read ({error.strerror})") from None
     if file.suffix in (".json", ".jsonl", ".parquet"):
         raise GridbenchError(
-            f"{file} is no published table; of records, see them by: python -m workloads show"
+            f"{file} is a file of records, not a published table; show it with: python -m workloads show"
         )
     if len(content) > MOST_BYTES:
         raise GridbenchError(f"{file} has {len(content) / 2**20:.1f} MiB, a published table at most 1 MiB")
@@ -93,13 +93,15 @@ def read_text(file: Path) -> str:
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
-        raise GridbenchError(f"{file} is no text in UTF-8; save it as CSV in UTF-8") from None
+        raise GridbenchError(f"{file} is not text in UTF-8; save it as CSV in UTF-8") from None
     if "\0" in text or not text.strip():
         raise GridbenchError(
             f"{file} is {'no text' if text.strip() else 'empty'}; a table of times is wanted"
         )
     if set(text.partition("\n")[0].strip().split(",")) >= OWN_COLUMNS:
-        raise GridbenchError(f"{file} is a comparison of ours, judged already: gridbench report RUN says how")
+        raise GridbenchError(
+            f"{file} is a comparison that Gridbench wrote; it was judged already: see gridbench report RUN"
+        )
     return text
 
 

@@ -28,7 +28,7 @@ SOURCES: dict[str, Ask] = {"aws": aws.ask, "lambda": lambda_cloud.ask}
 def list_prices(
     provider: Annotated[str | None, typer.Option(help="Only the prices of this provider")] = None,
 ) -> None:
-    """List the snapshot of prices, with the age of each in days and what is doubtful about it."""
+    """List the snapshot of prices, with the age of each in days, and the doubts about it."""
     facts, today = load_facts(hardware.DEPLOYMENTS), utc_today()
     if provider:
         _check(provider, sorted({fact.provider for fact in facts}), "has no price")
@@ -54,7 +54,9 @@ def list_prices(
 def refresh(
     provider: Annotated[
         list[str] | None,
-        typer.Option(help=f"Provider to ask; may be repeated; by default all: {', '.join(SOURCES)}"),
+        typer.Option(
+            help=f"Provider to ask; can be given several times; by default all: {', '.join(SOURCES)}"
+        ),
     ] = None,
 ) -> None:
     """Ask providers for today's prices and write them into the snapshot; prices without an answer stay.

@@ -30,8 +30,7 @@ PAGES = (
     "CONTRIBUTING.md",
     "SECURITY.md",
 )  # read first, so they follow the rules of run-time texts
-# Rooms whose docstrings are shown: help of commands, descriptions of flows in the Prefect UI.
-SHOWN_DOCSTRINGS = ("gridbench", "flows")
+OPTIONS = re.compile(r"\btyper\.(?:Option|Argument)|\bResults\b|\bRunName\b|\bBudget\b")  # of a command
 FEWEST_WORDS = 3  # of a string that is a text and not a key or an address
 PATTERNS = {
     r"\bwhat (?:is|was|are|were|has|had|it|they|an?|the|we|he|nobody|somebody|others?|there|cannot|can|runs?|each|one)\b": (
@@ -133,8 +132,7 @@ def _python(path: Path, source: str) -> Iterator[Text]:
             words = ast.get_docstring(node)
             if words:
                 docstrings.add(id(node.body[0].value))  # type: ignore[attr-defined]
-                is_shown = part in SHOWN_DOCSTRINGS and not isinstance(node, ast.Module)
-                yield Text(path, node.body[0].lineno, is_shown, words)
+                yield Text(path, node.body[0].lineno, _is_shown(part, node), words)
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield Text(path, token.start[0], False, token.string.lstrip("# "))
@@ -147,6 +145,16 @@ def _python(path: Path, source: str) -> Iterator[Text]:
             quoted = words and any("# quoted" in line for line in lines[node.lineno - 1 : node.end_lineno])
             if len(words.split()) >= FEWEST_WORDS and not quoted:
                 yield Text(path, node.lineno, True, words)
+
+
+def _is_shown(part: str, node: ast.AST) -> bool:
+    """Return whether a docstring is the help of a command, or the description of a flow in the Prefect UI."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
+        return False
+    is_flow = any("flow" in ast.unparse(decorator) for decorator in node.decorator_list)
+    return (part == "flows" and is_flow) or (
+        part == "gridbench" and bool(OPTIONS.search(ast.unparse(node.args)))
+    )
 
 
 def _string(node: ast.AST, inside: set[int]) -> str:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.prose import BUDGET, ROOT, Text, counts, hits, texts
+from tests.prose import BUDGET, ROOT, Text, counts, hits, shown_hits, texts
 
 
 def test_no_room_has_more_odd_patterns_than_its_budget():
@@ -67,3 +67,7 @@ def test_code_on_a_page_is_not_read(tmp_path, monkeypatch):
     page = tmp_path / "README.md"
     page.write_text("It `may` run.\n```\nwhat is\n```\n")
     assert [(text.line, text.shown, text.words) for text in texts(page)] == [(1, True, "It  run.")]
+
+
+def test_the_texts_that_people_read_at_run_time_have_no_odd_pattern():
+    assert shown_hits() == []

@@ -31,7 +31,7 @@ Instances = Annotated[
 ]
 MaxGpu = Annotated[
     int | None,
-    typer.Option(help="vCPUs that may run at once in each GPU queue, which limits spending; at first 32"),
+    typer.Option(help="vCPUs that can run at once in each GPU queue, which limits spending; at first 32"),
 ]
 MaxCpu = Annotated[int | None, typer.Option(help="The same for each CPU queue; at first 16")]
 Port = Annotated[
@@ -240,7 +240,7 @@ def down_aws(
 ) -> None:
     """Delete the AWS stack, and check with every service that nothing is left.
 
-    Results are kept unless --delete-results is given. The command may be repeated, also after Ctrl-C.
+    Results are kept unless --delete-results is given. You can run the command again, also after Ctrl-C.
     """
     from gridbench.setup.aws import noted_region, place_of
     from gridbench.setup.steps import end

@@ -61,7 +61,7 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
     _show_idle_costs(parameters)
     say(
         f"Busy, with every queue full: at most {total:.2f} USD an hour on demand, and at most as much again "
-        f"on spot; {_caps(machines, parameters)}. Batch may run one machine more than a cap."
+        f"on spot; {_caps(machines, parameters)}. Batch can run one machine more than a cap."
     )
     if unknown:
         say(f"No price in deployments/prices.yaml for {', '.join(unknown)} in {region}: not in these totals.")
@@ -82,14 +82,14 @@ def _show_idle_costs(parameters: Mapping[str, str]) -> None:
         f"about {most:.2f} USD."
     )
     if not parameters.get("BudgetEmail"):
-        say("Nobody is told when the month becomes expensive: --email names who is.")
+        say("No one gets a message when the month becomes expensive; set an address with --email.")
 
 
 def _caps(machines: Sequence["MachineType"], parameters: Mapping[str, str]) -> str:
     """Return the vCPUs of all queues together: each has a cap of its own."""
     caps = [int(parameters["MaxGpuVcpus" if machine.gpus else "MaxCpuVcpus"]) for machine in machines]
     each = " or ".join(sorted({str(cap) for cap in caps}, key=int))
-    return f"{2 * len(caps)} queues with a cap of {each} vCPUs each may run {2 * sum(caps)} vCPUs together"
+    return f"{2 * len(caps)} queues with a cap of {each} vCPUs each can run {2 * sum(caps)} vCPUs together"
 
 
 def show_queues(queues: Sequence["Queue"]) -> None:

@@ -18,7 +18,7 @@ Images = Annotated[
         "--image",
         metavar="FLAVOUR=REFERENCE",
         help="Published image of a flavour, such as cpu=HOST/NAME@sha256:…, in place of building one; "
-        "may be repeated",
+        "can be given several times",
     ),
 ]
 
@@ -41,8 +41,8 @@ class Cloud:
             yield
         except KeyboardInterrupt:
             say(
-                f"{self.service} goes on with it; {self.command('status')} shows it, "
-                f"{self.command(verb)} may be repeated"
+                f"{self.service} goes on with it; {self.command('status')} shows it; "
+                f"run {self.command(verb)} again"
             )
             raise
 
@@ -63,7 +63,7 @@ class Cloud:
         if not lines:
             say(f"{outcome}; nothing of {name} is left in {where}")
             return 0
-        say(f"{outcome}, but this is left in {where}; {self.command('down')} may be repeated:")
+        say(f"{outcome}, but this is left in {where}; run {self.command('down')} again:")
         show_lines(lines)
         return 1
 

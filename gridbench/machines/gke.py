@@ -27,13 +27,13 @@ Accelerators = Annotated[
     list[str] | None,
     typer.Option(
         "--accelerator",
-        help="Accelerator, such as nvidia-l4, or nvidia-l4:2 for two in one machine; may be repeated",
+        help="Accelerator, such as nvidia-l4, or nvidia-l4:2 for two in one machine; can be given several times",
     ),
 ]
 Zone = Annotated[str, typer.Option(help="Zone, such as us-central1-a; not every zone has every accelerator")]
 AnyZone = Annotated[str | None, typer.Option(help="Only this zone; by default every zone of the project")]
-Spot = Annotated[bool, typer.Option("--spot", help="Spot machines: cheaper, and Google may take them back")]
-MaxNodes = Annotated[int, typer.Option(help="Nodes that may run at once in each pool, which limits spending")]
+Spot = Annotated[bool, typer.Option("--spot", help="Spot machines: cheaper, and Google can preempt them")]
+MaxNodes = Annotated[int, typer.Option(help="Nodes that can run at once in each pool, which limits spending")]
 Driver = Annotated[
     str | None,
     typer.Option(help="LATEST or DEFAULT driver of GKE; by default the one that suits the accelerator"),
@@ -66,7 +66,7 @@ Repository = Annotated[
     typer.Option(help="Where images are pushed to, HOST/NAME; by default in the project's Artifact Registry"),
 ]
 ClusterOnly = Annotated[bool, typer.Option("--cluster-only", help="Only the cluster; the rest by hand")]
-AGAIN = "`gridbench up gke` may be repeated, `gridbench down gke` deletes the rest"
+AGAIN = "run `gridbench up gke` again, or delete the rest with `gridbench down gke`"
 GKE = Cloud("gke", "GKE")
 KUBECONFIG = Path(".gridbench/gke.kubeconfig")
 
@@ -239,7 +239,7 @@ def down_gke(
 ) -> None:
     """Delete the GKE cluster, and check that nothing is left.
 
-    The command may be repeated, also after Ctrl-C.
+    You can run the command again, also after Ctrl-C.
     """
     from gridbench.setup.gke import place_of as in_words
     from gridbench.setup.steps import end

@@ -88,7 +88,7 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
         shutil.copyfile(HERE / "reference.Dockerfile", Path(folder) / "Dockerfile")
         engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
     command = ("/opt/reference/bin/python", "-P", "-m", "workloads")
-    say(f"hardware files with this image may say reference: {json.dumps(command)}")
+    say(f"hardware files with this image can set reference: {json.dumps(command)}")
 
 
 def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = None) -> None:
@@ -162,7 +162,7 @@ def push_image(
     commit = revision()
     if commit.endswith("-dirty") and not allow_dirty:
         raise GridbenchError(
-            "files differ from the commit, so the image's label would not say what is in it; "
+            "files differ from the commit, so the image's label would not describe its content; "
             "commit them, or push with --allow-dirty"
         )
     from infra.images.registries import pushed_digest, sign_in  # boto3 is slow to import

@@ -31,7 +31,7 @@ def rented(as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] =
     if as_json:
         print(json.dumps([_row(rental) for rental in boxes], indent=1))
     elif not boxes:
-        say("nothing of ours runs at Lambda Cloud")
+        say("no machine of Gridbench runs at Lambda Cloud")
     else:
         table = Table()
         for column in ("box", "run", "type", "region", "status", "since", "until", "USD so far"):
@@ -79,7 +79,7 @@ def give_back(
     for problem in problems:
         say(f"error: {problem}")
     if everything and not problems:
-        say("nothing of ours runs at Lambda Cloud any more")
+        say("no machine of Gridbench runs at Lambda Cloud any more")
     raise typer.Exit(1 if problems else 0)
 
 
@@ -92,7 +92,7 @@ def janitor() -> None:
     for problem in swept.problems:
         say(f"error: {problem}")
     if not (swept.returned or swept.removed_keys or swept.problems):
-        say("nothing of ours is overdue at Lambda Cloud")
+        say("no machine of Gridbench is overdue at Lambda Cloud")
     raise typer.Exit(1 if swept.problems else 0)
 
 

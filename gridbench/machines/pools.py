@@ -17,7 +17,9 @@ Name = Annotated[str, typer.Argument(help="gke or kubernetes, files of deploymen
 Setting = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="Job variable with a value for your cluster; may be repeated"
+        "--set",
+        metavar="NAME=VALUE",
+        help="Job variable with a value for your cluster; can be given several times",
     ),
 ]
 

@@ -39,7 +39,7 @@ def check(
 ) -> None:
     """Check whether a box is fit to measure on; the exit code is 1 if it is not.
 
-    What is not said is as ~/.ssh/config has it.
+    Settings that are not given come from ~/.ssh/config.
     """
     from infra.workers.ssh.client_config import hop
 

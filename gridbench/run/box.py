@@ -62,13 +62,13 @@ def read(address: str) -> tuple[dict[str, Any], dict[str, str]]:
     where, _, query = address.partition("?")
     says = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
     if wrong := next((name for name in says if name not in SAYS), None):
-        raise GridbenchError(f"--on ssh://… has {wrong!r}: it may say {' and '.join(SAYS)}")
+        raise GridbenchError(f"--on ssh://… has {wrong!r}: it can have {' and '.join(SAYS)}")
     if "usd" in says and not re.fullmatch(r"\d+(\.\d+)?", says["usd"]):
         raise GridbenchError(f"--on ssh://… says usd={says['usd']}: write USD an hour, such as usd=1.99")
     try:
         host = hop(where.removesuffix("/"))
     except JobRefused:
-        raise GridbenchError(f"--on ssh://… is no address of a box: write {EXAMPLE}") from None
+        raise GridbenchError(f"--on ssh://… is not the address of a box: write {EXAMPLE}") from None
     return host.model_dump(exclude_none=True), says
 
 
@@ -91,7 +91,7 @@ def hardware_of(
     title = f"{len(gpus)} x {gpus[0]}" if gpus else next(iter(facts.get("cpu", [])), "CPU")
     port = f"-{host['port']}" if host.get("port", 22) != 22 else ""
     memory_kib = next((int(kib) for kib in facts.get("memory_kib", []) if kib.isdigit()), 0)
-    source = "said with --on" if "usd" in says else "nobody said: ssh://…?usd=1.99 does"
+    source = "given with --on" if "usd" in says else "not given: ssh://…?usd=1.99 sets it"
     raw = {
         "name": re.sub(r"[^A-Za-z0-9.-]", "-", str(host["address"])) + port,
         "title": f"{title} at {host['address']}",

@@ -57,7 +57,7 @@ def run(
 
     Exit codes:
 
-    0: every cell was measured; of an acceptance, all machines are to be kept
+    0: every cell was measured; for an acceptance, the advice is to keep every machine
 
     1: some cells were not measured
 
@@ -65,7 +65,7 @@ def run(
 
     3: whether to keep a machine is undecided (acceptance)
 
-    4: a machine is to be returned (acceptance)
+    4: the advice is to return a machine (acceptance)
     """
     request = RunRequest(
         suite=suite_for_flow(suite),

@@ -182,4 +182,4 @@ async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
             while not ((run := await client.read_flow_run(run_id)).state and run.state.is_final()):
                 await asyncio.sleep(0.5)
             if has_begun(run):
-                console.print(f"what was measured is kept: gridbench resume {run.name}", highlight=False)
+                console.print(f"measured repeats are kept: gridbench resume {run.name}", highlight=False)

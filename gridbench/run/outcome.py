@@ -113,4 +113,4 @@ def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) 
             say(sentence)
     except LOST_TOUCH as error:
         say(f"the Prefect API does not answer, its records come with the next resume: {error}")
-    say(f"what was measured is kept: gridbench resume {flow_run.name}")
+    say(f"measured repeats are kept: gridbench resume {flow_run.name}")

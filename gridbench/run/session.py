@@ -147,7 +147,7 @@ def name_images(api: httpx.Client) -> None:
                     answer = api.patch(f"/variables/name/{body['name']}", json=body)
                 answer.raise_for_status()
             except httpx.HTTPError as error:
-                raise GridbenchError(f"the image {image} could not be told to the server: {error}") from None
+                raise GridbenchError(f"could not set the image {image} on the server: {error}") from None
 
 
 @contextmanager

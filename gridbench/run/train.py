@@ -50,7 +50,9 @@ def train(
     ] = None,
     processes: Annotated[int | None, typer.Option(help="Ranks that train together, as torchrun does")] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Let it run to its end, untouched")] = False,
-    name: Annotated[str | None, typer.Option(help="What it is called; its file's name by default")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the workload; the script's file name by default")
+    ] = None,
     baseline: Annotated[
         str | None, typer.Option(help="What speedups are taken against; the first by default")
     ] = None,

@@ -84,7 +84,7 @@ def ensure_pushed(
     """
     absent = to_build(names, published, note)
     if absent and revision().endswith("-dirty"):
-        say("files differ from the commit: the image has them, and its records say so")
+        say("files differ from the commit: the image has them, and its records state that")
     for name in names:
         if name in published:
             note.images[name] = published[name]

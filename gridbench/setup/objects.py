@@ -157,7 +157,7 @@ def _delete_all(client: "SyncPrefectClient", note: CloudNote, say: Say) -> None:
         say(f"deleted deployment {name}")
     if LOCAL_POOL in note.work_pools and (others := _deployments_of(client, LOCAL_POOL)):
         note.work_pools.remove(LOCAL_POOL)
-        say(f"left work pool {LOCAL_POOL}: {', '.join(others)} of somebody else's run on it")
+        say(f"left work pool {LOCAL_POOL}: {', '.join(others)} of others run on it")
     for names, kind, delete in (
         (note.work_pools, "work pool", client.delete_work_pool),
         (note.variables, "variable", client.delete_variable_by_name),

@@ -51,7 +51,7 @@ def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
 
 def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[str]) -> None:
     """Print what will be made, one after the other, and what each costs."""
-    say(f"{cloud.command('up')} makes, and leaves as it is where it is there:")
+    say(f"{cloud.command('up')} creates these, unless they exist already:")
     deployments = ", ".join(objects.full_name(entry) for entry in objects.entries_of(note.pool))
     here = f"at {api.url}: work pools {note.pool} and local, variables, deployments {deployments}: 0 USD"
     for number, step in enumerate([*steps, here], 1):
@@ -112,7 +112,7 @@ def end(cloud: Cloud, project: str, place: str) -> int:
         return 0
     if note.place and not note.place.endswith(place):  # a whole project has been searched, or one zone
         say(
-            f"but {cloud.name} was made ready in {note.place}, where nobody looked: {cloud.command('down')} "
+            f"but {cloud.name} was set up in {note.place}, which was not checked: {cloud.command('down')} "
             "with the credentials and options that it was made with"
         )
         return 1
@@ -126,6 +126,6 @@ def end(cloud: Cloud, project: str, place: str) -> int:
         objects.take_away(api, note, say)
     except GridbenchError as error:
         names = ", ".join([*note.work_pools, *note.deployments, *note.variables])
-        say(f"left at {note.api_url}: {names} ({error}); {cloud.command('down')} may be repeated")
+        say(f"left at {note.api_url}: {names} ({error}); run {cloud.command('down')} again")
         return 1
     return 0

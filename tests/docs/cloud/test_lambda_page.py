@@ -33,4 +33,4 @@ def test_a_box_is_rented_measured_on_and_given_back(shell, cloud, bench_image):
     code, told = shell(f"{setting}\n{image}\n{run}", timeout=900)
     assert code == 0 and "report: " in told, told
     code, told = shell(f"{setting}\ngridbench lambda rented")
-    assert code == 0 and "nothing of ours runs at Lambda Cloud" in told, told
+    assert code == 0 and "no machine of Gridbench runs at Lambda Cloud" in told, told

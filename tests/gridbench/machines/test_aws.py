@@ -167,7 +167,7 @@ def test_the_most_it_can_cost_is_told(capsys, prices):
     extra = aws_text.DISK_USD_PER_HOUR + aws_text.ADDRESS_USD_PER_HOUR
     total = 2 * (1.0 + extra) + 0.3 + extra
     assert f"at most {total:.2f} USD an hour on demand" in output
-    assert "4 queues with a cap of 8 or 10 vCPUs each may run 36 vCPUs together" in output
+    assert "4 queues with a cap of 8 or 10 vCPUs each can run 36 vCPUs together" in output
 
 
 def test_what_an_idle_month_costs_is_told_as_a_sum(capsys, prices):

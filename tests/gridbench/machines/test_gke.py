@@ -199,7 +199,7 @@ def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run,
         "error: 1 of the pools could not be created: making node pool nvidia-tesla-t4: the zone has no capacity"
         in output
     )
-    assert "try again later, another --zone" in output and "`gridbench up gke` may be repeated" in output
+    assert "try again later, another --zone" in output and "run `gridbench up gke` again" in output
     assert '"nvidia-l4"}' in output and '"nvidia-tesla-t4"}' not in output
     assert (tmp_path / ".gridbench" / "gke.kubeconfig").exists()
     assert run("status", "gke")[0] == 1

@@ -57,7 +57,7 @@ def launch(cloud, until):
 
 
 def test_an_empty_account(cloud, run):
-    assert run("lambda", "rented") == (0, "nothing of ours runs at Lambda Cloud\n")
+    assert run("lambda", "rented") == (0, "no machine of Gridbench runs at Lambda Cloud\n")
     assert run("lambda", "janitor") == (0, "no machine of Gridbench is overdue at Lambda Cloud\n")
     assert run("lambda", "rented", "--json") == (0, "[]\n")
 
@@ -122,7 +122,7 @@ def test_one_box_is_given_back_or_all_of_them(cloud, run):
     )
     assert len(cloud.account.running()) == 2, "a mistake gives nothing back"
     code, text = run("lambda", "give-back", "--all")
-    assert code == 0 and text.endswith("nothing of ours runs at Lambda Cloud any more\n")
+    assert code == 0 and text.endswith("no machine of Gridbench runs at Lambda Cloud any more\n")
     assert cloud.account.running() == []
 
 

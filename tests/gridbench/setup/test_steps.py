@@ -76,7 +76,7 @@ def test_what_stays_at_an_api_that_does_not_answer_is_told_and_noted(capsys, sil
     a_note(api_url=silent_api, work_pools=["aws-batch"], deployments=["lane/aws-batch"]).write()
     assert steps.end(AWS, "gridbench", HERE) == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith(f"left at {silent_api}: aws-batch, lane/aws-batch") and "may be repeated" in told
+    assert told.startswith(f"left at {silent_api}: aws-batch, lane/aws-batch") and "again" in told
     assert read_note("aws").work_pools == ["aws-batch"]
 
 
@@ -94,7 +94,7 @@ def test_down_where_it_was_not_made_ready_says_so(capsys):
     a_note(work_pools=["aws-batch"], place="region eu-west-1 of account 123456789012").write()
     assert steps.end(AWS, "gridbench", HERE) == 1
     told = " ".join(capsys.readouterr().out.split())
-    assert told.startswith("but aws was made ready in region eu-west-1 of account 123456789012")
+    assert told.startswith("but aws was set up in region eu-west-1 of account 123456789012")
     assert read_note("aws").work_pools == ["aws-batch"]
 
 

@@ -37,7 +37,7 @@ def test_the_pool_local_stays_while_deployments_of_others_run_on_it(client):
     note = CloudNote(**facts, work_pools=[LOCAL_POOL], deployments=[made(client, "local")])
     made(client, "theirs")
     objects._delete_all(client, note, told.append)
-    assert told[-1] == "left work pool local: theirs of somebody else's run on it"
+    assert told[-1] == "left work pool local: theirs of others run on it"
     assert client.read_work_pool(LOCAL_POOL) and not note.work_pools
     note = CloudNote(**facts, work_pools=[LOCAL_POOL], deployments=["lane/theirs"])
     objects._delete_all(client, note, told.append)

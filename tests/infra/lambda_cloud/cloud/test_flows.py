@@ -137,7 +137,7 @@ async def test_a_killed_rental_is_given_back_by_its_worker(rentals):
 async def test_a_rental_whose_bench_is_gone_gives_back(rentals):
     async with rentals.holding() as (run_id, task):
         state = await task
-        assert state.is_completed() and "nobody measures run run-1" in state.message
+        assert state.is_completed() and "run run-1 is no longer measured" in state.message
         await rentals.all_gone(run_id)
 
 
